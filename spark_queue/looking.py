@@ -7,6 +7,7 @@ from pyspark.sql.types import StructType
 
 from spark_queue import checks
 from spark_queue.delta.plans import snapshot
+from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.views import inspect
 from spark_queue.delta.views.ends import AsOf
@@ -23,7 +24,7 @@ class Looking(Opened):
     @property
     def schema(self) -> StructType:
         """The columns of an item."""
-        return self._main.user_schema()
+        return by_spark.user_schema(self._main)
 
     def status(self, as_of: AsOf = None) -> DataFrame:
         """Return one row an item: the user's columns, its keys, its state and its times.

@@ -10,6 +10,7 @@ from spark_queue import checks
 from spark_queue.config import LiveSettings, QueueConfig
 from spark_queue.delta.commands import admin, foreseeing, forwarding, making, readers
 from spark_queue.delta.commands.readers import Start
+from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED, TERMINAL
 from spark_queue.delta.views import explaining
@@ -127,7 +128,7 @@ def drop_queue(store: Store, *, dry_run: bool) -> Affected | None:
     checks.require_flag("dry_run", dry_run)
     if not dry_run and making.finish_drop(store):
         return None
-    store.require_exists()
+    existence.require_exists(store)
     if dry_run:
         return foreseeing.foresee_drop(store)
     making.drop(store)

@@ -26,6 +26,7 @@ from spark_queue.delta.input.ddl import parse_columns
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.plans.frames import require_frame
 from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate, OnFull
+from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
@@ -164,13 +165,13 @@ class DeltaQueue(Registering):
             When the session is of a version of Spark that the library does not run on.
         """
         store = Store.of(spark, QueueAddress(path), clock, listener)
-        store.settings(store.require_exists())
+        store.settings(existence.require_exists(store))
         return cls(store)
 
     @classmethod
     def exists(cls, spark: SparkSession, path: str) -> bool:
         """Tell whether there is a queue of this name or path."""
-        return Store.of(spark, QueueAddress(path)).exists()
+        return existence.exists(Store.of(spark, QueueAddress(path)))
 
     @classmethod
     def drop(cls, spark: SparkSession, path: str, *, dry_run: bool = False) -> Affected | None:

@@ -17,6 +17,7 @@ from spark_queue.delta.commands.enqueue import StreamBatch
 from spark_queue.delta.input import key_rules
 from spark_queue.delta.input.columns import OrderBy, add_keys, of_spark
 from spark_queue.delta.replica.request import EnqueueRules
+from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.store import Store
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.processing.loop import ProcessResult
@@ -46,7 +47,7 @@ def enqueue_stream(
     require_query(checkpoint, trigger, name, ends=True)
     _require_stream(df)
     # What does not fit is told now, and not by a query that stops.
-    schema, settings = store.user_schema(), store.settings(store.status_head())
+    schema, settings = by_spark.user_schema(store), store.settings(store.status_head())
     key_rules.require_same_texts(store.name, settings, of_spark(schema))
     add_keys(df, schema, settings.config, order_by)
     _require_own(store, checkpoint)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import whole
 from spark_queue.delta.tables.facts import LogName
@@ -32,7 +33,7 @@ def find_damaged(subject: Subject) -> Iterator[Finding]:
         _require_whole(reader, which)
         which = "status"
         _require_whole(reader, which)
-        reader.require_exists()
+        existence.require_exists(reader)
         for seen in subject.readers:
             reader = seen.store
             _require_whole(reader, which)

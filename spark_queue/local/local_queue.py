@@ -23,6 +23,7 @@ from spark_queue.delta.input.plain import arrow_keys
 from spark_queue.delta.input.plain.arrow import schema_of
 from spark_queue.delta.input.plain.ddl_parser import parse_fields
 from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate, OnFull
+from spark_queue.delta.store import existence
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress, is_name
@@ -143,16 +144,16 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
             When a newer release wrote it.
         """
         store = _store(path, durability, clock, listener)
-        if is_name(path) and not store.exists():
+        if is_name(path) and not existence.exists(store):
             by_spark = f"a table name of a catalog takes DeltaQueue.open(spark, {path!r})"
             raise QueueNotFoundError(store.name, f"there is no such path; {by_spark}")
-        store.settings(store.require_exists())
+        store.settings(existence.require_exists(store))
         return cls(store)
 
     @classmethod
     def exists(cls, path: str | Path) -> bool:
         """Tell whether there is a queue at this path."""
-        return _store(path, "disk", None, None).exists()
+        return existence.exists(_store(path, "disk", None, None))
 
     @classmethod
     def drop(cls, path: str | Path, *, dry_run: bool = False) -> Affected | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from spark_queue import checks
 from spark_queue.delta.commands import readers
+from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.doctor.examine import CHECKS, examine
@@ -104,7 +105,7 @@ class Looker:
         """Return each metric of :data:`instruments.LOOKED_AT` that has a value now."""
         found = [*_of_items(self._store), *self._findings()]
         for reader in readers.claiming(self._store):
-            if not reader.is_prepared():
+            if not existence.is_prepared(reader):
                 found += _of_unread(reader)
                 continue
             if reader.reader not in self._reports:

@@ -14,6 +14,7 @@ from spark_queue import checks
 from spark_queue.clock import Clock
 from spark_queue.delta.arrow.rows import log_of
 from spark_queue.delta.commands import readers
+from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import LogName
@@ -256,12 +257,12 @@ def seen_at(path: str | Path, reader: str | None = None, clock: Clock | None = N
     place = checks.require_path("path", path)
     address = QueueAddress(place if "/" in place else f"./{place}")
     store = Store.of(PlainSession(), address, clock)
-    store.settings(store.require_exists())
+    store.settings(existence.require_exists(store))
     if reader is None:
         return readers.default(store)
     require_reader_name(reader)
     seen = readers.look_up(store, reader)
-    if not seen.is_prepared():
+    if not existence.is_prepared(seen):
         raise InvalidArgumentError(
             f"reader is {shorten(reader)}: it has no log; its next claim makes one"
         )
@@ -354,7 +355,7 @@ def _readers(
         other = store.of_reader(number)
         if number not in known:
             continue
-        if facts.streams or not other.is_prepared():
+        if facts.streams or not existence.is_prepared(other):
             yield _untouched_line(then, facts)
         elif number == store.reader:
             yield _line(other, engine, ends, asked)

@@ -27,7 +27,8 @@ from spark_queue.delta.tables.address import QueueAddress, TableAddress
 from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.files import LogFile
-from spark_queue.delta.tables.log import Head, Log
+from spark_queue.delta.tables.heads import Head
+from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
 from spark_queue.delta.tables.step_rows import columns_of, step_rows, table_of
 from spark_queue.delta.tables.wishes import PlainSession

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.commands import rescue
-from spark_queue.delta.store import memory
+from spark_queue.delta.store import by_spark, memory
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.delta.views import items
 from spark_queue.errors import Reject
@@ -63,7 +63,7 @@ def test_a_settle_and_the_next_claim_are_one_step(
     assert _actions(steps) == ["claim", *["settle and claim"] * 3, "settle"]
     assert set(_states(queue).values()) == {("acked", 0, 0)}
     # What Spark estimates of the remembered rows does not multiply from step to step.
-    store_of(queue).recent(store_of(queue).status_head()).explain("cost")
+    by_spark.recent_rows(store_of(queue), store_of(queue).status_head()).explain("cost")
     assert re.search(r"sizeInBytes=[\d.]+ [KMG]?i?B", capsys.readouterr().out)
 
 

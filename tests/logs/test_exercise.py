@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from spark_queue.delta.store import existence
 from spark_queue.delta.tables import merging
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.schema import CONFIG, HEAD
@@ -90,7 +91,7 @@ def test_a_column_that_is_added_is_null_in_what_was_there(log: TestedLog) -> Non
     head = following(log.head())
     assert log.append(head, rows(2).append_column("_more", [["new"]]))
     again = log.open_again()
-    assert "_more" in (again.store.status_columns() or ())
+    assert "_more" in (existence.status_columns(again.store) or ())
     assert (again.head().step, again.seqs()) == (2, [1, 2])
     if log.rows_of_files:
         assert set(

@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from spark_queue.delta.arrow import snapshot
 from spark_queue.delta.arrow.rows import rows_of
+from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, READY, STATUS_COLUMNS
 
@@ -28,7 +29,7 @@ def find_needed(reader: Store, since: int | None = None) -> pa.Table:
     """
     if reader.registered().streams:
         return _NOTHING if since is not None else _unread(reader)
-    if not reader.is_prepared():
+    if not existence.is_prepared(reader):
         return _unread(reader)
     rows = snapshot.status(reader) if since is None else _find_moved(reader, since)
     return rows.filter(pc.is_in(rows["_state"], pa.array([READY, CLAIMED]))).select(_WHICH)

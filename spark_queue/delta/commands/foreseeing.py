@@ -8,6 +8,7 @@ from typing import Any
 
 from spark_queue.delta.commands import admin, readers
 from spark_queue.delta.planner import planner_of
+from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import CANCELLED, READY, TERMINAL
@@ -47,7 +48,7 @@ def unread(reader: Store) -> Affected:
     One that reads a stream says how far it is, and not with which items it is done; one that has no
     log is done with none.
     """
-    if reader.registered().streams or not reader.is_prepared():
+    if reader.registered().streams or not existence.is_prepared(reader):
         return Affected(reader.outstanding(StatusHead()))
     return planner_of(reader).count_affected(admin.matching(reader, "true", admin.LIVE), GONE)
 

@@ -12,6 +12,7 @@ from spark_queue.delta.commands import enqueue
 from spark_queue.delta.commands.enqueue import StreamBatch
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.request import EnqueueRules
+from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress, placed
 from spark_queue.delta.tables.facts import logger
@@ -48,7 +49,7 @@ def with_targets(store: Store, limits: ReaderConfig) -> ReaderConfig:
         punt_many_to=_find_target(limits.punt_many_to),
     )
     for target in _targets(placed):
-        _place(store, target).require_exists()
+        existence.require_exists(_place(store, target))
     return placed
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.commands.admin import config_row
+from spark_queue.delta.store import existence
 from spark_queue.delta.store.committing import commit_status, require_not_held
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
@@ -124,7 +125,7 @@ def drop(store: Store) -> None:
     """
     with making(store):
         # Another drop may have removed it while this waited.
-        store.require_exists()
+        existence.require_exists(store)
         with suppress(LogDamagedError):
             store.require_known_format()
         with store.writing("queue"), store.writing("status"):
@@ -161,7 +162,7 @@ def _is_half_dropped(store: Store) -> bool:
 def _has_status_log(store: Store) -> bool:
     """Tell whether what is in the place of a status log is one, and no table of somebody's."""
     try:
-        return "_lease" in (store.status_columns() or ())
+        return "_lease" in (existence.status_columns(store) or ())
     except FileAccessError:
         directory = paths.directory_of(store.session, store.status.address)
         if directory is None or directory.exists():

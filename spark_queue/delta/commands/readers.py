@@ -13,8 +13,9 @@ from typing import Literal
 
 from spark_queue.delta.commands import admin, making
 from spark_queue.delta.steps import Answer, Step, on_items, once_on_status
+from spark_queue.delta.store import existence
 from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.store.store import Store, names_of
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import (
     Checkpoint,
@@ -22,6 +23,7 @@ from spark_queue.delta.tables.heads import (
     QueueHead,
     Registered,
     following,
+    names_of,
 )
 from spark_queue.delta.tables.schema import STATUS_COLUMNS
 from spark_queue.delta.tables.settings import Settings
@@ -163,7 +165,7 @@ def all_of(at: Snapshot) -> list[Snapshot]:
 
 def with_logs(store: Store) -> Iterator[Store]:
     """Return those of :func:`claiming` that have a log."""
-    return filter(Store.is_prepared, claiming(store))
+    return filter(existence.is_prepared, claiming(store))
 
 
 def advance(store: Store, step: int) -> None:
@@ -215,7 +217,7 @@ def prepare(store: Store, *, is_new: bool = False) -> Store:
 
     A position that was lost is made again, too: better all again than something never.
     """
-    if store.reader == 0 or store.registered().streams or store.is_prepared():
+    if store.reader == 0 or store.registered().streams or existence.is_prepared(store):
         return store
     if not is_new:
         logger.warning(

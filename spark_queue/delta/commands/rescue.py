@@ -12,6 +12,7 @@ from spark_queue.delta.commands.settle import SettledStep
 from spark_queue.delta.plans import fold
 from spark_queue.delta.replica.settling import GONE, LOSE
 from spark_queue.delta.replica.state import Row
+from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.claim_record import ClaimRecord
 from spark_queue.delta.tables.facts import logger
@@ -69,7 +70,7 @@ def _claims(store: Store, gone: Gone) -> list[tuple[int, str]]:
 
 def _read_claimed(store: Store) -> DataFrame:
     with store.writing("status"):
-        return fold.find_touched(store.recent(store.status_head())).where(
+        return fold.find_touched(by_spark.recent_rows(store, store.status_head())).where(
             F.col("_state") == CLAIMED
         )
 

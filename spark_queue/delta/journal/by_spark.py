@@ -14,8 +14,10 @@ from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.journal.tables import Touched, by_column
 from spark_queue.delta.ownership import GivenBack
 from spark_queue.delta.plans import fold
+from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.by_spark import since_checkpoint
-from spark_queue.delta.store.store import Store, is_long
+from spark_queue.delta.store.memory import is_long
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import rows
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, SCHEDULE
@@ -36,7 +38,7 @@ class SparkTables:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._schema = store.user_schema()
+        self._schema = by_spark.user_schema(store)
         self.measure = values.measure(self._schema)
 
     def values(self, puts: Sequence[Entry[Any]]) -> dict[str, pa.Array]:
@@ -79,7 +81,7 @@ class SparkTables:
 
     def find_touched(self, place: Store, head: StatusHead) -> list[Touched]:
         """See :class:`JournalTables`."""
-        recent = place.remembered(head)
+        recent = by_spark.remembered(place, head)
         if recent is None:
             recent = since_checkpoint(place.status.read(), head)
         newest = fold.find_touched(recent, is_long=is_long(head))
@@ -89,7 +91,7 @@ class SparkTables:
         self, place: Store, passed: int, done: Collection[int], back: Collection[int]
     ) -> int:
         """See :class:`JournalTables`."""
-        items = place.items().where(F.col("_kind") == ITEM)
+        items = by_spark.items(place).where(F.col("_kind") == ITEM)
         found = items.where(F.col("_seq") > passed)
         if done:
             found = found.join(_ids(place, done), "_seq", "left_anti")
@@ -100,7 +102,9 @@ class SparkTables:
 
     def release_claimed(self, place: Store, head: StatusHead) -> GivenBack:
         """See :class:`JournalTables`."""
-        claimed = fold.find_touched(place.recent(head)).where(F.col("_state") == CLAIMED)
+        claimed = fold.find_touched(by_spark.recent_rows(place, head)).where(
+            F.col("_state") == CLAIMED
+        )
         found = claimed.select("_seq", "_gen", "_attempts", "_losses", *SCHEDULE)
         said = {"_kind": ITEM, "_state": READY, "_at": place.clock.now()}
         found = found.withColumns({name: F.lit(it) for name, it in said.items()}).localCheckpoint()

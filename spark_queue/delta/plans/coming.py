@@ -8,7 +8,9 @@ from pyspark.sql import functions as F
 
 from spark_queue.delta.planner import Coming
 from spark_queue.delta.plans import candidates, fold
-from spark_queue.delta.store.store import Store, is_long
+from spark_queue.delta.store import by_spark
+from spark_queue.delta.store.memory import is_long
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import CLAIMED
 from spark_queue.delta.tables.settings import Settings
@@ -17,7 +19,8 @@ from spark_queue.delta.tables.settings import Settings
 # rule again: next event
 def coming(store: Store, head: StatusHead, settings: Settings, now: datetime) -> Coming:
     """Count what is delayed as of a step; in a paused queue nothing is."""
-    touched = fold.find_touched(store.recent(head), is_long=is_long(head)).localCheckpoint()
+    recent = by_spark.recent_rows(store, head)
+    touched = fold.find_touched(recent, is_long=is_long(head)).localCheckpoint()
     leased = touched.where(F.col("_state") == CLAIMED)
     held_until = _first(leased.agg(F.min("_lease_expires_at")).head())
     if settings.paused:

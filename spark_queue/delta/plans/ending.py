@@ -13,6 +13,7 @@ from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.planner import Moved
 from spark_queue.delta.plans import candidates, capacity, limits, snapshot
+from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import ITEM, READY, SCHEDULE, moves_of
 from spark_queue.results import SAMPLED, SAMPLES, Affected
@@ -20,7 +21,7 @@ from spark_queue.results import SAMPLED, SAMPLES, Affected
 
 def matching(store: Store, where: Where, states: tuple[str, ...]) -> DataFrame:
     """Return the items in some states that are meant."""
-    current = snapshot.status(store.items(), store.status.read())
+    current = snapshot.status(by_spark.items(store), store.status.read())
     return snapshot.choose(current.where(F.col("_state").isin(*states)), where)
 
 
@@ -72,7 +73,7 @@ def quote(names: Sequence[str]) -> list[Column]:
 
 def due(store: Store, now: datetime) -> DataFrame:
     """Return the ready items whose time is over."""
-    current = snapshot.status(store.items(), store.status.read())
+    current = snapshot.status(by_spark.items(store), store.status.read())
     return current.where((F.col("_state") == READY) & (limits.expires_at(store.limits()) <= now))
 
 
@@ -85,8 +86,8 @@ def oldest(store: Store, most: int) -> DataFrame:
 def oldest_by_bytes(store: Store, most: int) -> DataFrame:
     """Return the oldest items that wait, so that no more than so many bytes are left in all."""
     over = capacity.outstanding_bytes(store) - most
-    sizes = store.items().where(F.col("_kind") == ITEM)
-    sizes = sizes.select("_seq", bytes_of(store.user_schema()).alias("_bytes"))
+    sizes = by_spark.items(store).where(F.col("_kind") == ITEM)
+    sizes = sizes.select("_seq", bytes_of(by_spark.user_schema(store)).alias("_bytes"))
     before = Window.orderBy("_seq").rowsBetween(Window.unboundedPreceding, -1)
     sized = _ready(store).join(sizes, "_seq")
     passed = F.coalesce(F.sum("_bytes").over(before), F.lit(0))

@@ -11,6 +11,7 @@ from spark_queue.delta.input import key_rules
 from spark_queue.delta.input.columns import OrderBy, add_keys, of_spark
 from spark_queue.delta.plans import frames
 from spark_queue.delta.plans.stage import Stage, collect, evaluate, stage_rows
+from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import ITEM, QUEUE_COLUMNS, REFUSED, TRACE
@@ -62,7 +63,7 @@ def frame(
     trace: Traces = None,
 ) -> SparkFrame:
     """Check a frame, compute its keys, and evaluate it."""
-    schema = store.user_schema()
+    schema = by_spark.user_schema(store)
     key_rules.require_same_texts(store.name, settings, of_spark(schema))
     # What were items before have what they entered with, in any format.
     is_again = bool(extra)
@@ -91,6 +92,6 @@ def outcomes(store: Store, step: int, logged: pa.Table | None) -> DataFrame:
 def _logged(store: Store, step: int, logged: pa.Table | None) -> DataFrame:
     if logged is None:
         return store.queue.read().where(F.col("_step") == step).orderBy("_seq")
-    schema = store.user_schema().add("_seq", "long").add("_kind", "string")
+    schema = by_spark.user_schema(store).add("_seq", "long").add("_kind", "string")
     schema = schema.add("_duplicate_of", "long")
     return store.spark.createDataFrame(logged.select(schema.names).sort_by("_seq"), schema)

@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame, functions as F
 
 from spark_queue.delta.plans.ending import inputs
 from spark_queue.delta.plans.snapshot import user_columns
+from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import DEAD, EXPIRED, ITEM, moves_of
@@ -40,7 +41,7 @@ def _goes_to(limits: ReaderConfig, target: str) -> Column:
 
 def _rows(store: Store, meant: DataFrame) -> DataFrame:
     """Return the items as rows to enqueue: their errors come with them, and where they were."""
-    items = store.items().where(F.col("_kind") == ITEM)
+    items = by_spark.items(store).where(F.col("_kind") == ITEM)
     names = user_columns(items)
     kept = moves_of(names)
     origin = F.concat(F.lit(f"{store.name}+{store.registered().name}/"), F.col("_seq"))

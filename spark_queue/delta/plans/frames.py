@@ -11,6 +11,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_queue import tracing
 from spark_queue.delta.input.plain.arrow import cast
+from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS, TRACE
 from spark_queue.delta.tables.spark_types import arrow_schema_of, struct_of
@@ -39,7 +40,7 @@ def of(store: Store, given: object) -> DataFrame:
         return given
     table = given if isinstance(given, pa.Table) else _from_pandas(given)
     ours = (*struct_of(OPTIONAL_COLUMNS), StructField(TRACE, StringType()))
-    wanted = {field.name: field for field in (*ours, *store.user_schema())}
+    wanted = {field.name: field for field in (*ours, *by_spark.user_schema(store))}
     for name in table.column_names:
         if name not in wanted:
             raise SchemaMismatchError(name, "is not a column of the queue; drop it")

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from spark_queue.delta.arrow.where import Where, values_of
 from spark_queue.delta.input.columns import first_line, sql_expression
+from spark_queue.delta.store import by_spark, existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import (
     CLAIMED,
@@ -103,10 +104,10 @@ def find_needed(reader: Store, since: int | None = None) -> DataFrame:
     """
     if reader.registered().streams:
         return _unread(reader).where(F.lit(since is None))
-    if not reader.is_prepared():
+    if not existence.is_prepared(reader):
         return _unread(reader)
     if since is None:
-        rows = status(reader.items(), reader.status.read())
+        rows = status(by_spark.items(reader), reader.status.read())
     else:
         later = (F.col("_kind") == ITEM) & (F.col("_step") > since)
         rows = reader.status.read().where(later)
@@ -114,7 +115,7 @@ def find_needed(reader: Store, since: int | None = None) -> DataFrame:
 
 
 def _unread(reader: Store) -> DataFrame:
-    return _which(reader.items().where(F.col("_kind") == ITEM))
+    return _which(by_spark.items(reader).where(F.col("_kind") == ITEM))
 
 
 def _which(rows: DataFrame) -> DataFrame:

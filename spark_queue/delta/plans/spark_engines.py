@@ -105,7 +105,7 @@ class FrameRows:
 
     def states_of(self, store: Store, head: StatusHead) -> Any:
         """See :class:`LogRows`."""
-        return _states(store.recent(head))
+        return _states(by_spark.recent_rows(store, head))
 
     def with_step(self, states: Any, rows: DataFrame | pa.Table, step: int) -> Any:
         """See :class:`LogRows`."""
@@ -222,7 +222,7 @@ class BroughtRows(FrameRows):
 def log_since(store: Store, head: StatusHead, lease: int) -> DataFrame:
     """Return the status log from a lease on: from memory, if it is there."""
     # What was granted before the checkpoint and has ended is in the table only.
-    known = store.remembered(head) if lease > head.checkpoint.step else None
+    known = by_spark.remembered(store, head) if lease > head.checkpoint.step else None
     return store.status.read() if known is None else known
 
 
@@ -232,7 +232,7 @@ def _states(rows: DataFrame) -> DataFrame:
 
 
 def _items(store: Store) -> DataFrame:
-    return store.items().where(F.col("_kind") == ITEM)
+    return by_spark.items(store).where(F.col("_kind") == ITEM)
 
 
 def _may_wait(store: Store, head: StatusHead, settings: Settings, reach: float | None) -> Column:

@@ -23,6 +23,7 @@ from spark_queue.delta.sql.enqueue_state import (
     Room,
 )
 from spark_queue.delta.sql.log_rows import TooManyRowsError
+from spark_queue.delta.store import by_spark
 from spark_queue.delta.tables.schema import GROUP, ITEM, KEY, META_LANE, REFUSED, REFUSED_LANE
 
 #: Rows up to which a batch is decided in this process: their keys are brought, not their values.
@@ -166,7 +167,7 @@ def _batch(rows: DataFrame, entry: EnqueueState, room: Room) -> DataFrame:
     # Rows are compared by the first eight bytes of the sort key where they differ.
     columns["_line"] = F.xxhash64("_fair_key")
     has_sizes = room.bytes is not None
-    columns["_bytes"] = bytes_of(entry.store.user_schema()) if has_sizes else F.lit(None)
+    columns["_bytes"] = bytes_of(by_spark.user_schema(entry.store)) if has_sizes else F.lit(None)
     named = [column.alias(name[1:]) for name, column in columns.items()]
     given = [F.col(_quote(name)) for name in rows.columns if name != "_pos"]
     return rows.select(*named, F.struct(*given).alias("given"))

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, functions as F
 from spark_queue.delta.planner import TAKEN, Made
 from spark_queue.delta.plans import snapshot
 from spark_queue.delta.plans.ending import inputs, quote
+from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CANCELLED, REFUSED, inputs_of
 
@@ -32,7 +33,7 @@ def cancelled_in(store: Store, step: int) -> DataFrame:
     is_cancel = (last["_state"] == CANCELLED) & last["_error"].isNull()
     newest = snapshot.newest(log.where(F.col("_step") >= step))
     ended = newest.where((last["_step"] == step) & is_cancel).select("_seq")
-    return snapshot.status(store.items(), log).join(ended, "_seq", "left_semi")
+    return snapshot.status(by_spark.items(store), log).join(ended, "_seq", "left_semi")
 
 
 def restore(store: Store, found: DataFrame, *, keeps_place: bool) -> DataFrame:

@@ -6,9 +6,23 @@ A step that looked at all of them would cost the more the more items wait.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, field
 
 from spark_queue.delta.replica.peers import Row
 from spark_queue.delta.tables.schema import CLAIMED
+
+
+@dataclass(slots=True)
+class RememberedClaim:
+    """What a claim got, and what of it its holder has not settled."""
+
+    rows: dict[int, Row]
+    """The rows by which the items were leased, by seq."""
+    left: set[int]
+    output: str | None = None
+    """The table where its holder writes what was done."""
+    given_back: set[int] = field(default_factory=set)
+    """What is ready again as if it had not been leased: nobody said anything of it."""
 
 
 class OpenItems(dict[int, Row]):

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Protocol
 
 from spark_queue.config import DedupScope
-from spark_queue.delta.replica.open_items import OpenItems
+from spark_queue.delta.replica.open_items import OpenItems, RememberedClaim
 from spark_queue.delta.replica.peers import Peer, Place, Row
 from spark_queue.delta.replica.window import LineKey, Window
 from spark_queue.delta.tables.heads import Pointer
@@ -61,19 +61,6 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 class TooManyItemsError(Exception):
     """More items would have to be in memory than a process keeps there."""
-
-
-@dataclass(slots=True)
-class RememberedClaim:
-    """What a claim got, and what of it its holder has not settled."""
-
-    rows: dict[int, Row]
-    """The rows by which the items were leased, by seq."""
-    left: set[int]
-    output: str | None = None
-    """The table where its holder writes what was done."""
-    given_back: set[int] = field(default_factory=set)
-    """What is ready again as if it had not been leased: nobody said anything of it."""
 
 
 class RowFollower(Protocol):

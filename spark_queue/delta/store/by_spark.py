@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StructType
 
-from spark_queue.delta.store.memory import MAX_TAIL
-from spark_queue.delta.store.store import Store, is_long
+from spark_queue.delta.store.memory import MAX_TAIL, is_long
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import (
@@ -39,6 +39,10 @@ class Tail:
     rows: DataFrame
     count: int
     is_staged: bool = True
+
+    def fits(self, store: Store) -> bool:
+        """Tell whether it can be kept for a queue, and is in frames of its session."""
+        return store.is_local() and self.rows.sparkSession is store.session
 
     def followed_by(self, head: StatusHead, rows: DataFrame | None) -> Tail | None:
         """Return the tail after a step; ``None`` where it is better read from the table."""
@@ -91,7 +95,10 @@ def rows_since(
 
 
 def recent_rows(store: Store, head: StatusHead) -> DataFrame:
-    """Return what a fold to a step reads, as :meth:`Store.recent` says."""
+    """Return what a fold to a step reads (:func:`since_checkpoint`).
+
+    It is staged, unless it is long: then to read it twice, a few columns each time, costs less.
+    """
     at_hand = remembered(store, head)
     if at_hand is not None:
         return at_hand
@@ -107,7 +114,7 @@ def recent_rows(store: Store, head: StatusHead) -> DataFrame:
 def remembered(store: Store, head: StatusHead) -> DataFrame | None:
     """Return the same where it is at hand without a read of the log."""
     tail = store.position().tail
-    if tail is None or tail.head.token != head.token or not store.fits(tail):
+    if tail is None or tail.head.token != head.token or not tail.fits(store):
         return None
     store.position().tail = tail = tail.staged()
     return tail.rows

@@ -100,7 +100,7 @@ def commit_status(
 
 def _tail_after(store: Store, tail: Tail, head: StatusHead, rows: Rows) -> Tail | None:
     """Return the rows since the checkpoint after a step; ``None`` where they are not at hand."""
-    if isinstance(rows, pa.Table) or not store.fits(tail):
+    if isinstance(rows, pa.Table) or not tail.fits(store):
         # What came as a table is not for a fold: its writer has it in memory.
         return None
     newest = store.position().status.head

@@ -23,6 +23,12 @@ _Head = TypeVar("_Head", QueueHead, StatusHead)
 #: How many rows of the status log a process remembers at most.
 MAX_TAIL = 200_000
 
+
+def is_long(head: StatusHead) -> bool:
+    """Tell whether more was written since the checkpoint than a process keeps at hand."""
+    return head.log_rows > MAX_TAIL
+
+
 #: Items of a group that the first claim of a process takes together.
 FIRST_RUN = 500
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from types import ModuleType
@@ -13,7 +13,7 @@ from spark_queue.clock import Clock, require_clock
 from spark_queue.delta.store import catching_up, memory
 from spark_queue.delta.store.handle import Handle
 from spark_queue.delta.store.memory import Cache, Position, Seen
-from spark_queue.delta.tables import paths, turnstile, whole
+from spark_queue.delta.tables import turnstile, whole
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener, LogName
 from spark_queue.delta.tables.heads import (
@@ -21,6 +21,7 @@ from spark_queue.delta.tables.heads import (
     Registered,
     StatusHead,
     UnknownHeadError,
+    names_of,
     queue_head,
     status_head,
 )
@@ -48,10 +49,7 @@ from spark_queue.reader_config import ReaderConfig
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
-
-    from spark_queue.delta.store.by_spark import Tail
+    from pyspark.sql import SparkSession
 
 
 #: Seconds to wait for the right to write: a step of millions of rows takes minutes.
@@ -176,61 +174,9 @@ class Store:
         cache = self.cache()
         return cache.position(self.reader).limits_of(self.registered(cache))
 
-    def is_prepared(self) -> bool:
-        """Tell whether this reader's status log is there, with its first step."""
-        seen = self.position().status.head
-        return (seen is not None and seen.step > 0) or self.exists()
-
-    def items(self) -> DataFrame:
-        """Return the rows of the item log that this reader sees."""
-        frame: DataFrame = _by_spark().items(self)
-        return frame
-
     def outstanding(self, head: StatusHead) -> int:
         """Return how many items are not over yet for this reader, as of a step of its log."""
         return self.queue_head().items - self.registered().since_items - sum(head.finished.values())
-
-    def exists(self) -> bool:
-        """Tell whether the queue was created, completely."""
-        return self.status_columns() is not None and not self.status.is_empty()
-
-    def status_columns(self) -> Collection[str] | None:
-        """Return the columns of the status log; ``None`` where there is no such table.
-
-        Raises
-        ------
-        LogDamagedError
-            When its newest commit is not whole.
-        """
-        log = self.status
-        directory = paths.directory_of(log.session, log.address)
-        is_missing = directory is not None and not paths.has_log(directory)
-        if is_missing or log.is_unfinished():
-            return None
-        whole.require_uncut(self.name, "status", directory)
-        return log.columns() if log.exists() else None
-
-    def require_exists(self) -> StatusHead:
-        """Return the newest head of the status log.
-
-        Raises
-        ------
-        QueueNotFoundError
-            When there is no queue under the name.
-        """
-        columns = self.status_columns()
-        if columns is None and self.status.is_unfinished():
-            raise QueueNotFoundError(self.name, "its creation was cut, or is under way")
-        if columns is None:
-            raise QueueNotFoundError(self.name)
-        if "_lease" not in columns or not (head := self.status_head()).step:
-            raise QueueNotFoundError(self.name, "what is there is not a queue of this library")
-        return head
-
-    def user_schema(self) -> StructType:
-        """Return the user's columns, in their order."""
-        columns: StructType = _by_spark().user_schema(self)
-        return columns
 
     def user_columns(self) -> list[str]:
         """Return the names of the user's columns, in their order."""
@@ -333,14 +279,6 @@ class Store:
         else:
             whole.require_end(self.name, which, log, directory, last)
 
-    def recent(self, head: StatusHead) -> DataFrame:
-        """Return what a fold to a step reads (:func:`by_spark.since_checkpoint`).
-
-        It is staged, unless it is long: then to read it twice, a few columns each time, costs less.
-        """
-        rows: DataFrame = _by_spark().recent_rows(self, head)
-        return rows
-
     def rows_since(
         self, which: LogName, step: int, columns: Sequence[str], most: int | None = None
     ) -> pa.Table:
@@ -352,11 +290,6 @@ class Store:
             When there are more rows than that; by default they may be any number.
         """
         return _by_spark().rows_since(self, which, step, columns, most)
-
-    def remembered(self, head: StatusHead) -> DataFrame | None:
-        """Return the same where it is at hand without a read of the log."""
-        rows: DataFrame | None = _by_spark().remembered(self, head)
-        return rows
 
     def position(self) -> Position:
         """Return what this process knows of the reader's log."""
@@ -436,10 +369,6 @@ class Store:
                 raise QueueNotFoundError(self.name) from exc
             yield
 
-    def fits(self, tail: Tail) -> bool:
-        """Tell whether a tail can be kept, and is in frames of this session."""
-        return self.is_local() and tail.rows.sparkSession is self.session
-
     def require_known_format(self) -> None:
         """Check that this release knows the format that the queue has now.
 
@@ -465,16 +394,6 @@ class Store:
             why = f"the configuration that it names, a row of step {step}, is gone"
             raise LogDamagedError(self.name, "status", step, why)
         return Settings.from_json(self.name, text)
-
-
-def names_of(readers: Mapping[int, Registered]) -> list[str]:
-    """Return the names of readers; the default one has none."""
-    return [reader.name for reader in readers.values() if reader.name]
-
-
-def is_long(head: StatusHead) -> bool:
-    """Tell whether more was written since the checkpoint than a process keeps at hand."""
-    return head.log_rows > memory.MAX_TAIL
 
 
 def _by_spark() -> ModuleType:

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from threading import RLock
+from typing import Protocol
+from weakref import WeakSet
 
 from spark_queue.errors import SetupError
 from spark_queue.waiting.processes import Owner
+
+
+class Parting(Protocol):
+    """A thing of a process that a child of a fork has, too."""
+
+    def leave_parent(self) -> None:
+        """Forget what a thread of the parent had in hand: it is not in this child."""
+
+
+_parting: WeakSet[Parting] = WeakSet()
 
 #: What was in use, in the words of the error.
 _WHAT = "the library deltalake, which reads the tables of queues,"
@@ -38,3 +51,17 @@ def is_stuck(lock: RLock) -> bool:
         return True
     lock.release()
     return False
+
+
+def part_in_children(thing: Parting) -> None:
+    """Have a thing leave the parent in every child of a fork, as long as it is there."""
+    _parting.add(thing)
+
+
+def _part_from_parent() -> None:
+    for thing in list(_parting):
+        thing.leave_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_part_from_parent)

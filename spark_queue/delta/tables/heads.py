@@ -6,7 +6,7 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 #: Where an order of service stands at one priority: the highest (turn, seq) handed out.
 Pointer = tuple[float, int]
@@ -33,6 +33,24 @@ class Hold:
     """As ISO 8601; by then it has to be renewed, where other processes can write at all."""
 
 
+class Head(Protocol):
+    """The state of a log after a step: a dataclass, written as the text of a row of the step."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def step(self) -> int:
+        """The number of the step."""
+
+    @property
+    def token(self) -> str:
+        """What tells this writer's attempt at the step from any other."""
+
+    @property
+    def at(self) -> str:
+        """When it was committed, by its writer's clock, as ISO 8601."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
     """One reader of a queue, as the item log knows it."""
@@ -53,6 +71,11 @@ class Registered:
     """Items that it was to see, and that were dropped before it was registered."""
     streams: bool = False
     """Whether it is read as a stream, which says how far it has come instead of claiming."""
+
+
+def names_of(readers: Mapping[int, Registered]) -> list[str]:
+    """Return the names of readers; the default one has none."""
+    return [reader.name for reader in readers.values() if reader.name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,36 +10,29 @@ rewrites files, holds the right to write (:meth:`Store.writing`).
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
-from weakref import WeakSet
 
 import pyarrow as pa
 
-from spark_queue.delta.tables import (
-    instants,
-    made,
-    paths,
-    scanning,
-    traces,
-    unfinished,
-)
+from spark_queue.delta.tables import instants, made, paths, scanning, traces, unfinished
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.appending import is_forced, note_forced, sync_commits
 from spark_queue.delta.tables.commits import Commit, commit_at, newest_version
 from spark_queue.delta.tables.damage import using
-from spark_queue.delta.tables.files import LogFile, read_file
-from spark_queue.delta.tables.forks import is_stuck
-from spark_queue.delta.tables.log import APP_ID, Head, Log
+from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.forks import is_stuck, part_in_children
+from spark_queue.delta.tables.heads import Head
+from spark_queue.delta.tables.log import APP_ID, Log
 from spark_queue.delta.tables.open_table import PARTITION, OpenTable
-from spark_queue.delta.tables.resting import remove_directory
+from spark_queue.delta.tables.resting import remove_directory, remove_unfinished
+from spark_queue.delta.tables.scanning import Part
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
-from spark_queue.delta.tables.step_rows import step_tables, table_of
+from spark_queue.delta.tables.step_rows import step_tables
 from spark_queue.delta.tables.wishes import PlainSession, Session, is_fresh, promises_disk
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 
@@ -68,7 +61,7 @@ class LocalLog(Log[_Head]):
         self._opened: OpenTable | None = None
         self._is_synced = True
         """Whether the last step of this process was to survive a power cut."""
-        _logs.add(self)
+        part_in_children(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy in another process opens the table for itself.
@@ -152,23 +145,14 @@ class LocalLog(Log[_Head]):
     def create(
         self, schema: str, *, replaces: bool = True, skipping: str = SKIPPING_COLUMNS
     ) -> None:
-        """See :meth:`Log.create`.
-
-        It has the properties that a log of many small commits needs. What a process left that was
-        killed while it made the table is removed, so that only one may make it at a time.
-        """
+        """See :meth:`Log.create`: with the properties that a log of many small commits needs."""
         properties = {
             "delta.checkpointInterval": str(_CHECKPOINT_INTERVAL),
             "delta.dataSkippingStatsColumns": skipping,
         }
         directory = paths.directory_of(self.session, self.address)
-
-        def is_left(place: Path) -> bool:
-            # Of a whole one somebody may be about to make the first step.
-            return unfinished.is_unfinished(place) and (replaces or not unfinished.is_whole(place))
-
-        if directory is not None and is_left(directory):
-            remove_directory(directory, is_left)
+        if directory is not None:
+            remove_unfinished(directory, replaces=replaces)
         if directory is None or not made.create(self.session, directory, schema, properties):
             self._create(schema, properties, replaces=replaces)
         self.forget()
@@ -298,15 +282,12 @@ class LocalLog(Log[_Head]):
     def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
         """See :meth:`Log.rows_of`."""
         schema, directory = self._schema(), self.directory
-        wanted = pa.schema([schema.field(name) for name in columns])
-        parts = []
-        for file in files:
-            path = directory / unquote(file.path)
-            rows = read_file(path, columns, file.size, file.ranges.get("_step"))
-            found = dict(zip(rows.column_names, rows.columns, strict=True))
-            found[PARTITION] = pa.repeat(pa.scalar(file.gen), rows.num_rows)
-            parts.append(table_of(wanted, rows.num_rows, found))
-        return instants.clamp(pa.concat_tables(parts)) if parts else wanted.empty_table()
+        parts = [
+            Part(directory / unquote(file.path), file, file).read(columns, schema) for file in files
+        ]
+        if not parts:
+            return pa.schema([schema.field(name) for name in columns]).empty_table()
+        return instants.clamp(pa.concat_tables(parts))
 
     def parts_of(
         self,
@@ -412,18 +393,6 @@ class LocalLog(Log[_Head]):
         traces.note(self.directory, version)
 
     def leave_parent(self) -> None:
-        """Forget what a thread of the parent had in hand: it is not in this child."""
+        """See :class:`~spark_queue.delta.tables.forks.Parting`."""
         if is_stuck(self._guard):
             self._guard, self._opened = threading.RLock(), None
-
-
-_logs: WeakSet[LocalLog[Any]] = WeakSet()
-
-
-def _part_from_parent() -> None:
-    for log in list(_logs):
-        log.leave_parent()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_part_from_parent)

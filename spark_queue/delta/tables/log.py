@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from spark_queue.delta.tables import head_rows
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.files import LogFile
-from spark_queue.delta.tables.heads import UnknownHeadError
+from spark_queue.delta.tables.heads import Head, UnknownHeadError
 from spark_queue.delta.tables.made import why_spark
 from spark_queue.delta.tables.schema import HEAD, SKIPPING_COLUMNS, column_names
 from spark_queue.delta.tables.wishes import PlainSession, Session
@@ -32,27 +32,6 @@ if TYPE_CHECKING:
 APP_ID = "spark_queue"
 
 _NO_FILES = "they ask for more than plain reads and appends"
-
-
-class Head(Protocol):
-    """The state of a log after a step: a dataclass, written as the text of a row of the step."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def step(self) -> int:
-        """The number of the step."""
-        ...
-
-    @property
-    def token(self) -> str:
-        """What tells this writer's attempt at the step from any other."""
-        ...
-
-    @property
-    def at(self) -> str:
-        """When it was committed, by its writer's clock, as ISO 8601."""
-        ...
 
 
 _Head = TypeVar("_Head", bound=Head)

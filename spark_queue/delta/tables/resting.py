@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from spark_queue.delta.tables import unfinished
 from spark_queue.delta.tables.forcing import sync_directory
 from spark_queue.delta.tables.lockfile import LockFile, require_locks
 
@@ -45,6 +46,27 @@ def resting(directory: Path, *, timeout: float = _PATIENCE) -> Iterator[bool]:
         yield is_mine
     finally:
         file.give_up()
+
+
+def remove_unfinished(directory: Path, *, replaces: bool) -> None:
+    """Remove what a process left that was killed while it made a table.
+
+    So only one may make it at a time.
+
+    Parameters
+    ----------
+    directory : Path
+        Where it is.
+    replaces : bool
+        Whether a table that is whole, and has no step, goes, too.
+    """
+
+    def is_left(place: Path) -> bool:
+        # Of a whole one somebody may be about to make the first step.
+        return unfinished.is_unfinished(place) and (replaces or not unfinished.is_whole(place))
+
+    if is_left(directory):
+        remove_directory(directory, is_left)
 
 
 def remove_directory(directory: Path, may_go: Callable[[Path], bool] = lambda _: True) -> None:

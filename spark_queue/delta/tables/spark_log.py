@@ -17,9 +17,9 @@ from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.commits import Commit, newest_token
 from spark_queue.delta.tables.describing import described
 from spark_queue.delta.tables.far_commits import FarCommits
-from spark_queue.delta.tables.heads import to_json
+from spark_queue.delta.tables.heads import Head, to_json
 from spark_queue.delta.tables.local_log import LocalLog
-from spark_queue.delta.tables.log import APP_ID, Head
+from spark_queue.delta.tables.log import APP_ID
 from spark_queue.delta.tables.schema import HEAD, ITEM, LATER, META_LANE
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.delta.tables.torn import looked

@@ -7,8 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_queue.delta.tables.heads import to_json
-from spark_queue.delta.tables.log import Head
+from spark_queue.delta.tables.heads import Head, to_json
 from spark_queue.delta.tables.schema import HEAD, META_LANE
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from spark_queue.delta.commands import admin, readers
 from spark_queue.delta.steps import Answer, Step, on_items, until_done
+from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import copying, paths, tidying
 from spark_queue.delta.tables.address import QueueAddress, TableAddress
@@ -58,7 +59,7 @@ def clone(store: Store, to: str) -> Store:
         When drivers on other machines enqueue all the time.
     """
     begun = Store.of(store.session, QueueAddress(to), store.clock)
-    if begun.exists() or begun.queue.exists():
+    if existence.exists(begun) or begun.queue.exists():
         raise QueueExistsError(begun.name)
     source, target = _home(store), _home(begun)
     # What was looked at before there was anything is looked at again.

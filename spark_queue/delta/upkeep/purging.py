@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from spark_queue.delta.commands import checkpoint, readers
 from spark_queue.delta.steps import report
+from spark_queue.delta.store import existence
 from spark_queue.delta.store.lanes import rewrites
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
@@ -53,7 +54,7 @@ def purgeable(store: Store, purge: Purge[_Found]) -> _Found | None:
     What is meant is asked of what the first reader did with them; without a log it did nothing.
     """
     first = next(readers.claiming(store), None)
-    if first is None or not first.is_prepared():
+    if first is None or not existence.is_prepared(first):
         return None
     return _drop_needed(store, purge, purge.find_finished(first), {})[0]
 

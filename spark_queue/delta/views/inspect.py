@@ -10,7 +10,9 @@ from pyspark.sql import Column, DataFrame, Window, functions as F
 from spark_queue.delta.commands.trim import FULL, LAGS
 from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.plans import candidates, fold, snapshot
-from spark_queue.delta.store.store import Store, is_long
+from spark_queue.delta.store import by_spark
+from spark_queue.delta.store.memory import is_long
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, ITEM, READY, REFUSED, STATES
 from spark_queue.delta.views import explaining
@@ -93,7 +95,7 @@ def _wait(part: float) -> Column:
 def cut_at(store: Store, as_of: AsOf) -> Cut:
     """Cut both logs; the errors are those of :func:`spark_queue.delta.views.ends.ends_at`."""
     ends = ends_at(store, as_of)
-    items, log = store.items(), store.status.read()
+    items, log = by_spark.items(store), store.status.read()
     if ends.queue_step is not None:
         items = items.where(F.col("_step") <= ends.queue_step)
         log = log.where(F.col("_step") <= ends.head.step)
@@ -116,14 +118,14 @@ def lag(store: Store) -> Lag:
             dropped=0,
         )
     head = store.status_head()
-    touched = fold.find_touched(store.recent(head), is_long=is_long(head))
+    touched = fold.find_touched(by_spark.recent_rows(store, head), is_long=is_long(head))
     held = touched.where(F.col("_state") == CLAIMED).select("_seq", F.lit(True).alias("_open"))
     waiting = candidates.waiting(store, head).select("_seq", F.lit(False).alias("_open"))
-    items = store.items().where(F.col("_kind") == ITEM)
+    items = by_spark.items(store).where(F.col("_kind") == ITEM)
     rows = items.join(waiting.unionByName(held), "_seq")
     count, size, open_items, oldest, first = rows.agg(
         F.count(F.lit(1)),
-        F.coalesce(F.sum(bytes_of(store.user_schema())), F.lit(0)),
+        F.coalesce(F.sum(bytes_of(by_spark.user_schema(store))), F.lit(0)),
         F.count_if("_open"),
         F.min(F.when(~F.col("_open"), F.col("_enqueued_at"))),
         F.min("_step"),
@@ -141,8 +143,8 @@ def lag(store: Store) -> Lag:
 
 
 def _bytes_since(store: Store) -> int:
-    rows = store.items().where(F.col("_kind") == ITEM)
-    total = rows.agg(F.sum(bytes_of(store.user_schema()))).collect()[0][0]
+    rows = by_spark.items(store).where(F.col("_kind") == ITEM)
+    total = rows.agg(F.sum(bytes_of(by_spark.user_schema(store)))).collect()[0][0]
     return int(total or 0)
 
 

@@ -14,7 +14,7 @@ from spark_queue.delta.arrow import claim_items
 from spark_queue.delta.plans.snapshot import user_columns
 from spark_queue.delta.plans.spark_engines import log_since
 from spark_queue.delta.replica.columns import status_table
-from spark_queue.delta.store import replicas
+from spark_queue.delta.store import by_spark, replicas
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, TRACE
@@ -169,7 +169,7 @@ def _local(instant: datetime | None) -> datetime | None:
 
 
 def _frame(store: Store, rows: pa.Table) -> DataFrame:
-    schema = store.user_schema().add("_seq", "long").add("_lease", "long")
+    schema = by_spark.user_schema(store).add("_seq", "long").add("_lease", "long")
     schema = schema.add("_attempts", "integer").add("_group_key", "string")
     if TRACE in rows.column_names:
         schema = schema.add(TRACE, "string")
