@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from spark_queue.config import QueueConfig, RetryPolicy
     from spark_queue.delta.keys import DeltaIdempotencyKeyStore
     from spark_queue.delta.tables.facts import StepFacts, StepTimes
+    from spark_queue.delta_queue import DeltaQueue
     from spark_queue.doctor.finding import Checkup, Finding, Thresholds
     from spark_queue.errors import (
         AbortedError,
@@ -61,11 +62,10 @@ if TYPE_CHECKING:
     from spark_queue.front.producer import PutResult
     from spark_queue.journal.journal_options import QueueOptions, ReaderHooks
     from spark_queue.journal.journaled_queue import JournaledQueue
-    from spark_queue.local.local_queue import LocalQueue, LocalReader
-    from spark_queue.local.working import LocalClaim
+    from spark_queue.local_claim import LocalClaim
+    from spark_queue.local_queue import LocalQueue, LocalReader
     from spark_queue.metrics.listening import Metrics
     from spark_queue.processing.loop import ProcessResult
-    from spark_queue.queue import DeltaQueue
     from spark_queue.reader import Reader
     from spark_queue.reader_config import ReaderConfig
     from spark_queue.report.model import ItemReport, Report
@@ -93,7 +93,7 @@ _HOMES = {
     "Claim": "claim",
     "Delivery": "front.consumer",
     "DeltaIdempotencyKeyStore": "delta.keys",
-    "DeltaQueue": "queue",
+    "DeltaQueue": "delta_queue",
     "DurableQueue": "front.durable",
     "Affected": "results",
     "EnqueueResult": "results",
@@ -108,9 +108,9 @@ _HOMES = {
     "JournaledQueue": "journal.journaled_queue",
     "Lag": "results",
     "Liveness": "results",
-    "LocalClaim": "local.working",
-    "LocalQueue": "local.local_queue",
-    "LocalReader": "local.local_queue",
+    "LocalClaim": "local_claim",
+    "LocalQueue": "local_queue",
+    "LocalReader": "local_queue",
     "LogDamagedError": "log_errors",
     "LogFileError": "log_errors",
     "Maintained": "results",

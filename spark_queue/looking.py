@@ -9,9 +9,9 @@ from spark_queue import checks
 from spark_queue.delta.plans import snapshot
 from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.views import inspect
+from spark_queue.delta.views import spark_views
 from spark_queue.delta.views.ends import AsOf
-from spark_queue.delta.views.inspect import cut_at
+from spark_queue.delta.views.spark_views import cut_at
 from spark_queue.doctor.examine import examine
 from spark_queue.doctor.finding import Checkup, Thresholds
 from spark_queue.opened import Opened
@@ -65,7 +65,7 @@ class Looking(Opened):
     def stats(self, as_of: AsOf = None) -> QueueStats:
         """Count the items per state and per fair key; ``as_of`` as for :meth:`status`."""
         checks.require_as_of(as_of)
-        return inspect.stats(self._store, cut_at(self._store, as_of))
+        return spark_views.stats(self._store, cut_at(self._store, as_of))
 
     def doctor(self, limits: Thresholds | None = None) -> Checkup:
         """Say what is wrong with the queue, since when, how bad it is, and what mends it.

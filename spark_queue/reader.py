@@ -20,7 +20,7 @@ from spark_queue.delta.input.ddl import parse_columns
 from spark_queue.delta.plans import snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import require_table
-from spark_queue.delta.views import inspect
+from spark_queue.delta.views import spark_views
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.looking import Looking
 from spark_queue.opened import ReaderFacts
@@ -294,7 +294,7 @@ class Reader(Working, ReaderFacts):
 
     def lag(self) -> Lag:
         """Return how far the reader is behind, in items, bytes, time and steps."""
-        return inspect.lag(self._store)
+        return spark_views.lag(self._store)
 
     def advance(self, step: int) -> None:
         """Say that a stream of this reader is done with all items up to a step (``_step``).

@@ -20,7 +20,7 @@ from spark_queue.delta.tables import lives, tidying
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.sweeping import Ages
-from spark_queue.local.local_queue import store_of
+from spark_queue.local_queue import store_of
 
 #: Groups of items; a group has one fair key and one priority, so that its order is that of entry.
 GROUPS = 8

@@ -42,7 +42,7 @@ from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.schema import EXPIRED, STATUS_COLUMNS
 from spark_queue.delta.verdicts import ByARescuer, Every, Gone, Renewed, Some, Verdict
 from spark_queue.errors import LeaseLostError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.session import SMALL_STEPS_CONF, local_session
 
 _CONSOLE = Console()

@@ -35,7 +35,7 @@ from report import Figure, at_least, at_most, measure, median_figure, ratio_figu
 from spark_queue.errors import QueueExistsError
 from spark_queue.front.journaled import journaled_queue
 from spark_queue.journal import JournaledQueue, MemoryJournal, QueueOptions
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 
 app = typer.Typer(add_completion=False)
 

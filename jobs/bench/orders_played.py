@@ -24,7 +24,7 @@ from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables import lives
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.open_table import OpenTable
-from spark_queue.local.working import LocalClaim
+from spark_queue.local_claim import LocalClaim
 
 Row = dict[str, Any]
 

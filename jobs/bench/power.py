@@ -46,7 +46,7 @@ _MODULES = (
     "deltalake",
     "pyarrow.acero",
     "pyarrow.dataset",
-    "spark_queue.local.local_queue",
+    "spark_queue.local_queue",
     "spark_queue.front.journaled",
     "spark_queue.delta.journal.journal",
     "spark_queue.processing.local_processing",

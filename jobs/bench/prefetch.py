@@ -21,7 +21,7 @@ import typer
 
 from report import Figure, at_least, at_most, measure, median_figure, ratio_figure, rounds
 from spark_queue.front.durable import DurableQueue, FrontOptions
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 
 app = typer.Typer(add_completion=False)
 

@@ -27,11 +27,10 @@ from rich.console import Console, Group
 from starlette.testclient import TestClient
 
 from report import Figure, at_most, measure
-from spark_queue import LocalQueue, QueueConfig
+from spark_queue import LocalQueue, QueueConfig, local_queue
 from spark_queue.cli import show_report
 from spark_queue.delta.tables.heads import following
 from spark_queue.delta.tables.log import Log
-from spark_queue.local import local_queue
 from spark_queue.report import reading
 from spark_queue.report.view_texts import id_of
 from spark_queue.serve.guard import LOOPBACK

@@ -23,7 +23,7 @@ from typing import Annotated, Any
 import typer
 
 from report import Figure, at_most, measure
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 
 app = typer.Typer(add_completion=False)
 

@@ -23,9 +23,9 @@ from spark_queue.results import Affected, EnqueueResult
 
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
+    from spark_queue.delta_queue import DeltaQueue
     from spark_queue.doctor.finding import Checkup, Thresholds
-    from spark_queue.local.local_queue import LocalQueue
-    from spark_queue.queue import DeltaQueue
+    from spark_queue.local_queue import LocalQueue
     from spark_queue.reader import Reader
     from spark_queue.report.reading import Followed
 

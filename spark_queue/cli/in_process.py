@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_queue import local_queue
 from spark_queue.cli.choice import (
     LETTER,
     SHOWN,
@@ -28,6 +29,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.arrow import moving
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, DEAD, EXPIRED, READY
+from spark_queue.delta.views import arrow_views
 from spark_queue.delta.views.ends import Ends, ends_at
 from spark_queue.errors import (
     InvalidArgumentError,
@@ -35,8 +37,7 @@ from spark_queue.errors import (
     SchemaMismatchError,
     SparkNeededError,
 )
-from spark_queue.local import local_queue, views
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.report import reading
 from spark_queue.report.reading import Followed
 from spark_queue.results import Affected, EnqueueResult, QueueStats
@@ -119,11 +120,11 @@ def status(
     store = local_queue.store_of(_local(queue))
     ends = ends_at(store, past)
     at = (ends.at or SystemClock().now()).astimezone(timezone.utc)
-    found = _select(store, views.standing(store, ends, _MOST), ends, where)
+    found = _select(store, arrow_views.standing(store, ends, _MOST), ends, where)
     notes = _notes(found, at)
     counts = {name: pc.sum(told).as_py() or 0 for name, told in notes.items()}
     first = found.take(pc.sort_indices(_sort(found, notes), sort_keys=_BY_PLACE)[:limit])
-    own = _rows(views.values(store, first["_seq"]))
+    own = _rows(arrow_views.values(store, first["_seq"]))
     shown = [{**mine, **row} for mine, row in zip(own, _rows(first.select(SHOWN)), strict=True)]
     return at, {"states": _states(found), **counts, "items": shown}
 
@@ -174,11 +175,11 @@ def dead(
     """See :class:`CommandEngine`."""
     store = local_queue.store_of(_local(queue))
     ends = ends_at(store, past)
-    found = _select(store, views.standing(store, ends, _MOST), ends, where)
+    found = _select(store, arrow_views.standing(store, ends, _MOST), ends, where)
     letters = found.filter(pc.equal(found["_state"], DEAD))
     first = letters.slice(0, limit)
-    first = first.append_column("_successor", views.successors(store, ends, first["_seq"]))
-    own = _rows(views.values(store, first["_seq"]))
+    first = first.append_column("_successor", arrow_views.successors(store, ends, first["_seq"]))
+    own = _rows(arrow_views.values(store, first["_seq"]))
     shown = [{**mine, **row} for mine, row in zip(own, _rows(first.select(LETTER)), strict=True)]
     return letters.num_rows, shown
 
@@ -220,7 +221,7 @@ def _select(store: Store, found: pa.Table, ends: Ends, where: str | None) -> pa.
     """Return the items that a condition means, of those that stand in a queue."""
     if where is None:
         return found
-    meant = moving.choose(store, views.status(store, ends), where)
+    meant = moving.choose(store, arrow_views.status(store, ends), where)
     return found.filter(pc.is_in(found["_seq"], meant["_seq"].combine_chunks()))
 
 

@@ -29,10 +29,10 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
 from spark_queue.delta.tables.spark_types import struct_of
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.doctor import examine as examination
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkQueueError
 from spark_queue.looking import store_of
-from spark_queue.queue import DeltaQueue
 from spark_queue.report import reading
 from spark_queue.report.reading import Followed
 from spark_queue.results import Affected, EnqueueResult

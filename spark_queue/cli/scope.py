@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from spark_queue.cli.choice import AnyQueue, CommandEngine
     from spark_queue.delta.tables.facts import Listener
-    from spark_queue.local.local_queue import LocalQueue
-    from spark_queue.queue import DeltaQueue
+    from spark_queue.delta_queue import DeltaQueue
+    from spark_queue.local_queue import LocalQueue
     from spark_queue.reader import Reader
 
 _T = TypeVar("_T")
@@ -196,7 +196,7 @@ class Scope:
 
     def queue(self, name: str, listener: Listener | None = None) -> DeltaQueue:
         """Open a queue; the listener is told of every step."""
-        from spark_queue.queue import DeltaQueue  # noqa: PLC0415 - help works without Spark
+        from spark_queue.delta_queue import DeltaQueue  # noqa: PLC0415 - help works without Spark
 
         return DeltaQueue.open(self.spark, self.locate(name), listener=listener)
 

@@ -26,7 +26,7 @@ from spark_queue.front.queue_ends import (
     require_open,
 )
 from spark_queue.inprocess.singular.requests import Promise
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.waiting.aio import outcome
 from spark_queue.waiting.processes import Owner
 from spark_queue.waiting.timer import Timeout, seconds
@@ -35,7 +35,7 @@ from spark_queue.wording import text_of
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from spark_queue.queue import DeltaQueue
+    from spark_queue.delta_queue import DeltaQueue
     from spark_queue.reader import Reader
 
 #: How long a front may rest: longer than anybody waits, and as long as a lock can.

@@ -16,7 +16,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.front.queue_ends import require_open
 from spark_queue.journal import JournaledQueue, QueueOptions, ReaderHooks
 from spark_queue.journal.journal_options import require_name, require_options
-from spark_queue.local.local_queue import LocalQueue, main_store_of
+from spark_queue.local_queue import LocalQueue, main_store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.wording import shorten
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from spark_queue.queue import DeltaQueue
+    from spark_queue.delta_queue import DeltaQueue
 
 #: How often a front checkpoints its positions unless it is told otherwise.
 _CHECKPOINTS = timedelta(minutes=1)

@@ -18,8 +18,8 @@ from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import TRACE
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
-from spark_queue.local.local_queue import LocalQueue, store_of
-from spark_queue.local.working import LocalClaim
+from spark_queue.local_claim import LocalClaim
+from spark_queue.local_queue import LocalQueue, store_of
 from spark_queue.wording import shorten
 
 #: Seq, outcome and holder of the key of a row that was put.

@@ -21,11 +21,11 @@ from spark_queue.delta.tables import rows
 from spark_queue.delta.tables.schema import BOUNDED, OPTIONAL_COLUMNS, inputs_of
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.delta.views import items
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import QueueExistsError, QueueNotFoundError
 from spark_queue.front.queue_ends import Inlet, Outlet, Told, Watched
 from spark_queue.looking import main_store_of, store_of
 from spark_queue.processing.loop import worker_id
-from spark_queue.queue import DeltaQueue
 from spark_queue.reader import Working
 
 

@@ -17,13 +17,13 @@ from pyspark.sql import functions as F
 from spark_queue import checks
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.ingest.file_handler import FACTS_SCHEMA, file_facts
 from spark_queue.ingest.run_summary import IngestSummary, by_type, summarise
 from spark_queue.ingest.tree import FoundFile, walk
 from spark_queue.looking import store_of
 from spark_queue.processing.executor import require_for_handlers
 from spark_queue.processing.loop import ProcessResult
-from spark_queue.queue import DeltaQueue
 from spark_queue.results import EnqueueResult
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from spark_queue.wording import visible
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Metric as Family
 
-    from spark_queue.local.local_queue import LocalQueue
-    from spark_queue.queue import DeltaQueue
+    from spark_queue.delta_queue import DeltaQueue
+    from spark_queue.local_queue import LocalQueue
 
 #: A queue, however it was opened.
 AnyQueue: TypeAlias = "LocalQueue | DeltaQueue"

@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue import checks
+from spark_queue import checks, local_queue
 from spark_queue.config import QueueConfig
 from spark_queue.delta.arrow.rows import rows_of
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, EXPIRED, ITEM
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.local import local_queue
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.opened import Opened
 from spark_queue.replay.play import Job
 
 if TYPE_CHECKING:
-    from spark_queue.queue import DeltaQueue
+    from spark_queue.delta_queue import DeltaQueue
     from spark_queue.reader import Reader
 
 #: Rows up to which a log is looked at.

@@ -26,9 +26,9 @@ from spark_queue.delta.tables.schema import (
     EXPIRED,
     READY,
 )
+from spark_queue.delta.views import arrow_views
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.local import views
-from spark_queue.local.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalQueue, store_of
 from spark_queue.wording import shorten
 
 #: What pytest shows of a failure ends at the line of the test, and not in here.
@@ -233,7 +233,7 @@ class _Seen:
             )
         self.name = queue.name
         self.store: Store = store_of(queue)
-        self.rows: pa.Table = views.status(self.store)
+        self.rows: pa.Table = arrow_views.status(self.store)
         self.users: list[str] = self.store.user_columns()
 
     def require(

@@ -20,10 +20,10 @@ from spark_queue.delta.arrow.moving import choose
 from spark_queue.delta.commands import recovery
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import ACKED, CLAIMED
+from spark_queue.delta.views import arrow_views
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.local import views
-from spark_queue.local.local_queue import LocalQueue, store_of
-from spark_queue.local.working import LocalClaim
+from spark_queue.local_claim import LocalClaim
+from spark_queue.local_queue import LocalQueue, store_of
 from spark_queue.processing.calling import AnyHandler, BatchHandler, ItemHandler, TableT
 from spark_queue.processing.local_processing import LocalAsked
 from spark_queue.processing.loop import ProcessResult, run_claims
@@ -152,7 +152,7 @@ def fail_next(
     if not isinstance(error, Exception | str):
         raise InvalidArgumentError(f"error is {shorten(error)}: give an exception, or its text")
     store = store_of(queue)
-    choose(store, views.status(store), columns)
+    choose(store, arrow_views.status(store), columns)
     raised = RuntimeError(error) if isinstance(error, str) else error
     faults = store.handle.around
     if not isinstance(faults, _Faults):
@@ -186,7 +186,7 @@ def lose_lease(held: LocalQueue | LocalClaim, **columns: object) -> int:
     """
     checks.require_kind("held", held, LocalQueue | LocalClaim)
     store = held._store  # noqa: SLF001 - it is no user's business
-    rows = views.in_state(store, CLAIMED)
+    rows = arrow_views.in_state(store, CLAIMED)
     if isinstance(held, LocalClaim):
         rows = choose(store, rows, {"_lease": held.lease})
     leases = sorted(set(choose(store, rows, columns)["_lease"].to_pylist()))
@@ -233,7 +233,7 @@ class _Faults:
         """Return what a call with some items is to fail with."""
         with self.lock:
             for fault in self.left:
-                rows = choose(self.store, views.status(self.store), fault.columns)
+                rows = choose(self.store, arrow_views.status(self.store), fault.columns)
                 if seqs.isdisjoint(rows["_seq"].to_pylist()):
                     continue
                 fault.left -= 1

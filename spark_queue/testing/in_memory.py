@@ -33,7 +33,7 @@ from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
 from spark_queue.delta.tables.step_rows import columns_of, step_rows, table_of
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
-from spark_queue.local.local_queue import LocalQueue, create_in
+from spark_queue.local_queue import LocalQueue, create_in
 from spark_queue.wording import shorten
 
 if TYPE_CHECKING:

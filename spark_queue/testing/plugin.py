@@ -14,7 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from spark_queue.clock import ManualClock
     from spark_queue.config import QueueConfig
-    from spark_queue.local.local_queue import LocalQueue
+    from spark_queue.local_queue import LocalQueue
 
 
 @pytest.fixture

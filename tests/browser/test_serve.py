@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_queue.config import QueueConfig
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from tests.browser.conftest import PICTURES, TOKEN, Served
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.config import LiveSettings, QueueConfig
 from spark_queue.delta.views.items import collect
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import LeaseLostError
 from spark_queue.looking import store_of
-from spark_queue.queue import DeltaQueue
 from spark_queue.rules import Ack, Dead, Grant, Nack, NewItem, Outcome, Release, Scheduler
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import LiveSettings, QueueConfig
-from spark_queue.local.local_queue import LocalQueue
-from spark_queue.local.working import LocalClaim
+from spark_queue.local_claim import LocalClaim
+from spark_queue.local_queue import LocalQueue
 from tests.conformance.engines import EVERYTHING, SCHEMA, Capability, Row, name_successor
 
 if TYPE_CHECKING:

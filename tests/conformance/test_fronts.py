@@ -23,7 +23,7 @@ from spark_queue.journal import (
     JournalReader,
     MemoryJournal,
 )
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 
 #: What hands out single items.
 TAKERS = (DurableQueue, JournalReader, AutoCommitReader, BlockingQueue, FairQueue)

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pytest
 
 from spark_queue.delta.commands import readers
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import (
     InvalidArgumentError,
     QueueNotFoundError,
     ReaderNotFoundError,
 )
-from spark_queue.local.local_queue import LocalQueue, LocalReader
-from spark_queue.queue import DeltaQueue
+from spark_queue.local_queue import LocalQueue, LocalReader
 from spark_queue.reader import Reader
 from spark_queue.reader_config import ReaderConfig
 from tests.conformance.engines import Row

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from spark_queue.config import QueueConfig
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import (
     InvalidArgumentError,
     InvalidConfigError,
@@ -19,7 +20,6 @@ from spark_queue.errors import (
     SparkQueueError,
 )
 from spark_queue.looking import main_store_of
-from spark_queue.queue import DeltaQueue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

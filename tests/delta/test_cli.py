@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_queue.local.local_queue import LocalQueue
-from spark_queue.queue import DeltaQueue
+from spark_queue.delta_queue import DeltaQueue
+from spark_queue.local_queue import LocalQueue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

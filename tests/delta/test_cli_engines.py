@@ -13,8 +13,8 @@ import pytest
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock, SystemClock
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.local.local_queue import LocalQueue
-from spark_queue.queue import DeltaQueue
+from spark_queue.delta_queue import DeltaQueue
+from spark_queue.local_queue import LocalQueue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession, functions as F
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.tables import made, turnstile
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import QueueExistsError
 from spark_queue.looking import store_of
-from spark_queue.queue import DeltaQueue
 
 FRAMES = 2
 ROWS = 120

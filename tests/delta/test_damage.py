@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import LogDamagedError, QueueExistsError
-from spark_queue.queue import DeltaQueue
 
 HOUR = timedelta(hours=1)
 

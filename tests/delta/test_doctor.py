@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_queue.delta.tables.wishes import STALENESS
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.doctor.finding import Thresholds
-from spark_queue.queue import DeltaQueue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

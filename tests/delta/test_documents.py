@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from spark_queue.cli import main
 from spark_queue.cli.app import app
-from spark_queue.queue import DeltaQueue
+from spark_queue.delta_queue import DeltaQueue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,10 +26,10 @@ from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.settings import UNWEIGHTED
 from spark_queue.delta.verdicts import Every
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import PlannersDifferError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
-from spark_queue.queue import DeltaQueue
 from spark_queue.session import SMALL_STEPS
 from tests.conftest import REMOTE
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.ingest import TenantSummary, discover, ingest
 from spark_queue.ingest.run import Progress
-from spark_queue.queue import DeltaQueue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,8 +14,8 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.input.columns import of_spark
 from spark_queue.delta.input.expressions import read
 from spark_queue.delta.input.key_text import text_of
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidConfigError, SchemaMismatchError
-from spark_queue.queue import DeltaQueue
 
 ZONE = "spark.sql.session.timeZone"
 

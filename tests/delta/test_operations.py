@@ -13,6 +13,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.upkeep import maintain
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import (
     DuplicateItemError,
     FormatVersionError,
@@ -24,7 +25,6 @@ from spark_queue.errors import (
     UnsafeSessionError,
 )
 from spark_queue.looking import store_of
-from spark_queue.queue import DeltaQueue
 from spark_queue.reader_config import ReaderConfig
 from tests.conftest import REMOTE
 

@@ -16,11 +16,11 @@ from spark_queue.delta.commands import rescue
 from spark_queue.delta.store import by_spark, memory
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.delta.views import items
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import Reject
 from spark_queue.looking import store_of
 from spark_queue.processing import loop, worker
 from spark_queue.processing.loop import ProcessResult
-from spark_queue.queue import DeltaQueue
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from spark_queue.delta.tables import made
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.spark_log import SparkLog
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.looking import store_of
-from spark_queue.queue import DeltaQueue
 
 pytestmark = pytest.mark.usefixtures("by_spark")
 

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import (
     InvalidArgumentError,
     InvalidConfigError,
@@ -18,9 +19,8 @@ from spark_queue.errors import (
     ReaderFullError,
     ReaderNotFoundError,
 )
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
-from spark_queue.queue import DeltaQueue
 from spark_queue.reader import Working
 from spark_queue.reader_config import ReaderConfig
 

@@ -11,11 +11,11 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.views.ends import ends_at
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.doctor import panels
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
-from spark_queue.queue import DeltaQueue
 from spark_queue.replay import history
 from spark_queue.report import publishing, reading
 from spark_queue.report.duck import ArrowLogs

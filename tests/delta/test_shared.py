@@ -21,9 +21,9 @@ from spark_queue.delta.store import catching_up, memory
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.far_commits import FarCommits
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import LeaseLostError
 from spark_queue.looking import store_of
-from spark_queue.queue import DeltaQueue
 
 _SCHEMA = "path string, tenant string"
 _CONFIG = QueueConfig(dedup_key="path", fair_key="tenant")

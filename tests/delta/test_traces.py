@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue import Reject
 from spark_queue.config import QueueConfig
-from spark_queue.queue import DeltaQueue
+from spark_queue.delta_queue import DeltaQueue
 from tests.conftest import REMOTE
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
 from spark_queue.delta.journal import positions
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 from spark_queue.front.journaled import journaled_queue
-from spark_queue.queue import DeltaQueue
 
 PATIENCE = 60.0
 

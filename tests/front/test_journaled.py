@@ -17,12 +17,12 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.store.lanes import rewriting
 from spark_queue.delta.upkeep import maintain
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import FencedError, InvalidArgumentError, SchemaMismatchError
 from spark_queue.front.journaled import journaled_queue
 from spark_queue.journal import JournaledQueue, QueueOptions
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import main_store_of, store_of
-from spark_queue.queue import DeltaQueue
 from spark_queue.reader_config import ReaderConfig
 
 PATIENCE = 60.0

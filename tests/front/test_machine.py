@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from pyspark.sql import SparkSession, functions as F
 
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.looking import main_store_of
-from spark_queue.queue import DeltaQueue
 from tests.properties.test_journal_machine import JournalMachine
 from tests.unit.local.breaking import Breaking
 

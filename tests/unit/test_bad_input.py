@@ -21,8 +21,8 @@ from spark_queue import checks
 from spark_queue.claim import Claim
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.replica.request import GrantedClaim
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SchemaMismatchError
-from spark_queue.queue import DeltaQueue
 from spark_queue.reader import Reader, Working
 from spark_queue.reader_config import ReaderConfig
 

@@ -19,7 +19,7 @@ from spark_queue.cli.display import Display
 from spark_queue.cli.scope import Scope
 from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidArgumentError, SetupError, SparkNeededError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 
 #: Runs commands where whatever is Spark's, Java's or of pandas cannot be imported.
 _ALONE = """

@@ -8,7 +8,7 @@ import pytest
 from spark_queue import java
 from spark_queue.cli import main
 from spark_queue.java import java_problem
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 
 
 def _java_that_says(directory: Path, words: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from starlette.testclient import TestClient
 
 from spark_queue.cli.commands import serving
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.serve import server
 from spark_queue.serve.guard import RequestGuard
 from tests.unit.cli.conftest import Ended

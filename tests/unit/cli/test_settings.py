@@ -14,8 +14,8 @@ from pyspark.sql.types import StructType
 
 from spark_queue.cli.commands.setting_commands import config_text
 from spark_queue.config import QueueConfig, RetryPolicy, changes, read_options, read_weights
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
-from spark_queue.queue import DeltaQueue
 
 Run = Callable[..., Any]
 

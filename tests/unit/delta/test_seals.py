@@ -10,7 +10,7 @@ import pytest
 import spark_queue
 from spark_queue.delta.tables.seals import require_seal
 from spark_queue.errors import FileDamagedError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 
 
 def test_each_changed_bit_of_a_commit_is_noticed(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName, StepFacts
 from spark_queue.delta.verdicts import Every
 from spark_queue.errors import LeaseLostError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 
 LOGS: tuple[LogName, ...] = ("queue", "status")
 

@@ -19,8 +19,8 @@ from spark_queue.delta.replica import claiming, state
 from spark_queue.delta.store import memory, replicas, windows
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.errors import LeaseLostError
-from spark_queue.local.local_queue import LocalQueue
-from spark_queue.local.working import LocalClaim
+from spark_queue.local_claim import LocalClaim
+from spark_queue.local_queue import LocalQueue
 
 _COLUMNS = "id string, tenant string, grp string, prio int"
 

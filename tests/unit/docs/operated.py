@@ -22,7 +22,7 @@ from spark_queue.clock import ManualClock, SystemClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.tables import who
 from spark_queue.doctor.table import TableHere
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 
 #: The page, and where its queue is on it.
 PAGE = Path(__file__).parents[3] / "docs" / "operations.md"

@@ -13,7 +13,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.doctor.examine import CHECKS
 from spark_queue.doctor.finding import Checkup, Finding, Thresholds
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from tests.unit.doctor.conftest import Make, anew
 
 

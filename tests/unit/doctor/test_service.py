@@ -23,7 +23,7 @@ from spark_queue.delta.tables.who import whoami
 from spark_queue.doctor.finding import Thresholds
 from spark_queue.doctor.service import unsafe_session
 from spark_queue.doctor.subject import Subject
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.testing import memory_queue
 from tests.unit.doctor.conftest import Make, anew, only, paste
 

@@ -10,7 +10,7 @@ import pytest
 
 from spark_queue.errors import QueueFullError, QueueShutDownError, SchemaMismatchError
 from spark_queue.front.durable import DurableQueue, FrontOptions
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 
 PATIENCE = 60.0
 

@@ -12,8 +12,8 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
 from spark_queue.delta.commands import admin
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, SparkNeededError
-from spark_queue.local.local_queue import LocalQueue
-from spark_queue.local.working import LocalClaim
+from spark_queue.local_claim import LocalClaim
+from spark_queue.local_queue import LocalQueue
 from tests.unit.local.conftest import Make
 
 MINUTE = timedelta(minutes=1)

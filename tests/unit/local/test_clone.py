@@ -29,7 +29,7 @@ from spark_queue.errors import (
     StepLostError,
 )
 from spark_queue.front.durable import DurableQueue
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
 from tests.unit.local.conftest import Make, Worker
 

@@ -18,7 +18,7 @@ from deltalake import write_deltalake
 from spark_queue.clock import ManualClock
 from spark_queue.delta.store import memory
 from spark_queue.errors import LeaseLostError, LogDamagedError, SparkNeededError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from tests.unit.local.conftest import Make
 
 Again = Callable[[], LocalQueue]

@@ -24,7 +24,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.store import memory
 from spark_queue.delta.tables import local_log
 from spark_queue.errors import FileAccessError, FileGoneError, LogDamagedError
-from spark_queue.local.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalQueue, store_of
 from tests.conftest import memory_place
 
 _T = TypeVar("_T")

@@ -14,7 +14,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.delta.commands import readers
 from spark_queue.delta.store import memory
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.metrics.metric_samples import samples
 from spark_queue.report.reading import open_report
 from spark_queue.results import Affected

@@ -16,7 +16,7 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from tests.unit.local.conftest import Make
 
 PATIENCE = 60.0

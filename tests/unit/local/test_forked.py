@@ -14,7 +14,7 @@ import pytest
 
 from spark_queue.delta.tables import chores
 from spark_queue.delta.tables.facts import StepFacts
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from tests.unit.local.forked import in_child
 
 _PROGRAM = Path(__file__).with_name("forked.py")

@@ -28,7 +28,7 @@ from spark_queue.errors import (
 )
 from spark_queue.front.journaled import journaled_queue
 from spark_queue.journal import JournaledQueue, QueueOptions
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
 from tests.unit.local.conftest import Make, Worker
 

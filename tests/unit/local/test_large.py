@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import InvalidConfigError, SparkNeededError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from tests.unit.local.conftest import Make
 
 

@@ -18,7 +18,7 @@ from spark_queue.errors import (
     QueueNotFoundError,
     SparkNeededError,
 )
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from tests.unit.local.conftest import Make
 
 

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, SparkNeededError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from tests.unit.local.conftest import Make
 
 Again = Callable[[], LocalQueue]

@@ -10,7 +10,7 @@ import pytest
 
 import spark_queue
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError, SparkNeededError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 
 #: What is refused, and a word of why.
 REFUSED = {

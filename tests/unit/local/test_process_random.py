@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from spark_queue.clock import ManualClock
 from spark_queue.config import OnFailure, QueueConfig, RetryPolicy
 from spark_queue.errors import Reject
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.processing.loop import ProcessResult
 from tests.conftest import memory_place
 

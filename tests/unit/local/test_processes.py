@@ -14,7 +14,7 @@ import pytest
 from spark_queue.delta.store import memory
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.open_table import OpenTable
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from tests.unit.local.conftest import Make, Worker
 
 

@@ -10,11 +10,11 @@ import pytest
 
 import spark_queue
 from spark_queue.errors import FileDamagedError, QueueNotFoundError, SparkQueueError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 
 #: Opens a queue with few descriptors, once before that or not, and says how each verb ends.
 _POOR = """
-import resource, sys, spark_queue.local.local_queue
+import resource, sys, spark_queue.local_queue
 path, most, is_warm = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "True"
 if is_warm:
     spark_queue.open(path).counts()

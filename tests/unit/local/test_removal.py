@@ -23,7 +23,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import turnstile
 from spark_queue.delta.upkeep import by_columns, purging
 from spark_queue.errors import QueueExistsError, QueueNotFoundError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from tests.unit.local.conftest import Make, Worker
 
 Start = Callable[..., Worker]

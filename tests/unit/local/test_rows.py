@@ -16,7 +16,7 @@ from spark_queue.errors import (
     ReaderFullError,
     SchemaMismatchError,
 )
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
 from tests.unit.local.conftest import Make
 

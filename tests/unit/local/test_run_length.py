@@ -11,7 +11,7 @@ import pytest
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
 from spark_queue.errors import Reject
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.processing.loop import ProcessResult
 from tests.unit.local.conftest import Make
 

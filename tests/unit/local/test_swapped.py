@@ -13,7 +13,7 @@ import pytest
 from spark_queue.cli import main
 from spark_queue.delta.store import memory
 from spark_queue.errors import FileDamagedError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from tests.unit.local.conftest import Make
 
 Again = Callable[[], LocalQueue]

@@ -17,7 +17,7 @@ from spark_queue.delta.commands import admin
 from spark_queue.delta.tables import who
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.errors import CannotUndoError, FencedError, InvalidArgumentError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from tests.unit.local.conftest import Make
 
 Again = Callable[[], LocalQueue]

@@ -14,7 +14,7 @@ from spark_queue.config import RetryPolicy
 from spark_queue.delta.store import news
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.front.durable import DurableQueue, FrontOptions
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from tests.unit.local.conftest import Make, Worker
 
 LONG = timedelta(seconds=60)

@@ -13,7 +13,7 @@ from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.replay import Past, PastItem, Rehearsal, history, rehearse
 
 SECOND = timedelta(seconds=1)

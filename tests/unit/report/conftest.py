@@ -9,7 +9,7 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 
 #: Makes a queue: ``make("id string", dedup_key="id")``.
 Make = Callable[..., LocalQueue]

@@ -11,7 +11,7 @@ import pytest
 
 from spark_queue.cli import main, show_report
 from spark_queue.clock import ManualClock
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import sheets
 from tests.unit.report.conftest import Make

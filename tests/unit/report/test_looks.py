@@ -19,7 +19,7 @@ from spark_queue.config import RetryPolicy
 from spark_queue.delta.sql import closed
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.local_log import LocalLog
-from spark_queue.local.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalQueue, store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import duck, reading
 from tests.unit.local.forked import in_child

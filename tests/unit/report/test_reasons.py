@@ -15,7 +15,7 @@ from spark_queue.config import RetryPolicy
 from spark_queue.delta.arrow import snapshot
 from spark_queue.delta.views.ends import ends_at
 from spark_queue.errors import LeaseLostError
-from spark_queue.local.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalQueue, store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report.duck import ArrowLogs
 from spark_queue.report.engine import Answer

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.local.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalQueue, store_of
 from spark_queue.report import publishing, view_texts
 from spark_queue.report.duck import connect
 

@@ -9,7 +9,7 @@ from html import unescape
 import pytest
 
 from spark_queue.delta.tables import who
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.serve.guard import Sessions
 from tests.unit.serve.conftest import EVIL, ORIGIN, TOKEN, Browser, Pages
 

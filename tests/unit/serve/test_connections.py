@@ -17,7 +17,7 @@ import pytest
 from starlette.responses import Response
 from uvicorn import Server
 
-from spark_queue.local.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalQueue, store_of
 from spark_queue.report.reading import follow
 from spark_queue.serve.guard import LOOPBACK, RequestGuard, Sessions
 from spark_queue.serve.server import ConnectionLimits, listening, server_of

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from tests.unit.hostile.values import LINES, RAW
 from tests.unit.serve.conftest import ORIGIN, TOKEN, Browser, Pages
 

@@ -13,7 +13,7 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.delta.store.store import Store
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.report import reading
 from spark_queue.report.model import Report
 from tests.unit.serve.conftest import EVIL, Pages

@@ -10,7 +10,7 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from spark_queue.testing import (
     assert_cancelled,
     assert_claimed,

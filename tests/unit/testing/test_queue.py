@@ -28,8 +28,8 @@ from spark_queue.errors import (
     QueueNotFoundError,
     SparkNeededError,
 )
-from spark_queue.local.local_queue import LocalQueue, store_of
-from spark_queue.local.working import LocalClaim
+from spark_queue.local_claim import LocalClaim
+from spark_queue.local_queue import LocalQueue, store_of
 from spark_queue.results import EnqueueResult
 from spark_queue.testing import memory_queue
 from tests.unit.testing.conftest import Make, put

@@ -241,7 +241,7 @@ def _seconds(at: pa.ChunkedArray | pa.Scalar) -> pa.ChunkedArray | pa.Scalar:
 
 
 def lag(store: Store) -> Lag:
-    """Count what a reader is not done with; as :func:`spark_queue.delta.views.inspect.lag` does.
+    """Count what a reader is not done with, as :mod:`~spark_queue.delta.views.spark_views` does.
 
     Raises
     ------

@@ -16,9 +16,9 @@ from spark_queue.delta.arrow import claim_items
 from spark_queue.delta.replica.request import GrantedClaim
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import TRACE
+from spark_queue.delta.views import arrow_views
 from spark_queue.delta.views.ends import AsOf
 from spark_queue.errors import SparkNeededError
-from spark_queue.local import views
 from spark_queue.operating import Claimable, Operating
 from spark_queue.results import QueueStats
 
@@ -91,7 +91,7 @@ class Operated(Operating, Claimable[LocalClaim]):
 
     def stats(self, as_of: AsOf = None) -> QueueStats:
         """Count the items per state and per fair key; ``as_of`` as for ``status``."""
-        return views.stats(self._store, self._ends(as_of))
+        return arrow_views.stats(self._store, self._ends(as_of))
 
     def doctor(self, limits: Thresholds | None = None) -> Checkup:
         """Say what is wrong with the queue, since when, how bad it is, and what mends it.

@@ -30,11 +30,11 @@ from spark_queue.delta.tables.address import QueueAddress, is_name
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.upkeep import clones
+from spark_queue.delta.views import arrow_views
 from spark_queue.delta.views.ends import AsOf
 from spark_queue.durability import StepDurability, require_step_durability
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
-from spark_queue.local import views
-from spark_queue.local.working import Worked
+from spark_queue.local_claim import Worked
 from spark_queue.maintaining import Maintaining
 from spark_queue.opened import ReaderFacts, ReaderRegistry, drop_queue
 from spark_queue.results import Affected, EnqueueResult, Lag
@@ -224,7 +224,7 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
             inserted=done.inserted,
             duplicates=done.duplicates,
             refused=done.refused,
-            read_outcomes=lambda: views.outcomes(store, done),
+            read_outcomes=lambda: arrow_views.outcomes(store, done),
         )
 
     @property
@@ -259,19 +259,19 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
         SparkNeededError
             When only Spark reads the tables.
         """
-        return views.status(self._store, self._ends(as_of))
+        return arrow_views.status(self._store, self._ends(as_of))
 
     def dead(self, as_of: AsOf = None) -> pa.Table:
         """Return the dead letters, as :meth:`status` shows them, with ``_error``.
 
         ``_successor`` is the item as which a letter was redriven, null where it was not.
         """
-        return views.dead(self._store, self._ends(as_of))
+        return arrow_views.dead(self._store, self._ends(as_of))
 
     def history(self, seq: int) -> pa.Table:
         """Return every transition of an item, oldest first."""
         checks.require_seq("seq", seq)
-        return views.history(self._store, seq)
+        return arrow_views.history(self._store, seq)
 
     def clone(self, path: str | Path) -> LocalQueue:
         """Make a queue with all that this one has, to try workers, weights and limits on it.
@@ -309,7 +309,7 @@ class LocalReader(ReaderFacts, LocalQueue):  # type: ignore[misc]
         SparkNeededError
             When only Spark counts the bytes of a column, or reads the logs.
         """
-        return views.lag(self._store)
+        return arrow_views.lag(self._store)
 
     def __repr__(self) -> str:
         return f"LocalReader({self.name!r}, {self.reader!r})"
