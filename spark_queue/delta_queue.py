@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from spark_queue import checks, streams, tracing
+from spark_queue import checks, streams
+from spark_queue.claim import Claim
 from spark_queue.clock import Clock
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.delta.commands import enqueue, making, readers
+from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.commands.readers import Start
 from spark_queue.delta.input.columns import (
     OrderBy,
@@ -25,58 +27,24 @@ from spark_queue.delta.input.columns import (
 from spark_queue.delta.input.ddl import parse_columns
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.plans.frames import require_frame
-from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate, OnFull
+from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.schema import fields_of
-from spark_queue.delta.upkeep import clones
-from spark_queue.maintaining import Maintaining
-from spark_queue.opened import ReaderRegistry, drop_queue
-from spark_queue.reader import Reader, Working
+from spark_queue.opened import drop_queue
+from spark_queue.queue import Order, Queue
+from spark_queue.reader import Reader, SparkVerbs
 from spark_queue.reader_config import require_reader
-from spark_queue.results import Affected, EnqueueResult
-from spark_queue.tracing import Trace
+from spark_queue.results import Affected
+from spark_queue.tracing import Traces
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
+    pass
 
 
-class Registering(Working, Maintaining, ReaderRegistry[Reader]):
-    """A queue for which readers may be registered."""
-
-    def read_stream(self, reader: str, *, start: Start = "tail") -> DataFrame:
-        """Return the items as a plain stream, for a query with a checkpoint of its own.
-
-        The reader is registered, so that its items are kept: say with :meth:`Reader.advance`, from
-        ``foreachBatch`` or from time to time, up to which step the query is done.
-
-        Parameters
-        ----------
-        reader : str
-            Its name. A reader either claims or streams.
-        start
-            As for :meth:`reader`.
-
-        Returns
-        -------
-        DataFrame
-            A stream with the user's columns, ``_seq`` and ``_step``, each item once.
-        """
-        require_reader(reader, start)
-        self._reader = None
-        return Reader(readers.register(self._main, reader, None, start, streams=True)).stream()
-
-    def _columns_of(self, schema: StructType | str) -> tuple[Field, ...]:
-        return of_spark(parse_columns(schema))
-
-    def _make_reader(self, reader: Store) -> Reader:
-        return Reader(reader)
-
-
-class DeltaQueue(Registering):
+class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
     """A queue on two Delta tables: distinct, fair by key, serial per group, as configured.
 
     Make one with :meth:`create` or :meth:`open`. A handle is cheap, may be used by several
@@ -197,73 +165,6 @@ class DeltaQueue(Registering):
         """
         return drop_queue(Store.of(spark, QueueAddress(path)), dry_run=dry_run)
 
-    def enqueue(
-        self,
-        rows: DataFrame | pd.DataFrame | pa.Table,
-        order_by: OrderBy = None,
-        *,
-        on_duplicate: OnDuplicate = "skip",
-        on_full: OnFull = "raise",
-        trace: Trace | Sequence[Trace | None] | None = None,
-    ) -> EnqueueResult:
-        """Add the rows of a frame, all in one step.
-
-        Parameters
-        ----------
-        rows : DataFrame, pandas.DataFrame or pyarrow.Table
-            The queue's columns; a frame of pandas or Arrow is cast to their types. Four more may
-            come with them: ``available_at`` (timestamp: not claimed before), ``expires_at``
-            (timestamp: not claimed from then on), ``cost`` (a number above 0, 1 by default: how
-            much of its key's turn the item takes) and ``max_attempts`` (a whole number: the item
-            is dead after so many failures, and the queue's own setting does not count).
-        order_by : str, Column or list of them, optional
-            The order in which rows enter; the frame's own order by default.
-        on_duplicate : "skip" or "raise"
-            What to do with rows whose key is taken: refuse them and say so, or refuse the frame.
-        on_full : "raise" or "partial"
-            Where a reader has no room: refuse the frame, or take what fits, in order, and say so.
-        trace : str, mapping or sequence of them, optional
-            The trace that the items belong to, as W3C writes it: a ``traceparent``, which a space
-            and a ``tracestate`` may follow, or headers of these names; or one for each row, of
-            rows that are not Spark's. By default it is that of the span of OpenTelemetry that is
-            active, if one is; an empty text is none. Handlers go on with it.
-
-        Returns
-        -------
-        EnqueueResult
-            Counts, and an outcome for each row.
-
-        Raises
-        ------
-        SchemaMismatchError
-            When a column is missing, unknown or of another type, or a cost or a limit is out of
-            bounds.
-        DuplicateItemError
-            With ``on_duplicate="raise"``, when a key is taken. Nothing was written.
-        ReaderFullError
-            With ``on_full="raise"``, when a reader has no room. Nothing was written.
-        FormatVersionError
-            When an older release made the queue, and its keys had a text that is not safe.
-
-        Notes
-        -----
-        The frame is evaluated once, so a source that changes meanwhile cannot put a row half in.
-        Its duplicates, also of what others enqueue meanwhile, are decided in the step itself.
-        """
-        rules = EnqueueRules(on_duplicate=on_duplicate, on_full=on_full)
-        require_order(order_by)
-        require_frame(rows)
-        main, traces = self._main, tracing.stored_traces(trace)
-        done = enqueue.enqueue(main, rows, order_by=order_by, rules=rules, trace=traces)
-        return EnqueueResult(
-            step=done.step,
-            inserted=done.inserted,
-            duplicates=done.duplicates,
-            refused=done.refused,
-            told=enqueue.told(done),
-            read_outcomes=lambda: enqueue.outcomes(main, done),
-        )
-
     def enqueue_stream(
         self,
         df: DataFrame,
@@ -314,45 +215,41 @@ class DeltaQueue(Registering):
             self._main, df, checkpoint, order_by=order_by, trigger=trigger, name=name
         )
 
-    def clone(self, path: str) -> DeltaQueue:
-        """Make a queue with all that this one has, to try workers, weights and limits on it.
+    def read_stream(self, reader: str, *, start: Start = "tail") -> DataFrame:
+        """Return the items as a plain stream, for a query with a checkpoint of its own.
 
-        It has the items, states, places and settings as of one instant. From then on the two know
-        nothing of each other: what is done to one is not seen by the other.
+        The reader is registered, so that its items are kept: say with :meth:`Reader.advance`, from
+        ``foreachBatch`` or from time to time, up to which step the query is done.
 
         Parameters
         ----------
-        path : str
-            As for :meth:`create`; of the same store as this one.
+        reader : str
+            Its name. A reader either claims or streams.
+        start
+            As for :meth:`reader`.
 
         Returns
         -------
-        DeltaQueue
-            The clone. What was in flight is ready there, uncharged: its holder holds it here. No
-            front holds the clone, and its readers send nothing on (``expire_to``, ``punt_to``,
-            ``punt_many_to``): that would reach the queues that the original's go to.
-
-        Raises
-        ------
-        QueueExistsError
-            When there is something in its place.
-        InvalidArgumentError
-            When it would be inside of this one, or on another store.
-        StepLostError
-            When other drivers enqueue all the time. Nothing was made; try again later.
-
-        Notes
-        -----
-        On this machine's disk the files of the rows are shared by hard links. Elsewhere the tables
-        are shallow clones of Delta's: they read the files of this queue, and what a VACUUM of its
-        tables removes is missing in the clone. Be done with that before.
-
-        On a shared store other drivers go on meanwhile. The clone is of versions of the logs
-        between which nobody else has enqueued. Of one that fails the tables are removed; by path
-        their files stay, and are named by a warning, as only that store's tools delete them.
+        DataFrame
+            A stream with the user's columns, ``_seq`` and ``_step``, each item once.
         """
-        checks.require_text("path", path)
-        return DeltaQueue(clones.clone(self._main, path))
+        require_reader(reader, start)
+        self._reader = None
+        return Reader(readers.register(self._main, reader, None, start, streams=True)).stream()
 
-    def __repr__(self) -> str:
-        return f"DeltaQueue({self.name!r})"
+    def _columns_of(self, schema: StructType | str) -> tuple[Field, ...]:
+        return of_spark(parse_columns(schema))
+
+    def _make_reader(self, reader: Store) -> Reader:
+        return Reader(reader)
+
+    def _enter(self, rows: object, order_by: Order, rules: EnqueueRules, trace: Traces) -> Enqueued:
+        require_order(order_by)
+        require_frame(rows)
+        return enqueue.enqueue(
+            self._main, rows, order_by=cast("OrderBy", order_by), rules=rules, trace=trace
+        )
+
+    def _place_of(self, path: str | Path) -> str:
+        checks.require_text("path", path)
+        return cast("str", path)

@@ -16,31 +16,31 @@ from spark_queue.delta.commands import (
     enqueue,
     making,
 )
+from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.commands.rows import check_rows, columns_of as _columns_of
 from spark_queue.delta.input import kinds
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain import arrow_keys
-from spark_queue.delta.input.plain.arrow import schema_of
 from spark_queue.delta.input.plain.ddl_parser import parse_fields
-from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate, OnFull
+from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress, is_name
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.wishes import PlainSession
-from spark_queue.delta.upkeep import clones
 from spark_queue.delta.views import arrow_views
-from spark_queue.delta.views.ends import AsOf
 from spark_queue.durability import StepDurability, require_step_durability
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
-from spark_queue.local_claim import Worked
-from spark_queue.maintaining import Maintaining
-from spark_queue.opened import ReaderFacts, ReaderRegistry, drop_queue
-from spark_queue.results import Affected, EnqueueResult, Lag
+from spark_queue.local_claim import LocalClaim
+from spark_queue.looking import ReaderFacts
+from spark_queue.opened import drop_queue
+from spark_queue.queue import Order, Queue
+from spark_queue.results import Affected
 from spark_queue.session import DURABILITY
-from spark_queue.tracing import Trace
+from spark_queue.tracing import Traces
 from spark_queue.wording import shorten
+from spark_queue.working import Working
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +52,15 @@ if TYPE_CHECKING:
 Rows: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any]] | pa.Table | pd.DataFrame"
 
 
-class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
+class LocalVerbs(Working["pa.Table", "pa.Schema", LocalClaim]):
+    """What a reader does with a queue in this process: its frames are tables of Arrow."""
+
+    _claim_type = LocalClaim
+    _runner = "spark_queue.processing.local_processing"
+    _views = arrow_views
+
+
+class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalReader"]):
     """A queue on this machine's disk, in a process without Spark.
 
     It is the queue that :class:`~spark_queue.DeltaQueue` works with: any number of processes, with
@@ -173,143 +181,31 @@ class LocalQueue(Worked, Maintaining, ReaderRegistry["LocalReader"]):
         """
         return drop_queue(_store(path, "disk", None, None), dry_run=dry_run)
 
-    def enqueue(
-        self,
-        rows: Rows,
-        order_by: str | Sequence[str] | None = None,
-        *,
-        on_duplicate: OnDuplicate = "skip",
-        on_full: OnFull = "raise",
-        trace: Trace | Sequence[Trace | None] | None = None,
-    ) -> EnqueueResult:
-        """Add rows, all in one step.
+    def _enter(self, rows: object, order_by: Order, rules: EnqueueRules, trace: Traces) -> Enqueued:
+        at = Snapshot(self._main)
+        given = [dict(rows)] if isinstance(rows, Mapping) else rows
+        frame = check_rows(self._main, given, order_by=cast("str | None", order_by), at=at)
+        tracing.require_one_each(trace, len(frame.rows), is_ordered=order_by is not None)
+        return enqueue.entered(at, frame.traced(trace), rules)
 
-        Parameters
-        ----------
-        rows : dict, list of dict, pyarrow.Table or pandas.DataFrame
-            The queue's columns; ``available_at``, ``expires_at``, ``cost`` and ``max_attempts`` may
-            come with them.
-        order_by : str or sequence of str, optional
-            Columns by which the rows enter; else they keep their order.
-        on_duplicate : "skip" or "raise"
-            What to do with rows whose key is taken: refuse them and say so, or refuse all.
-        on_full : "raise" or "partial"
-            Where a reader has no room: refuse all, or take what fits. Only Spark counts that.
-        trace : str, mapping or sequence of them, optional
-            The trace that the items belong to, as for :meth:`DeltaQueue.enqueue`.
-
-        Raises
-        ------
-        SchemaMismatchError
-            When a column is missing, unknown or of another type, or a cost or a limit is out of
-            bounds.
-        DuplicateItemError
-            With ``on_duplicate="raise"``, when a key is taken. Nothing was written.
-        ReaderFullError
-            With ``on_full="raise"``, when a reader has no room. Nothing was written.
-        SparkNeededError
-            When more than ten million rows would be read.
-        """
-        store = self._main
-        rules = EnqueueRules(on_duplicate=on_duplicate, on_full=on_full)
-        given: object = [dict(rows)] if isinstance(rows, Mapping) else rows
-        traces = tracing.stored_traces(trace)
-        at = Snapshot(store)
-        frame = check_rows(store, given, order_by=order_by, at=at)
-        tracing.require_one_each(traces, len(frame.rows), is_ordered=order_by is not None)
-        frame = frame.traced(traces)
-        done = enqueue.entered(at, frame, rules)
-        return EnqueueResult(
-            step=done.step,
-            inserted=done.inserted,
-            duplicates=done.duplicates,
-            refused=done.refused,
-            read_outcomes=lambda: arrow_views.outcomes(store, done),
-        )
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of an item.
-
-        Raises
-        ------
-        SparkNeededError
-            When only Spark reads the tables.
-        """
-        return schema_of(_columns_of(self._main))
-
-    def status(self, as_of: AsOf = None) -> pa.Table:
-        """Return one row an item: the user's columns, its keys, its state and its times.
-
-        Parameters
-        ----------
-        as_of : int or datetime, optional
-            A step of the status log, or an instant, to look back at; now by default.
-
-        Returns
-        -------
-        pyarrow.Table
-            In the order of ``_seq``. ``_state`` is ready, claimed, acked, dead, expired or
-            cancelled.
-
-        Raises
-        ------
-        InvalidArgumentError
-            When the queue has no such step, or a time has no offset.
-        SparkNeededError
-            When only Spark reads the tables.
-        """
-        return arrow_views.status(self._store, self._ends(as_of))
-
-    def dead(self, as_of: AsOf = None) -> pa.Table:
-        """Return the dead letters, as :meth:`status` shows them, with ``_error``.
-
-        ``_successor`` is the item as which a letter was redriven, null where it was not.
-        """
-        return arrow_views.dead(self._store, self._ends(as_of))
-
-    def history(self, seq: int) -> pa.Table:
-        """Return every transition of an item, oldest first."""
-        checks.require_seq("seq", seq)
-        return arrow_views.history(self._store, seq)
-
-    def clone(self, path: str | Path) -> LocalQueue:
-        """Make a queue with all that this one has, to try workers, weights and limits on it.
-
-        What it has, and the errors, are those of :meth:`DeltaQueue.clone`.
-
-        Notes
-        -----
-        The files of the rows are shared by hard links, or copied to another file system; so it
-        takes the time of a step or two, during which nobody writes to this one.
-        """
-        return LocalQueue(clones.clone(self._main, _as_path(path)))
+    def _place_of(self, path: str | Path) -> str:
+        return _as_path(path)
 
     def _columns_of(self, schema: StructType | str) -> tuple[Field, ...]:
         return parse_fields(cast("str", schema))
 
     def _make_reader(self, reader: Store) -> LocalReader:
-        return LocalReader(self._main, reader)
-
-    def __repr__(self) -> str:
-        return f"LocalQueue({self.name!r})"
+        return LocalReader(reader)
 
 
-class LocalReader(ReaderFacts, LocalQueue):  # type: ignore[misc]
+class LocalReader(LocalVerbs, ReaderFacts["pa.Table", "pa.Schema"]):
     """A queue without Spark as one of its readers sees it; made by :meth:`LocalQueue.reader`.
 
     What it claims, settles, pauses and configures is its own; the items are shared.
     """
 
-    def lag(self) -> Lag:
-        """Return how far the reader is behind, in items, bytes, time and steps.
-
-        Raises
-        ------
-        SparkNeededError
-            When only Spark counts the bytes of a column, or reads the logs.
-        """
-        return arrow_views.lag(self._store)
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, store)
 
     def __repr__(self) -> str:
         return f"LocalReader({self.name!r}, {self.reader!r})"
@@ -341,17 +237,6 @@ def create_in(store: Store, schema: str, config: QueueConfig | None) -> LocalQue
         Where it is to be, with a session that has no Spark.
     """
     return LocalQueue._create(store, schema, config)  # noqa: SLF001 - it is no user's business
-
-
-def store_of(queue: LocalQueue) -> Store:
-    """Return the logs behind a queue, as its reader sees them."""
-    checks.require_kind("queue", queue, LocalQueue)
-    return queue._store  # noqa: SLF001 - it is no user's business
-
-
-def main_store_of(queue: LocalQueue) -> Store:
-    """Return the logs behind a queue, of all its readers."""
-    return queue._main  # noqa: SLF001 - as above
 
 
 def columns_of(queue: LocalQueue) -> tuple[Field, ...]:

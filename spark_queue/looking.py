@@ -2,31 +2,69 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from spark_queue import checks
-from spark_queue.delta.plans import snapshot
-from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.views import spark_views
-from spark_queue.delta.views.ends import AsOf
-from spark_queue.delta.views.spark_views import cut_at
-from spark_queue.doctor.examine import examine
-from spark_queue.doctor.finding import Checkup, Thresholds
+from spark_queue.delta.views.ends import AsOf, Ends
 from spark_queue.opened import Opened
-from spark_queue.results import QueueStats
+from spark_queue.reader_config import ReaderConfig
+from spark_queue.results import Lag, QueueStats
+
+if TYPE_CHECKING:
+    from spark_queue.delta.commands.enqueue import Enqueued
+    from spark_queue.doctor.finding import Checkup, Thresholds
+
+#: What a table is to the caller: a frame of Spark, or a table of Arrow.
+FrameT = TypeVar("FrameT")
+
+#: What the columns of such a table are.
+SchemaT = TypeVar("SchemaT")
+
+_FrameT_co = TypeVar("_FrameT_co", covariant=True)
+_SchemaT_co = TypeVar("_SchemaT_co", covariant=True)
 
 
-class Looking(Opened):
-    """What one of its readers sees of a queue: nothing here writes."""
+class Views(Protocol[_FrameT_co, _SchemaT_co]):
+    """Answers to questions about many items; see :class:`Looking`."""
+
+    def schema(self, store: Store) -> _SchemaT_co:
+        """Return the user's columns."""
+
+    def status(self, store: Store, ends: Ends) -> _FrameT_co:
+        """Return one row an item."""
+
+    def dead(self, store: Store, ends: Ends) -> _FrameT_co:
+        """Return the dead letters."""
+
+    def history(self, store: Store, seq: int) -> _FrameT_co:
+        """Return every transition of an item."""
+
+    def stats(self, store: Store, ends: Ends) -> QueueStats:
+        """Count the items."""
+
+    def lag(self, store: Store) -> Lag:
+        """Count what a reader is not done with."""
+
+    def outcomes(self, store: Store, done: Enqueued) -> _FrameT_co:
+        """Return what became of each row of an enqueue."""
+
+
+class Looking(Opened, Generic[FrameT, SchemaT]):
+    """What one of its readers sees of a queue: nothing here writes.
+
+    Frames are a ``DataFrame`` of Spark, which is read when it is used and can be joined, filtered
+    and written like any other; without Spark a ``pyarrow.Table``.
+    """
+
+    _views: Views[FrameT, SchemaT]
 
     @property
-    def schema(self) -> StructType:
-        """The columns of an item."""
-        return by_spark.user_schema(self._main)
+    def schema(self) -> SchemaT:
+        """The columns of an item: a ``StructType``, or without Spark a ``pyarrow.Schema``."""
+        return self._views.schema(self._main)
 
-    def status(self, as_of: AsOf = None) -> DataFrame:
+    def status(self, as_of: AsOf = None) -> FrameT:
         """Return one row an item: the user's columns, its keys, its state and its times.
 
         Parameters
@@ -36,36 +74,37 @@ class Looking(Opened):
 
         Returns
         -------
-        DataFrame
+        DataFrame or pyarrow.Table
             In the order of ``_seq``. ``_state`` is ready, claimed, acked, dead, expired or
-            cancelled. The frame can be joined, filtered and written like any other; it is read
-            when it is used.
+            cancelled.
 
         Raises
         ------
         InvalidArgumentError
             When the queue has no such step, or a time has no offset.
+        SparkNeededError
+            When there is no session, and only Spark reads the tables.
         """
-        checks.require_as_of(as_of)
-        cut = cut_at(self._store, as_of)
-        return snapshot.status(cut.queue, cut.status).orderBy("_seq")
+        ends = self._ends(as_of)
+        return self._views.status(self._store, ends)
 
-    def dead(self, as_of: AsOf = None) -> DataFrame:
+    def dead(self, as_of: AsOf = None) -> FrameT:
         """Return the dead letters, as :meth:`status` shows them, with ``_error``.
 
         ``_successor`` is the item as which a letter was redriven, null where it was not.
         """
-        checks.require_as_of(as_of)
-        cut = cut_at(self._store, as_of)
-        letters = snapshot.status(cut.queue, cut.status).where("_state = 'dead'")
-        redriven = snapshot.successors(cut.queue)
-        names = [f"`{name.replace('`', '``')}`" for name in (*letters.columns, "_successor")]
-        return letters.join(redriven, "_seq", "left").select(*names).orderBy("_seq")
+        ends = self._ends(as_of)
+        return self._views.dead(self._store, ends)
+
+    def history(self, seq: int) -> FrameT:
+        """Return every transition of an item, oldest first."""
+        checks.require_seq("seq", seq)
+        return self._views.history(self._store, seq)
 
     def stats(self, as_of: AsOf = None) -> QueueStats:
         """Count the items per state and per fair key; ``as_of`` as for :meth:`status`."""
-        checks.require_as_of(as_of)
-        return spark_views.stats(self._store, cut_at(self._store, as_of))
+        ends = self._ends(as_of)
+        return self._views.stats(self._store, ends)
 
     def doctor(self, limits: Thresholds | None = None) -> Checkup:
         """Say what is wrong with the queue, since when, how bad it is, and what mends it.
@@ -75,12 +114,39 @@ class Looking(Opened):
         limits : Thresholds, optional
             From where on something is worth a word.
         """
+        from spark_queue.doctor.examine import examine  # noqa: PLC0415 - takes a while
+
         return examine(self._main, limits)
 
-    def history(self, seq: int) -> DataFrame:
-        """Return every transition of an item, oldest first."""
-        checks.require_seq("seq", seq)
-        return snapshot.history(self._store, seq)
+
+class ReaderFacts(Looking[FrameT, SchemaT]):
+    """One reader of a queue."""
+
+    @property
+    def reader(self) -> str:
+        """The reader's name; empty for the default reader."""
+        return self._store.registered().name
+
+    @property
+    def number(self) -> int:
+        """What the reader keeps when it gets another name."""
+        return self._store.reader
+
+    @property
+    def limits(self) -> ReaderConfig:
+        """The limits in force."""
+        return self._store.limits()
+
+    def lag(self) -> Lag:
+        """Return how far the reader is behind, in items, bytes, time and steps.
+
+        Raises
+        ------
+        SparkNeededError
+            When there is no session, and only Spark counts the bytes of a column, or reads the
+            logs.
+        """
+        return self._views.lag(self._store)
 
 
 def store_of(seen: Opened) -> Store:

@@ -15,6 +15,8 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED, TERMINAL
 from spark_queue.delta.views import explaining
 from spark_queue.delta.views.ends import AsOf, Ends, ends_at
+from spark_queue.errors import QueueNotFoundError
+from spark_queue.log_errors import FileAccessError, FileGoneError
 from spark_queue.reader_config import ReaderConfig, require_reader
 from spark_queue.report import reading
 from spark_queue.report.model import HOUR, ItemReport, Report
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 #: A queue as one of its readers sees it.
-_ReaderT = TypeVar("_ReaderT")
+ReaderT = TypeVar("ReaderT")
 
 
 class Opened:
@@ -126,12 +128,18 @@ class Opened:
 def drop_queue(store: Store, *, dry_run: bool) -> Affected | None:
     """Remove a queue, or count what would go; see :meth:`DeltaQueue.drop`."""
     checks.require_flag("dry_run", dry_run)
-    if not dry_run and making.finish_drop(store):
-        return None
-    existence.require_exists(store)
-    if dry_run:
-        return foreseeing.foresee_drop(store)
-    making.drop(store)
+    try:
+        if not dry_run and making.finish_drop(store):
+            return None
+        existence.require_exists(store)
+        if dry_run:
+            return foreseeing.foresee_drop(store)
+        making.drop(store)
+    except (FileGoneError, FileAccessError) as exc:
+        # Another drop removes the files that this one looks at.
+        if making.is_gone(store):
+            raise QueueNotFoundError(store.name) from exc
+        raise
     return None
 
 
@@ -166,31 +174,12 @@ class Configured(Opened):
         return admin.configure(self._store, lambda old, _: replace(old, paused=False), "resume")
 
 
-class ReaderFacts(Opened):
-    """One reader of a queue."""
-
-    @property
-    def reader(self) -> str:
-        """The reader's name; empty for the default reader."""
-        return self._store.registered().name
-
-    @property
-    def number(self) -> int:
-        """What the reader keeps when it gets another name."""
-        return self._store.reader
-
-    @property
-    def limits(self) -> ReaderConfig:
-        """The limits in force."""
-        return self._store.limits()
-
-
-class ReaderRegistry(Opened, Generic[_ReaderT]):
+class ReaderRegistry(Opened, Generic[ReaderT]):
     """The readers of a queue, which come and go: each has all items, and a place of its own."""
 
     def reader(
         self, name: str, *, start: Start | None = None, config: ReaderConfig | None = None
-    ) -> _ReaderT:
+    ) -> ReaderT:
         """Return a reader of the queue, registered where there is none of the name.
 
         Every reader sees every item from its start on, with a position, claims, attempts and dead
@@ -223,7 +212,7 @@ class ReaderRegistry(Opened, Generic[_ReaderT]):
         self._reader = None
         return self._make_reader(readers.register(self._main, name, config, start))
 
-    def open_reader(self, name: str) -> _ReaderT:
+    def open_reader(self, name: str) -> ReaderT:
         """Return a reader that is registered; the name of the default one is empty.
 
         Raises
@@ -264,6 +253,6 @@ class ReaderRegistry(Opened, Generic[_ReaderT]):
         readers.drop(self._main, name)
         return None
 
-    def _make_reader(self, reader: Store) -> _ReaderT:
+    def _make_reader(self, reader: Store) -> ReaderT:
         """Return the queue as a reader sees it."""
         raise NotImplementedError

@@ -15,13 +15,13 @@ from spark_queue.opened import Configured
 from spark_queue.results import Affected, Undone
 
 #: What a claim gives its holder.
-_ClaimT = TypeVar("_ClaimT", bound=Claim)
+ClaimT = TypeVar("ClaimT", bound=Claim)
 
 
-class Claimable(Configured, Generic[_ClaimT]):
+class Claimable(Configured, Generic[ClaimT]):
     """A queue whose items are leased."""
 
-    _claim_type: type[_ClaimT]
+    _claim_type: type[ClaimT]
 
     def claim(
         self,
@@ -32,7 +32,7 @@ class Claimable(Configured, Generic[_ClaimT]):
         run: int = 1,
         claim_id: str | None = None,
         wait: timedelta = timedelta(0),
-    ) -> _ClaimT:
+    ) -> ClaimT:
         """Lease the next items, in fair order.
 
         Of a queue on this machine's disk, claims of processes that have ended are settled before:
@@ -73,7 +73,7 @@ class Claimable(Configured, Generic[_ClaimT]):
         checks.require_claim(limit, lease, run, worker_id, claim_id, wait)
         store = self._store
 
-        def take() -> _ClaimT:
+        def take() -> ClaimT:
             at = Snapshot(store)
             request = claims.request(at, limit, lease, worker_id, run, claim_id)
             if recovery.recover_ended(at):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_queue.rules.rule_model import Reason
 from spark_queue.wording import in_html
@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+#: What a table is to the caller: a frame of Spark, or a table of Arrow.
+_FrameT = TypeVar("_FrameT")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EnqueueResult:
+class EnqueueResult(Generic[_FrameT]):
     """What an enqueue did."""
 
     step: int
@@ -29,13 +33,15 @@ class EnqueueResult:
     """Rows that were refused because their key is taken."""
     refused: int = 0
     """Rows that were refused because a reader was full."""
-    read_outcomes: Callable[[], DataFrame] = field(repr=False, compare=False)
+    read_outcomes: Callable[[], _FrameT] = field(repr=False, compare=False)
     """Makes the frame of the outcomes."""
-    told: Sequence[tuple[int, str, int | None]] = field(default=(), repr=False, compare=False)
+    read_told: Callable[[], Sequence[tuple[int, str, int | None]]] = field(
+        repr=False, compare=False
+    )
     """Of each row its seq, its outcome and who holds its key, where this process has decided."""
 
     @property
-    def outcomes(self) -> DataFrame:
+    def outcomes(self) -> _FrameT:
         """One row for each row of the frame, read from the log, where it was stored with them.
 
         They are in the order in which they entered, and have the user's columns, ``_seq``,

@@ -40,14 +40,14 @@ class Driver(Worker):
         self.recovers = planner == "memory"
         super().__init__(DeltaQueue.open(self.spark, str(place / "queue")), told, name, rng)
 
-    def enqueue(self, rows: list[dict[str, Any]]) -> EnqueueResult:
+    def enqueue(self, rows: list[dict[str, Any]]) -> EnqueueResult[Any]:
         """Put rows, or a frame of them."""
         if self._rng.random() < 0.5:  # noqa: PLR2004 - every other time
             result = self._queue.enqueue(pa.Table.from_pylist(rows, _COLUMNS))
         else:
             frame = self.spark.createDataFrame(rows, _SCHEMA)
             result = self._queue.enqueue(frame, order_by="k")
-        done: EnqueueResult = result
+        done: EnqueueResult[Any] = result
         return done
 
     def seqs(self, claim: Any) -> list[int]:

@@ -20,7 +20,7 @@ from spark_queue.delta.tables import lives, tidying
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.sweeping import Ages
-from spark_queue.local_queue import store_of
+from spark_queue.looking import store_of
 
 #: Groups of items; a group has one fair key and one priority, so that its order is that of entry.
 GROUPS = 8
@@ -162,9 +162,9 @@ class Worker:
     logs: tuple[LogName, ...] = ("queue", "status")
     """What is merged, one after the other."""
 
-    def enqueue(self, rows: list[dict[str, Any]]) -> EnqueueResult:
+    def enqueue(self, rows: list[dict[str, Any]]) -> EnqueueResult[Any]:
         """Put rows."""
-        result: EnqueueResult = self._queue.enqueue(rows)
+        result: EnqueueResult[Any] = self._queue.enqueue(rows)
         return result
 
     def seqs(self, claim: Any) -> list[int]:

@@ -20,7 +20,7 @@ from spark_queue.delta.commands.settle import Every
 from spark_queue.delta.commands.settle_and_claim import settle_and_claim
 from spark_queue.delta.replica.request import OnDuplicate, Request
 from spark_queue.errors import DuplicateItemError, LeaseLostError, ReaderFullError
-from spark_queue.reader import Working
+from spark_queue.reader import SparkVerbs
 
 SCHEMA = "n long, id string, tenant string, grp string, urgency int"
 
@@ -78,7 +78,7 @@ class History:
         self._number = 0
         self._held: list[Claim] = []
         self.queue = DeltaQueue.create(self.spark, self.path, SCHEMA, self.config, clock=self.clock)
-        self._readers: list[Working] = [self.queue]
+        self._readers: list[SparkVerbs] = [self.queue]
 
     def play(self, steps: int) -> None:
         """Begin with some items, and give that many random commands in all."""

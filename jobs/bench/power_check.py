@@ -110,9 +110,8 @@ def _since_drop(told: Sequence[Told]) -> Sequence[Told]:
 def _goes_on(found: Finding, queue: LocalQueue) -> None:
     """Add an item, take it, and keep the queue quick."""
     first, *others = [queue if name == "" else queue.reader(name) for name in queue.readers()]
-    queue = first
-    queue.resume()
-    names = [name for name in queue.status().column_names if not name.startswith("_")]
+    first.resume()
+    names = [name for name in first.status().column_names if not name.startswith("_")]
     row = {name: 1 if name == "n" else "once more" for name in names}
     if queue.enqueue(row).inserted != 1:
         found.lost.append("no item can be added")

@@ -54,8 +54,8 @@ class Teller:
 
 def states_of(queue: LocalQueue) -> dict[str, str]:
     """Return the state of each item, by its seq, as the first reader has it."""
-    queue = queue.reader("first") if "first" in queue.readers() else queue
-    rows = queue.status().select(["_seq", "_state"]).to_pylist()
+    seen = queue.reader("first") if "first" in queue.readers() else queue
+    rows = seen.status().select(["_seq", "_state"]).to_pylist()
     return {str(row["_seq"]): row["_state"] for row in rows}
 
 

@@ -27,10 +27,11 @@ from rich.console import Console, Group
 from starlette.testclient import TestClient
 
 from report import Figure, at_most, measure
-from spark_queue import LocalQueue, QueueConfig, local_queue
+from spark_queue import LocalQueue, QueueConfig
 from spark_queue.cli import show_report
 from spark_queue.delta.tables.heads import following
 from spark_queue.delta.tables.log import Log
+from spark_queue.looking import store_of
 from spark_queue.report import reading
 from spark_queue.report.view_texts import id_of
 from spark_queue.serve.guard import LOOPBACK
@@ -72,7 +73,7 @@ def looks() -> Iterator[Figure]:
         filled = Filled(root, 100_000)
         moved = filled.move(0.5, fails=1.0, ends=False)
         queue = filled.queue
-        look, work = reading.follow(local_queue.store_of(queue)), []
+        look, work = reading.follow(store_of(queue)), []
         console = Console(width=120, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
         for _ in range(_LOOKS + 1):
             filled.enter_next()
@@ -106,7 +107,7 @@ def pages() -> Iterator[Figure]:
 
 def _browser(queue: LocalQueue) -> TestClient:
     def opener(_name: str, _reader: str | None) -> OpenedQueue:
-        return OpenedQueue(look=reading.follow(local_queue.store_of(queue)), operate=queue)
+        return OpenedQueue(look=reading.follow(store_of(queue)), operate=queue)
 
     app = Site(board=Board([queue.name], opener)).app(LOOPBACK)
     return TestClient(app, base_url="http://127.0.0.1")
@@ -209,7 +210,7 @@ class Filled:
 
     def enter(self, seqs: pa.Array) -> None:
         """Enqueue the next items, given their numbers."""
-        log, before = self._log("queue"), local_queue.store_of(self.queue).queue_head()
+        log, before = self._log("queue"), store_of(self.queue).queue_head()
         count = before.items + len(seqs)
         head = following(before, last_seq=count, items=count, tops={0: count / _TENANTS})
         numbers = seqs.to_pylist()
@@ -232,10 +233,10 @@ class Filled:
 
     def enter_next(self) -> None:
         """Enqueue one item more."""
-        self.enter(pa.array([local_queue.store_of(self.queue).queue_head().items + 1], pa.int64()))
+        self.enter(pa.array([store_of(self.queue).queue_head().items + 1], pa.int64()))
 
     def _step(self, seqs: pa.Array, state: str, after: int, more: dict[str, Any]) -> int:
-        log, before = self._log("status"), local_queue.store_of(self.queue).status_head()
+        log, before = self._log("status"), store_of(self.queue).status_head()
         count = len(seqs)
         if not count:
             return 0
@@ -268,7 +269,7 @@ class Filled:
         return pc.add(since, began).cast(_INSTANT)
 
     def _log(self, which: Any) -> Log[Any]:
-        log = local_queue.store_of(self.queue).native(which)
+        log = store_of(self.queue).native(which)
         if log is None:
             raise RuntimeError("the queue is not on this disk")
         return log

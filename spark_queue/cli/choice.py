@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
     from spark_queue.delta_queue import DeltaQueue
     from spark_queue.doctor.finding import Checkup, Thresholds
-    from spark_queue.local_queue import LocalQueue
+    from spark_queue.local_queue import LocalQueue, LocalReader
     from spark_queue.reader import Reader
     from spark_queue.report.reading import Followed
 
@@ -114,7 +114,7 @@ def _values(kind: Format, names: Sequence[str], record: str) -> Mapping[str, Any
 
 
 #: A queue, as one of its readers sees it.
-AnyQueue: TypeAlias = "DeltaQueue | Reader | LocalQueue"
+AnyQueue: TypeAlias = "DeltaQueue | Reader | LocalQueue | LocalReader"
 
 #: A step of the status log, an instant, or (``None``) now.
 Past: TypeAlias = int | datetime | None
@@ -173,7 +173,7 @@ class CommandEngine(Protocol):
     def locate(self, scope: Scope, name: str) -> str:
         """Return the name or path of a queue as the library has it."""
 
-    def enqueue(self, scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult:
+    def enqueue(self, scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult[Any]:
         """Add rows."""
 
     def columns(self, queue: AnyQueue) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue import local_queue
+from spark_queue import local_queue, looking
 from spark_queue.cli.choice import (
     LETTER,
     SHOWN,
@@ -94,7 +94,7 @@ def examine(scope: Scope, name: str, limits: Thresholds) -> Checkup:
     return local_queue.examine(local_path(name), limits)
 
 
-def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult:
+def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult[Any]:
     """See :class:`CommandEngine`."""
     from spark_queue.cli import input_files  # noqa: PLC0415 - takes a while
 
@@ -117,7 +117,7 @@ def status(
     queue: AnyQueue, past: Past, where: str | None, limit: int
 ) -> tuple[datetime, dict[str, Any]]:
     """See :class:`CommandEngine`."""
-    store = local_queue.store_of(_local(queue))
+    store = looking.store_of(_local(queue))
     ends = ends_at(store, past)
     at = (ends.at or SystemClock().now()).astimezone(timezone.utc)
     found = _select(store, arrow_views.standing(store, ends, _MOST), ends, where)
@@ -173,7 +173,7 @@ def dead(
     queue: AnyQueue, past: Past, where: str | None, limit: int
 ) -> tuple[int, list[dict[str, Any]]]:
     """See :class:`CommandEngine`."""
-    store = local_queue.store_of(_local(queue))
+    store = looking.store_of(_local(queue))
     ends = ends_at(store, past)
     found = _select(store, arrow_views.standing(store, ends, _MOST), ends, where)
     letters = found.filter(pc.equal(found["_state"], DEAD))
@@ -207,9 +207,7 @@ def _worst(keys: pa.Table) -> pa.Array:
 
 def reports(queue: AnyQueue, window: timedelta, like: Followed | None = None) -> Followed:
     """See :class:`CommandEngine`."""
-    return reading.follow(
-        local_queue.store_of(_local(queue)), window, like.engines if like else None
-    )
+    return reading.follow(looking.store_of(_local(queue)), window, like.engines if like else None)
 
 
 def _rows(table: pa.Table) -> Sequence[dict[str, Any]]:

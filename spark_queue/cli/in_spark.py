@@ -175,7 +175,7 @@ def examine(scope: Scope, name: str, limits: Thresholds) -> Checkup:
     return examination.examine(Store.of(scope.spark, address, SystemClock()), limits)
 
 
-def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult:
+def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult[Any]:
     """See :class:`CommandEngine`."""
     into = cast("DeltaQueue", queue)
     explained: AbstractContextManager[None] = nullcontext()

@@ -26,7 +26,7 @@ from spark_queue.front.queue_ends import (
     require_open,
 )
 from spark_queue.inprocess.singular.requests import Promise
-from spark_queue.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue, LocalReader, LocalVerbs
 from spark_queue.waiting.aio import outcome
 from spark_queue.waiting.processes import Owner
 from spark_queue.waiting.timer import Timeout, seconds
@@ -115,7 +115,7 @@ class DurableQueue:
         self,
         into: DeltaQueue | LocalQueue,
         *,
-        reader: Reader | LocalQueue | None = None,
+        reader: Reader | LocalReader | DeltaQueue | LocalQueue | None = None,
         options: FrontOptions | None = None,
     ) -> None:
         chosen = FrontOptions() if options is None else options
@@ -277,9 +277,9 @@ def _settle_by_end(queue: DurableQueue, delivery: Delivery) -> Iterator[Delivery
 def _ends(into: DeltaQueue | LocalQueue, source: object) -> tuple[Inlet, Outlet]:
     """Return both ends of a queue; nothing of Spark is imported for one that was opened without."""
     require_open("into", into)
-    if isinstance(into, LocalQueue) and isinstance(source, LocalQueue):
+    if isinstance(into, LocalQueue) and isinstance(source, LocalVerbs):
         return LocalInlet(into), LocalOutlet(source)
-    if isinstance(into, LocalQueue) or isinstance(source, LocalQueue):
+    if isinstance(into, LocalQueue) or isinstance(source, LocalVerbs):
         raise InvalidArgumentError("reader is of another kind than the queue: open both alike")
     home = extras.load(
         "spark_queue.front.spark_ends", "a front of a queue that was opened by Spark"

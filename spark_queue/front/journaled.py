@@ -16,7 +16,8 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.front.queue_ends import require_open
 from spark_queue.journal import JournaledQueue, QueueOptions, ReaderHooks
 from spark_queue.journal.journal_options import require_name, require_options
-from spark_queue.local_queue import LocalQueue, main_store_of
+from spark_queue.local_queue import LocalQueue
+from spark_queue.looking import main_store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.wording import shorten
 

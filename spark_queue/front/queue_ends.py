@@ -19,7 +19,8 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import TRACE
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.local_claim import LocalClaim
-from spark_queue.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalQueue, LocalVerbs
+from spark_queue.looking import store_of
 from spark_queue.wording import shorten
 
 #: Seq, outcome and holder of the key of a row that was put.
@@ -141,11 +142,11 @@ class LocalOutlet(Watched):
 
     Parameters
     ----------
-    source : LocalQueue
+    source : LocalVerbs
         The queue, as one of its readers sees it.
     """
 
-    def __init__(self, source: LocalQueue) -> None:
+    def __init__(self, source: LocalVerbs) -> None:
         super().__init__(store_of(source))
         self._source = source
 

@@ -26,7 +26,7 @@ from spark_queue.errors import QueueExistsError, QueueNotFoundError
 from spark_queue.front.queue_ends import Inlet, Outlet, Told, Watched
 from spark_queue.looking import main_store_of, store_of
 from spark_queue.processing.loop import worker_id
-from spark_queue.reader import Working
+from spark_queue.reader import SparkVerbs
 
 
 class SparkInlet:
@@ -57,7 +57,7 @@ class SparkInlet:
         """See :class:`~spark_queue.front.queue_ends.Inlet`."""
         named: dict[str, Any] = {"trace": traces} if any(traces) else {}
         done = self._into.enqueue(self._table(items), on_full="partial", **named)
-        return done.told or done.outcomes.select("_seq", "outcome", "duplicate_of").collect()
+        return done.read_told() or done.outcomes.select("_seq", "outcome", "duplicate_of").collect()
 
     def _misfit(self, item: Mapping[str, Any]) -> Exception | None:
         try:
@@ -83,11 +83,11 @@ class SparkOutlet(Watched):
 
     Parameters
     ----------
-    source : Working
+    source : SparkVerbs
         The queue, or one of its readers.
     """
 
-    def __init__(self, source: Working) -> None:
+    def __init__(self, source: SparkVerbs) -> None:
         super().__init__(store_of(source))
         self._source = source
 
@@ -104,10 +104,10 @@ class SparkOutlet(Watched):
         return items.collect(self.store, claim.lease)
 
 
-def ends(into: DeltaQueue, source: Working) -> tuple[Inlet, Outlet]:
+def ends(into: DeltaQueue, source: SparkVerbs) -> tuple[Inlet, Outlet]:
     """Return where a front puts items into a queue, and takes them by one of its readers."""
     require_kind("into", into, DeltaQueue)
-    require_kind("reader", source, Working)
+    require_kind("reader", source, SparkVerbs)
     return SparkInlet(into), SparkOutlet(source)
 
 

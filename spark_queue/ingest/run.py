@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -225,7 +225,7 @@ def _count_unfinished(queue: DeltaQueue) -> int:
     return store_of(queue).outstanding(store_of(queue).status_head())
 
 
-def count_inserted(entered: EnqueueResult, discovered: Mapping[str, int]) -> Mapping[str, int]:
+def count_inserted(entered: EnqueueResult[Any], discovered: Mapping[str, int]) -> Mapping[str, int]:
     """Return how many files of each tenant were new; the log is asked only where some were not."""
     if entered.inserted == 0:
         return {}

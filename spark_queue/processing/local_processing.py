@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TypedDict
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue import checks
 from spark_queue.claim import Claim
 from spark_queue.delta.arrow import claim_items
 from spark_queue.delta.commands import asking
@@ -21,71 +20,40 @@ from spark_queue.delta.input.plain import arrow
 from spark_queue.delta.input.plain.ddl_parser import parse_fields
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.address import require_table
 from spark_queue.delta.tables.claim_record import ClaimRecord, error_room
 from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.processing import interrupts
 from spark_queue.processing.apart import can_fork
 from spark_queue.processing.calling import Continuing, columns_of, warn_of_rows
-from spark_queue.processing.crew import Crew, Using
-from spark_queue.processing.loop import ProcessResult, Terms, run_claims
+from spark_queue.processing.crew import Crew
+from spark_queue.processing.loop import Asked, ProcessResult, run_claims
 
 #: What results have beside their own columns.
 _MARKS = (pa.field("_seq", pa.int64()), pa.field("_claim_id", pa.string()))
 
-_USING = ("threads", "processes")
+
+def check(asked: Asked) -> None:
+    """Raise where options do not go together without Spark, on any queue."""
+    if asked.output is not None and asked.returns is None:
+        raise InvalidArgumentError("output is given without returns: say which columns it gets")
+    if asked.using == "processes" and not can_fork():
+        raise InvalidArgumentError("using is 'processes', and this system has no fork")
+    _columns(asked.returns)
 
 
-class LocalOptions(TypedDict, total=False):
-    """The options of :meth:`LocalQueue.process` for any kind of handler."""
-
-    limit: int
-    lease: timedelta | None
-    worker_id: str | None
-    returns: str | pa.Schema | None
-    output: str | None
-    max_workers: int
-    using: Using
-    time_limit: timedelta | None
-    stop: threading.Event | None
-    on_claim: Callable[[ProcessResult], None] | None
-    forever: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalAsked(Terms):
-    """A handler, and how it is to be run, on any queue."""
-
-    returns: str | pa.Schema | None = None
-    output: str | None = None
-    max_workers: int = 1
-    using: Using = "threads"
-
-    def check(self, on_claim: object) -> None:
-        """Raise where an option is none, or does not go with the others, on any queue."""
-        self.check_terms(on_claim)
-        checks.optional(require_table, "output", self.output)
-        checks.require_count("max_workers", self.max_workers, most=checks.MOST)
-        checks.require_choice("using", self.using, _USING)
-        if self.output is not None and self.returns is None:
-            raise InvalidArgumentError("output is given without returns: say which columns it gets")
-        if self.using == "processes" and not can_fork():
-            raise InvalidArgumentError("using is 'processes', and this system has no fork")
-        _columns(self.returns)
-
-    def hands(self, store: Store) -> LocalHands:
-        """Return who does this for a queue."""
-        columns = _columns(self.returns)
-        crew = Crew(
-            handler=Continuing(self.handler, store.name),
-            per=self.per,
-            using=self.using,
-            max_workers=self.max_workers,
-            columns=columns_of(columns),
-        )
-        output = None if self.output is None else asking.output(store, self.output)
-        return LocalHands(store, self.request(store), crew, columns, output)
+def hands_for(store: Store, asked: Asked) -> LocalHands:
+    """Return who does what is asked for a queue."""
+    columns = _columns(asked.returns)
+    crew = Crew(
+        handler=Continuing(asked.handler, store.name),
+        per=asked.per,
+        using=asked.using or "threads",
+        max_workers=asked.max_workers,
+        columns=columns_of(columns),
+    )
+    output = None if asked.output is None else asking.output(store, asked.output)
+    return LocalHands(store, asked.request(store), crew, columns, output)
 
 
 class LocalHands:
@@ -155,7 +123,7 @@ class LocalHands:
 
 def process(
     store: Store,
-    asked: LocalAsked,
+    asked: Asked,
     *,
     time_limit: timedelta | None,
     stop: threading.Event | None,
@@ -163,7 +131,7 @@ def process(
     forever: bool,
 ) -> ProcessResult:
     """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
-    hands = asked.hands(store)
+    hands = hands_for(store, asked)
     run = partial(run_claims, store, hands, time_limit, on_claim, forever=forever)
     if threading.current_thread() is threading.main_thread():
         cut = hands.crew.cut.set
@@ -171,7 +139,7 @@ def process(
     return run(stop or threading.Event())
 
 
-def _columns(returns: str | pa.Schema | None) -> pa.Schema | None:
+def _columns(returns: object) -> pa.Schema | None:
     """Read the columns of results; a name of our own is none."""
     if returns is None:
         return None
@@ -183,7 +151,7 @@ def _columns(returns: str | pa.Schema | None) -> pa.Schema | None:
     return found
 
 
-def _from_ddl(returns: str) -> pa.Schema:
+def _from_ddl(returns: Any) -> pa.Schema:
     fields = parse_fields(returns, "returns")
     return pa.schema([pa.field(one.name, arrow.type_of(one), one.nullable) for one in fields])
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, get_args
 
 from spark_queue import checks
 from spark_queue.claim import Claim, make_claim
@@ -23,12 +23,18 @@ from spark_queue.delta.replica.request import Request
 from spark_queue.delta.store import fencing, news
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.address import require_table
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.schema import TERMINAL
 from spark_queue.delta.views.explaining import Standing, standing
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.processing.calling import AnyHandler
+from spark_queue.processing.crew import Using
 from spark_queue.rules.rule_model import Reason
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
 
 #: Parts of a lease after which it is renewed while a handler runs.
 RENEWALS = 3
@@ -98,9 +104,25 @@ class RunLength:
         return max(longest * (self._request.lease / RENEWALS / took), min(longest, _SHORT))
 
 
+class ProcessOptions(TypedDict, total=False):
+    """The options of :meth:`Working.process` for any kind of handler."""
+
+    limit: int
+    lease: timedelta | None
+    worker_id: str | None
+    returns: StructType | pa.Schema | str | None
+    output: str | None
+    max_workers: int
+    using: Using | None
+    time_limit: timedelta | None
+    stop: threading.Event | None
+    on_claim: Callable[[ProcessResult], None] | None
+    forever: bool
+
+
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """A handler, and what its claims ask for, on any queue."""
+class Asked:
+    """A handler, and how it is to be run, on any queue."""
 
     handler: AnyHandler
     per: Literal["item", "batch"] = "item"
@@ -108,14 +130,21 @@ class Terms:
     max_per_group: int | None = None
     lease: timedelta | None = None
     worker_id: str | None = None
+    returns: StructType | pa.Schema | str | None = None
+    output: str | None = None
+    max_workers: int = 1
+    using: Using | None = None
 
-    def check_terms(self, on_claim: object) -> None:
+    def check(self, on_claim: object) -> None:
         """Raise where an option is none, on any queue."""
         checks.require_handler("handler", self.handler)
         checks.require_choice("per", self.per, ("item", "batch"))
         checks.require_claim(self.limit, self.lease, 1, self.worker_id)
         checks.optional(checks.require_count, "max_per_group", self.max_per_group, most=checks.MOST)
         checks.optional(checks.require_callable, "on_claim", on_claim)
+        checks.optional(require_table, "output", self.output)
+        checks.require_count("max_workers", self.max_workers, most=checks.MOST)
+        checks.optional(checks.require_choice, "using", self.using, choices=get_args(Using))
 
     def request(self, store: Store) -> Request:
         """Return what claims from a queue ask for."""

@@ -18,6 +18,7 @@ from spark_queue.claim import Claim
 from spark_queue.delta.commands import settle
 from spark_queue.delta.commands.evidence import Output
 from spark_queue.delta.commands.settle import SettledStep, Verdict
+from spark_queue.delta.input.ddl import parse_columns
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import output_columns
@@ -38,7 +39,7 @@ from spark_queue.processing.executor import (
     run_items,
     unpacking,
 )
-from spark_queue.processing.loop import ProcessResult, WorkerDied, run_claims
+from spark_queue.processing.loop import Asked, ProcessResult, WorkerDied, run_claims
 
 #: What Spark says where a Python worker ended by itself.
 _DIED = "Python worker exited unexpectedly"
@@ -113,9 +114,30 @@ class Work:
     output: Output | None = None
 
 
+def check(asked: Asked) -> None:
+    """Raise where an option is for handlers in this process, on any queue."""
+    name, value = ("using", asked.using) if asked.using else ("max_workers", asked.max_workers)
+    if value != 1:
+        raise InvalidArgumentError(
+            f"{name} is {value!r}: handlers run on executors here, on as many as the session has"
+        )
+
+
+def work_of(store: Store, asked: Asked) -> Work:
+    """Return the work that is asked for the items of a queue."""
+    returns, output = asked.returns, asked.output
+    return Work(
+        handler=asked.handler,
+        per=asked.per,
+        request=asked.request(store),
+        returns=None if returns is None else parse_columns(returns, "returns"),
+        output=None if output is None else Output(store.spark, output),
+    )
+
+
 def process(
     store: Store,
-    work: Work,
+    asked: Asked,
     *,
     time_limit: timedelta | None,
     stop: threading.Event | None,
@@ -123,6 +145,7 @@ def process(
     forever: bool = False,
 ) -> ProcessResult:
     """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
+    work = work_of(store, asked)
     require_safe(store, work)
     run = partial(run_claims, store, SparkHands(store, work), time_limit, on_claim, forever=forever)
     if threading.current_thread() is threading.main_thread():

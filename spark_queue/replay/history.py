@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue import checks, local_queue
+from spark_queue import checks
 from spark_queue.config import QueueConfig
 from spark_queue.delta.arrow.rows import rows_of
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, EXPIRED, ITEM
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue, LocalReader
+from spark_queue.looking import store_of
 from spark_queue.opened import Opened
 from spark_queue.replay.play import Job
 
@@ -69,7 +70,7 @@ class Past:
     """Claims of items beyond the first of each: a play works an item off at once."""
 
 
-def history(queue: LocalQueue | DeltaQueue | Reader) -> Past:
+def history(queue: LocalQueue | LocalReader | DeltaQueue | Reader) -> Past:
     """Read the past of a queue, as a reader of it sees it; without Spark where it is on this disk.
 
     The time that a claim was held is divided among its items: what was settled together was worked
@@ -119,10 +120,7 @@ class _Hold:
     is_work: bool
 
 
-def _store_of(queue: LocalQueue | DeltaQueue | Reader) -> Store:
-    if isinstance(queue, LocalQueue):
-        return local_queue.store_of(queue)
-    from spark_queue.looking import store_of  # noqa: PLC0415 - needs pyspark
+def _store_of(queue: LocalQueue | LocalReader | DeltaQueue | Reader) -> Store:
 
     checks.require_kind("queue", queue, Opened)
     return store_of(queue)

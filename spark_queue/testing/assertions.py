@@ -28,7 +28,8 @@ from spark_queue.delta.tables.schema import (
 )
 from spark_queue.delta.views import arrow_views
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalVerbs
+from spark_queue.looking import store_of
 from spark_queue.wording import shorten
 
 #: What pytest shows of a failure ends at the line of the test, and not in here.
@@ -52,13 +53,18 @@ _SERVICE = [("_step", "ascending"), ("_rank", "ascending"), ("_turn", "ascending
 
 
 def assert_enqueued(
-    queue: LocalQueue, where: Where | None = None, /, *, count: int | None = None, **columns: object
+    queue: LocalVerbs,
+    where: Where | None = None,
+    /,
+    *,
+    count: int | None = None,
+    **columns: object,
 ) -> list[Item]:
     """Assert that items were enqueued, in any state.
 
     Parameters
     ----------
-    queue : LocalQueue
+    queue : LocalQueue or LocalReader
         The queue.
     where : dict, pyarrow.compute.Expression or str, optional
         Which items, as :meth:`LocalQueue.cancel` is told them.
@@ -83,28 +89,43 @@ def assert_enqueued(
 
 
 def assert_ready(
-    queue: LocalQueue, where: Where | None = None, /, *, count: int | None = None, **columns: object
+    queue: LocalVerbs,
+    where: Where | None = None,
+    /,
+    *,
+    count: int | None = None,
+    **columns: object,
 ) -> list[Item]:
     """Assert that items wait, whether they may run now or not; as :func:`assert_enqueued`."""
     return _Seen(queue).require("ready", (READY,), where, columns, count)
 
 
 def assert_claimed(
-    queue: LocalQueue, where: Where | None = None, /, *, count: int | None = None, **columns: object
+    queue: LocalVerbs,
+    where: Where | None = None,
+    /,
+    *,
+    count: int | None = None,
+    **columns: object,
 ) -> list[Item]:
     """Assert that items are in somebody's hands; as :func:`assert_enqueued`."""
     return _Seen(queue).require("claimed", (CLAIMED,), where, columns, count)
 
 
 def assert_done(
-    queue: LocalQueue, where: Where | None = None, /, *, count: int | None = None, **columns: object
+    queue: LocalVerbs,
+    where: Where | None = None,
+    /,
+    *,
+    count: int | None = None,
+    **columns: object,
 ) -> list[Item]:
     """Assert that items were acked; as :func:`assert_enqueued`."""
     return _Seen(queue).require("done", (ACKED,), where, columns, count)
 
 
 def assert_dead(
-    queue: LocalQueue,
+    queue: LocalVerbs,
     where: Where | None = None,
     /,
     *,
@@ -125,14 +146,24 @@ def assert_dead(
 
 
 def assert_cancelled(
-    queue: LocalQueue, where: Where | None = None, /, *, count: int | None = None, **columns: object
+    queue: LocalVerbs,
+    where: Where | None = None,
+    /,
+    *,
+    count: int | None = None,
+    **columns: object,
 ) -> list[Item]:
     """Assert that items were cancelled; as :func:`assert_enqueued`."""
     return _Seen(queue).require("cancelled", (CANCELLED,), where, columns, count)
 
 
 def assert_expired(
-    queue: LocalQueue, where: Where | None = None, /, *, count: int | None = None, **columns: object
+    queue: LocalVerbs,
+    where: Where | None = None,
+    /,
+    *,
+    count: int | None = None,
+    **columns: object,
 ) -> list[Item]:
     """Assert that items expired, and that it was logged, as ``maintain`` does.
 
@@ -142,7 +173,12 @@ def assert_expired(
 
 
 def assert_refused(
-    queue: LocalQueue, where: Where | None = None, /, *, count: int | None = None, **columns: object
+    queue: LocalVerbs,
+    where: Where | None = None,
+    /,
+    *,
+    count: int | None = None,
+    **columns: object,
 ) -> list[Item]:
     """Assert that rows were refused, as their key was taken; as :func:`assert_enqueued`.
 
@@ -160,7 +196,7 @@ def assert_refused(
     return _items(found)
 
 
-def assert_empty(queue: LocalQueue) -> None:
+def assert_empty(queue: LocalVerbs) -> None:
     """Assert that nothing waits, and nothing is in anybody's hands.
 
     Raises
@@ -176,7 +212,7 @@ def assert_empty(queue: LocalQueue) -> None:
 
 
 def assert_order(
-    queue: LocalQueue, where: Where | None = None, /, **column: Sequence[object]
+    queue: LocalVerbs, where: Where | None = None, /, **column: Sequence[object]
 ) -> list[Item]:
     """Assert in which order items were claimed: ``assert_order(queue, path=["a", "b"])``.
 
@@ -184,7 +220,7 @@ def assert_order(
 
     Parameters
     ----------
-    queue : LocalQueue
+    queue : LocalQueue or LocalReader
         The queue.
     where : dict, pyarrow.compute.Expression or str, optional
         Only these items, as :meth:`LocalQueue.cancel` is told them.
@@ -225,8 +261,8 @@ def assert_order(
 class _Seen:
     """A queue as an assertion sees it."""
 
-    def __init__(self, queue: LocalQueue) -> None:
-        if not isinstance(queue, LocalQueue):
+    def __init__(self, queue: LocalVerbs) -> None:
+        if not isinstance(queue, LocalVerbs):
             raise InvalidArgumentError(
                 f"queue is a {type(queue).__name__}: give a LocalQueue, as memory_queue makes it, "
                 "or spark_queue.open(path) of a queue on this machine's disk"

@@ -23,10 +23,11 @@ from spark_queue.delta.tables.schema import ACKED, CLAIMED
 from spark_queue.delta.views import arrow_views
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_claim import LocalClaim
-from spark_queue.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalVerbs
+from spark_queue.looking import store_of
+from spark_queue.processing import local_processing
 from spark_queue.processing.calling import AnyHandler, BatchHandler, ItemHandler, TableT
-from spark_queue.processing.local_processing import LocalAsked
-from spark_queue.processing.loop import ProcessResult, run_claims
+from spark_queue.processing.loop import Asked, ProcessResult, run_claims
 from spark_queue.wording import shorten
 
 #: Calls of a handler after which a queue is not one that a test drains.
@@ -38,7 +39,7 @@ _A_MOMENT = timedelta(microseconds=1)
 
 @overload
 def drain(
-    queue: LocalQueue,
+    queue: LocalVerbs,
     handler: ItemHandler | None = None,
     *,
     per: Literal["item"] = "item",
@@ -50,7 +51,7 @@ def drain(
 
 @overload
 def drain(
-    queue: LocalQueue,
+    queue: LocalVerbs,
     handler: BatchHandler[TableT],
     *,
     per: Literal["batch"],
@@ -61,7 +62,7 @@ def drain(
 
 
 def drain(
-    queue: LocalQueue,
+    queue: LocalVerbs,
     handler: AnyHandler | None = None,
     *,
     per: Literal["item", "batch"] = "item",
@@ -73,7 +74,7 @@ def drain(
 
     Parameters
     ----------
-    queue : LocalQueue
+    queue : LocalQueue or LocalReader
         The queue, or one of its readers.
     handler : callable, optional
         As for :meth:`LocalQueue.process`; without it every item is simply done.
@@ -104,12 +105,13 @@ def drain(
     checks.require_flag("through_delays", through_delays)
     checks.require_flag("raising", raising)
     checks.optional(checks.require_callable, "handler", handler)
-    store = store_of(queue)
+    store = _store_of(queue)
     clock = _manual(store) if through_delays else None
     watched = _Watched(_done if handler is None else handler, raising=raising)
     around = store.handle.around or _as_it_is
-    asked = LocalAsked(handler=_watching(around(watched.handler), watched), per=per, limit=limit)
+    asked = Asked(handler=_watching(around(watched.handler), watched), per=per, limit=limit)
     asked.check(None)
+    local_processing.check(asked)
     total = ProcessResult()
     while True:
         result = _worked_off(store, asked, watched)
@@ -121,7 +123,7 @@ def drain(
 
 
 def fail_next(
-    queue: LocalQueue,
+    queue: LocalVerbs,
     times: int = 1,
     *,
     error: Exception | str = "failed by the test",
@@ -134,7 +136,7 @@ def fail_next(
 
     Parameters
     ----------
-    queue : LocalQueue
+    queue : LocalQueue or LocalReader
         The queue, or any of its readers: it is the next of any of them.
     times : int
         How many calls fail.
@@ -151,7 +153,7 @@ def fail_next(
     checks.require_count("times", times)
     if not isinstance(error, Exception | str):
         raise InvalidArgumentError(f"error is {shorten(error)}: give an exception, or its text")
-    store = store_of(queue)
+    store = _store_of(queue)
     choose(store, arrow_views.status(store), columns)
     raised = RuntimeError(error) if isinstance(error, str) else error
     faults = store.handle.around
@@ -160,7 +162,7 @@ def fail_next(
     faults.left.append(_Fault(raised, columns, times))
 
 
-def lose_lease(held: LocalQueue | LocalClaim, **columns: object) -> int:
+def lose_lease(held: LocalVerbs | LocalClaim, **columns: object) -> int:
     """Take items from their holder, as if it had died: they come back as lost.
 
     A loss is charged, as ``max_losses`` counts them, and the holder is told by
@@ -169,7 +171,7 @@ def lose_lease(held: LocalQueue | LocalClaim, **columns: object) -> int:
 
     Parameters
     ----------
-    held : LocalQueue or LocalClaim
+    held : LocalQueue, LocalReader or LocalClaim
         One claim; or of a queue all claims with an item that is meant.
     **columns
         Only claims of items with these values, as :meth:`LocalQueue.cancel` is told them.
@@ -184,7 +186,7 @@ def lose_lease(held: LocalQueue | LocalClaim, **columns: object) -> int:
     InvalidArgumentError
         When a column is unknown, or cannot have the value.
     """
-    checks.require_kind("held", held, LocalQueue | LocalClaim)
+    checks.require_kind("held", held, LocalVerbs | LocalClaim)
     store = held._store  # noqa: SLF001 - it is no user's business
     rows = arrow_views.in_state(store, CLAIMED)
     if isinstance(held, LocalClaim):
@@ -285,10 +287,15 @@ def _watching(handler: Callable[[Any], Any], watched: _Watched) -> Callable[[Any
     return call
 
 
-def _worked_off(store: Store, asked: LocalAsked, watched: _Watched) -> ProcessResult:
-    hands = asked.hands(store)
+def _worked_off(store: Store, asked: Asked, watched: _Watched) -> ProcessResult:
+    hands = local_processing.hands_for(store, asked)
     hands.crew.is_here, hands.crew.cut = True, watched.cut
     return run_claims(store, hands, None, None, watched.stop)
+
+
+def _store_of(queue: LocalVerbs) -> Store:
+    checks.require_kind("queue", queue, LocalVerbs)
+    return store_of(queue)
 
 
 def _manual(store: Store) -> ManualClock:

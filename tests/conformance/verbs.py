@@ -27,9 +27,7 @@ PAIRS: tuple[tuple[str, type[Any], type[Any]], ...] = (
 
 _STREAMS = "streams are queries of Spark"
 _OF_SESSION = "a setting of the session: `spark.sparkQueue.durability`"
-_WORKERS = "executors are configured with the session"
 _ROWS = "the items of a claim without Spark are rows of the process"
-_READER = "a reader without Spark is the queue as it sees it, with the verbs of both"
 
 #: What only one of both has, by class and verb, or by class, verb and parameter; and why.
 DIFFERENCES: dict[tuple[str, ...], str] = {
@@ -45,20 +43,8 @@ DIFFERENCES: dict[tuple[str, ...], str] = {
     },
     ("LocalQueue", "create", "durability"): _OF_SESSION,
     ("LocalQueue", "open", "durability"): _OF_SESSION,
-    **{
-        (name, "process", option): _WORKERS
-        for name in ("LocalQueue", "LocalReader")
-        for option in ("max_workers", "using")
-    },
     ("LocalClaim", "rows"): _ROWS,
     ("LocalClaim", "table"): _ROWS,
-    **{
-        ("LocalReader", verb): _READER
-        for verb in (
-            *("add_columns", "clone", "close", "create", "drop", "drop_reader", "enqueue"),
-            *("exists", "maintain", "open", "open_reader", "purge", "readers", "upgrade"),
-        )
-    },
 }
 
 #: What a verb needs of an engine of this suite; ``memory_queue`` makes a queue without a path.
@@ -137,8 +123,6 @@ def _table(title: str, ours: type[Any], theirs: type[Any]) -> str:
     lines = [f"## {title}\n", f"| verb | {' | '.join(columns)} | what it does |"]
     lines.append("|---" * (len(columns) + 2) + "|")
     for verb in sorted({*verbs_of(ours), *verbs_of(theirs)}):
-        if (theirs.__name__, verb) in DIFFERENCES and DIFFERENCES[theirs.__name__, verb] == _READER:
-            continue
         by_spark, alone = hasattr(ours, verb), hasattr(theirs, verb)
         alone = alone and (ours.__name__, verb) not in REFUSED
         in_memory = alone and NEEDS.get(verb, "views") in MemoryEngine.capabilities
@@ -171,8 +155,6 @@ def _summary(owner: type[Any], verb: str) -> str:
 def _told_differences() -> str:
     lines = ["## Differences\n", "| only in | what | why |", "|---|---|---|"]
     for (owner, *parts), why in DIFFERENCES.items():
-        if why == _READER:
-            continue
         what = parts[0] if len(parts) == 1 else f"{parts[0]}({parts[1]}=)"
         lines.append(f"| `{owner}` | `{what}` | {why} |")
     return "\n".join(lines) + "\n"

@@ -21,7 +21,7 @@ from spark_queue.errors import (
 )
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
-from spark_queue.reader import Working
+from spark_queue.reader import SparkVerbs
 from spark_queue.reader_config import ReaderConfig
 
 MINUTE = timedelta(minutes=1)
@@ -40,7 +40,7 @@ def _put(queue: DeltaQueue, *ids: int) -> None:
     queue.enqueue(frame, order_by="id")
 
 
-def _get(reader: Working, limit: int = 10) -> list[int]:
+def _get(reader: SparkVerbs, limit: int = 10) -> list[int]:
     """Claim and ack; return the ids in order."""
     with reader.claim(limit) as claim:
         return _ids(claim.items.orderBy("_seq").select("id").collect())

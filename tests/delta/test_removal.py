@@ -11,12 +11,13 @@ from pyspark.sql import SparkSession
 from spark_queue import DeltaQueue, LocalQueue
 from spark_queue.clock import ManualClock
 from spark_queue.delta.upkeep import maintain, purging
+from spark_queue.local_queue import LocalVerbs
 
 _DAY = timedelta(days=1)
 
 
 def _redriven_after(
-    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, other: LocalQueue, seq: int
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, other: LocalVerbs, seq: int
 ) -> None:
     """Have an item made ready again once, right after a look at the tables."""
     look = getattr(owner, name)
@@ -41,7 +42,7 @@ def test_spark_leaves_what_is_redriven_meanwhile(
     reader = queue.reader("first")
     alone = LocalQueue.open(queue_path, clock=clock)
     other = alone.reader("first")
-    other.enqueue([{"id": name} for name in "abc"])
+    alone.enqueue([{"id": name} for name in "abc"])
     other.claim(3).settle_each(dict.fromkeys((1, 2, 3), ("dead", "bad")))
     clock.advance(_DAY)
 

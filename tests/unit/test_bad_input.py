@@ -23,7 +23,7 @@ from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.replica.request import GrantedClaim
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SchemaMismatchError
-from spark_queue.reader import Reader, Working
+from spark_queue.reader import Reader, SparkVerbs
 from spark_queue.reader_config import ReaderConfig
 
 DAY = timedelta(days=1)
@@ -46,7 +46,7 @@ class _Untouchable:
 
 NOBODY: Any = _Untouchable()
 QUEUE = DeltaQueue(NOBODY)
-READERS = Working(NOBODY)
+READERS = SparkVerbs(NOBODY)
 READER = Reader(NOBODY)
 CLAIM = Claim(
     NOBODY,

@@ -26,7 +26,7 @@ from spark_queue.delta.tables.schema import (
     json_of,
 )
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.errors import FileAccessError, LogDamagedError, QueueExistsError
+from spark_queue.errors import LogDamagedError, QueueExistsError
 
 
 def create(store: Store, columns: Sequence[Mapping[str, Any]], config: QueueConfig) -> None:
@@ -153,6 +153,12 @@ def finish_drop(store: Store) -> bool:
     return True
 
 
+def is_gone(store: Store) -> bool:
+    """Tell whether a drop has removed the item log, which goes first, from this machine's disk."""
+    directory = paths.directory_of(store.session, store.queue.address)
+    return directory is not None and not directory.exists()
+
+
 def _is_half_dropped(store: Store) -> bool:
     """Tell whether a status log is there without its item log, on this machine's disk."""
     is_here = paths.directory_of(store.session, store.status.address) is not None
@@ -161,14 +167,7 @@ def _is_half_dropped(store: Store) -> bool:
 
 def _has_status_log(store: Store) -> bool:
     """Tell whether what is in the place of a status log is one, and no table of somebody's."""
-    try:
-        return "_lease" in (existence.status_columns(store) or ())
-    except FileAccessError:
-        directory = paths.directory_of(store.session, store.status.address)
-        if directory is None or directory.exists():
-            raise
-        # Another drop has just removed it.
-        return False
+    return "_lease" in (existence.status_columns(store) or ())
 
 
 def _drop_status(store: Store, numbers: Sequence[int]) -> None:

@@ -43,9 +43,20 @@ _LATER = (
 )
 
 
+def schema(store: Store) -> pa.Schema:
+    """Return the user's columns.
+
+    Raises
+    ------
+    SparkNeededError
+        When only Spark reads the tables.
+    """
+    return schema_of(columns_of(store))
+
+
 def outcomes(store: Store, done: Enqueued) -> pa.Table:
     """Return what became of each row of an enqueue."""
-    users = schema_of(columns_of(store))
+    users = schema(store)
     rows = done.rows
     if rows is None:
         rows = pa.unify_schemas([users, QUEUE_COLUMNS.arrow]).empty_table()

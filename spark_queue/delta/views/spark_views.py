@@ -2,46 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from pyspark.sql import Column, DataFrame, Window, functions as F
+from pyspark.sql.types import StructType
 
+from spark_queue.delta.commands import enqueue
+from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.commands.trim import FULL, LAGS
 from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.plans import candidates, fold, snapshot
 from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.memory import is_long
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, ITEM, READY, REFUSED, STATES
+from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, DEAD, ITEM, READY, REFUSED, STATES
 from spark_queue.delta.views import explaining
-from spark_queue.delta.views.ends import AsOf, ends_at
+from spark_queue.delta.views.ends import Ends
 from spark_queue.results import WAITS, Lag, QueueStats
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
-    """The rows of both logs up to some step of each."""
-
-    queue: DataFrame
-    status: DataFrame
-    head: StatusHead
-    """The last step of the status log in the cut."""
-    at: datetime | None = None
-    """When that step was made, or the instant that was asked for; ``None`` for now."""
-
-    @property
-    def status_step(self) -> int:
-        """The number of the last step of the status log in the cut."""
-        return self.head.step
+def schema(store: Store) -> StructType:
+    """Return the user's columns."""
+    return by_spark.user_schema(store)
 
 
-def stats(store: Store, cut: Cut) -> QueueStats:
-    """Count a queue as of a cut of its logs."""
-    now = store.clock.now() if cut.at is None else cut.at
-    items = snapshot.status(cut.queue, cut.status)
-    refused = cut.queue.where(F.col("_kind") == REFUSED)
+def status(store: Store, ends: Ends) -> DataFrame:
+    """Return one row an item, in the order in which they were enqueued."""
+    return snapshot.status(*_cut(store, ends)).orderBy("_seq")
+
+
+def dead(store: Store, ends: Ends) -> DataFrame:
+    """Return the dead letters, each with its successor."""
+    queue, log = _cut(store, ends)
+    letters = snapshot.status(queue, log).where(F.col("_state") == DEAD)
+    names = [f"`{name.replace('`', '``')}`" for name in (*letters.columns, "_successor")]
+    found = letters.join(snapshot.successors(queue), "_seq", "left")
+    return found.select(*names).orderBy("_seq")
+
+
+def history(store: Store, seq: int) -> DataFrame:
+    """Return every transition of an item, oldest first."""
+    return snapshot.history(store, seq)
+
+
+def outcomes(store: Store, done: Enqueued) -> DataFrame:
+    """Return what became of each row of an enqueue, as it was logged."""
+    return enqueue.outcomes(store, done)
+
+
+def stats(store: Store, ends: Ends) -> QueueStats:
+    """Count a queue as of a step of each log."""
+    now = store.clock.now() if ends.at is None else ends.at
+    queue, log = _cut(store, ends)
+    items = snapshot.status(queue, log)
+    refused = queue.where(F.col("_kind") == REFUSED)
     counted = items.groupBy("_state").agg(
         F.count(F.lit(1)).alias("items"), F.min("_enqueued_at").alias("oldest")
     )
@@ -49,9 +63,9 @@ def stats(store: Store, cut: Cut) -> QueueStats:
     counts = {s: by_state[s]["items"] if s in by_state else 0 for s in STATES}
     oldest = explaining.utc(by_state[READY]["oldest"]) if READY in by_state else None
     return QueueStats(
-        step=cut.status_step,
+        step=ends.head.step,
         at=now,
-        paused=store.settings(cut.head).paused,
+        paused=store.settings(ends.head).paused,
         **counts,
         refused=refused.count(),
         oldest_age=None if oldest is None else now - oldest,
@@ -92,14 +106,15 @@ def _wait(part: float) -> Column:
     return F.max(F.when(F.col("_place") == F.ceil(F.col("_waits") * part), F.col("_wait")))
 
 
-def cut_at(store: Store, as_of: AsOf) -> Cut:
-    """Cut both logs; the errors are those of :func:`spark_queue.delta.views.ends.ends_at`."""
-    ends = ends_at(store, as_of)
+def _cut(store: Store, ends: Ends) -> tuple[DataFrame, DataFrame]:
+    """Return the rows of both logs up to some step of each."""
     items, log = by_spark.items(store), store.status.read()
-    if ends.queue_step is not None:
-        items = items.where(F.col("_step") <= ends.queue_step)
-        log = log.where(F.col("_step") <= ends.head.step)
-    return Cut(queue=items, status=log, head=ends.head, at=ends.at)
+    if ends.queue_step is None:
+        return items, log
+    return (
+        items.where(F.col("_step") <= ends.queue_step),
+        log.where(F.col("_step") <= ends.head.step),
+    )
 
 
 def lag(store: Store) -> Lag:

@@ -20,7 +20,7 @@ from spark_queue.delta.store import memory, replicas, windows
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_claim import LocalClaim
-from spark_queue.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue, LocalVerbs
 
 _COLUMNS = "id string, tenant string, grp string, prio int"
 
@@ -101,7 +101,7 @@ class Two:
             )
             for name in ("whole", "cut")
         )
-        self.readers = [(self.whole, self.cut)]
+        self.readers: list[tuple[LocalVerbs, LocalVerbs]] = [(self.whole, self.cut)]
         self.claims: list[tuple[LocalClaim, LocalClaim]] = []
         self.windows = 0
 
@@ -143,7 +143,7 @@ class Two:
 
     def require_same(self) -> None:
         """Check that both logs have the same rows."""
-        asked: list[tuple[LogName, tuple[LocalQueue, LocalQueue]]] = [("queue", self.readers[0])]
+        asked: list[tuple[LogName, tuple[LocalVerbs, LocalVerbs]]] = [("queue", self.readers[0])]
         asked += [("status", queues) for queues in self.readers]
         for which, queues in asked:
             logs = [queue._store.native(which) for queue in queues]

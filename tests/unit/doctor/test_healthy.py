@@ -29,7 +29,7 @@ def test_a_healthy_queue_has_no_finding(make: Make, clock: ManualClock) -> None:
     mail.claim(2).ack()
     mail.claim(1).nack("try again")
     mail.claim(1)
-    mail.maintain()
+    queue.maintain()
     queue.close()
     files = sorted(Path(queue.name).rglob("*"))
 

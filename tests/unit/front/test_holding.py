@@ -15,7 +15,8 @@ from spark_queue.delta.store.handle import Handle
 from spark_queue.delta.store.store import Store
 from spark_queue.errors import FencedError
 from spark_queue.journal import JournaledQueue
-from spark_queue.local_queue import LocalQueue, main_store_of
+from spark_queue.local_queue import LocalQueue
+from spark_queue.looking import main_store_of
 from spark_queue.testing import memory_queue
 
 PATIENCE = 30.0

@@ -37,7 +37,8 @@ class FakeQueue:
         outcomes = SimpleNamespace(collect=lambda: rows[::-1])
         frame = SimpleNamespace(select=lambda *_: outcomes)
         # Every other group is told here, the others by Spark.
-        return SimpleNamespace(told=rows[::-1] if len(self.tables) % 2 else [], outcomes=frame)
+        told = rows[::-1] if len(self.tables) % 2 else []
+        return SimpleNamespace(read_told=lambda: told, outcomes=frame)
 
 
 class Door:

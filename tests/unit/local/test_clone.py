@@ -29,7 +29,7 @@ from spark_queue.errors import (
     StepLostError,
 )
 from spark_queue.front.durable import DurableQueue
-from spark_queue.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.reader_config import ReaderConfig
 from tests.unit.local.conftest import Make, Worker
 
@@ -46,7 +46,7 @@ def busy(make: Make) -> LocalQueue:
     return queue
 
 
-def _ids(queue: LocalQueue, limit: int = 100) -> list[str]:
+def _ids(queue: LocalVerbs, limit: int = 100) -> list[str]:
     return [row["id"] for row in queue.claim(limit).rows]
 
 

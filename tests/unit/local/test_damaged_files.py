@@ -24,7 +24,8 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.store import memory
 from spark_queue.delta.tables import local_log
 from spark_queue.errors import FileAccessError, FileGoneError, LogDamagedError
-from spark_queue.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalQueue
+from spark_queue.looking import store_of
 from tests.conftest import memory_place
 
 _T = TypeVar("_T")
@@ -88,7 +89,7 @@ WRITING: dict[str, _Verb] = {
     "purge": lambda queue: int(queue.purge({"_seq": [1, 2]})),
     "maintain": lambda queue: bool(queue.maintain()),
     "configure": lambda queue: bool(queue.configure(lease=timedelta(minutes=9))),
-    "reader": lambda queue: queue.reader("new").readers(),
+    "reader": lambda queue: queue.reader("new").counts(),
     "upgrade": lambda queue: str(queue.upgrade()),
     "clone": lambda queue: queue.clone(queue.name + "-clone").status().to_pylist(),
     "process": lambda queue: queue.process(lambda _: None, limit=2).acked,

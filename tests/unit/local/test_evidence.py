@@ -17,7 +17,8 @@ from spark_queue.delta.commands import claims
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.errors import SchemaMismatchError, SparkNeededError
-from spark_queue.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalQueue
+from spark_queue.looking import store_of
 from tests.unit.local.conftest import Make
 
 MINUTE = timedelta(minutes=1)

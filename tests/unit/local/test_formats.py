@@ -131,7 +131,7 @@ def test_an_upgrade_is_a_step_that_is_told_and_is_made_once(
     queue._main.handle.listener = told.append
 
     with caplog.at_level("INFO", "spark_queue"):
-        done = queue.reader("first").upgrade()
+        done = queue.upgrade()
     heads_after = [queue.reader(name)._store.status_head() for name in ("first", "second")]
 
     assert (done.was, done.now) == (2, FORMAT_VERSION)

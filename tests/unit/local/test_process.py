@@ -27,7 +27,8 @@ from spark_queue.errors import (
     SchemaMismatchError,
     SparkNeededError,
 )
-from spark_queue.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalQueue
+from spark_queue.looking import store_of
 from spark_queue.processing.crew import Using
 from tests.unit.local.conftest import Make
 

@@ -36,7 +36,8 @@ _REDRIVE = "queue.reader('first').redrive({'_seq': 1})"
 @pytest.fixture
 def dead(make: Make) -> LocalQueue:
     """Make a queue of one reader with two dead letters and an item that waits."""
-    queue = make().reader("first")
+    queue = make()
+    queue.reader("first")
     queue.enqueue([{"id": name} for name in "abc"])
     queue.claim(2).settle_each({1: ("dead", "bad"), 2: ("dead", "bad")})
     return queue
@@ -154,7 +155,7 @@ def test_a_purge_waits_for_a_redrive_under_way(
 
     _after(monkeypatch, moving, "matching", purged_meanwhile)
 
-    assert dead.redrive({"_seq": 1}) == 1
+    assert dead.reader("first").redrive({"_seq": 1}) == 1
 
     assert worker.process.stdout is not None
     assert worker.process.stdout.readline().strip() == "1"

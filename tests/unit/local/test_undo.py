@@ -17,7 +17,7 @@ from spark_queue.delta.commands import admin
 from spark_queue.delta.tables import who
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.errors import CannotUndoError, FencedError, InvalidArgumentError
-from spark_queue.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue, LocalVerbs
 from tests.unit.local.conftest import Make
 
 Again = Callable[[], LocalQueue]
@@ -27,7 +27,7 @@ def _put(queue: LocalQueue, ids: str, **columns: object) -> None:
     queue.enqueue([{"id": name, **columns} for name in ids])
 
 
-def _order(queue: LocalQueue, limit: int = 100) -> str:
+def _order(queue: LocalVerbs, limit: int = 100) -> str:
     return "".join(row["id"] for row in queue.claim(limit).rows)
 
 

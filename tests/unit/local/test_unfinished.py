@@ -19,7 +19,8 @@ import spark_queue
 from spark_queue.delta.tables import resting, turnstile
 from spark_queue.delta.tables.schema import STATUS_COLUMNS
 from spark_queue.errors import LogDamagedError, QueueExistsError, QueueNotFoundError
-from spark_queue.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalQueue
+from spark_queue.looking import store_of
 
 #: Makes queues, each in a child that is killed at the n-th call that names or forces something.
 _KILLED = """

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from spark_queue.delta.replica.request import Request
+from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, UnsafeSessionError
 from spark_queue.ingest import ingest
 from spark_queue.processing.calling import ItemHandler
-from spark_queue.processing.worker import Work, process
+from spark_queue.processing.worker import Work, require_safe
 
 
 def _queue(**conf: str) -> Any:
@@ -33,7 +34,7 @@ def test_a_speculative_session_is_refused() -> None:
     queue = _queue(**{"spark.speculation": "true"})
 
     with pytest.raises(UnsafeSessionError, match=r"spark\.speculation.*twice"):
-        process(queue, _work(lambda _: None), time_limit=None, stop=None, on_claim=None)
+        require_safe(queue, _work(lambda _: None))
 
 
 def test_a_handler_that_does_not_pickle_is_refused() -> None:
@@ -41,9 +42,7 @@ def test_a_handler_that_does_not_pickle_is_refused() -> None:
     lines = (n for n in range(3))
 
     with pytest.raises(InvalidArgumentError, match="cannot be sent to executors"):
-        process(
-            _queue(), _work(lambda _: {"n": next(lines)}), time_limit=None, stop=None, on_claim=None
-        )
+        require_safe(_queue(), _work(lambda _: {"n": next(lines)}))
 
 
 @pytest.mark.parametrize("package", ["pandas", "pyarrow"])
@@ -55,6 +54,17 @@ def test_a_driver_without_a_package_of_spark_s_is_refused(
     said = f"(?i)cannot run handlers.*{package}.*pip install"
 
     with pytest.raises(InvalidConfigError, match=said):
-        process(_queue(), _work(lambda _: None), time_limit=None, stop=None, on_claim=None)
+        require_safe(_queue(), _work(lambda _: None))
     with pytest.raises(InvalidConfigError, match=said):
         ingest(SimpleNamespace(), tmp_path, "./q", "./out")  # type: ignore[arg-type]
+
+
+def _process(**options: Any) -> None:
+    DeltaQueue(_queue()).process(lambda _: None, **options)
+
+
+@pytest.mark.parametrize(("name", "value"), [("max_workers", 2), ("using", "threads")])
+def test_workers_in_this_process_are_refused_where_executors_work(name: str, value: Any) -> None:
+    """An option that would do nothing is named before anything is claimed."""
+    with pytest.raises(InvalidArgumentError, match=f"{name} is {value!r}: .*executors"):
+        _process(**{name: value})

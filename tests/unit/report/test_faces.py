@@ -18,7 +18,8 @@ from spark_queue.cli import main, show_report
 from spark_queue.clock import ManualClock
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.local_log import LocalLog
-from spark_queue.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalQueue
+from spark_queue.looking import store_of
 from spark_queue.report import reading
 from spark_queue.report.sheets import Sheet
 from tests.unit.report.conftest import Make

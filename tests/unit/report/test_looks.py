@@ -19,7 +19,8 @@ from spark_queue.config import RetryPolicy
 from spark_queue.delta.sql import closed
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.local_log import LocalLog
-from spark_queue.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalQueue, LocalVerbs
+from spark_queue.looking import store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import duck, reading
 from tests.unit.local.forked import in_child
@@ -41,11 +42,11 @@ def _holds(queue: LocalQueue) -> None:
     queue.claim(3, worker_id="w")
 
 
-def _fails(queue: LocalQueue) -> None:
+def _fails(queue: LocalVerbs) -> None:
     queue.claim(2, worker_id="v").nack("ValueError: row 7 of /data/7.csv")
 
 
-def _acks(queue: LocalQueue) -> None:
+def _acks(queue: LocalVerbs) -> None:
     queue.claim(2, worker_id="w").ack()
 
 
@@ -116,7 +117,7 @@ def test_looks_by_readers_of_one_queue_do_not_mix(queue: LocalQueue, clock: Manu
     limits = ReaderConfig(max_age=timedelta(seconds=150))
     first, other = queue.reader("first"), queue.reader("other", start="beginning", config=limits)
     looks = [reading.follow(store_of(one)) for one in (first, other)]
-    for step in (_enters, _fails, _acks):
+    for step in (lambda _: _enters(queue), _fails, _acks):
         step(first)
         step(other)
         clock.advance(_MINUTE)

@@ -14,7 +14,8 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
 from spark_queue.delta.commands import readers
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalQueue
+from spark_queue.looking import store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report.model import HOUR
 from tests.unit.report.conftest import Make

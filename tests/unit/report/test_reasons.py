@@ -15,7 +15,8 @@ from spark_queue.config import RetryPolicy
 from spark_queue.delta.arrow import snapshot
 from spark_queue.delta.views.ends import ends_at
 from spark_queue.errors import LeaseLostError
-from spark_queue.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalQueue, LocalVerbs
+from spark_queue.looking import store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report.duck import ArrowLogs
 from spark_queue.report.engine import Answer
@@ -33,7 +34,7 @@ _SETTINGS: list[dict[str, Any]] = [
 ]
 
 
-def rows_of(queue: LocalQueue, view: str) -> dict[int, Answer]:
+def rows_of(queue: LocalVerbs, view: str) -> dict[int, Answer]:
     """Return the rows of a view over all items of a queue, by seq."""
     store = store_of(queue)
     ends = ends_at(store, None)
@@ -98,9 +99,10 @@ def test_an_item_that_its_reader_redrove_stands_there_without_its_times(
     make: Make, clock: ManualClock
 ) -> None:
     """It has no delay and no deadline any more, save the one that the reader gives to all."""
-    queue = make("id string").reader("first", config=ReaderConfig(max_age=HOUR))
+    made = make("id string")
+    queue = made.reader("first", config=ReaderConfig(max_age=HOUR))
     later, aged = clock.now() + 9 * _SECONDS, clock.now() + HOUR
-    queue.enqueue([{"id": "a", "available_at": later, "expires_at": later}])
+    made.enqueue([{"id": "a", "available_at": later, "expires_at": later}])
     queue.cancel("true")
     (was,) = rows_of(queue, "standing").values()
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalQueue
+from spark_queue.looking import store_of
 from spark_queue.report import publishing, view_texts
 from spark_queue.report.duck import connect
 

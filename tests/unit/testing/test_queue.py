@@ -29,7 +29,8 @@ from spark_queue.errors import (
     SparkNeededError,
 )
 from spark_queue.local_claim import LocalClaim
-from spark_queue.local_queue import LocalQueue, store_of
+from spark_queue.local_queue import LocalQueue
+from spark_queue.looking import store_of
 from spark_queue.results import EnqueueResult
 from spark_queue.testing import memory_queue
 from tests.unit.testing.conftest import Make, put

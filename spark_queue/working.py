@@ -1,0 +1,201 @@
+"""Work on the items of a queue: claims, and handlers over them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from importlib import import_module
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, cast, overload
+
+from spark_queue import checks
+from spark_queue.delta.store.store import Store
+from spark_queue.looking import FrameT, Looking, SchemaT
+from spark_queue.operating import Claimable, ClaimT, Operating
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+    from typing_extensions import Unpack
+
+    from spark_queue.processing.calling import AnyHandler, BatchHandler, ItemHandler, TableT
+    from spark_queue.processing.crew import Using
+    from spark_queue.processing.loop import Asked, ProcessOptions, ProcessResult
+
+
+class Runner(Protocol):
+    """Module that runs handlers over claims."""
+
+    def check(self, asked: Asked) -> None:
+        """Raise where an option is none here, on any queue."""
+
+    def process(
+        self,
+        store: Store,
+        asked: Asked,
+        *,
+        time_limit: timedelta | None,
+        stop: threading.Event | None,
+        on_claim: Callable[[ProcessResult], None] | None,
+        forever: bool,
+    ) -> ProcessResult:
+        """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
+
+
+class Working(
+    Looking[FrameT, SchemaT], Operating, Claimable[ClaimT], Generic[FrameT, SchemaT, ClaimT]
+):
+    """What a reader does with a queue, and an operator for it."""
+
+    _runner: str
+    """The module of :class:`Runner`; it is imported when it is needed, as that takes a while."""
+
+    @overload
+    def process(
+        self,
+        handler: ItemHandler,
+        *,
+        per: Literal["item"] = "item",
+        max_per_group: int | None = None,
+        **options: Unpack[ProcessOptions],
+    ) -> ProcessResult: ...
+
+    @overload
+    def process(
+        self,
+        handler: BatchHandler[TableT],
+        *,
+        per: Literal["batch"],
+        **options: Unpack[ProcessOptions],
+    ) -> ProcessResult: ...
+
+    def process(
+        self,
+        handler: AnyHandler,
+        *,
+        per: Literal["item", "batch"] = "item",
+        limit: int = checks.PER_CLAIM,
+        max_per_group: int | None = None,
+        lease: timedelta | None = None,
+        worker_id: str | None = None,
+        returns: StructType | pa.Schema | str | None = None,
+        output: str | None = None,
+        max_workers: int = 1,
+        using: Using | None = None,
+        time_limit: timedelta | None = None,
+        stop: threading.Event | None = None,
+        on_claim: Callable[[ProcessResult], None] | None = None,
+        forever: bool = False,
+    ) -> ProcessResult:
+        """Claim items, run a handler for them, settle them, and so on.
+
+        With Spark a handler runs on the executors, and must pickle. Without it the handler runs in
+        threads of this process, or in children of it.
+
+        Parameters
+        ----------
+        handler : callable
+            With ``per="item"`` it gets one item as a dict (the user's columns, ``_seq``,
+            ``_lease``, ``_attempts``); with ``per="batch"`` a ``pyarrow.Table`` of them. What it
+            raises fails the item, or all items of the batch; ``raise Reject(...)`` sends it to the
+            dead letters at once. It runs once for a lease. An item that ends its Python worker, or
+            its child, is charged a loss, up to ``max_losses``.
+        per : "item" or "batch"
+            What one call gets.
+        limit : int
+            How many items one claim takes at most; large claims suit short work, small ones long.
+        max_per_group : int, optional
+            How many consecutive items of one group a claim takes at most, to be worked off one
+            after another; up to there, about as many as the claims before it could finish. By
+            default up to ``limit``; with ``per="batch"`` one, as a failed batch could not stop its
+            groups.
+        lease : timedelta, optional
+            How long a claim holds; it is renewed while the handler runs.
+        worker_id : str, optional
+            Who holds the items; by default this process, so that others see when it ends.
+        returns : StructType, pyarrow.Schema or str, optional
+            The columns of what the handler returns, as DDL or as the queue's own ``schema`` is: a
+            dict for an item, or a table with ``_seq``. An item whose result has other columns, or
+            values of other types, has failed.
+        output : str, optional
+            A Delta table (name, or path with a ``/``) that gets the returned rows, with ``_seq``
+            and ``_claim_id``; made where there is none. Each item's row is there exactly once,
+            through any crash.
+        max_workers : int
+            Without Spark, how many items, or tables, are worked on at the same time. A group is
+            always in the hands of one worker, in order. With it the session says so.
+        using : "threads" or "processes", optional
+            Without Spark, what the workers are; threads by default. A thread shares the memory of
+            this process, and its death: an item that ends the process is charged a loss by the next
+            claim. Processes are children that begin as copies of this one, new for each claim:
+            nothing need pickle, what they change in memory is gone with them, and an item that ends
+            one is charged a loss at once, while the others go on.
+        time_limit : timedelta, optional
+            No further claim after this long.
+        stop : threading.Event, optional
+            No further claim once it is set. On the main thread SIGTERM and SIGINT also end what is
+            being worked on: with Spark it is given back; without, children are killed, threads
+            finish the item that they are at, what is done is settled, and the rest goes back
+            uncharged. Then SIGTERM ends the program with code 143 (``SystemExit``), unless it has a
+            handler of its own.
+        on_claim : callable, optional
+            Called after each settled claim with the result so far, on a thread of the queue's own.
+        forever : bool
+            Whether to wait for more where nothing may run now, instead of ending: until
+            ``time_limit``, ``stop`` or a signal.
+
+        Returns
+        -------
+        ProcessResult
+            Counts, and why it ended: where items are left that may not run, what they wait for.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When an option is out of its range, the handler does not pickle, ``output`` is given
+            without ``returns``, ``max_per_group`` is above 1 for batches, or ``max_workers`` or
+            ``using`` is given with Spark.
+        InvalidConfigError
+            When the driver lacks what Spark needs to run a handler: pandas, for example.
+        OutputRefusedError
+            When the output refuses rows, and no single row explains it. The claim is given back.
+        SchemaMismatchError
+            When the output is there, and ``returns`` does not fit its columns. Nothing was claimed.
+        SparkNeededError
+            When there is no session, and only Spark writes to the output: it is in a catalog or on
+            a shared store, is partitioned, or has CHECK constraints or other features of Delta's.
+            Nothing was claimed.
+        UnsafeSessionError
+            When the session runs tasks speculatively.
+        """
+        runner = cast("Runner", import_module(self._runner))
+        from spark_queue.processing.loop import Asked  # noqa: PLC0415 - takes a while
+
+        asked = Asked(
+            handler=handler,
+            per=per,
+            limit=limit,
+            max_per_group=max_per_group,
+            lease=lease,
+            worker_id=worker_id,
+            returns=returns,
+            output=output,
+            max_workers=max_workers,
+            using=using,
+        )
+        asked.check(on_claim)
+        runner.check(asked)
+        checks.require_end(time_limit, stop)
+        checks.require_flag("forever", forever)
+        around = self._store.handle.around
+        if around is not None:
+            asked = replace(asked, handler=around(handler))
+        return runner.process(
+            self._store,
+            asked,
+            time_limit=time_limit,
+            stop=stop,
+            on_claim=on_claim,
+            forever=forever,
+        )
