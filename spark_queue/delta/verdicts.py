@@ -154,7 +154,9 @@ class StagedSettle:
     """Items that are no longer held; the first thousand where there are more."""
     failed: int
     """Of the items that would be ready again, those that failed."""
+    is_one_row: bool = False
+    """Whether one row says it of all items."""
 
     def total(self) -> int:
         """Return how many rows would be written."""
-        return sum(self.counts.values())
+        return 1 if self.is_one_row else sum(self.counts.values())

@@ -14,14 +14,21 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow.rows import having, item_files, log_of, rows_of, settings_files
+from spark_queue.delta.arrow.rows import (
+    having,
+    item_files,
+    log_of,
+    renewal_files,
+    rows_of,
+    settings_files,
+)
 from spark_queue.delta.sql import closed
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.commits import removals
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.log import APP_ID, Log
-from spark_queue.delta.tables.schema import CONFIG, ITEM, REFUSED
+from spark_queue.delta.tables.schema import CONFIG, ITEM, REFUSED, RENEWAL
 from spark_queue.delta.views.ends import Ends
 from spark_queue.report import view_texts
 from spark_queue.report.engine import COMMITS, Answer, Engine, Engines, Question, Removal
@@ -245,7 +252,8 @@ class KeptEngine:
             return False
         if not (self._items.keys() <= items.keys() and self._log.keys() <= log.keys()):
             return False
-        seqs = _unlike(items, self._items) + _unlike(log, self._log)
+        moved = _unlike(log, self._log)
+        seqs = _seqs_of([*_unlike(items, self._items), *moved, *_renewed(log, moved)])
         self._left -= sum(map(len, seqs))
         if self._left < 0:
             return False
@@ -324,22 +332,41 @@ class ArrowLogs(Engines):
 
     def _of(self, reader: int) -> tuple[KeptRows, KeptRows]:
         if reader not in self._moves:
-            self._moves[reader] = KeptRows("status", STATUS_COLUMNS, (ITEM,), item_files)
+            self._moves[reader] = KeptRows("status", STATUS_COLUMNS, (ITEM, RENEWAL), _move_files)
             self._settings[reader] = KeptRows("status", STATUS_COLUMNS, (CONFIG,), settings_files)
         return self._moves[reader], self._settings[reader]
 
 
+def _move_files(log: Log[Any]) -> list[LogFile]:
+    return [*item_files(log), *renewal_files(log)]
+
+
 def _about(seqs: pa.Array, rows: pa.Table) -> pa.Table:
-    return rows.filter(pc.is_in(rows["_seq"], seqs))
+    """Return the rows of some items, and those that are of no item."""
+    return rows.filter(pc.or_(pc.is_in(rows["_seq"], seqs), pc.is_null(rows["_seq"])))
 
 
 def _whole(rows: _Rows) -> pa.Table:
     return pa.concat_tables(rows.values())
 
 
-def _unlike(rows: _Rows, known: _Rows) -> list[pa.Array]:
-    """Return the items of the files that were not known."""
-    return [chunk for path in rows.keys() - known for chunk in rows[path]["_seq"].chunks]
+def _unlike(rows: _Rows, known: _Rows) -> list[pa.Table]:
+    """Return the rows of the files that were not known."""
+    return [rows[path] for path in rows.keys() - known]
+
+
+def _seqs_of(parts: Sequence[pa.Table]) -> list[pa.Array]:
+    return [chunk for rows in parts for chunk in rows["_seq"].chunks]
+
+
+def _renewed(log: _Rows, moved: Sequence[pa.Table]) -> Iterator[pa.Table]:
+    """Return the rows of items that had a lease which new rows renew."""
+    renewals = [rows.filter(pc.equal(rows["_kind"], RENEWAL)) for rows in moved]
+    leases = [lease for rows in renewals for lease in rows["_lease"].to_pylist()]
+    if leases:
+        yield from (
+            rows.filter(pc.is_in(rows["_lease"], pa.array(leases))) for rows in log.values()
+        )
 
 
 def _up_to(rows: _Rows, step: int) -> pa.Table:

@@ -435,6 +435,30 @@ def test_a_renewed_lease_holds(make: Make) -> None:
     assert engine.claim(1).ids == ["a"]
 
 
+# rule: renewal of a lease
+@planned
+@needs("leases", "returns")
+def test_a_renewal_is_of_what_its_claim_still_holds(make: Make) -> None:
+    """Law 2: an item that a later claim has is that claim's, whoever renews the one before."""
+    engine = make(lease=timedelta(seconds=60))
+    engine.enqueue([Row(id="a"), Row(id="b"), Row(id="c")])
+    first = engine.claim(3)
+    first.settle("release", ["b"])
+    second = engine.claim(1)
+    assert second.ids == ["b"]
+    engine.advance(50)
+    first.renew(60)
+    engine.advance(20)
+    assert engine.claim(3).ids == ["b"]
+    with pytest.raises(LeaseLostError):
+        second.renew(60)
+    first.renew(5)
+    engine.advance(5)
+    assert engine.claim(3).ids == ["a", "c"]
+    with pytest.raises(LeaseLostError):
+        first.renew(60)
+
+
 # rule: loss of a lease
 @planned
 @needs("leases", "states")

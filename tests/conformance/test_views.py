@@ -123,6 +123,41 @@ def test_a_history_is_the_same_of_every_row(twins: Twins) -> None:
     assert {moves[0] for moves in states.values() if moves} == {"ready", "refused"}
 
 
+def _renews(engine: Seen) -> None:
+    """Renew a claim twice, of which one item is settled first, and one between the two."""
+    engine.enqueue([Row(id="a"), Row(id="b"), Row(id="c")])
+    held = engine.claim_as("w1", "first", 3)
+    engine.advance(10)
+    held.settle("release", held.ids[2:])
+    held.renew(90)
+    engine.advance(10)
+    held.settle("ack", held.ids[1:2])
+    held.renew(80)
+    engine.claim_as("w2", "second").settle("nack", error="no luck")
+
+
+@pytest.mark.planned
+def test_a_renewal_is_shown_of_each_item_that_its_claim_held(twins: Twins) -> None:
+    """It is in their histories, and their lease ends by the last one; of others nothing is."""
+    pair = twins(max_attempts=3)
+    pair.play(_renews)
+
+    told = [pair.require_same(lambda one, n: one.table(one.queue.history(n)), n) for n in (1, 2, 3)]
+    stands = pair.require_same(lambda one: one.table(one.queue.status()))
+
+    moves = [[(row["_state"], row["_step"]) for row in rows] for _, rows in told]
+    assert [state for state, _ in moves[0]] == ["ready", "claimed", "claimed", "claimed"]
+    assert [state for state, _ in moves[1]] == ["ready", "claimed", "claimed", "acked"]
+    assert [state for state, _ in moves[2]] == ["ready", "claimed", "ready", "claimed", "ready"]
+    grant, first, second = told[0][1][1:]
+    assert first["_step"] < moves[1][-1][1] < second["_step"]
+    assert [row["_lease"] for row in (first, second)] == [grant["_lease"]] * 2
+    held_for = [row["_lease_expires_at"] - row["_at"] for row in (first, second)]
+    assert held_for == [timedelta(seconds=90), timedelta(seconds=80)]
+    ends = [row["_lease_expires_at"] for row in stands[1]]
+    assert ends == [second["_lease_expires_at"], None, None]
+
+
 def _outcomes(engine: Seen, *ids: str) -> pa.Table:
     rows = [{"id": name, "key": name} for name in ids]
     table = pa.Table.from_pylist(rows, schema=engine.columns())

@@ -18,7 +18,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.log import Log
-from spark_queue.delta.tables.schema import ITEM, META_LANE, OPEN_LANE
+from spark_queue.delta.tables.schema import ITEM, META_LANE, OPEN_LANE, RENEWAL, RENEWAL_LANE
 from spark_queue.errors import SparkNeededError
 
 _T = TypeVar("_T")
@@ -90,7 +90,13 @@ def once_more(read: Callable[[], _T]) -> _T:
 
 def item_files(log: Log[Any]) -> list[LogFile]:
     """Return the files of a log that have rows of items, or what was refused."""
-    return [file for file in log.files() if file.gen not in (META_LANE, OPEN_LANE)]
+    others = (META_LANE, OPEN_LANE, RENEWAL_LANE)
+    return [file for file in log.files() if file.gen not in others]
+
+
+def renewal_files(log: Log[Any]) -> list[LogFile]:
+    """Return the files of a status log that have renewals."""
+    return [file for file in log.files() if file.gen == RENEWAL_LANE]
 
 
 def settings_files(log: Log[Any]) -> list[LogFile]:
@@ -121,7 +127,7 @@ def parts_of(
         When a file was merged meanwhile; and those of :func:`rows_of`.
     """
     wanted, log = list(dict.fromkeys(["_kind", *columns])), log_of(store, which)
-    files = item_files(log)
+    files = renewal_files(log) if kind == RENEWAL else item_files(log)
     if may_matter is not None:
         files = [file for file in files if may_matter(file)]
     if sum(file.rows for file in files) > most:

@@ -16,6 +16,7 @@ from spark_queue.delta.tables.schema import (
     QUEUE_COLUMNS,
     READY,
     REFUSED,
+    RENEWAL,
     SHOWN,
     TERMINAL,
     TIMES,
@@ -36,8 +37,11 @@ _MOVED = (
     *("_lease", "_worker_id", "_lease_expires_at", "_expires_at", "_enqueued_at"),
 )
 
-#: What is only said of an item in flight.
-_HELD = ("_lease", "_worker_id", "_lease_expires_at")
+#: What is read of a renewal.
+_RENEWED = ("_step", "_lease", "_lease_expires_at")
+
+#: What is only said of an item in flight, beside when its lease ends.
+_HELD = ("_lease", "_worker_id")
 
 #: By what the rows of an item are put in order: the newest is the last, whatever the clock said.
 _BY_STEP = "_step"
@@ -87,9 +91,10 @@ def standing(
     items = rows_of(store, "queue", [*_OF_ITEM, *kept], most=most)
     items = items.filter(pc.greater(items["_step"], store.registered().since_step))
     moves = rows_of(store, "status", _MOVED, most=most)
+    renewals = rows_of(store, "status", _RENEWED, kind=RENEWAL)
     items, moves = _up_to(items, queue_step), _up_to(moves, status_step)
     items = items.take(pc.sort_indices(items["_seq"]))
-    stands = _stands(items, moves)
+    stands = _stands(items, moves, _up_to(renewals, status_step))
     return pa.table({name: items[name] for name in kept if name not in stands} | stands)
 
 
@@ -110,8 +115,8 @@ def _up_to(rows: pa.Table, step: int | None) -> pa.Table:
     return rows if step is None else rows.filter(pc.less_equal(rows["_step"], step))
 
 
-def _stands(items: pa.Table, moves: pa.Table) -> dict[str, Any]:
-    """Return where items stand, by their transitions."""
+def _stands(items: pa.Table, moves: pa.Table, renewals: pa.Table) -> dict[str, Any]:
+    """Return where items stand, by their transitions, and the renewals of their leases."""
     seqs = items["_seq"]
     newest = beside(last_of_each(moves, _BY_STEP), seqs)
     failures = last_of_each(moves.filter(pc.is_valid(moves["_error"])), _BY_STEP)
@@ -129,8 +134,19 @@ def _stands(items: pa.Table, moves: pa.Table) -> dict[str, Any]:
         "_claimed_at": beside(last_of_each(grants, "_at"), seqs)["_at"],
         "_finished_at": _where(over, newest["_at"]),
         **{name: _where(held, newest[name]) for name in _HELD},
+        "_lease_expires_at": _where(held, _lease_ends(newest, renewals)),
         "_error": beside(failures, seqs)["_error"],
     }
+
+
+# rule again: renewal of a lease
+def _lease_ends(newest: pa.Table, renewals: pa.Table) -> pa.ChunkedArray:
+    """Return when the lease of each newest row ends, by the last renewal of it."""
+    by_lease = renewals.rename_columns(
+        ["_seq" if n == "_lease" else n for n in renewals.column_names]
+    )
+    until = beside(last_of_each(by_lease, _BY_STEP), newest["_lease"])["_lease_expires_at"]
+    return pc.coalesce(until, newest["_lease_expires_at"])
 
 
 def _where(condition: pa.ChunkedArray, values: pa.ChunkedArray) -> pa.ChunkedArray:

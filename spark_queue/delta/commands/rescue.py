@@ -70,9 +70,7 @@ def _claims(store: Store, gone: Gone) -> list[tuple[int, str]]:
 
 def _read_claimed(store: Store) -> DataFrame:
     with store.writing("status"):
-        return fold.find_touched(by_spark.recent_rows(store, store.status_head())).where(
-            F.col("_state") == CLAIMED
-        )
+        return fold.find_held(by_spark.recent_rows(store, store.status_head()))
 
 
 def _is_of(gone: Gone) -> Column:

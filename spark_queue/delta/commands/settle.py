@@ -7,19 +7,30 @@ claimed it since, and it has not ended. What a later claim has taken is reported
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+
+import pyarrow as pa
 
 from spark_queue.delta import verify
 from spark_queue.delta.planner import planner_of
+from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.replica.settling import Judged
 from spark_queue.delta.replica.state import Replica
 from spark_queue.delta.steps import Answer, Step, engine_of, is_small, on_status
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.facts import Engine
 from spark_queue.delta.tables.heads import StatusHead, following
-from spark_queue.delta.tables.schema import CLAIMED, READY, TERMINAL
+from spark_queue.delta.tables.schema import (
+    CLAIMED,
+    READY,
+    RENEWAL,
+    RENEWAL_LANE,
+    RENEWED,
+    TERMINAL,
+)
 from spark_queue.delta.verdicts import (
     NAMED,
     OUTCOMES,
@@ -53,6 +64,9 @@ __all__ = [
     "report_step",
     "settle",
 ]
+
+#: What the row of a renewal has of those of its items.
+_OF_THE_LEASE = ("_state", "_lease", "_claim_id", "_worker_id", "_at", "_lease_expires_at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +104,9 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
         stage = here or planner_of(store).judge(at.status, lease, verdict, now)
         if not stage.counts:
             return Answer(answer=report_step(stage, 0))
+        engine: Engine = "python" if here else engine_of(stage.rows)
+        if isinstance(verdict, Renewed) and at.settings.format >= RENEWED:
+            stage = _in_one_row(stage)
         after = log_settle(at.status, stage)
         return Step(
             head=after,
@@ -99,7 +116,7 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
             lease=lease,
             failed=stage.failed,
             answer=report_step(stage, after.step),
-            engine="python" if here else engine_of(stage.rows),
+            engine=engine,
         )
 
     return on_status(store, action, decide)
@@ -126,6 +143,16 @@ def _judge(at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedS
         return None
     lost = found.lost[:NAMED]
     return StagedSettle(rows=found.table(), counts=found.counts, lost=lost, failed=found.failed)
+
+
+def _in_one_row(stage: StagedSettle) -> StagedSettle:
+    """Return a renewal as one row, for all that its lease still holds."""
+    rows = stage.rows
+    first = rows.slice(0, 1) if isinstance(rows, pa.Table) else rows.limit(1)
+    (held,) = verify.rows_of(first)
+    row = {name: held[name] for name in _OF_THE_LEASE}
+    row |= {"_gen": RENEWAL_LANE, "_kind": RENEWAL}
+    return replace(stage, rows=status_table([row]), is_one_row=True)
 
 
 def _has_many(at: Snapshot, replica: Replica, lease: int) -> bool:

@@ -21,7 +21,7 @@ def coming(store: Store, head: StatusHead, settings: Settings, now: datetime) ->
     """Count what is delayed as of a step; in a paused queue nothing is."""
     recent = by_spark.recent_rows(store, head)
     touched = fold.find_touched(recent, is_long=is_long(head)).localCheckpoint()
-    leased = touched.where(F.col("_state") == CLAIMED)
+    leased = fold.renew(touched.where(F.col("_state") == CLAIMED), recent)
     held_until = _first(leased.agg(F.min("_lease_expires_at")).head())
     if settings.paused:
         return Coming(held_until=held_until)

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, functions as F
 
 from spark_queue.delta.plans import tags
 from spark_queue.delta.tables.heads import Checkpoint, StatusHead
-from spark_queue.delta.tables.schema import ITEM, OPEN, SCHEDULE, STATE, TERMINAL
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, OPEN, RENEWAL, SCHEDULE, STATE, TERMINAL
 from spark_queue.delta.tables.settings import Settings
 
 
@@ -40,6 +40,22 @@ def find_touched(recent: DataFrame, *, is_long: bool = False) -> DataFrame:
     over = rows.where(F.col("_state").isin(*TERMINAL))
     left = rows.join(over.select("_seq").hint("shuffle_hash"), "_seq", "left_anti")
     return over.unionByName(_latest(left.select(*STATE)))
+
+
+def find_held(recent: DataFrame, *, is_long: bool = False) -> DataFrame:
+    """Return the items in flight of :func:`find_touched`, whose parameters these are."""
+    held = find_touched(recent, is_long=is_long).where(F.col("_state") == CLAIMED)
+    return renew(held, recent)
+
+
+# rule again: renewal of a lease
+def renew(held: DataFrame, log: DataFrame) -> DataFrame:
+    """Return items in flight until their leases end by the newest renewals in a status log."""
+    renewals = log.where(F.col("_kind") == RENEWAL).groupBy("_lease")
+    until = renewals.agg(F.max_by("_lease_expires_at", "_step").alias("_until"))
+    ends = F.coalesce("_until", "_lease_expires_at")
+    renewed = held.join(F.broadcast(until), "_lease", "left").withColumn("_lease_expires_at", ends)
+    return renewed.select(*held.columns)
 
 
 # rule again: newest row of an item

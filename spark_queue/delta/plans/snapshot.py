@@ -10,12 +10,13 @@ from datetime import datetime
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, functions as F
+from pyspark.sql import Column, DataFrame, Window, functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType
 
 from spark_queue.delta.arrow.where import Where, values_of
 from spark_queue.delta.input.columns import first_line, sql_expression
+from spark_queue.delta.plans import fold
 from spark_queue.delta.store import by_spark, existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import (
@@ -24,6 +25,7 @@ from spark_queue.delta.tables.schema import (
     QUEUE_COLUMNS,
     READY,
     REFUSED,
+    RENEWAL,
     SHOWN,
     TIMES,
 )
@@ -74,7 +76,7 @@ def status(queue: DataFrame, log: DataFrame) -> DataFrame:
     mine = newest(log)
     latest = F.col("_newest")
     joined = items.alias("i").join(mine, "_seq", "left")
-    return joined.select(
+    stands = joined.select(
         *user_columns(queue),
         "_seq",
         F.coalesce(latest["_state"], F.lit(READY)).alias("_state"),
@@ -95,6 +97,7 @@ def status(queue: DataFrame, log: DataFrame) -> DataFrame:
         F.col("i._step").alias("_step"),
         F.col("i._gen").alias("_gen"),
     )
+    return fold.renew(stands, log)
 
 
 def find_needed(reader: Store, since: int | None = None) -> DataFrame:
@@ -222,4 +225,20 @@ def history(store: Store, seq: int) -> DataFrame:
         "_available_at",
         "_error",
     )
-    return first.unionByName(later, allowMissingColumns=True).orderBy("log", "_step")
+    moves = later.unionByName(_renewed(later, store.status.read()))
+    return first.unionByName(moves, allowMissingColumns=True).orderBy("log", "_step")
+
+
+# rule again: renewal of a lease
+def _renewed(moves: DataFrame, log: DataFrame) -> DataFrame:
+    """Return the renewals of the leases of an item, as transitions of it, by its own rows."""
+    following = F.lead("_step").over(Window.orderBy("_step"))
+    held = moves.withColumn("_until", following).where(F.col("_state") == CLAIMED)
+    renewals = log.where(F.col("_kind") == RENEWAL)
+    is_of = (F.col("h._lease") == F.col("r._lease")) & (F.col("r._step") > F.col("h._step"))
+    is_of &= F.coalesce(F.col("r._step") < F.col("h._until"), F.lit(True))
+    joined = held.alias("h").join(renewals.alias("r"), is_of)
+    said = ("_step", "_at", "_lease_expires_at")
+    return joined.select(
+        *(F.col(f"r.{n}" if n in said else f"h.{n}").alias(n) for n in moves.columns)
+    )

@@ -22,7 +22,7 @@ from spark_queue.delta.sql.statements import over, statement
 from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.tables.schema import CLAIMED, ITEM, RECENT, STATUS_COLUMNS
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, RECENT, RENEWAL, STATUS_COLUMNS
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.delta.tables.wishes import small_steps
@@ -134,7 +134,8 @@ class FrameRows:
 
     def grants_of(self, store: Store, head: StatusHead, lease: int) -> Any:
         """See :class:`LogRows`."""
-        is_since = (F.col("_kind") == ITEM) & F.col("_step").between(lease, head.step)
+        is_move = F.col("_kind").isin(ITEM, RENEWAL)
+        is_since = is_move & F.col("_step").between(lease, head.step)
         return plain(log_since(store, head, lease).where(is_since).select(*RECENT))
 
     def outcomes_of(self, outcomes: DataFrame) -> Any:

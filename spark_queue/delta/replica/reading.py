@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.replica.state import RememberedClaim, Replica, Row
-from spark_queue.delta.tables.schema import CLAIMED, ITEM, KEY, SERVED, TERMINAL
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, KEY, RENEWAL, SERVED, TERMINAL
 
 
 def replica_of(entered: pa.Table, followed: pa.Table, since: int, begins: int = 0) -> Replica:
@@ -38,7 +38,8 @@ def replica_of(entered: pa.Table, followed: pa.Table, since: int, begins: int = 
     replica = Replica()
     for step, rows in _steps(entered.filter(_still_counts(entered, over))):
         replica.enter("", rows, is_seen=step > since)
-    for step, rows in _steps(_of_leases_or_open(moves, over, held)):
+    renewals = followed.filter(pc.equal(followed["_kind"], RENEWAL))
+    for step, rows in _steps(pa.concat_tables([_of_leases_or_open(moves, over, held), renewals])):
         replica.follow("", step, rows)
     leases = set(held.to_pylist())
     in_flight = leases & replica.grants.keys()

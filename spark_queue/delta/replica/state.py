@@ -23,6 +23,7 @@ from spark_queue.delta.tables.schema import (
     KEY,
     READY,
     RECENT,
+    RENEWAL,
     SCHEDULE,
     SERVED,
     TERMINAL,
@@ -294,6 +295,8 @@ class Replica:
             self._hand_out(row)
             if row["_kind"] == ITEM:
                 self._move(row, step)
+            elif row["_kind"] == RENEWAL:
+                self._renew(row, step)
         if len(self.grants) > 2 * _CLAIMS:
             self._forget_claims()
         self.status = token
@@ -356,6 +359,14 @@ class Replica:
             del self.items[seq]
         if self.follower is not None:
             self.follower.put(item)
+
+    # rule again: renewal of a lease
+    def _renew(self, row: Row, step: int) -> None:
+        """Extend the lease of all that it still holds."""
+        until = {name: row[name] for name in ("_at", "_lease_expires_at")}
+        for item in self.items.held():
+            if item["_lease"] == row["_lease"]:
+                self._move(item | until, step)
 
     def _forget_claims(self) -> None:
         """Drop the oldest claims of which nothing is in flight."""

@@ -22,6 +22,8 @@ from spark_queue.delta.tables.schema import (
     ITEM,
     OPEN_LANE,
     RECENT,
+    RENEWAL,
+    RENEWAL_LANE,
     SCHEDULE,
     STATUS_COLUMNS,
 )
@@ -53,7 +55,7 @@ def states_of(store: Store, head: StatusHead) -> pa.Table:
     def may(file: LogFile) -> bool:
         if file.gen == OPEN_LANE:
             return file.may_have("_step", first, first)
-        return file.gen >= 0 and file.may_have("_step", first + 1, last)
+        return _has_moves(file) and file.may_have("_step", first + 1, last)
 
     def counts(rows: pa.Table) -> pa.ChunkedArray:
         step, is_open = rows["_step"], pc.equal(rows["_gen"], OPEN_LANE)
@@ -156,13 +158,13 @@ def grants_of(store: Store, head: StatusHead, lease: int) -> pa.Table:
         steps = pc.and_(
             pc.greater_equal(rows["_step"], lease), pc.less_equal(rows["_step"], head.step)
         )
-        return pc.and_(pc.equal(rows["_kind"], ITEM), steps)
+        return pc.and_(pc.is_in(rows["_kind"], pa.array([ITEM, RENEWAL])), steps)
 
     return _rows(
         store,
         "status",
         RECENT,
-        lambda file: file.gen >= 0 and file.may_have("_step", lease, head.step),
+        lambda file: _has_moves(file) and file.may_have("_step", lease, head.step),
         counts,
     )
 
@@ -235,6 +237,11 @@ def bounds_of(
         return least, math.inf
     turn, _ = head.pointers.get(priority, (0.0, 0))
     return least, settings.highest_tag(priority, turn + reach)
+
+
+def _has_moves(file: LogFile) -> bool:
+    """Tell whether a file of a status log has rows of items, or renewals of their leases."""
+    return file.gen >= 0 or file.gen == RENEWAL_LANE
 
 
 def _rows(

@@ -20,6 +20,7 @@ from spark_queue.delta.tables.schema import (
     OPEN_LANE,
     QUEUE_COLUMNS,
     RECENT,
+    RENEWAL,
     SERVED,
     STATUS_COLUMNS,
 )
@@ -136,7 +137,8 @@ def since_checkpoint(status: DataFrame, head: StatusHead) -> DataFrame:
         The columns :data:`RECENT`.
     """
     start = head.checkpoint.step
-    steps = (F.col("_kind") == ITEM) & (F.col("_step") > start) & (F.col("_step") <= head.step)
+    is_move = F.col("_kind").isin(ITEM, RENEWAL)
+    steps = is_move & (F.col("_step") > start) & (F.col("_step") <= head.step)
     base = (F.col("_gen") == OPEN_LANE) & (F.col("_step") == start)
     # The rows of a checkpoint lie in a lane, beside the generation of their item.
     rows = status.where(steps | base).withColumn("_gen", F.coalesce("_item_gen", "_gen"))
@@ -153,7 +155,7 @@ def of_step(rows: DataFrame, step: int) -> DataFrame:
     step : int
         The number of the step.
     """
-    written = rows.where(F.col("_kind").isin(ITEM, OPEN, SERVED))
+    written = rows.where(F.col("_kind").isin(ITEM, OPEN, SERVED, RENEWAL))
     if "_item_gen" in rows.columns:
         written = written.withColumn("_gen", F.coalesce("_item_gen", "_gen"))
     known = {name: F.col(name) for name in rows.columns} | {"_step": F.lit(step).cast("long")}

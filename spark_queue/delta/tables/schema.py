@@ -21,19 +21,24 @@ from spark_queue.errors import SchemaMismatchError
 #: The version of this layout. A queue stores it; an older library refuses a newer queue.
 #: 1: keys as Spark casts them to a string. 2: keys with one text (:mod:`delta.input.key_text`).
 #: 3: a column of the item log for the trace that an item belongs to.
-#: 4: a column of both logs for the failures after which an item is dead.
+#: 4: a column of both logs for the failures after which an item is dead; one row for a renewal.
 FORMAT_VERSION = 4
 
 #: The formats from which on keys have one text, items a trace, and a limit of their own.
 ONE_TEXT, TRACED, LIMITED = 2, 3, 4
 
+#: The format from which on a renewal is one row, for all that its lease still holds.
+RENEWED = 4
+
 #: The column that came with format 3: a queue of an older one has it when it was upgraded.
 TRACE = "_trace"
 
-#: Lanes: heads of steps, configuration, last tags of keys and groups; refused rows; checkpoints.
+#: Lanes: heads of steps, configuration, last tags of keys and groups; refused rows; checkpoints;
+#: renewals.
 META_LANE = -1
 REFUSED_LANE = -2
 OPEN_LANE = -3
+RENEWAL_LANE = -4
 
 #: What a row is.
 HEAD = "head"
@@ -44,6 +49,7 @@ KEY = "key"
 GROUP = "group"
 OPEN = "open"
 SERVED = "served"
+RENEWAL = "renewal"
 
 #: States of an item. *Delayed* and *blocked* are not states: they are reasons not to run.
 READY = "ready"
@@ -180,7 +186,9 @@ def _field(name: str, kind: str) -> dict[str, Any]:
 _LOG = [
     LogColumn("_gen", "int", "the generation of the item, or below zero the lane of the row"),
     LogColumn("_step", "bigint", "the step that wrote the row"),
-    LogColumn("_kind", "string", "item, refused, key, group, head, config, open or served"),
+    LogColumn(
+        "_kind", "string", "item, refused, key, group, head, config, open, served or renewal"
+    ),
     LogColumn("_seq", "bigint", "the number of the item"),
 ]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +27,7 @@ from spark_queue.delta.tables.schema import (
     QUEUE_COLUMNS,
     READY,
     REFUSED,
+    RENEWAL,
     STATES,
     STATUS_COLUMNS,
 )
@@ -41,6 +44,9 @@ _LATER = (
     *("_step", "_at", "_state", "_attempts", "_losses", "_lease", "_claim_id", "_worker_id"),
     *("_lease_expires_at", "_available_at", "_error"),
 )
+
+#: What the renewal of a lease says of its items.
+_RENEWED = ("_step", "_at", "_lease", "_lease_expires_at")
 
 
 def schema(store: Store) -> pa.Schema:
@@ -131,8 +137,26 @@ def history(store: Store, seq: int) -> pa.Table:
         parts.append(_with(_with(entered, "_state", state), "log", "queue"))
     found = rows_of(store, "status", ("_seq", *_LATER), having(one))
     later = found.filter(pc.equal(found["_seq"], seq)).select(_LATER).sort_by("_step")
-    parts.append(_with(later, "log", "status"))
+    parts.append(_with(_add_renewals(store, later), "log", "status"))
     return pa.concat_tables(parts, promote_options="default").combine_chunks()
+
+
+# rule again: renewal of a lease
+def _add_renewals(store: Store, moves: pa.Table) -> pa.Table:
+    """Return the transitions of an item with the renewals of its leases, by its own rows."""
+    rows = moves.to_pylist()
+    held = [row["_step"] for row in rows if row["_state"] == CLAIMED]
+    if not held:
+        return moves
+    renewals = rows_of(
+        store, "status", _RENEWED, lambda file: file.may_have("_step", held[0]), kind=RENEWAL
+    )
+    for renewal in renewals.select(_RENEWED).sort_by("_step").to_pylist():
+        at = bisect(rows, renewal["_step"], key=itemgetter("_step"))
+        before = rows[at - 1] if at else {}
+        if before.get("_state") == CLAIMED and before["_lease"] == renewal["_lease"]:
+            rows.insert(at, before | renewal)
+    return pa.Table.from_pylist(rows, moves.schema)
 
 
 def user_columns(store: Store) -> list[str]:

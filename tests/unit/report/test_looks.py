@@ -46,6 +46,10 @@ def _fails(queue: LocalVerbs) -> None:
     queue.claim(2, worker_id="v").nack("ValueError: row 7 of /data/7.csv")
 
 
+def _renews(queue: LocalVerbs) -> None:
+    queue.claim(2, worker_id="u").renew(3 * _MINUTE)
+
+
 def _acks(queue: LocalVerbs) -> None:
     queue.claim(2, worker_id="w").ack()
 
@@ -81,7 +85,7 @@ def _configures(queue: LocalQueue) -> None:
 #: What may happen between two looks.
 _STEPS: tuple[Callable[[LocalQueue], None], ...] = (
     *(_enters, _fails, _holds, _acks, _dies, _redrives, _fails, _tidies, _enters, _cancels),
-    *(_pauses, _acks, _resumes, _configures, _fails, _holds),
+    *(_pauses, _acks, _resumes, _configures, _fails, _holds, _renews),
 )
 
 

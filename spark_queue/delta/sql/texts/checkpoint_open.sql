@@ -11,7 +11,7 @@ FROM (
   FROM (
     SELECT
       l.seq, coalesce(l.item_gen, l.gen) AS item_gen, l.state, l.lease, l.attempts, l.losses,
-      l.claim_id, l.worker_id, l.lease_expires_at, l.error, $schedule(l),
+      l.claim_id, l.worker_id, l.held_until AS lease_expires_at, l.error, $schedule(l),
       true AS is_touched
     FROM sq_latest l
     UNION ALL

@@ -6,7 +6,7 @@ SELECT
   n.*,
   coalesce(
     n.state = 'claimed' AND n.lease = a.lease AND n.losses >= a.least_losses
-      AND (a.is_sure OR n.lease_expires_at <= a.gone_by OR e.worker_id IS NOT NULL),
+      AND (a.is_sure OR coalesce(r.until, n.lease_expires_at) <= a.gone_by OR e.worker_id IS NOT NULL),
     false
   ) AS is_held,
   x.is_settled
@@ -22,5 +22,6 @@ JOIN (
   CROSS JOIN sq_asked b
   GROUP BY s.seq
 ) x ON n.seq = x.seq AND n.step = x.step
+LEFT JOIN sq_renewals r ON n.lease = r.lease
 LEFT JOIN sq_workers_ended e ON n.worker_id = e.worker_id
 CROSS JOIN sq_asked a

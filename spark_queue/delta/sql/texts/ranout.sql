@@ -3,4 +3,4 @@
 SELECT DISTINCT l.lease
 FROM sq_latest l
 CROSS JOIN sq_asked a
-WHERE l.state = 'claimed' AND l.lease_expires_at <= a.now
+WHERE l.state = 'claimed' AND l.held_until <= a.now

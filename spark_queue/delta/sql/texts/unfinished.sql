@@ -2,7 +2,7 @@
 -- rule: newest row of an item
 SELECT
   l.seq, coalesce(l.item_gen, l.gen) AS gen, $schedule(l, t),
-  l.state, l.attempts, l.losses, l.lease_expires_at,
+  l.state, l.attempts, l.losses, l.held_until AS lease_expires_at,
   cast(NULL AS bigint) AS step
 FROM sq_latest l
 LEFT JOIN sq_times t ON l.seq = t.seq
