@@ -88,7 +88,8 @@ class Rows:
     def __call__(self, facts: StepFacts) -> None:
         """Count the rows of a step."""
         if facts.log == "status":
-            self.written += sum(facts.counts.values())
+            # A renewal is one row, however many items it is for.
+            self.written += 1 if facts.action == "renew" else sum(facts.counts.values())
             self.claims += facts.action in {"claim", "settle and claim"}
 
 

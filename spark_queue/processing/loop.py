@@ -45,8 +45,8 @@ _FASTEST, _FAST = 4.0, 2.0
 #: One claim does not make runs shorter than this, or than half: the next may do better.
 _SHORT = 100.0
 
-#: Items that may go back for each one that is done. Fewer means more claims, more means more rows.
-_BACK = 1.5
+#: Items that may go back for each one that is done. More means more rows.
+_BACK = 0.7
 
 
 class RunLength:
@@ -54,7 +54,7 @@ class RunLength:
 
     An item that is claimed and goes back costs two rows, and so does one that is done. So runs
     grow while they are worked off, and shrink while more goes back than is done. A run is also to
-    end before its lease is renewed, as a renewal is a row for each item.
+    end before its lease is renewed: in older formats a renewal is a row for each item.
 
     The length is known to this process, for all that process items of this reader.
 

@@ -15,7 +15,7 @@ from spark_queue.config import RetryPolicy
 from spark_queue.delta.commands import admin
 from spark_queue.delta.commands.checkpoint import checkpoint
 from spark_queue.errors import LeaseLostError
-from spark_queue.local.local_queue import LocalQueue
+from spark_queue.local_queue import LocalQueue
 from tests.unit.local.conftest import Make
 
 MINUTE = timedelta(minutes=1)
