@@ -42,20 +42,19 @@ def find_touched(recent: DataFrame, *, is_long: bool = False) -> DataFrame:
     return over.unionByName(_latest(left.select(*STATE)))
 
 
-def find_held(recent: DataFrame, *, is_long: bool = False) -> DataFrame:
-    """Return the items in flight of :func:`find_touched`, whose parameters these are."""
-    held = find_touched(recent, is_long=is_long).where(F.col("_state") == CLAIMED)
-    return renew(held, recent)
+def find_held(recent: DataFrame) -> DataFrame:
+    """Return the items of :func:`find_touched` that are in flight, and until when."""
+    return renew(find_touched(recent).where(F.col("_state") == CLAIMED), recent)
 
 
 # rule again: renewal of a lease
 def renew(held: DataFrame, log: DataFrame) -> DataFrame:
     """Return items in flight until their leases end by the newest renewals in a status log."""
-    renewals = log.where(F.col("_kind") == RENEWAL).groupBy("_lease")
+    renewals = log.where(F.col("_kind") == RENEWAL).groupBy(F.col("_lease").alias("_renewed"))
     until = renewals.agg(F.max_by("_lease_expires_at", "_step").alias("_until"))
+    joined = held.join(F.broadcast(until), F.col("_lease") == F.col("_renewed"), "left")
     ends = F.coalesce("_until", "_lease_expires_at")
-    renewed = held.join(F.broadcast(until), "_lease", "left").withColumn("_lease_expires_at", ends)
-    return renewed.select(*held.columns)
+    return joined.withColumn("_lease_expires_at", ends).drop("_renewed", "_until")
 
 
 # rule again: newest row of an item
