@@ -158,14 +158,14 @@ def test_a_queue_is_opened_while_others_go_on(
     queue.claim(1)
     theirs, looks, find = dict(memory._caches), [0], LocalLog._find_table
 
-    def looked(log: LocalLog[Any]) -> OpenTable | None:
+    def looked(log: LocalLog[Any], known: int | None = None) -> OpenTable | None:
         looks[0] += 1
         if looks[0] == moment + 1:
             with monkeypatch.context() as patch:
                 patch.setattr(memory, "_caches", theirs)
                 queue.enqueue({"id": "1"})
                 queue.claim(1)
-        return find(log)
+        return find(log, known)
 
     monkeypatch.setattr(memory, "_caches", {})
     monkeypatch.setattr(LocalLog, "_find_table", looked)
