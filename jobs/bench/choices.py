@@ -207,15 +207,14 @@ class Played:
             self._claims = [claim, *self._claims][:5]
 
     def _compare(self, store: Any, request: Request) -> None:
-        head, now = store.status_head(), self._clock.now()
-        at = Snapshot(store)
-        settings, replica = store.settings(head), replicas.at_hand(at)
+        at, now = Snapshot(store), self._clock.now()
+        replica = replicas.at_hand(at)
         assert replica is not None  # noqa: S101 - the queue is small
-        ours = claiming.choose(replica, head, at.terms, request, now).table().to_pylist()
+        ours = claiming.choose(replica, at.status, at.terms, request, now).table().to_pylist()
         for looks_near in (True, False) if self._is_thorough else (self.seed % 2 == 0,):
             for store_of, engine in self._engines(store):
                 with looking(near=looks_near):
-                    found = choosing.choose(store_of, head, settings, request, now, by=engine)
+                    found = choosing.choose(Snapshot(store_of), request, now, by=engine)
                 rows = [] if found is None else _rows_of(found.table())
                 self._require_same(ours, rows, request, is_whole=not looks_near)
         self.counts["claims"] += 1
@@ -259,7 +258,7 @@ class Played:
     def _compare_settle(self, claim: Any, verdict: Verdict) -> None:
         store, now = claim._store, self._clock.now()  # noqa: SLF001 - as a settle does
         at = Snapshot(store)
-        head, replica = store.status_head(), replicas.at_hand(at)
+        replica = replicas.at_hand(at)
         assert replica is not None  # noqa: S101 - the queue is small
         every = (verdict, Gone(now, frozenset()), ByARescuer(verdict))
         for gone in every if self._is_thorough else (self._draw.choice(every),):
@@ -268,7 +267,7 @@ class Played:
                 return
             first = (dict(ours.counts), ours.lost, ours.failed, _sorted(ours.table()))
             for read, engine in self._engines(store):
-                found = settlement.settle(read, head, claim.lease, gone, now, engine)
+                found = settlement.settle(Snapshot(read), claim.lease, gone, now, engine)
                 second = (dict(found.counts), found.lost, found.failed, _sorted(found.rows))
                 if first != second:
                     why = f"rules {first}\nsql   {second}"
@@ -277,14 +276,12 @@ class Played:
 
     def _compare_checkpoint(self, store: Any) -> None:
         """Hold a checkpoint of each engine, for other weights, against that of the first."""
-        head = store.status_head()
-        settings = store.settings(head)
-        changed = None
+        at, changed = Snapshot(store), None
         if self.config.fair_key is not None:
-            config = settings.config.changed(weights=self._weights())
-            changed = settings.reconfigured(config, head.pointers)
+            config = at.settings.config.changed(weights=self._weights())
+            changed = at.settings.reconfigured(config, at.status.pointers)
         kept = [
-            sorted(map(repr, _rows_of(stage(read, head, settings, changed, None, engine).rows)))
+            sorted(map(repr, _rows_of(stage(Snapshot(read), changed, None, engine).rows)))
             for read, engine in self._engines(store)
         ]
         if any(rows != kept[0] for rows in kept):

@@ -21,7 +21,6 @@ from spark_queue.delta.sql import closed
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.errors import SparkNeededError
@@ -80,14 +79,13 @@ class AlonePlanner:
             lease_expires_at=until,
         )
 
-    def coming(self, head: StatusHead, settings: Settings, now: datetime) -> Coming:
+    def coming(self, at: Snapshot, now: datetime) -> Coming:
         """See :class:`Planner`."""
-        del head
-        with self.store.cache().lock:
-            replica = replicas.at_hand(Snapshot(self.store))
+        with at.cache.lock:
+            replica = replicas.at_hand(at)
             if replica is not None and replica.horizon() is None:
-                return coming.known_settings(replica.items.values(), settings, now)
-        return coming.coming(self.store, settings, now)
+                return coming.known_settings(replica.items.values(), at.settings, now)
+        return coming.coming(self.store, at.settings, now)
 
     def matching(self, where: Where, states: tuple[str, ...]) -> pa.Table:
         """See :class:`Planner`: in any form, SQL only where that is plain."""
@@ -145,9 +143,9 @@ class AlonePlanner:
         """See :class:`Planner`."""
         return moving.revive(found, now)
 
-    def leaving(self, limits: ReaderConfig, target: str, since: int, head: StatusHead) -> NoReturn:
+    def leaving(self, at: Snapshot, limits: ReaderConfig, target: str, since: int) -> NoReturn:
         """See :class:`Planner`."""
-        del limits, since, head
+        del at, limits, since
         raise SparkNeededError(f"to send items to {target!r}", "their keys are compared by tables")
 
 

@@ -15,6 +15,7 @@ from spark_queue.delta.replica.request import (
     GrantedClaim,
     Request,
 )
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import ITEM
@@ -97,13 +98,6 @@ class EvidenceFirst(Exception):  # noqa: N818 - what is to be done; it is not sh
     """A lease ran out whose claim names an output: what that has is to be asked before a claim."""
 
 
-class Chooser(Protocol):
-    """What is chosen for a claim, carried over the steps to which a try was lost."""
-
-    def at(self, head: StatusHead, settings: Settings) -> Choice | None:
-        """Choose as of a step; ``None`` where there is nothing to write."""
-
-
 class Frame(Protocol):
     """A frame on its way into the item log: checked, with its keys, and evaluated once."""
 
@@ -127,7 +121,8 @@ class Frame(Protocol):
 class Planner(Protocol[_Found]):
     """Decides the steps of a queue by its tables, as one of its readers sees them.
 
-    What it returns is computed, and not committed; its rows are frames of its own.
+    What it returns is computed, and not committed; its rows are frames of its own. It decides a
+    step as of the snapshot of the try, and asks for nothing newer.
     """
 
     def frame(
@@ -166,8 +161,14 @@ class Planner(Protocol[_Found]):
     def outcomes(self, step: int, logged: pa.Table | None) -> DataFrame:
         """Return what became of each row of an enqueue; ``logged`` where its rows are at hand."""
 
-    def chooser(self, request: Request, now: datetime) -> Chooser:
-        """Return who chooses for a claim, as often as it is tried."""
+    def choose(self, at: Snapshot, request: Request, now: datetime) -> Choice | None:
+        """Choose for a claim; ``None`` where there is nothing to write.
+
+        Raises
+        ------
+        EvidenceFirst
+            When an item would be taken over from a claim that names an output.
+        """
 
     def engines(self, what: str) -> Iterator[SqlEngine]:
         """Return the engines of SQL that the session has, the first for what is not too much.
@@ -184,23 +185,16 @@ class Planner(Protocol[_Found]):
         Ignores claims whose items were all released without a worker id, as by ``clone``.
         """
 
-    def judge(self, head: StatusHead, lease: int, verdict: Verdict, now: datetime) -> StagedSettle:
-        """Judge the items of a lease as of a step."""
+    def judge(self, at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedSettle:
+        """Judge the items of a lease."""
 
     def chosen_after(
-        self,
-        head: StatusHead,
-        done: StagedSettle,
-        settled: StatusHead,
-        request: Request,
-        now: datetime,
+        self, at: Snapshot, done: StagedSettle, settled: StatusHead, request: Request, now: datetime
     ) -> tuple[Choice, DataFrame | pa.Table] | None:
         """Choose for a claim as if a settle of this planner were logged; ``None`` for nothing.
 
         Parameters
         ----------
-        head : StatusHead
-            The step as of which was settled.
         done : StagedSettle
             What the settle would write.
         settled : StatusHead
@@ -213,22 +207,14 @@ class Planner(Protocol[_Found]):
         """
 
     def checkpoint(
-        self,
-        head: StatusHead,
-        settings: Settings,
-        changed: Settings | None = None,
-        beside: pa.Table | None = None,
+        self, at: Snapshot, changed: Settings | None = None, beside: pa.Table | None = None
     ) -> StagedCheckpoint:
         """Fold the queue to a step, and keep what still matters.
 
         Parameters
         ----------
-        head : StatusHead
-            The step to fold to.
-        settings : Settings
-            Those in force there.
         changed : Settings, optional
-            Those from then on.
+            The settings from then on, if they are others.
         beside : pyarrow.Table, optional
             Rows that the step writes as well, before those of the checkpoint.
         """
@@ -270,8 +256,8 @@ class Planner(Protocol[_Found]):
     def count_affected(self, found: _Found, becomes: str) -> Affected:
         """Count items by their state, and show the first; nothing is written."""
 
-    def coming(self, head: StatusHead, settings: Settings, now: datetime) -> Coming:
-        """Return what time alone lets run, as of a step; nothing waits in a paused queue."""
+    def coming(self, at: Snapshot, now: datetime) -> Coming:
+        """Return what time alone lets run; nothing waits in a paused queue."""
 
     def due(self, now: datetime) -> _Found:
         """Return the ready items whose time is over."""
@@ -295,7 +281,7 @@ class Planner(Protocol[_Found]):
         """Return the rows by which such items are ready again, as if nothing had been."""
 
     def leaving(
-        self, limits: ReaderConfig, target: str, since: int, head: StatusHead
+        self, at: Snapshot, limits: ReaderConfig, target: str, since: int
     ) -> DataFrame | None:
         """Return the items that ended after a step and go to a target; ``None`` for no item."""
 

@@ -18,6 +18,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.delta import verify
 from spark_queue.delta.plans.spark_engines import engines_of
 from spark_queue.delta.sql import checkpointing
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.settings import Settings
@@ -52,11 +53,9 @@ def _alone(store: Store) -> Store:
 
 def _checkpoints(store: Store, changed: Settings | None) -> tuple[Counter[str], Counter[str]]:
     """Return the rows and the head of a checkpoint as each planner would write it."""
-    head = store.status_head()
-    settings = store.settings(head)
-    here = checkpointing.stage(_alone(store), head, settings, changed, None)
+    here = checkpointing.stage(Snapshot(_alone(store)), changed, None)
     *_, last = engines_of(store)
-    there = checkpointing.stage(store, head, settings, changed, None, last)
+    there = checkpointing.stage(Snapshot(store), changed, None, last)
     assert here.head.checkpoint == there.head.checkpoint
     assert (here.head.step, here.head.log_rows) == (there.head.step, there.head.log_rows)
     mine, theirs = (verify._rows(Plan(head=s.head, rows=s.rows)) for s in (here, there))

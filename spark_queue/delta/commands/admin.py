@@ -72,7 +72,7 @@ def configure(
         engine: Engine = "python"
         if new.stretches != old.stretches:
             # Turns are stretched around the pointer, so the fold must start there.
-            stage = planner_of(store).checkpoint(before, old, new, row)
+            stage = planner_of(store).checkpoint(at, new, row)
             engine = engine_of(stage.rows)
         head = replace(stage.head, config_step=stage.head.step)
         answer = (head.step, new)

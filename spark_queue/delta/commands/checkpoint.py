@@ -19,7 +19,7 @@ def checkpoint(store: Store) -> int:
     """Write a checkpoint as a step of its own, and return the number of the step."""
 
     def decide(at: Snapshot) -> Step[StatusHead, int]:
-        stage = planner_of(store).checkpoint(at.status, at.settings)
+        stage = planner_of(store).checkpoint(at)
         return Step(
             head=stage.head,
             rows=stage.rows,

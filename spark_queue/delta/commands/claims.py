@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from functools import cache
 
 from spark_queue.delta import verify
 from spark_queue.delta.commands import recovery
@@ -45,7 +44,6 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
     nothing = GrantedClaim(
         step=0, count=0, claim_id=request.claim_id, claimed_at=now, lease_expires_at=now
     )
-    chooser = cache(lambda: planner_of(store).chooser(request, now))
 
     def decide(at: Snapshot) -> Answer[GrantedClaim]:
         at.require_whole()
@@ -55,7 +53,7 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
         here = _choose_here(at, request, now)
         if here is not None and verify.is_wanted(store):
             _check(at, request, now, here)
-        stage = here or chooser().at(at.status, at.settings)
+        stage = here or planner_of(store).choose(at, request, now)
         if stage is None or stage.total() == 0:
             return Answer(answer=nothing)
         after = log_claim(at.status, stage)
@@ -92,7 +90,7 @@ def _choose_here(at: Snapshot, request: Request, now: datetime) -> Chosen | None
 
 def _check(at: Snapshot, request: Request, now: datetime, here: Chosen) -> None:
     store, head = at.store, at.status
-    there = planner_of(store).chooser(request, now).at(head, at.settings)
+    there = planner_of(store).choose(at, request, now)
     free = unmet(at, head, request, here, there)
 
     def plan(stage: Choice | None) -> Plan | None:

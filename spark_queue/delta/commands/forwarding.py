@@ -13,6 +13,7 @@ from spark_queue.delta.commands.enqueue import StreamBatch
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store import existence
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress, placed
 from spark_queue.delta.tables.facts import logger
@@ -80,14 +81,14 @@ def _try_to_send(store: Store, limits: ReaderConfig, target: str) -> int:
 def _send(store: Store, limits: ReaderConfig, target: str) -> int:
     place = _place(store, target)
     source = f"{store.handle.place.location()}+{store.reader}"
-    head = store.status_head()
+    at = Snapshot(store)
     since = place.queue_head().streams.get(source, 0)
-    if head.step <= since:
+    if at.status.step <= since:
         return 0
-    rows = planner_of(store).leaving(limits, target, since, head)
+    rows = planner_of(store).leaving(at, limits, target, since)
     if rows is None:
         return 0
-    mark = StreamBatch(source, head.step)
+    mark = StreamBatch(source, at.status.step)
     extra = ("_errors", "_body")
     done = enqueue.enqueue(
         place, rows, order_by=None, rules=EnqueueRules(), extra=extra, batch=mark

@@ -101,7 +101,7 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
         here = _judge(at, lease, verdict, now)
         if here is not None:
             _check(at, lease, verdict, now, here, action)
-        stage = here or planner_of(store).judge(at.status, lease, verdict, now)
+        stage = here or planner_of(store).judge(at, lease, verdict, now)
         if not stage.counts:
             return Answer(answer=report_step(stage, 0))
         engine: Engine = "python" if here else engine_of(stage.rows)
@@ -177,7 +177,7 @@ def _check(
         at.store,
         action,
         lambda: plan(here),
-        lambda: plan(planner_of(at.store).judge(at.status, lease, verdict, now)),
+        lambda: plan(planner_of(at.store).judge(at, lease, verdict, now)),
     )
 
 

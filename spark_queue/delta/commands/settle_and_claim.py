@@ -157,9 +157,9 @@ def _plan_by_tables(
 ) -> _Both | None:
     """Have both decided by the tables; ``None`` where they do not go together."""
     planner, head = planner_of(at.store), at.status
-    done = planner.judge(head, lease, verdict, now)
+    done = planner.judge(at, lease, verdict, now)
     if READY in done.counts or done.total() != head.claimed:
         return None
     settled = replace(settle.log_settle(head, done), step=head.step)
-    next_one = planner.chosen_after(head, done, settled, request, now)
+    next_one = planner.chosen_after(at, done, settled, request, now)
     return None if next_one is None else _Both(settled, done, *next_one)

@@ -10,15 +10,14 @@ from spark_queue.delta.planner import Coming
 from spark_queue.delta.plans import candidates, fold
 from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.memory import is_long
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.schema import CLAIMED
-from spark_queue.delta.tables.settings import Settings
 
 
 # rule again: next event
-def coming(store: Store, head: StatusHead, settings: Settings, now: datetime) -> Coming:
+def coming(at: Snapshot, now: datetime) -> Coming:
     """Count what is delayed as of a step; in a paused queue nothing is."""
+    store, head, settings = at.store, at.status, at.settings
     recent = by_spark.recent_rows(store, head)
     touched = fold.find_touched(recent, is_long=is_long(head)).localCheckpoint()
     leased = fold.renew(touched.where(F.col("_state") == CLAIMED), recent)

@@ -7,21 +7,19 @@ from pyspark.sql import Column, DataFrame, functions as F
 from spark_queue.delta.plans.ending import inputs
 from spark_queue.delta.plans.snapshot import user_columns
 from spark_queue.delta.store import by_spark
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import DEAD, EXPIRED, ITEM, moves_of
 from spark_queue.reader_config import ReaderConfig
 
 
-def leaving(
-    store: Store, limits: ReaderConfig, target: str, since: int, head: StatusHead
-) -> DataFrame | None:
+def leaving(at: Snapshot, limits: ReaderConfig, target: str, since: int) -> DataFrame | None:
     """Return the items that ended after a step and go to a target; ``None`` for no item."""
-    ended = store.status.read().where(
-        (F.col("_kind") == ITEM) & (F.col("_step") > since) & (F.col("_step") <= head.step)
+    ended = at.store.status.read().where(
+        (F.col("_kind") == ITEM) & (F.col("_step") > since) & (F.col("_step") <= at.status.step)
     )
     meant = ended.where(_goes_to(limits, target)).select("_seq", "_state", "_attempts")
-    rows = _rows(store, meant).localCheckpoint()
+    rows = _rows(at.store, meant).localCheckpoint()
     return None if rows.isEmpty() else rows
 
 

@@ -25,9 +25,9 @@ from spark_queue.delta.plans.entering import SparkFrame
 from spark_queue.delta.plans.spark_engines import engines_of
 from spark_queue.delta.replica.request import GrantedClaim
 from spark_queue.delta.sql.sql_engines import SqlEngine
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.describing import named
-from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.results import Affected
@@ -108,9 +108,9 @@ class SparkPlanner:
         return ending.count_affected(self.store, found, becomes)
 
     @named("look at what waits")
-    def coming(self, head: StatusHead, settings: Settings, now: datetime) -> Coming:
+    def coming(self, at: Snapshot, now: datetime) -> Coming:
         """See :class:`Planner`."""
-        return coming.coming(self.store, head, settings, now)
+        return coming.coming(at, now)
 
     def due(self, now: datetime) -> DataFrame:
         """See :class:`Planner`."""
@@ -143,7 +143,7 @@ class SparkPlanner:
 
     @named("forward items")
     def leaving(
-        self, limits: ReaderConfig, target: str, since: int, head: StatusHead
+        self, at: Snapshot, limits: ReaderConfig, target: str, since: int
     ) -> DataFrame | None:
         """See :class:`Planner`."""
-        return forwarding.leaving(self.store, limits, target, since, head)
+        return forwarding.leaving(at, limits, target, since)

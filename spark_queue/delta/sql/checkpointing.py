@@ -10,8 +10,7 @@ from spark_queue.delta.planner import StagedCheckpoint
 from spark_queue.delta.sql import log_rows, scales
 from spark_queue.delta.sql.sql_engines import HERE, SqlEngine
 from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.heads import Checkpoint, StatusHead, following
+from spark_queue.delta.tables.heads import Checkpoint, following
 from spark_queue.delta.tables.schema import OPEN_LANE, STATUS_COLUMNS
 from spark_queue.delta.tables.settings import Settings
 
@@ -39,9 +38,7 @@ _LINES = pa.schema(
 
 
 def stage(
-    store: Store,
-    head: StatusHead,
-    settings: Settings,
+    at: Snapshot,
     changed: Settings | None,
     beside: pa.Table | None,
     by: SqlEngine = HERE,
@@ -53,13 +50,14 @@ def stage(
     TooManyRowsError
         When more rows would be read than the engine takes.
     """
-    queue_step = _queue_step(store)
-    priorities = sorted(store.queue_head().tops)
+    store, head, settings = at.store, at.status, at.settings
+    queue_step = _queue_step(at)
+    priorities = sorted(at.queue.tops)
     with closing(by.start({})) as database:
         database.give("states", by.logs.states_of(store, head))
         database.keep("latest")
         made = head.checkpoint
-        asked = (store.registered().since_step, queue_step, made.queue_step, _NEAR)
+        asked = (at.facts.since_step, queue_step, made.queue_step, _NEAR)
         database.give("asked", pa.table([[one] for one in asked], schema=_ASKED))
         database.give("weights", scales.weights_of(settings, priorities))
         database.give("weights_after", scales.weights_of(changed or settings, priorities))
@@ -77,9 +75,9 @@ def stage(
     return StagedCheckpoint(rows=rows, head=following(head, log_rows=0, checkpoint=checkpoint))
 
 
-def _queue_step(store: Store) -> int:
+def _queue_step(at: Snapshot) -> int:
     """Return the newest step of the item log; one of this very moment may not be known yet."""
-    if Snapshot(store).are_files_read:
-        return store.queue_head().step
-    newest = store.queue.head()
+    if at.are_files_read:
+        return at.queue.step
+    newest = at.store.queue.head()
     return 0 if newest is None else newest.step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 
 from spark_queue.delta import verify
-from spark_queue.delta.planner import EvidenceFirst, Planner
+from spark_queue.delta.planner import EvidenceFirst
 from spark_queue.delta.replica.claiming import LEASE_LOST, turns_ahead
 from spark_queue.delta.replica.request import MARGIN, Choice, Request
 from spark_queue.delta.sql import log_rows, scales
 from spark_queue.delta.sql.reach import is_sure, nearest, reaches, wanted_of
-from spark_queue.delta.sql.sql_engines import HERE, SqlEngine, Tables, engines_of, first_able
+from spark_queue.delta.sql.sql_engines import HERE, SqlEngine, Tables
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.describing import named
 from spark_queue.delta.tables.heads import Pointer, StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, ITEM
 from spark_queue.delta.tables.settings import Settings
@@ -66,78 +66,38 @@ class SqlChoice(Choice):
             return _choice(self.engine, database, head, left, self.said)
 
 
-class SqlChooser:
-    """Chooses for a claim by the first engine for which that is not too much.
+def compare(
+    at: Snapshot, request: Request, ours: SqlChoice | None, theirs: SqlChoice | None
+) -> None:
+    """Hold a choice against that of another engine.
 
-    Parameters
-    ----------
-    beyond : Planner
-        The engines of the session.
+    Raises
+    ------
+    PlannersDifferError
+        When they are not the same; nothing was written.
     """
+    head, settings = at.status, at.settings
+    reach = nearest(settings, request)
+    expired = [
+        {row["_seq"]: row for row in _rows_of(choice) if row["_state"] == EXPIRED}
+        for choice in (ours, theirs)
+    ]
+    # Neither need look further than for what the claim gets.
+    far = {
+        seq
+        for seq in expired[0].keys() ^ expired[1].keys()
+        if turns_ahead({**expired[0], **expired[1]}[seq], head, settings) > reach
+    }
 
-    def __init__(self, store: Store, request: Request, now: datetime, beyond: Planner[Any]) -> None:
-        self.store = store
-        self._request = request
-        self._now = now
-        self._beyond = beyond
+    def plan(choice: Choice | None) -> Plan | None:
+        left = None if choice is None else choice.without(head, far)
+        if left is None or not left.total():
+            return None
+        facts = {"counts": dict(left.counts), "pointers": dict(left.pointers)}
+        after = replace(head, step=head.step + 1)
+        return Plan(head=after, rows=left.table(), facts=facts)
 
-    @named("claim")
-    def at(self, head: StatusHead, settings: Settings) -> Choice | None:
-        """Choose as of a step; ``None`` where there is nothing to write.
-
-        Raises
-        ------
-        EvidenceFirst
-            When an item would be taken over from a claim that names an output.
-        """
-        ours, others = first_able(
-            self._engines(), lambda engine: self._choose(head, settings, engine)
-        )
-        if compares(self.store) and (last := [*others][-1:]):
-            self._compare(head, settings, ours, self._choose(head, settings, *last))
-        return ours
-
-    def _engines(self) -> Iterator[SqlEngine]:
-        return engines_of(self.store, self._beyond, f"to claim from {self.store.name!r}")
-
-    def _choose(self, head: StatusHead, settings: Settings, engine: SqlEngine) -> SqlChoice | None:
-        return choose(self.store, head, settings, self._request, self._now, by=engine)
-
-    def _compare(
-        self,
-        head: StatusHead,
-        settings: Settings,
-        ours: SqlChoice | None,
-        theirs: SqlChoice | None,
-    ) -> None:
-        """Hold a choice against that of another engine.
-
-        Raises
-        ------
-        PlannersDifferError
-            When they are not the same; nothing was written.
-        """
-        reach = nearest(settings, self._request)
-        expired = [
-            {row["_seq"]: row for row in _rows_of(choice) if row["_state"] == EXPIRED}
-            for choice in (ours, theirs)
-        ]
-        # Neither need look further than for what the claim gets.
-        far = {
-            seq
-            for seq in expired[0].keys() ^ expired[1].keys()
-            if turns_ahead({**expired[0], **expired[1]}[seq], head, settings) > reach
-        }
-
-        def plan(choice: Choice | None) -> Plan | None:
-            left = None if choice is None else choice.without(head, far)
-            if left is None or not left.total():
-                return None
-            facts = {"counts": dict(left.counts), "pointers": dict(left.pointers)}
-            after = replace(head, step=head.step + 1)
-            return Plan(head=after, rows=left.table(), facts=facts)
-
-        verify.check(self.store, "claim", lambda: plan(ours), lambda: plan(theirs))
+    verify.check(at.store, "claim", lambda: plan(ours), lambda: plan(theirs))
 
 
 def compares(store: Store) -> bool:
@@ -151,20 +111,18 @@ def _rows_of(choice: Choice | None) -> list[dict[str, Any]]:
 
 # rule again: paused queue
 def choose(
-    store: Store,
-    head: StatusHead,
-    settings: Settings,
+    at: Snapshot,
     request: Request,
     now: datetime,
-    settled: Any = None,
+    after: tuple[StatusHead, Any] | None = None,
     by: SqlEngine = HERE,
 ) -> SqlChoice | None:
     """Choose the next items as of a step; ``None`` where there is nothing to write.
 
     Parameters
     ----------
-    settled : DataFrame or pyarrow.Table, optional
-        Rows of the step after that one, which the claim is to join.
+    after : tuple of StatusHead and rows, optional
+        The head after the rows of a settle, which the claim is to join in the next step.
     by : SqlEngine
         What runs the texts.
 
@@ -175,10 +133,11 @@ def choose(
     TooManyRowsError
         When more rows would be read than the engine takes.
     """
-    if settings.paused or store.outstanding(head) <= 0:
+    head, settled = (at.status, None) if after is None else after
+    if at.settings.paused or at.count_left(head) <= 0:
         return None
-    with closing(by.start(_variants(settings, request))) as database:
-        claim = _Claim(by, database, store, head, settings, request, now)
+    with closing(by.start(_variants(at.settings, request))) as database:
+        claim = _Claim(by, database, at, head, request, now)
         claim.read_states(settled)
         said = _say(head, request, now)
         choice = _choice(by, database, head, claim.choose(), said)
@@ -204,16 +163,15 @@ class _Claim:
 
     engine: SqlEngine
     database: Tables
-    store: Store
+    at: Snapshot
     head: StatusHead
-    settings: Settings
     request: Request
     now: datetime
 
     def read_states(self, settled: Any) -> None:
         """Have what was touched since the checkpoint, and by rows of the next step."""
         database, logs, head = self.database, self.engine.logs, self.head
-        states = logs.states_of(self.store, head)
+        states = logs.states_of(self.at.store, head)
         if settled is not None:
             states = logs.with_step(states, settled, head.step + 1)
         database.give("states", states)
@@ -221,11 +179,11 @@ class _Claim:
         self._ask(None)
         if self.request.takes_lapsed and head.claimed:
             leases = database.rows("ranout")["lease"].to_pylist()
-            if leases and logs.name_output(self.store, leases):
+            if leases and logs.name_output(self.at.store, leases):
                 raise EvidenceFirst
         untimed = database.find("untimed")
-        database.give("times", logs.items_of(self.store, untimed, log_rows.TIMES))
-        database.give("weights", scales.weights_of(self.settings, self._priorities()))
+        database.give("times", logs.items_of(self.at.store, untimed, log_rows.TIMES))
+        database.give("weights", scales.weights_of(self.at.settings, self._priorities()))
         database.give(
             "pointers",
             scales.pointers_of(head.pointers, head.checkpoint.pointers, self._priorities()),
@@ -235,7 +193,7 @@ class _Claim:
     def choose(self) -> Any:
         """Return the rows that are chosen, looking further until they are enough."""
         database, limit = self.database, self.request.limit
-        for reach in reaches(self.store, self.head, self.settings, self.request):
+        for reach in reaches(self.at, self.head, self.request):
             facts = self._look(reach)
             if reach is None or self._is_enough(facts, reach):
                 break
@@ -248,7 +206,7 @@ class _Claim:
 
     def _is_tangled(self) -> bool:
         """Tell whether members of a group stand in several lines."""
-        config = self.settings.config
+        config = self.at.settings.config
         return config.fair_key is not None and config.group_key is not None
 
     def _look(self, reach: float | None) -> dict[str, int | None]:
@@ -257,7 +215,7 @@ class _Claim:
         self._ask(reach)
         entered = self._enter(reach)
         facts = self._judge(entered)
-        is_mixed = self._is_tangled() and (self.settings.stretches or facts["overdue"])
+        is_mixed = self._is_tangled() and (self.at.settings.stretches or facts["overdue"])
         if reach is not None and is_mixed:
             facts = self._judge(entered, self._before())
         database.variants.pop("timed", None)
@@ -275,7 +233,7 @@ class _Claim:
             self.database.give(f"late_turns{stage}", _late_turns(overdue))
 
     def _enter(self, reach: float | None, names: Sequence[str] = log_rows.ENTERED) -> Any:
-        return self.engine.logs.entered_of(self.store, self.head, self.settings, reach, names)
+        return self.engine.logs.entered_of(self.at.store, self.head, self.at.settings, reach, names)
 
     def _judge(self, *entered: Any) -> dict[str, int | None]:
         """Have items that only entered, and return the facts of all."""
@@ -292,7 +250,7 @@ class _Claim:
         found = self.database.find("predecessors")
         # Without a step they count, however far they are.
         names = [name for name in log_rows.ENTERED if name != "_step"]
-        return self.engine.logs.items_of(self.store, found, names)
+        return self.engine.logs.items_of(self.at.store, found, names)
 
     def _is_enough(self, facts: Mapping[str, int | None], reach: float) -> bool:
         """Tell whether what comes next is within reach, so that nothing beyond matters."""
@@ -302,11 +260,11 @@ class _Claim:
             return room == 0
         found = self.database.rows("within").to_pylist()
         within = {row["priority"]: row["items"] for row in found}
-        return is_sure(self.store, self.head, self.settings, within, wanted, reach)
+        return is_sure(self.at, self.head, within, wanted, reach)
 
     def _ask(self, reach: float | None) -> None:
-        config, request = self.settings.config, self.request
-        max_age = self.store.limits().max_age
+        config, request = self.at.settings.config, self.request
+        max_age = self.at.limits.max_age
         asked = {
             "now": log_rows.micros(self.now),
             "takes_lapsed": request.takes_lapsed,
@@ -316,15 +274,15 @@ class _Claim:
             "blocking": config.on_failure == "block",
             "max_in_flight": config.max_in_flight,
             "max_losses": config.max_losses,
-            "since_step": self.store.registered().since_step,
-            "queue_step": self.store.queue_head().step,
+            "since_step": self.at.facts.since_step,
+            "queue_step": self.at.queue.step,
             "checkpoint_step": self.head.checkpoint.queue_step,
             "reach": reach,
         }
         self.database.give("asked", pa.Table.from_pylist([asked], _ASKED))
 
     def _priorities(self) -> list[int]:
-        return sorted(self.store.queue_head().tops)
+        return sorted(self.at.queue.tops)
 
 
 # rule again: slots of a line

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from spark_queue.delta.replica.request import Request
-from spark_queue.delta.store.store import Store
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.settings import Settings
 
@@ -19,15 +19,13 @@ def nearest(settings: Settings, request: Request) -> float:
     return 4.0 * request.limit if settings.config.fair_key is None else _FIRST_WIDTH
 
 
-def reaches(
-    store: Store, head: StatusHead, settings: Settings, request: Request
-) -> Iterator[float | None]:
+def reaches(at: Snapshot, head: StatusHead, request: Request) -> Iterator[float | None]:
     """Return how far to look, one after the other; ``None``, for all, is the last."""
-    width = _first_width(store, head, settings, request)
-    tops = store.queue_head().tops
+    width = _first_width(at, head, request)
+    tops = at.queue.tops
     for wider in (1, _WIDER, _WIDER**2):
         reach = width * wider
-        if all(_is_exhausted(store, head, settings, priority, reach) for priority in tops):
+        if all(_is_exhausted(at, head, priority, reach) for priority in tops):
             break
         yield reach
     yield None
@@ -35,9 +33,8 @@ def reaches(
 
 # rule: reach of a claim
 def is_sure(
-    store: Store,
+    at: Snapshot,
     head: StatusHead,
-    settings: Settings,
     within: Mapping[int, int],
     wanted: int,
     reach: float,
@@ -52,11 +49,11 @@ def is_sure(
         How many are needed.
     """
     sure = 0
-    for priority in sorted({*within, *store.queue_head().tops}, reverse=True):
+    for priority in sorted({*within, *at.queue.tops}, reverse=True):
         sure += within.get(priority, 0)
         if sure >= wanted:
             return True
-        if not _is_exhausted(store, head, settings, priority, reach):
+        if not _is_exhausted(at, head, priority, reach):
             return False
     return True
 
@@ -66,34 +63,32 @@ def wanted_of(limit: int, room: int | None, lapsed: int) -> int:
     return limit if room is None else min(limit, room + 1 + lapsed)
 
 
-def _first_width(store: Store, head: StatusHead, settings: Settings, request: Request) -> float:
-    least = max(head.width, nearest(settings, request))
-    if settings.config.fair_key is None:
+def _first_width(at: Snapshot, head: StatusHead, request: Request) -> float:
+    least = max(head.width, nearest(at.settings, request))
+    if at.settings.config.fair_key is None:
         return least
-    return max(least, _usual_width(store, head, request.limit))
+    return max(least, _usual_width(at, head, request.limit))
 
 
-def _usual_width(store: Store, head: StatusHead, limit: int) -> float:
+def _usual_width(at: Snapshot, head: StatusHead, limit: int) -> float:
     """Return how many turns so many items take, if what waits is spread evenly over its turns.
 
     Where many lines end early the first turns have more, so that this is far enough.
     """
-    newest = store.queue_head()
-    left = store.outstanding(head)
+    left = at.count_left(head)
     turns = sum(
         max(0.0, top - head.pointers.get(priority, (0.0, 0))[0])
-        for priority, top in newest.tops.items()
+        for priority, top in at.queue.tops.items()
     )
     return limit * turns / max(left, 1)
 
 
-def _is_exhausted(
-    store: Store, head: StatusHead, settings: Settings, priority: int, reach: float
-) -> bool:
+def _is_exhausted(at: Snapshot, head: StatusHead, priority: int, reach: float) -> bool:
     """Tell whether no item of a priority is further than that."""
+    settings = at.settings
     if settings.stretches and settings.config.group_key is not None:
         # A tag that its group raised may lie behind the last one that a line has given out.
         return False
-    top = store.queue_head().tops.get(priority, 0.0)
+    top = at.queue.tops.get(priority, 0.0)
     last = max([top, *(s.turn(priority, top) for s in settings.stretches.values())])
     return last <= head.pointers.get(priority, (0.0, 0))[0] + reach

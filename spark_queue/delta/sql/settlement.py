@@ -13,8 +13,7 @@ from spark_queue.delta.replica.rules import punted_at
 from spark_queue.delta.replica.settling import GONE, LOSE
 from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.sql_engines import HERE, SqlEngine, Tables
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.schema import ITEM
 from spark_queue.delta.verdicts import (
     NAMED,
@@ -54,8 +53,7 @@ _WORKERS = pa.schema([("worker_id", pa.string())])
 
 
 def settle(
-    store: Store,
-    head: StatusHead,
+    at: Snapshot,
     lease: int,
     verdict: Verdict,
     now: datetime,
@@ -76,12 +74,12 @@ def settle(
     rescuer = verdict if isinstance(verdict, ByARescuer) else None
     verdict = verdict if rescuer is None else rescuer.verdict
     gone = (rescuer and rescuer.which) or verdict
-    config, limits = store.settings(head).config, store.limits()
+    config, limits = at.settings.config, at.limits
     said: dict[str, object] = {"kind": ITEM}
     if rescuer is not None or isinstance(verdict, Gone):
         said["lease"] = None
     with closing(by.start({"told": _text_of(verdict)})) as database:
-        database.give("states", by.logs.grants_of(store, head, lease))
+        database.give("states", by.logs.grants_of(at.store, at.status, lease))
         gone = gone if isinstance(gone, Gone) else Gone(now, frozenset(), is_sure=True)
         database.give("asked", _question(verdict, gone, lease, config, limits, now))
         ended = pa.array(sorted(gone.ended), pa.string())

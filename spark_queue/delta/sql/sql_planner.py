@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -11,9 +12,10 @@ import pyarrow as pa
 from spark_queue.delta import verify
 from spark_queue.delta.planner import Planner, StagedCheckpoint
 from spark_queue.delta.replica.request import Choice, Request
-from spark_queue.delta.sql import checkpointing, settlement
-from spark_queue.delta.sql.choosing import SqlChoice, SqlChooser, choose, compares
+from spark_queue.delta.sql import checkpointing, choosing, settlement
+from spark_queue.delta.sql.choosing import SqlChoice, compares
 from spark_queue.delta.sql.sql_engines import SqlEngine, engines_of, first_able
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.describing import named
 from spark_queue.delta.tables.heads import StatusHead
@@ -39,63 +41,61 @@ class SqlPlanner:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.beyond, name)
 
-    def chooser(self, request: Request, now: datetime) -> SqlChooser:
+    @named("claim")
+    def choose(self, at: Snapshot, request: Request, now: datetime) -> Choice | None:
         """See :class:`Planner`."""
-        return SqlChooser(self.store, request, now, self.beyond)
+
+        def decide(engine: SqlEngine) -> SqlChoice | None:
+            return choosing.choose(at, request, now, by=engine)
+
+        ours, others = first_able(self._engines("to claim from"), decide)
+        if compares(self.store) and (last := [*others][-1:]):
+            choosing.compare(at, request, ours, decide(*last))
+        return ours
 
     @named("settle")
-    def judge(self, head: StatusHead, lease: int, verdict: Verdict, now: datetime) -> StagedSettle:
+    def judge(self, at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedSettle:
         """See :class:`Planner`."""
 
         def decide(engine: SqlEngine) -> StagedSettle:
-            return settlement.settle(self.store, head, lease, verdict, now, engine)
+            return settlement.settle(at, lease, verdict, now, engine)
 
-        what = f"to settle items of {self.store.name!r}"
-        ours, others = first_able(engines_of(self.store, self.beyond, what), decide)
+        ours, others = first_able(self._engines("to settle items of"), decide)
         if compares(self.store) and (last := [*others][-1:]):
-            action = "renew" if isinstance(verdict, Renewed) else "settle"
+            action, head = "renew" if isinstance(verdict, Renewed) else "settle", at.status
             theirs = decide(*last)
             verify.check(self.store, action, lambda: _plan(head, ours), lambda: _plan(head, theirs))
         return ours
 
     @named("settle and claim")
     def chosen_after(
-        self,
-        head: StatusHead,
-        done: StagedSettle,
-        settled: StatusHead,
-        request: Request,
-        now: datetime,
+        self, at: Snapshot, done: StagedSettle, settled: StatusHead, request: Request, now: datetime
     ) -> tuple[Choice, Any] | None:
         """See :class:`Planner`."""
-        settings = self.store.settings(head)
 
         def decide(engine: SqlEngine) -> tuple[SqlChoice, Any] | None:
-            stage = choose(self.store, settled, settings, request, now, done.rows, engine)
+            stage = choosing.choose(at, request, now, (settled, done.rows), engine)
             return None if stage is None else (stage, engine.logs.joined(stage.table(), done.rows))
 
-        what = f"to claim from {self.store.name!r}"
         try:
-            return first_able(engines_of(self.store, self.beyond, what), decide)[0]
+            return first_able(self._engines("to claim from"), decide)[0]
         except SparkNeededError:
             # The settle needs none.
             return None
 
     @named("checkpoint")
     def checkpoint(
-        self,
-        head: StatusHead,
-        settings: Settings,
-        changed: Settings | None = None,
-        beside: pa.Table | None = None,
+        self, at: Snapshot, changed: Settings | None = None, beside: pa.Table | None = None
     ) -> StagedCheckpoint:
         """See :class:`Planner`."""
 
         def decide(engine: SqlEngine) -> StagedCheckpoint:
-            return checkpointing.stage(self.store, head, settings, changed, beside, engine)
+            return checkpointing.stage(at, changed, beside, engine)
 
-        what = f"to write a checkpoint of {self.store.name!r}"
-        return first_able(engines_of(self.store, self.beyond, what), decide)[0]
+        return first_able(self._engines("to write a checkpoint of"), decide)[0]
+
+    def _engines(self, what: str) -> Iterator[SqlEngine]:
+        return engines_of(self.store, self.beyond, f"{what} {self.store.name!r}")
 
 
 def _plan(head: StatusHead, stage: StagedSettle) -> Plan:

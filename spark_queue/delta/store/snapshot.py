@@ -19,7 +19,9 @@ _T = TypeVar("_T")
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 
 #: What a snapshot knows of its pair of steps; and what it shares with those of other readers.
-_WHEN = frozenset({"status", "queue", "settings", "reader", "limits", "terms", "outstanding"})
+_WHEN = frozenset(
+    {"status", "queue", "settings", "reader", "facts", "limits", "terms", "outstanding"}
+)
 _SHARED = frozenset({"queue", "item_log", "cache"})
 
 #: Seconds in which others have hardly written.
@@ -100,9 +102,14 @@ class Snapshot:
         return self.queue.readers.get(self.store.reader)
 
     @_LazyProperty
+    def facts(self) -> Registered:
+        """Return the same; of one that is not registered any more what was known last."""
+        return self.reader or self.registered()
+
+    @_LazyProperty
     def limits(self) -> ReaderConfig:
         """Return the reader's limits."""
-        return self.position.limits_of(self.reader or self.registered())
+        return self.position.limits_of(self.facts)
 
     @_LazyProperty
     def terms(self) -> ReaderTerms:
@@ -112,8 +119,7 @@ class Snapshot:
     @_LazyProperty
     def outstanding(self) -> int:
         """Return the number of items that are not over yet for the reader."""
-        since = self.reader or self.registered()
-        return self.queue.items - since.since_items - sum(self.status.finished.values())
+        return self.count_left(self.status)
 
     @_LazyProperty
     def item_log(self) -> Log[QueueHead] | None:
@@ -159,6 +165,10 @@ class Snapshot:
     def has_spark(self) -> bool:
         """Tell whether a session of Spark can decide, too."""
         return not isinstance(self.store.session, PlainSession)
+
+    def count_left(self, head: StatusHead) -> int:
+        """Return the number of items that are not over yet as of another head of the reader."""
+        return self.queue.items - self.facts.since_items - sum(head.finished.values())
 
     def registered(self) -> Registered:
         """Return the reader's facts as of the head that was seen last; see the store's."""

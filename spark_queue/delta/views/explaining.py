@@ -191,20 +191,21 @@ class Standing:
 def standing(store: Store) -> Standing:
     """Count what is left of a queue; one that is empty is not read."""
     with store.writing("status"):
-        head = store.status_head()
-        left = store.outstanding(head)
-        if left <= 0:
+        at = Snapshot(store)
+        # In this order: what a status step moves has entered by then.
+        _ = at.status
+        if at.outstanding <= 0:
             return Standing()
-        settings = store.settings(head)
-        found = _waiting(store, head, settings, left)
+        found = _waiting(at)
     return Standing(
         waiting={why: n for why, n in found.waiting.items() if n > 0}, until=found.until
     )
 
 
-def _waiting(store: Store, head: StatusHead, settings: Settings, left: int) -> Standing:
-    coming = planner_of(store).coming(head, settings, store.clock.now())
-    ready = left - head.claimed
+def _waiting(at: Snapshot) -> Standing:
+    head, settings = at.status, at.settings
+    coming = planner_of(at.store).coming(at, at.store.clock.now())
+    ready = at.outstanding - head.claimed
     waiting: dict[Reason, int] = {"leased": head.claimed, "delayed": coming.delayed}
     in_the_way: Reason = "paused" if settings.paused else _in_the_way(head, settings)
     waiting[in_the_way] = ready - coming.delayed

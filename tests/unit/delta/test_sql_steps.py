@@ -206,11 +206,10 @@ def test_a_claim_that_names_an_output_is_evidence_first(tmp_path: Path) -> None:
         claims.claim(Snapshot(store), request)
     checkpoint(store)
     clock.advance(timedelta(seconds=6))
-    head = store.status_head()
-    asked = (store, head, store.settings(head))
+    at = Snapshot(store)
     with pytest.raises(EvidenceFirst):
-        choosing.choose(*asked, request, clock.now())
-    found = choosing.choose(*asked, replace(request, limit=9, takes_lapsed=False), clock.now())
+        choosing.choose(at, request, clock.now())
+    found = choosing.choose(at, replace(request, limit=9, takes_lapsed=False), clock.now())
     assert found is not None
     assert found.table()["_seq"].to_pylist() == [2]
 
@@ -236,4 +235,4 @@ def test_an_item_keeps_the_times_that_its_newest_row_leaves_out(tmp_path: Path) 
 
 
 def _stage(store: Store, lease: int, clock: ManualClock) -> Any:
-    return settlement.settle(store, store.status_head(), lease, Every("release"), clock.now())
+    return settlement.settle(Snapshot(store), lease, Every("release"), clock.now())

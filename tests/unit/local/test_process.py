@@ -20,6 +20,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
 from spark_queue.delta import alone
 from spark_queue.delta.arrow import coming
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.errors import (
     InvalidArgumentError,
@@ -224,9 +225,9 @@ def test_what_waits_is_the_same_by_the_tables(grouped: LocalQueue, clock: Manual
     grouped.claim(2).nack("no")
     held, store = grouped.claim(1), store_of(grouped)
     for _ in range(2):
-        settings = store.settings(store.status_head())
-        by_tables = coming.coming(store, settings, clock.now())
-        here = alone.of(store).coming(store.status_head(), settings, clock.now())
+        at = Snapshot(store)
+        by_tables = coming.coming(store, at.settings, clock.now())
+        here = alone.of(store).coming(at, clock.now())
         assert here == by_tables
         assert (here.delayed, here.held_until) == (
             0 if grouped.paused else 2,
