@@ -240,7 +240,7 @@ def _snapshots(store: Store, first: Snapshot | None = None) -> Iterator[Snapshot
     On this machine's disk that is what is there once the log is locked. Elsewhere the first try may
     go by an earlier look: if others have committed since, it is lost.
     """
-    if first is not None and first.is_recent() and not store.is_local():
+    if first is not None and first.is_recent() and not first.is_local:
         yield first
     while True:
         yield Snapshot(store)

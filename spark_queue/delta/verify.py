@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_queue.delta.store.store import Store
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
-from spark_queue.delta.tables.wishes import small_steps
 from spark_queue.errors import PlannersDifferError
 
 if TYPE_CHECKING:
@@ -46,21 +45,21 @@ class Plan:
     """Items whose rows are not compared; the head does not count them."""
 
 
-def is_wanted(store: Store) -> bool:
+def is_wanted(at: Snapshot) -> bool:
     """Tell whether the session asks both planners."""
-    return small_steps(store.session) == "verify"
+    return at.small_steps == "verify"
 
 
 #: What a planner decides; ``None`` for a step that would write nothing.
 Planned = Callable[[], Plan | None]
 
 
-def check(store: Store, action: str, memory: Planned, spark: Planned) -> None:
+def check(at: Snapshot, action: str, memory: Planned, spark: Planned) -> None:
     """Ask Spark as well, where that is wanted, and compare.
 
     Parameters
     ----------
-    store : Store
+    at : Snapshot
         The queue, whose log is locked: the state stays what it is.
     action : str
         What the step is to do.
@@ -72,7 +71,7 @@ def check(store: Store, action: str, memory: Planned, spark: Planned) -> None:
     PlannersDifferError
         When they do not agree; nothing was written.
     """
-    if not is_wanted(store):
+    if not is_wanted(at):
         return
     here, there = memory(), spark()
     plan = here or there
@@ -81,8 +80,8 @@ def check(store: Store, action: str, memory: Planned, spark: Planned) -> None:
     only_here = [*_first(ours - theirs), *_facts(here, there)]
     only_there = [*_first(theirs - ours), *_facts(there, here)]
     if only_here or only_there:
-        raise PlannersDifferError(store.name, action, step, memory=only_here, spark=only_there)
-    logger.debug(AGREED, store.name, action, step)
+        raise PlannersDifferError(at.store.name, action, step, memory=only_here, spark=only_there)
+    logger.debug(AGREED, at.store.name, action, step)
 
 
 def _rows(plan: Plan | None) -> Counter[str]:

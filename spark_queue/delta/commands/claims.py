@@ -17,7 +17,6 @@ from spark_queue.delta.sql.reach import nearest
 from spark_queue.delta.steps import Answer, Step, engine_of, is_small, on_status
 from spark_queue.delta.store import fencing, replicas
 from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.schema import CLAIMED, READY
 from spark_queue.delta.verify import Plan
@@ -51,7 +50,7 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
         if same is not None:
             return Answer(answer=same)
         here = _choose_here(at, request, now)
-        if here is not None and verify.is_wanted(store):
+        if here is not None and verify.is_wanted(at):
             _check(at, request, now, here)
         stage = here or planner_of(store).choose(at, request, now)
         if stage is None or stage.total() == 0:
@@ -99,7 +98,7 @@ def _check(at: Snapshot, request: Request, now: datetime, here: Chosen) -> None:
             return None
         return Plan(head=log_claim(head, stage), rows=stage.table())
 
-    verify.check(store, "claim", lambda: plan(here), lambda: plan(there))
+    verify.check(at, "claim", lambda: plan(here), lambda: plan(there))
 
 
 def unmet(
@@ -183,18 +182,18 @@ def request(
     return Request(
         limit=limit,
         lease=held_for,
-        worker_id=_holder(at.store, claim_id) if worker_id is None else utf8(worker_id),
+        worker_id=_holder(at, claim_id) if worker_id is None else utf8(worker_id),
         run=run,
         claim_id=utf8(claim_id, "backslashreplace") if claim_id else new_claim_id(),
         repeatable=claim_id is not None,
     )
 
 
-def _holder(store: Store, claim_id: str | None) -> str:
+def _holder(at: Snapshot, claim_id: str | None) -> str:
     """Return what names this process, where others can tell by it when it ends.
 
     A claim with an id may be asked for once more by the process that comes after this one, and is
     nobody's: it is held until its lease is over.
     """
-    directory = store.handle.place.directory()
+    directory = at.handle.place.directory()
     return "" if directory is None or claim_id is not None else fencing.life_of(directory)

@@ -206,18 +206,17 @@ class _Enqueue:
 
     def _check(self, at: Snapshot, every: Sequence[Snapshot], found: Entered) -> None:
         """Hold what was decided in this process against what a planner decides, where asked for."""
-        # What the caller does not want to be there is refused by both.
-        taken = replace(self.rules, on_duplicate="skip")
 
         def planned(rows: DataFrame | pa.Table, facts: EnqueueFacts) -> Plan:
             return Plan(head=self._following(at, facts, batch=None), rows=rows)
 
-        verify.check(
-            at.store,
-            "enqueue",
-            lambda: planned(found.rows, _facts_of(found)),
-            lambda: planned(*self._plan_by_tables(at, every, taken)),
-        )
+        def planned_by_tables() -> Plan:
+            # What the caller does not want to be there is refused by both.
+            taken = replace(self.rules, on_duplicate="skip")
+            return planned(*self._plan_by_tables(at, every, taken))
+
+        ours = _facts_of(found)
+        verify.check(at, "enqueue", lambda: planned(found.rows, ours), planned_by_tables)
 
     def _in_python(self, at: Snapshot, every: Sequence[Snapshot]) -> Entered | None:
         """Decide a small step in this process; ``None`` where a planner has to."""
@@ -278,7 +277,7 @@ class _Enqueue:
             return admission.admit(self.frame, entry, engine)
 
         ours, others = first_able(engines_of(at.store, planner_of(at.store), what), decide)
-        if verify.is_wanted(at.store) and at.has_spark and (last := [*others][-1:]):
+        if verify.is_wanted(at) and at.has_spark and (last := [*others][-1:]):
             self._compare(at, ours, decide(*last))
         return ours
 
@@ -293,7 +292,7 @@ class _Enqueue:
         def plan(rows: DataFrame | pa.Table, facts: EnqueueFacts) -> Plan:
             return Plan(head=self._following(at, facts, batch=None), rows=rows)
 
-        verify.check(at.store, "enqueue", lambda: plan(*ours), lambda: plan(*theirs))
+        verify.check(at, "enqueue", lambda: plan(*ours), lambda: plan(*theirs))
 
     def _following(self, at: Snapshot, facts: EnqueueFacts, batch: StreamBatch | None) -> QueueHead:
         before = at.queue

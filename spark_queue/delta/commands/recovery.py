@@ -48,13 +48,15 @@ def recover_ended(at: Snapshot) -> bool:
     A claim does so first, and tells whether there were any. What has lapsed it takes over by
     itself, in the slots that it has.
     """
-    if not at.store.is_local() or (at.has_spark and _known_replica(at) is None):
+    if not at.is_local or (at.has_spark and _known_replica(at) is None):
         return False
     return bool(_recover(at, _NEVER))
 
 
 def _recover(at: Snapshot, now: datetime) -> list[SettledStep]:
     store, held = at.store, _read_held(at)
+    if not held:
+        return []
     gone = Gone(now, _find_ended(store, held))
     claims = sorted({(row["_lease"], row["_claim_id"]) for row in held if gone.has(row)})
     settled = [_settle(store, lease, claim_id, gone) for lease, claim_id in claims]

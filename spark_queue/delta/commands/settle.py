@@ -174,7 +174,7 @@ def _check(
         return Plan(head=log_settle(at.status, stage), rows=stage.rows, facts=facts_of(stage))
 
     verify.check(
-        at.store,
+        at,
         action,
         lambda: plan(here),
         lambda: plan(planner_of(at.store).judge(at, lease, verdict, now)),

@@ -57,7 +57,7 @@ def settle_and_claim(
             return _NEITHER
         if here is None:
             both = _plan_by_tables(at, lease, verdict, request, now)
-        elif verify.is_wanted(store):
+        elif verify.is_wanted(at):
             _check(at, lease, verdict, request, now, here)
         if both is None or not both.fits(at.status):
             return _NEITHER
@@ -149,7 +149,7 @@ def _check(
         after = claims.log_claim(both.settled, both.stage)
         return Plan(head=after, rows=both.rows, left_out=free, facts=settle.facts_of(both.done))
 
-    verify.check(at.store, "settle and claim", lambda: plan(here), lambda: plan(there))
+    verify.check(at, "settle and claim", lambda: plan(here), lambda: plan(there))
 
 
 def _plan_by_tables(

@@ -18,11 +18,9 @@ from spark_queue.delta.sql import log_rows, scales
 from spark_queue.delta.sql.reach import is_sure, nearest, reaches, wanted_of
 from spark_queue.delta.sql.sql_engines import HERE, SqlEngine, Tables
 from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import Pointer, StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, ITEM
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.verify import Plan
 
 _ASKED = pa.schema(
@@ -97,12 +95,12 @@ def compare(
         after = replace(head, step=head.step + 1)
         return Plan(head=after, rows=left.table(), facts=facts)
 
-    verify.check(at.store, "claim", lambda: plan(ours), lambda: plan(theirs))
+    verify.check(at, "claim", lambda: plan(ours), lambda: plan(theirs))
 
 
-def compares(store: Store) -> bool:
+def compares(at: Snapshot) -> bool:
     """Tell whether a decision is held against that of Spark."""
-    return verify.is_wanted(store) and not isinstance(store.session, PlainSession)
+    return verify.is_wanted(at) and at.has_spark
 
 
 def _rows_of(choice: Choice | None) -> list[dict[str, Any]]:

@@ -49,7 +49,7 @@ class SqlPlanner:
             return choosing.choose(at, request, now, by=engine)
 
         ours, others = first_able(self._engines("to claim from"), decide)
-        if compares(self.store) and (last := [*others][-1:]):
+        if compares(at) and (last := [*others][-1:]):
             choosing.compare(at, request, ours, decide(*last))
         return ours
 
@@ -61,10 +61,10 @@ class SqlPlanner:
             return settlement.settle(at, lease, verdict, now, engine)
 
         ours, others = first_able(self._engines("to settle items of"), decide)
-        if compares(self.store) and (last := [*others][-1:]):
+        if compares(at) and (last := [*others][-1:]):
             action, head = "renew" if isinstance(verdict, Renewed) else "settle", at.status
             theirs = decide(*last)
-            verify.check(self.store, action, lambda: _plan(head, ours), lambda: _plan(head, theirs))
+            verify.check(at, action, lambda: _plan(head, ours), lambda: _plan(head, theirs))
         return ours
 
     @named("settle and claim")

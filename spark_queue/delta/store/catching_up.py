@@ -59,9 +59,8 @@ def items(store: Store, cache: Cache) -> QueueHead:
         return log.up_to_date(ENTERED, enter, cache.drop_replicas) or QueueHead()
 
 
-def status(store: Store, cache: Cache) -> StatusHead:
+def status(store: Store, cache: Cache, at: Position) -> StatusHead:
     """Return the newest head of a reader's status log; as :func:`items`."""
-    at = cache.position(store.reader)
 
     def follow(step: _Followed[StatusHead]) -> None:
         # What a step moves has entered before it, and would else enter here after it, as new: also

@@ -48,7 +48,7 @@ def commit_items(at: Snapshot, head: QueueHead, rows: Rows, *, small: bool = Tru
         When a front holds the queue, and it is not the one that writes.
     """
     store, began = at.store, time.monotonic()
-    head = _admitted(store, head)
+    head = _admitted(at, head)
     ours = _append(at, "queue", head, rows, small=small)
     took = time.monotonic() - began
     cache = at.cache
@@ -73,7 +73,7 @@ def commit_status(
 ) -> float | None:
     """Append a step to the status log; as :func:`commit_items`."""
     store, began = at.store, time.monotonic()
-    head = _admitted(store, head)
+    head = _admitted(at, head)
     position = at.position
     tail, staged = position.tail, rows
     if small and _is_frame(rows) and at.status_log is not None:
@@ -89,7 +89,7 @@ def commit_status(
             catching_up.followed(position, head, known)
             _note(at, "status", position.status, head)
         elif store.is_local():
-            _require_reached(at, "status", catching_up.status(store, at.cache), head)
+            _require_reached(at, "status", catching_up.status(store, at.cache, position), head)
         elif not store.is_followed():
             position.status.head = head if ours else _winner(at, "status", head)
         elif not ours:
@@ -155,18 +155,18 @@ def _require_reached(at: Snapshot, which: LogName, newest: _Head, head: _Head) -
         _winner(at, which, head)
 
 
-def _admitted(store: Store, head: _Head) -> _Head:
+def _admitted(at: Snapshot, head: _Head) -> _Head:
     """Return the head of a step that may be written now."""
-    require_not_held(store, head)
-    if head.hold.by and head.hold.by != store.handle.holder:
+    require_not_held(at.store, head)
+    if head.hold.by and head.hold.by != at.handle.holder:
         # It is over; its front may only be late, and must see that somebody has written.
         head = fencing.freed(head)
-    return replace(head, at=store.clock.now().isoformat())
+    return replace(head, at=at.handle.clock.now().isoformat())
 
 
 def _append(at: Snapshot, which: LogName, head: _Head, rows: Rows, *, small: bool) -> bool:
     """Commit a step the way the store commits."""
-    store, handle = at.store, at.store.handle
+    store, handle = at.store, at.handle
     if handle.hook is not None:
         handle.hook(which)
     is_synced, is_table = promises_disk(handle.session), rows is None or isinstance(rows, pa.Table)

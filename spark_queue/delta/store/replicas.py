@@ -186,7 +186,7 @@ def _has_too_many_keys(at: Snapshot, known: Replica) -> bool:
 
 def _cut(at: Snapshot, before: Replica | None) -> Replica | None:
     """Return what counts of a queue, and look the rest up; ``None`` where all is to be known."""
-    if not at.store.is_local():
+    if not at.is_local:
         return None
     is_large = at.outstanding > _NEAR
     has_outgrown = before is not None and (before.window is not None or len(before.keys) > _KEYS)
@@ -228,7 +228,7 @@ def _whole(at: Snapshot) -> Replica | None:
 
 def _is_scattered(at: Snapshot) -> bool:
     """Tell whether the logs on this disk are more files than are read, or not to be read here."""
-    if not at.store.is_local():
+    if not at.is_local:
         return False
     return any(log is None or log.file_count() > _FILES for log in (at.item_log, at.status_log))
 
@@ -238,7 +238,7 @@ def _all(at: Snapshot) -> tuple[pa.Table, pa.Table] | None:
     items, states, store = at.item_log, at.status_log, at.store
     if items is not None and states is not None:
         return items.rows_of(items.files(), ENTERED), states.rows_of(states.files(), FOLLOWED)
-    if store.is_local():
+    if at.is_local:
         return None
     return store.rows_since("queue", 0, ENTERED), store.rows_since("status", 0, FOLLOWED)
 

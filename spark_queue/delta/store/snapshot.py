@@ -69,6 +69,8 @@ class Snapshot:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        #: What all readers share.
+        self.handle = store.handle
         self._began = time.monotonic()
 
     @_LazyProperty
@@ -84,7 +86,7 @@ class Snapshot:
     @_LazyProperty
     def status(self) -> StatusHead:
         """Return the newest step of the reader's status log."""
-        return self.store.status_head(self.cache)
+        return self.store.status_head(self.cache, self.position)
 
     @_LazyProperty
     def queue(self) -> QueueHead:
@@ -149,22 +151,31 @@ class Snapshot:
 
         Where steps of others do not come one by one, all would have to be read for each of our own.
         """
-        store = self.store
-        if store.handle.is_native or small_steps(store.session) == "spark":
+        if self.handle.is_native or self.small_steps == "spark":
             return False
-        return store.is_followed()
+        return self.is_local or self.store.is_followed()
+
+    @_LazyProperty
+    def small_steps(self) -> str:
+        """Return who decides small steps, as the session says: memory, spark or verify."""
+        return small_steps(self.handle.session)
+
+    @_LazyProperty
+    def is_local(self) -> bool:
+        """Tell whether the queue is on this machine's disk."""
+        return self.store.is_local()
 
     @_LazyProperty
     def are_files_read(self) -> bool:
         """Tell whether this process reads the files of both logs, so that SQL decides here."""
-        if not self.is_decidable or not self.store.is_local():
+        if not self.is_decidable or not self.is_local:
             return False
         return self.item_log is not None and self.status_log is not None
 
     @property
     def has_spark(self) -> bool:
         """Tell whether a session of Spark can decide, too."""
-        return not isinstance(self.store.session, PlainSession)
+        return not isinstance(self.handle.session, PlainSession)
 
     def count_left(self, head: StatusHead) -> int:
         """Return the number of items that are not over yet as of another head of the reader."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from spark_queue.checks import optional, require_callable, require_methods
@@ -238,12 +237,13 @@ class Store:
         except UnknownHeadError as exc:
             raise self._unknown("queue", exc) from exc
 
-    def status_head(self, cache: Cache | None = None) -> StatusHead:
+    def status_head(self, cache: Cache | None = None, at: Position | None = None) -> StatusHead:
         """Return the newest head of the status log; as :meth:`queue_head`."""
         cache = cache or self.cache()
-        is_first = cache.position(self.reader).status.head is None
+        at = at or cache.position(self.reader)
+        is_first = at.status.head is None
         try:
-            head = catching_up.status(self, cache)
+            head = catching_up.status(self, cache, at)
         except UnknownHeadError as exc:
             raise self._unknown("status", exc) from exc
         if is_first and head.step:
@@ -273,11 +273,11 @@ class Store:
             When it has not.
         """
         log: Log[Any] = self.queue if which == "queue" else self.status
-        directory = self.handle.place.directory_of(log)
+        name, directory = self.name, self.handle.place.directory_of(log)
         if directory is not None and seen.version is not None and is_readable:
-            whole.require_uncut_at(self.name, which, directory, seen.version)
+            whole.require_uncut_at(name, which, directory, seen.version)
         else:
-            whole.require_end(self.name, which, log, directory, last)
+            whole.require_end(name, which, log, directory, last)
 
     def rows_since(
         self, which: LogName, step: int, columns: Sequence[str], most: int | None = None
@@ -289,7 +289,8 @@ class Store:
         InvalidArgumentError
             When there are more rows than that; by default they may be any number.
         """
-        return _by_spark().rows_since(self, which, step, columns, most)
+        by_spark = import_module("spark_queue.delta.store.by_spark")
+        return by_spark.rows_since(self, which, step, columns, most)
 
     def position(self) -> Position:
         """Return what this process knows of the reader's log."""
@@ -358,10 +359,11 @@ class Store:
         QueueNotFoundError
             When the log is gone.
         """
-        place, log = self.handle.place, self.queue if which == "queue" else self.status
-        directory = place.directory_of(log)
-        # What is elsewhere is only kept from other threads, each log by itself.
-        name = self.name if directory else f"{place.name()}/{which} of {self.reader}"
+        place, name = self.handle.place, self.name
+        directory = place.directory_of(self.queue if which == "queue" else self.status)
+        if directory is None:
+            # What is elsewhere is only kept from other threads, each log by itself.
+            name = f"{place.name()}/{which} of {self.reader}"
         with ExitStack() as held:
             try:
                 held.enter_context(turnstile.holding(name, directory, timeout=PATIENCE))
@@ -394,7 +396,3 @@ class Store:
             why = f"the configuration that it names, a row of step {step}, is gone"
             raise LogDamagedError(self.name, "status", step, why)
         return Settings.from_json(self.name, text)
-
-
-def _by_spark() -> ModuleType:
-    return import_module("spark_queue.delta.store.by_spark")

@@ -180,10 +180,10 @@ def _items_after_moves(patch: pytest.MonkeyPatch) -> None:
     def stale(store: Store, cache: Cache) -> Any:
         return cache.queue.head if inside[0] else items(store, cache)
 
-    def follow(store: Store, cache: Cache) -> Any:
+    def follow(store: Store, cache: Cache, at: Any) -> Any:
         inside[0] = cache.queue.head is not None
         try:
-            return status(store, cache)
+            return status(store, cache, at)
         finally:
             inside[0] = False
 

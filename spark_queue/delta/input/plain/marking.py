@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.input.key_rules import KEYS
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain import arrow_keys
 from spark_queue.delta.input.plain.rows import fit_rows, sort_rows
@@ -59,8 +58,7 @@ def mark_fitted(
 ) -> pa.Table:
     """Add the queue's columns to rows that were checked; as :func:`mark_rows`."""
     made = {name: rows[name] for name in [column.name for column in columns]}
-    made |= {name: _key(option, columns, config, rows) for option, name in KEYS.items()}
-    made["_priority"] = _priority(columns, config, rows)
+    made |= arrow_keys.keys_of(columns, config, rows)
     given = inputs_of(made).keys() & set(rows.column_names)
     for name, column in INPUTS.items():
         values = rows[name] if name in given else None
@@ -68,19 +66,6 @@ def mark_fitted(
     made |= {column.name: rows[column.name] for column in extra}
     made["_dedup_hash"] = arrow_keys.hashes_of(made["_dedup_key"])
     return pa.table(made)
-
-
-def _key(option: str, columns: Sequence[Field], config: QueueConfig, rows: pa.Table) -> pa.Array:
-    text = getattr(config, option)
-    if text is None:
-        return pa.nulls(rows.num_rows, pa.string())
-    return arrow_keys.texts_of(option, text, columns, rows)
-
-
-def _priority(columns: Sequence[Field], config: QueueConfig, rows: pa.Table) -> pa.Array:
-    if config.priority is None:
-        return pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows)
-    return arrow_keys.priorities_of(config.priority, columns, rows)
 
 
 def _input(
