@@ -12,10 +12,11 @@ from spark_queue.acting import operator
 from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.planner import Moved
-from spark_queue.delta.plans import candidates, capacity, limits, snapshot
+from spark_queue.delta.plans import candidates, capacity, snapshot
 from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import ITEM, READY, SCHEDULE, moves_of
+from spark_queue.reader_config import ReaderConfig
 from spark_queue.results import SAMPLED, SAMPLES, Affected
 
 
@@ -74,7 +75,16 @@ def quote(names: Sequence[str]) -> list[Column]:
 def due(store: Store, now: datetime) -> DataFrame:
     """Return the ready items whose time is over."""
     current = snapshot.status(by_spark.items(store), store.status.read())
-    return current.where((F.col("_state") == READY) & (limits.expires_at(store.limits()) <= now))
+    return current.where((F.col("_state") == READY) & (_expires_at(store.limits()) <= now))
+
+
+# rule again: deadline of an item
+def _expires_at(limits: ReaderConfig) -> Column:
+    """Return when an item expires for a reader: by itself, or because it has become too old."""
+    own = F.col("_expires_at")
+    if limits.max_age is None:
+        return own
+    return F.least(own, F.col("_enqueued_at") + F.lit(limits.max_age))
 
 
 def oldest(store: Store, most: int) -> DataFrame:

@@ -1,21 +1,106 @@
-"""Shared parts of the stores of one handle."""
+"""Session, place and identity of an opened queue."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from spark_queue.clock import Clock
-from spark_queue.delta.store.place import QueuePlace
-from spark_queue.delta.tables import paths
-from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables import paths, traces
+from spark_queue.delta.tables.address import QueueAddress, TableAddress
 from spark_queue.delta.tables.facts import Listener
+from spark_queue.delta.tables.heads import QueueHead, StatusHead, status_head
+from spark_queue.delta.tables.log import Log, log_of
 from spark_queue.delta.tables.wishes import PlainSession, Session
 from spark_queue.waiting.processes import Owner
 
+_Head = TypeVar("_Head", QueueHead, StatusHead)
+
 #: Called between the staging of a step and its commit; tests put another party's step there.
 Hook = Callable[[str], None]
+
+
+class QueuePlace:
+    """The place of a queue's tables.
+
+    Parameters
+    ----------
+    session : SparkSession or PlainSession
+        What the queue was opened with.
+    address : QueueAddress
+        The queue's name or path.
+    """
+
+    def __init__(self, session: Session, address: QueueAddress) -> None:
+        self._session = session
+        self._logs: dict[str, Log[Any]] = {}
+        self._first = self.log(address.status, status_head)
+        self._is_path = address.is_path
+        self._location: str | None = None
+        self._name = self._identity = ""
+        self._directory: Path | None = None
+        self._birth: tuple[int, int] | None = None
+        self._directories: dict[str, Path] = {}
+
+    def log(self, address: TableAddress, parse: Callable[[str], _Head]) -> Log[_Head]:
+        """Return a log of the queue, the same to all that have the queue in hand."""
+        if address.target not in self._logs:
+            self._logs[address.target] = log_of(self._session, address, parse)
+        return self._logs[address.target]
+
+    def location(self) -> str:
+        """Return where the queue is, as its catalog or path says."""
+        if self._location is None:
+            self._location, key = self._first.detail()
+            self._directories = {}
+            self._directory = paths.local_directory(self._location)
+            self._birth = traces.birth(self._directory)
+            resolved = None if self._directory is None else str(self._directory.resolve())
+            self._name = self._location if resolved is None else resolved
+            self._identity = f"{self._name} {key}"
+        return self._location
+
+    def identity(self) -> str:
+        """Return what names the queue in this process, for what is remembered of it.
+
+        Beside its place that is the id of its first status log: one that is created there later is
+        another queue. On this machine's disk handles of the old one notice it, too.
+        """
+        birth = traces.birth(self.directory())
+        if birth != self._birth:
+            self._birth = birth
+            for log in self._logs.values():
+                log.forget()
+            if birth is not None:
+                self._location = None
+                self.location()
+        return self._identity
+
+    def name(self) -> str:
+        """Return where the queue is, as one of many ways to spell that, for the locks on it."""
+        self.location()
+        return self._name
+
+    def directory(self) -> Path | None:
+        """Return the directory of the first status log, if that is on this machine's disk."""
+        self.location()
+        return self._directory
+
+    def directory_of(self, log: Log[Any]) -> Path | None:
+        """Return the directory of a log on this machine's disk."""
+        first = self.directory()
+        if first is None or not self._is_path:
+            return None if first is None else log.find_directory()
+        table = log.address.target
+        if table not in self._directories:
+            self._directories[table] = first.parent / table.rpartition("/")[2]
+        return self._directories[table]
+
+    def is_local(self) -> bool:
+        """Tell whether the queue is on this machine's disk."""
+        return self.directory() is not None
 
 
 @dataclass(slots=True)
