@@ -49,8 +49,9 @@ def require_keys(columns: Sequence[Field], config: QueueConfig) -> None:
 def keys_of(columns: Sequence[Field], config: QueueConfig, rows: pa.Table) -> dict[str, pa.Array]:
     """Return the columns of a configuration's keys, and of the priority; as :func:`texts_of`."""
     found = dict.fromkeys(key_rules.KEYS.values(), pa.nulls(rows.num_rows, pa.string()))
-    for option, text in key_rules.of(config):
-        found[key_rules.KEYS[option]] = texts_of(option, text, columns, rows)
+    for option, name in key_rules.KEYS.items():
+        if (text := getattr(config, option)) is not None:
+            found[name] = texts_of(option, text, columns, rows)
     if config.priority is None:
         found["_priority"] = pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows)
     else:
