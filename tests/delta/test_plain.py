@@ -161,7 +161,7 @@ def in_new_york(spark: SparkSession) -> Iterator[None]:
 
 def _frame(spark: SparkSession, rows: pa.Table) -> Any:
     schema = StructType.fromJson(kinds.to_json(COLUMNS))
-    store: Any = SimpleNamespace(spark=spark, user_schema=lambda: schema)
+    store: Any = SimpleNamespace(spark=spark, columns=schema.json)
     return schema, frames.of(store, rows)
 
 
