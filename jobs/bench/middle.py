@@ -169,12 +169,30 @@ def enqueue(bench: Bench) -> Iterator[Figure]:
         yield ratio_figure(what, times("enqueue"), times("append"), target, detail)
 
 
+def batch(bench: Bench) -> Iterator[Figure]:
+    """Enqueue 50,000 rows that are distinct, in turns and in groups; Spark appends them beside."""
+    meter, size = Meter(work=worked_below), bench.rows(50_000)
+    config = QueueConfig(dedup_key="path", fair_key="tenant", group_key="folder")
+    for number in range(bench.rounds):
+        queue = DeltaQueue.create(bench.spark, str(bench.root / f"batch-{number}"), SCHEMA, config)
+        queue.enqueue(bench.frame(FEW, start=size))
+        source = str(bench.root / f"batch-{number}-source")
+        bench.frame(size).write.parquet(source)
+        frame = bench.spark.read.parquet(source)
+        append = frame.write.format("delta").mode("append")
+        meter.time("append", partial(append.save, str(bench.root / "batch-appended")))
+        meter.time("enqueue", partial(queue.enqueue, frame))
+    detail = f"{size} rows, over Spark's append of them, {bench.rounds} in turns"
+    yield ratio_figure("batch", meter.waits("enqueue"), meter.waits("append"), at_most(3.0), detail)
+
+
 SECTIONS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "default": default,
     "middle": middle,
     "large": large,
     "maintain": maintain,
     "enqueue": enqueue,
+    "batch": batch,
 }
 
 

@@ -46,10 +46,8 @@ class SparkFrame:
 
 def _collect(store: Store, marked: DataFrame) -> pa.Table | None:
     """Return the rows of a frame where they are decided here; ``None`` where they are too many."""
-    rows = collect(marked, _FEW)
-    if rows is not None or not Snapshot(store).are_files_read or marked.count() > _MANY:
-        return rows
-    return collect(marked, _MANY)
+    # Each look is a job of Spark's, and the first of them evaluates the frame.
+    return collect(marked, _MANY if Snapshot(store).are_files_read else _FEW)
 
 
 def frame(
