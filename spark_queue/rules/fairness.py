@@ -15,6 +15,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from spark_queue.rules.exact import share
 from spark_queue.rules.heap import Heap
 
 if TYPE_CHECKING:
@@ -101,10 +102,9 @@ class Account:
         return self.raw_pin + (tag - self.pin) * self.weight
 
     # rule: tag of a new item
-    def next_tag(self, cost: float) -> float:
-        """Give out the tag of a new item."""
-        self.raw_last = max(self.raw(self.level.turn), self.raw_last) + cost
-        return self.tag(self.raw_last)
+    def start(self) -> float:
+        """Return what the next tag is behind, as it is stored."""
+        return max(self.raw(self.level.turn), self.raw_last)
 
     def serve(self, slot: float, *, overdue: bool) -> None:
         """Note a turn that was handed out."""
@@ -132,12 +132,17 @@ class Turns:
     finished, ``reweigh`` when weights change.
     """
 
-    __slots__ = ("_fair", "_weights", "levels")
+    __slots__ = ("_entered", "_fair", "_weights", "levels")
 
     def __init__(self, weights: Mapping[str, float], *, fair: bool) -> None:
         self.levels: dict[int, Level] = {}
         self._weights = dict(weights)
         self._fair = fair
+        self._entered: dict[Account, tuple[float, float]] = {}
+
+    def begin(self) -> None:
+        """Begin a step: what enters by it is added up, line by line."""
+        self._entered.clear()
 
     # rule: one line without keys
     def account(self, priority: int, fair_key: Hashable) -> Account:
@@ -165,19 +170,28 @@ class Turns:
 
     def stamp(
         self, account: Account, cost: float, floor: float | None, kept: float | None = None
-    ) -> float:
-        """Give out the tag of a new item, not below ``floor``, and return it as it is stored.
+    ) -> tuple[float, float]:
+        """Give out the tag of a new item, not below ``floor``: as it is stored, and as a turn.
 
         One that is kept is the item's own: the key's next goes on from where it was.
         """
         if kept is None:
-            account.next_tag(cost)
+            self._enter(account, cost)
         raw = account.raw_last if kept is None else kept
-        if floor is None or floor <= account.tag(raw):
-            return raw
+        turn = account.tag(raw)
+        if floor is None or floor <= turn:
+            return raw, turn
         # The raised tag is not the key's last: a later item of the key in no group, or in another,
         # must not wait for a group that belongs to another key.
-        return account.raw(floor)
+        return account.raw(floor), floor
+
+    # rule: tag of a new item
+    def _enter(self, account: Account, cost: float) -> None:
+        """Give out the tag of a new item: behind where the step began, by what it added since."""
+        start, added = self._entered.get(account) or (account.start(), 0.0)
+        added += share(cost)
+        self._entered[account] = (start, added)
+        account.raw_last = start + added
 
     def join(self, account: Account) -> None:
         """Count a live item of an account."""

@@ -75,23 +75,27 @@ class KeyLine:
         return None if first is None else first[1]
 
     # rule: slots of a line
-    def first_slot(self, last_overdue: float | None = None) -> Slot:
-        """Return the earliest slot, given the last overdue turn that a claim used already."""
+    def first_slot(self, used: tuple[float, float] | None = None) -> Slot:
+        """Return the earliest slot.
+
+        Of overdue turns that a claim used already: the first, and how far the last is behind it.
+        """
         self._sort_out()
         if not self.regular:
-            return self._late_slot(last_overdue)
+            return self._late_slot(used)
         (raw_tag, owner), _ = self.regular.head()
         slot = Slot(self.account.tag(raw_tag), owner, overdue=False)
         if self.overdue:
-            late = self._late_slot(last_overdue)
+            late = self._late_slot(used)
             if max(late.turn, self.account.level.turn) < slot.turn:
                 return late
         return slot
 
-    def _late_slot(self, last_overdue: float | None) -> Slot:
+    def _late_slot(self, used: tuple[float, float] | None) -> Slot:
         seq = self.overdue.head()[1]
-        base = self.account.overdue if last_overdue is None else last_overdue
-        return Slot(base + self.records[seq].increment, seq, overdue=True)
+        first, behind = (self.account.overdue, 0.0) if used is None else used
+        # The increments are added up first: the first turn may have digits behind theirs.
+        return Slot(first + (behind + self.records[seq].increment), seq, overdue=True)
 
     def _sort_out(self) -> None:
         # Items become overdue by the service of others, each at most once while it stands here.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from spark_queue.rules.exact import share
 from spark_queue.rules.rule_model import Item, NewItem, State
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ class Record:
 
     @property
     def increment(self) -> float:
-        """How far the item moves its key: cost / weight."""
-        return self.new.cost / self.account.weight
+        """How far the item moves its key: cost / weight, rounded so that sums of it are exact."""
+        return share(self.new.cost / self.account.weight)
 
     # rule again: overdue item
     @property

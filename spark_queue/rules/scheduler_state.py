@@ -141,6 +141,7 @@ class SchedulerState:
         self.leases: dict[int, set[int]] = {}
         self.grants: dict[str, Grant] = {}
         self._claim_ids: dict[int, str] = {}
+        self._raised: dict[int, float] = {}
         self.line = Line(self.records)
         self.turns = Turns(config.weights, fair=config.fair_key is not None)
         self.timing = Timing(self.records)
@@ -150,6 +151,8 @@ class SchedulerState:
     def begin(self, now: float | None = None) -> int:
         """Start a step: give it its number, and let time pass."""
         self.step += 1
+        self._raised.clear()
+        self.turns.begin()
         if now is not None:
             self.pass_time(now)
         return self.step
@@ -262,13 +265,19 @@ class SchedulerState:
         if bound is not None:
             priority = min(priority, bound.priority)
         account = self.turns.account(priority, new.fair_key)
-        floor = bound.tag if bound is not None and bound.priority == priority else None
+        floor = None
+        if bound is not None and bound.priority == priority:
+            # A turn is not the same, to the last digit, once it was stored as a tag.
+            floor = self._raised.get(bound.seq, bound.tag)
+        raw_tag, turn = self.turns.stamp(account, new.cost, floor, new.tag)
+        if floor is not None:
+            self._raised[seq] = turn
         record = Record(
             seq=seq,
             new=new,
             priority=priority,
             account=account,
-            raw_tag=self.turns.stamp(account, new.cost, floor, new.tag),
+            raw_tag=raw_tag,
             enqueued_at=self.clock,
             available_at=new.available_at,
             origin=origin,

@@ -31,14 +31,14 @@ class Served:
 class Cursor:
     """One key during one claim. The pointer stands still meanwhile, so slots follow one another."""
 
-    __slots__ = ("_by_seq", "_last_overdue", "_taken", "line", "pointer")
+    __slots__ = ("_by_seq", "_taken", "_used", "line", "pointer")
 
     def __init__(self, line: KeyLine) -> None:
         self.line = line
         self.pointer = line.account.level.turn
         self._by_seq = line.takes_by_seq()
-        self._last_overdue: float | None = None
         self._taken: list[Served] = []
+        self._used: tuple[float, float] | None = None
 
     # rule: slots of a line
     def peek(self) -> Served | None:
@@ -46,7 +46,7 @@ class Cursor:
         first = self.line.seqs.first()
         if first is None:
             return None
-        slot = self.line.first_slot(self._last_overdue)
+        slot = self.line.first_slot(self._used)
         if slot.turn < self.pointer:
             slot = Slot(self.pointer, slot.owner, overdue=slot.overdue)
         seq = first[1] if self._by_seq else slot.owner
@@ -61,11 +61,19 @@ class Cursor:
         """Take the item and the slot that were looked at last out of the key."""
         self.line.seqs.discard(served.record.seq)
         if served.slot.overdue:
-            self._last_overdue = served.slot.turn
+            self._use(served.slot)
             self.line.overdue.pop()
         else:
             self.line.regular.pop()
         self._taken.append(served)
+
+    def _use(self, slot: Slot) -> None:
+        """Note an overdue turn: the first, or by how much it is behind the first."""
+        if self._used is None:
+            self._used = (slot.turn, 0.0)
+            return
+        first, behind = self._used
+        self._used = (first, behind + self.line.records[slot.owner].increment)
 
     def close(self, served: set[int]) -> None:
         """Leave the line to the items that were not served, with the slots that they bring."""

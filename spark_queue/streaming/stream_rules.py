@@ -183,7 +183,8 @@ class FairRules(Counting):
         for event in events:
             if event.kind == ARRIVAL:
                 account = accounts.get(event.key) or account_of(_PRIORITY, event.key)
-                number = account.next_tag(event.number)
+                account.raw_last = account.start() + event.number
+                number = account.last
                 highest = max(highest, number)
                 answers.append(Outgoing(event.row, number))
             elif event.kind == COMPLETION:

@@ -85,6 +85,17 @@ def test_spark_decides_as_the_rules_do(spark: SparkSession, tmp_path: Path) -> N
     assert min(counts[what] for what in told) > 0
 
 
+def test_turns_are_added_up_alike(by_both: SparkSession, place: str) -> None:
+    """Law 3: tags, and turns of what came back, are the same to the last digit."""
+    config = QueueConfig(fair_key="t", group_key="g", weights={"a": 0.3, "b": 0.001})
+    queue = DeltaQueue.create(by_both, f"{place}/queue", "t string, g string", config)
+    costs = [0.1, 0.7, 1 / 3, 1e-9]
+    rows = [("abc"[n % 3], "gh"[n % 2], costs[n % 4]) for n in range(60)]
+    queue.enqueue(by_both.createDataFrame(rows, "t string, g string, cost double"))
+    queue.claim(20, run=20).release()
+    assert queue.claim(30, run=20).count == 30
+
+
 def test_an_undo_is_decided_alike(
     by_both: SparkSession, queue_path: str, clock: ManualClock
 ) -> None:

@@ -48,7 +48,6 @@ def engines_of(store: Store) -> Iterator[SqlEngine]:
 class SparkDatabase:
     """Tables of Spark, and what texts make of them; see :class:`Database`."""
 
-    adds_in_order = True
     draws_jitter = True
     parts = 1
 

@@ -115,7 +115,7 @@ class BroughtEntries(FrameEntries):
         batch = super().batch_of(frame, entry, room)
         if batch.count > _MOST:
             raise TooManyRowsError
-        keys = batch.rows.drop("line").withColumn("given", F.lit(None).cast("int"))
+        keys = batch.rows.withColumn("given", F.lit(None).cast("int"))
         rows = bring(keys, batch.count).sort_by("seq")
         return EntryBatch(rows=rows, given=batch.given, count=batch.count, has_keys=batch.has_keys)
 

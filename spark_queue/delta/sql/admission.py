@@ -18,7 +18,6 @@ from spark_queue.delta.sql.sql_engines import SqlEngine, Tables
 from spark_queue.delta.steps import is_small
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.tables.settings import Settings
 from spark_queue.errors import DuplicateItemError, ReaderFullError
 
 _ASKED = pa.schema(
@@ -126,11 +125,8 @@ class _Decision:
             self._tag()
         else:
             database.variants["tagged"] = "tagged_by_seq"
-        if is_clamped or is_small(self.batch.count) or not database.adds_in_order:
-            self._keep_raised()
-        else:
-            # Not to compute tags twice, a last digit may differ from that of the last item.
-            database.variants["line_ends"] = "line_ends_by_sum"
+        if is_clamped or is_small(self.batch.count):
+            database.keep("raised")
         if has_lines:
             database.keep("line_ends")
         return Decided(
@@ -217,24 +213,13 @@ class _Decision:
         self.database.give("pointers", pointers)
 
     def _tag(self) -> None:
-        """Have the tags of rows, where the engine would add them in another order."""
+        """Have the lines that rows enter, in which each has its tag."""
         database, entry = self.database, self.entry
         if entry.before.items:
             database.give("line_rows", self.engine.entries.line_rows(entry))
         else:
             self._have_none("line_rows")
         database.keep("spans")
-        if not database.adds_in_order:
-            database.give("tagged", _add_up(database.rows("lined")))
-
-    def _keep_raised(self) -> None:
-        """Compute the places of rows, as the rules round them where a turn becomes a tag."""
-        database, settings = self.database, self.entry.settings
-        if database.adds_in_order or not (settings.is_clamped() and settings.stretches):
-            database.keep("raised")
-            return
-        tagged, ends = database.table("tagged"), database.table("ends")
-        database.give("raised", _raise(tagged, ends, settings))
 
     # rule: place of a new member
     def _find_ends(self) -> None:
@@ -322,44 +307,3 @@ class _Decision:
             return {0: float(last)}
         priorities = self.database.rows("priorities_entered")["priority"].to_pylist()
         return dict.fromkeys(sorted(priorities), float(last))
-
-
-# rule again: tag of a new item
-def _add_up(lined: pa.Table) -> pa.Table:
-    """Return rows with their tags, line by line: sums of costs, added one by one in any engine."""
-    order = [(name, "ascending") for name in ("lowest", "fair_key", "seq")]
-    lined = lined.sort_by(order)
-    names = ("seq", "first_seq", "start_tag", "cost", "round")
-    tags, stored, tag = [], [], 0.0
-    for seq, first, start, cost, kept in zip(
-        *(lined[name].to_pylist() for name in names), strict=True
-    ):
-        if kept is None:
-            tag = (start if seq == first else tag) + cost
-        tags.append(tag)
-        stored.append(tag if kept is None else kept)
-    tagged = lined.append_column("tag", pa.array(tags, pa.float64()))
-    return tagged.append_column("stored", pa.array(stored, pa.float64()))
-
-
-# rule again: place of a new member
-def _raise(tagged: pa.Table, ends: pa.Table, settings: Settings) -> pa.Table:
-    """Return rows with places that never fall within a group and priority, as turns."""
-    columns = (ends[name].to_pylist() for name in ("group_key", "priority", "turn"))
-    bounds = {key: (priority, turn) for key, priority, turn in zip(*columns, strict=True)}
-    tagged, places = tagged.sort_by("seq"), []
-    names = ("lowest", "fair_key", "group_key", "stored")
-    columns = (tagged[name].to_pylist() for name in names)
-    for priority, fair_key, group_key, given in zip(*columns, strict=True):
-        tag = given
-        if group_key is not None:
-            stretch, bound = settings.stretch(fair_key), bounds.get(group_key)
-            if (
-                bound is not None
-                and bound[0] == priority
-                and bound[1] > stretch.turn(priority, tag)
-            ):
-                tag = stretch.tag(priority, bound[1])
-            bounds[group_key] = (priority, stretch.turn(priority, tag))
-        places.append(tag)
-    return tagged.append_column("place", pa.array(places, pa.float64()))

@@ -12,9 +12,10 @@ from spark_queue.delta.sql.sql_engines import HERE, SqlEngine
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.heads import Checkpoint, following
 from spark_queue.delta.tables.schema import OPEN_LANE, STATUS_COLUMNS
-from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.tables.settings import SLACK, Settings
 
-#: How far ahead of the pointer an item may be that another weight puts behind it: a last digit.
+#: How far ahead of the pointer an item may be that another weight puts behind it: a last
+#: digit. At least; where turns have few digits behind the point, it is more.
 _NEAR = 1e-3
 
 _ASKED = pa.schema(
@@ -57,7 +58,8 @@ def stage(
         database.give("states", by.logs.states_of(store, head))
         database.keep("latest")
         made = head.checkpoint
-        asked = (at.facts.since_step, queue_step, made.queue_step, _NEAR)
+        near = max([_NEAR, *(SLACK * turn for turn, _ in head.pointers.values())])
+        asked = (at.facts.since_step, queue_step, made.queue_step, near)
         database.give("asked", pa.table([[one] for one in asked], schema=_ASKED))
         database.give("weights", scales.weights_of(settings, priorities))
         database.give("weights_after", scales.weights_of(changed or settings, priorities))
@@ -65,7 +67,7 @@ def stage(
         database.give("pointers", pointers)
         # What was touched keeps the times that its newest row has.
         database.give("times", _TIMES)
-        database.give("entered", by.logs.entered_of(store, head, settings, _NEAR))
+        database.give("entered", by.logs.entered_of(store, head, settings, near))
         if settings.config.fair_key is None:
             database.give("lines", _LINES.empty_table())
         rows = by.logs.status_rows(database.find("checkpoint"), {"gen": OPEN_LANE})

@@ -199,7 +199,6 @@ class _Claim:
             del database.variants["granted"]
             database.keep("first", limit)
             database.keep("placed2")
-            self._add_late_turns("2")
         return database.find("chosen", limit)
 
     def _is_tangled(self) -> bool:
@@ -219,16 +218,8 @@ class _Claim:
         database.variants.pop("timed", None)
         if not facts["overdue"]:
             database.variants["timed"] = "timed_by_tag"
-        else:
-            self._add_late_turns()
         database.keep("ranked")
         return facts
-
-    def _add_late_turns(self, stage: str = "") -> None:
-        """Have the turns of overdue items, where the engine would add them in another order."""
-        if not self.database.adds_in_order:
-            overdue = self.database.rows(f"overdue{stage}")
-            self.database.give(f"late_turns{stage}", _late_turns(overdue))
 
     def _enter(self, reach: float | None, names: Sequence[str] = log_rows.ENTERED) -> Any:
         return self.engine.logs.entered_of(self.at.store, self.head, self.at.settings, reach, names)
@@ -281,18 +272,6 @@ class _Claim:
 
     def _priorities(self) -> list[int]:
         return sorted(self.at.queue.tops)
-
-
-# rule again: slots of a line
-def _late_turns(overdue: pa.Table) -> pa.Table:
-    """Return the turns of overdue items: each a round behind the one before it in its line."""
-    turns, turn = [], 0.0
-    columns = (overdue[name].to_pylist() for name in ("nth", "v", "late", "inc"))
-    for nth, v, late, inc in zip(*columns, strict=True):
-        begin = v if late is None else max(v, late + inc)
-        turn = begin if nth == 1 else turn + inc
-        turns.append(turn)
-    return pa.table({"seq": overdue["seq"], "turn": pa.array(turns, pa.float64())})
 
 
 def _say(head: StatusHead, request: Request, now: datetime) -> dict[str, object]:

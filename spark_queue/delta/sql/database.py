@@ -31,9 +31,6 @@ class Database:
         The file that is read for a text in the place of its own.
     """
 
-    #: Whether a running sum is added one by one.
-    adds_in_order = False
-
     #: Whether it has the draw of the jitter.
     draws_jitter = False
 

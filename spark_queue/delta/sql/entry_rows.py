@@ -68,6 +68,8 @@ def batch_rows(rows: pa.Table, sizes: pa.Array | None, entry: EnqueueState) -> p
         columns["_cost"] = pa.repeat(pa.scalar(1.0), count)
     columns["_seq"] = pa.array(range(first, first + count), pa.int64())
     columns["_bytes"] = pa.nulls(count, pa.int64()) if sizes is None else sizes
+    # Only Spark sorts rows by it.
+    columns["_line"] = pa.nulls(count, pa.int64())
     return log_rows.plain(pa.table(columns))
 
 

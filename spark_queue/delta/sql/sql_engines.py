@@ -32,7 +32,6 @@ class Tables(Protocol):
     """Tables of one decision, and what texts make of them; see :class:`Database`."""
 
     variants: dict[str, str]
-    adds_in_order: bool
     draws_jitter: bool
     parts: int
 

@@ -13,6 +13,7 @@ from functools import cache
 from importlib import resources
 
 from spark_queue.delta.tables.schema import ENTERED_WITH, SCHEDULE
+from spark_queue.rules.exact import ROUNDER, UNIT
 
 #: How the texts name a table.
 _NAME = re.compile(r"\bsq_(\w+)")
@@ -20,6 +21,9 @@ _NAME = re.compile(r"\bsq_(\w+)")
 #: How they list the columns of the schedule: those of a row; of another row, what the first leaves
 #: out; or of the other some that are named. A row of the name NULL has nothing.
 _SCHEDULE = re.compile(r"\$schedule\((\w+)(?:, (\w+))?(?:: ([\w, ]+))?\)")
+
+#: How they name the numbers by which others are rounded, so that sums of them are exact.
+_EXACT = {"$unit": f"{UNIT!r}", "$rounder": f"{ROUNDER:.1f}e0"}
 
 #: Tables that the second stage has of its own.
 _STAGED = frozenset(
@@ -93,7 +97,10 @@ def _read(file: str) -> str | None:
     path = resources.files(__package__) / "texts" / f"{file}.sql"
     if not path.is_file():
         return None
-    return _SCHEDULE.sub(_list_columns, path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    for name, number in _EXACT.items():
+        text = text.replace(name, number)
+    return _SCHEDULE.sub(_list_columns, text)
 
 
 def _list_columns(found: re.Match[str]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
@@ -28,11 +29,15 @@ from spark_queue.delta.tables.facts import LogName, StepFacts
 from spark_queue.delta.verdicts import Every
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue
+from tests.unit.rules.test_exact import COSTS, WEIGHTS
 
 LOGS: tuple[LogName, ...] = ("queue", "status")
 
 #: Columns that differ between two queues with the same history.
 _OWN = ("_claim_id", "_worker_id")
+
+#: A cost of which a step may add up hundreds, stretched a thousand times.
+_MUCH = 1_000.0
 
 _SCOPES: list[Any] = ["live", "live", "forever", timedelta(seconds=40)]
 
@@ -112,6 +117,56 @@ def test_large_steps_are_those_of_memory(tmp_path: Path, seed: int) -> None:
             for queue in (small, large):
                 checkpoint(queue._store)
     assert _all_of(small) == _all_of(large)
+
+
+@example(
+    costs=[0.1, 1e-5, 1e-9], weights={"a": 0.3, "b": 0.001}, group=None, before=3e10, seed=19228
+)
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    costs=st.lists(COSTS.filter(lambda cost: cost < _MUCH), min_size=1, max_size=6),
+    weights=st.dictionaries(st.sampled_from("abc"), WEIGHTS),
+    group=st.sampled_from([None, "grp"]),
+    before=st.sampled_from([0.1, 3e10]),
+    seed=st.integers(0, 2**32),
+)
+def test_turns_are_the_same_in_whatever_order_they_are_added_up(
+    tmp_path_factory: pytest.TempPathFactory,
+    costs: list[float],
+    weights: dict[str, float],
+    group: str | None,
+    before: float,
+    seed: int,
+) -> None:
+    """Law 3: tags, turns of what came back, ends of lines and of groups, to the last digit.
+
+    However far the lines have come before.
+    """
+    config = QueueConfig(
+        fair_key="tenant", group_key=group, group_limit=3 if group else 1, weights=weights
+    )
+    logs = []
+    for way in (nullcontext, every_step_is_large):
+        draw = random.Random(seed)  # noqa: S311 - a history to replay
+        place = tmp_path_factory.mktemp("turns") / "queue"
+        queue = LocalQueue.create(
+            place, "tenant string, grp string", config, durability="process", clock=ManualClock()
+        )
+        with way():
+            queue.enqueue([_costly(draw, [before]) for _ in range(3)])
+            queue.claim(3, worker_id="w").ack()
+            for count in (200, 150):
+                queue.enqueue([_costly(draw, costs) for _ in range(count)])
+                queue.claim(80, worker_id="w").release()
+                queue.claim(100, worker_id="w")
+                queue.configure(weights={"b": 0.3, "c": 0.001})
+        logs.append(_all_of(queue))
+    assert logs[0] == logs[1]
+
+
+def _costly(draw: random.Random, costs: list[float]) -> dict[str, Any]:
+    tenant, group = draw.choice(["a", "b", "c", None]), draw.choice([None, "g", "h", "i"])
+    return {"tenant": tenant, "grp": group, "cost": draw.choice(costs)}
 
 
 def _all_of(queue: LocalQueue) -> list[Any]:

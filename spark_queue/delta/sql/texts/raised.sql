@@ -1,9 +1,9 @@
 -- Their stored tags, by which turns never fall within a group and priority. To a turn and back is
--- not the same to the last digit: only what is raised goes that way.
+-- not the same to the last digit: only what is raised goes that way, and not what is raised by it.
 -- rule: place of a new member
 -- rule again: weight of a key
 SELECT
-  r.seq, r.lowest, r.fair_key, r.group_key, r.round, r.tag, r.given,
+  r.seq, r.lowest, r.fair_key, r.group_key, r.given,
   CASE
     WHEN r.group_key IS NOT NULL AND r.highest > r.turn
       THEN r.pin_tag + (r.highest - r.pin_turn) * r.weight

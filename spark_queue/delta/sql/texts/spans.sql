@@ -1,16 +1,15 @@
--- The lines that rows enter: each begins where the order stands, or behind its last tag. The last
--- digit of a sum depends on the order in which costs were added.
+-- The lines that rows enter: each begins where the order stands, or behind its last tag.
 -- rule: tag of a new item
 -- rule again: weight of a key
 SELECT
-  l.priority, l.fair_key, l.first_seq, l.total,
+  l.priority, l.fair_key, l.total,
   greatest(
     coalesce(w.pin_tag, 0e0)
       + (coalesce(p.turn, 0e0) - coalesce(w.pin_turn, 0e0)) * coalesce(w.weight, 1e0),
     coalesce(k.tag, 0e0)
   ) AS start_tag
 FROM (
-  SELECT d.lowest AS priority, d.fair_key, min(d.seq) AS first_seq, sum(d.cost) AS total
+  SELECT d.lowest AS priority, d.fair_key, sum(greatest($unit, d.cost + $rounder - $rounder)) AS total
   FROM sq_lowered d
   WHERE d.round IS NULL
   GROUP BY d.lowest, d.fair_key

@@ -7,7 +7,7 @@ FROM (
   SELECT
     u.*,
     coalesce(w.pin_turn, 0e0) + (u.round - coalesce(w.pin_tag, 0e0)) / coalesce(w.weight, 1e0) AS tag,
-    u.cost / coalesce(w.weight, 1e0) AS inc,
+    greatest($unit, u.cost / coalesce(w.weight, 1e0) + $rounder - $rounder) AS inc,
     coalesce(p.turn, 0e0) AS v,
     coalesce(p.seq, 0) AS s,
     coalesce(p.checkpoint_turn, 0e0) AS checkpoint_turn,
