@@ -17,6 +17,6 @@ def test_sql_decides_as_the_rules_do(
     """Duplicates, places, order, turns, losses and ends are the same in 300 random histories."""
     job, counts = script("choices"), Counter[str]()
     for seed in range(first, first + 30):
-        counts += job.Played(tmp_path / str(seed), seed, is_thorough=False).play(steps=8)
+        counts += job.Played(tmp_path / str(seed), seed, is_thorough=False).play(steps=5)
     told = ("enqueues", "duplicates", "claims", "overdue", "over", "lost", "settles")
     assert min(counts[what] for what in told) > 0
