@@ -53,12 +53,7 @@ _SERVICE = [("_step", "ascending"), ("_rank", "ascending"), ("_turn", "ascending
 
 
 def assert_enqueued(
-    queue: LocalVerbs,
-    where: Where | None = None,
-    /,
-    *,
-    count: int | None = None,
-    **columns: object,
+    queue: LocalVerbs, where: Where | None = None, /, *, count: int | None = None, **columns: object
 ) -> list[Item]:
     """Assert that items were enqueued, in any state.
 
@@ -89,36 +84,21 @@ def assert_enqueued(
 
 
 def assert_ready(
-    queue: LocalVerbs,
-    where: Where | None = None,
-    /,
-    *,
-    count: int | None = None,
-    **columns: object,
+    queue: LocalVerbs, where: Where | None = None, /, *, count: int | None = None, **columns: object
 ) -> list[Item]:
     """Assert that items wait, whether they may run now or not; as :func:`assert_enqueued`."""
     return _Seen(queue).require("ready", (READY,), where, columns, count)
 
 
 def assert_claimed(
-    queue: LocalVerbs,
-    where: Where | None = None,
-    /,
-    *,
-    count: int | None = None,
-    **columns: object,
+    queue: LocalVerbs, where: Where | None = None, /, *, count: int | None = None, **columns: object
 ) -> list[Item]:
     """Assert that items are in somebody's hands; as :func:`assert_enqueued`."""
     return _Seen(queue).require("claimed", (CLAIMED,), where, columns, count)
 
 
 def assert_done(
-    queue: LocalVerbs,
-    where: Where | None = None,
-    /,
-    *,
-    count: int | None = None,
-    **columns: object,
+    queue: LocalVerbs, where: Where | None = None, /, *, count: int | None = None, **columns: object
 ) -> list[Item]:
     """Assert that items were acked; as :func:`assert_enqueued`."""
     return _Seen(queue).require("done", (ACKED,), where, columns, count)
@@ -146,24 +126,14 @@ def assert_dead(
 
 
 def assert_cancelled(
-    queue: LocalVerbs,
-    where: Where | None = None,
-    /,
-    *,
-    count: int | None = None,
-    **columns: object,
+    queue: LocalVerbs, where: Where | None = None, /, *, count: int | None = None, **columns: object
 ) -> list[Item]:
     """Assert that items were cancelled; as :func:`assert_enqueued`."""
     return _Seen(queue).require("cancelled", (CANCELLED,), where, columns, count)
 
 
 def assert_expired(
-    queue: LocalVerbs,
-    where: Where | None = None,
-    /,
-    *,
-    count: int | None = None,
-    **columns: object,
+    queue: LocalVerbs, where: Where | None = None, /, *, count: int | None = None, **columns: object
 ) -> list[Item]:
     """Assert that items expired, and that it was logged, as ``maintain`` does.
 
@@ -173,12 +143,7 @@ def assert_expired(
 
 
 def assert_refused(
-    queue: LocalVerbs,
-    where: Where | None = None,
-    /,
-    *,
-    count: int | None = None,
-    **columns: object,
+    queue: LocalVerbs, where: Where | None = None, /, *, count: int | None = None, **columns: object
 ) -> list[Item]:
     """Assert that rows were refused, as their key was taken; as :func:`assert_enqueued`.
 
