@@ -119,7 +119,7 @@ def _goes_on(found: Finding, queue: LocalQueue) -> None:
         while (claim := reader.claim(100)).rows:
             claim.ack()
     # It takes longer than all the rest.
-    if not sum(queue.counts().values()) % 5:
+    if not sum(first.counts().values()) % 5:
         queue.maintain()
 
 

@@ -20,7 +20,7 @@ from spark_queue.errors import StepLostError
 class Log:
     """A store whose next steps are taken by others, so many times."""
 
-    name = "q"
+    name, handle = "q", None
 
     def __init__(self, lost: int = 0) -> None:
         self.lost = lost
