@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, fields
 from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
+from spark_queue.delta.plans.bringing import bring
+from spark_queue.delta.sql.log_rows import TooManyRowsError
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import instants
 from spark_queue.delta.tables.schema import ITEM, REFUSED
 from spark_queue.delta.views.ends import Ends
 from spark_queue.report import view_texts
+from spark_queue.report.duck import DuckEngine
 from spark_queue.report.engine import COMMITS, Answer, Engine, Engines, Question, Removal
 from spark_queue.report.entry import ENTERED
 
@@ -39,7 +42,7 @@ class SparkEngine(Engine):
     spark : SparkSession
         The session.
     queue_log, status_log : DataFrame
-        The rows of both logs.
+        The rows of both logs, with the columns that the texts read.
     asked : Asked
         What is asked.
     """
@@ -53,8 +56,8 @@ class SparkEngine(Engine):
         self._made: list[str] = []
         self._kept: list[DataFrame] = []
         schema = ", ".join(f"{one.name} {_ASKED[one.name]}" for one in fields(asked))
-        self._name("queue_log", queue_log.select(*view_texts.QUEUE_COLUMNS))
-        self._name("status_log", status_log.select(*view_texts.STATUS_COLUMNS))
+        self._name("queue_log", queue_log)
+        self._name("status_log", status_log)
         self._name("asked", spark.createDataFrame([tuple(asdict(asked).values())], schema))
 
     def _name(self, name: str, frame: DataFrame) -> None:
@@ -81,7 +84,17 @@ class SparkEngine(Engine):
 
 
 class SparkLogs(Engines):
-    """The logs of a queue, wherever they are."""
+    """The logs of a queue, wherever they are: Spark reads them, and answers where they are large.
+
+    Parameters
+    ----------
+    is_brought : bool
+        Whether rows that fit into this process are brought to it. Spark plans each panel for a
+        second; in this process it is answered in some milliseconds.
+    """
+
+    def __init__(self, *, is_brought: bool = True) -> None:
+        self._is_brought = is_brought
 
     def find_entry(self, store: Store, seq: int) -> Answer | None:
         """See :class:`Engines`."""
@@ -104,11 +117,20 @@ class SparkLogs(Engines):
         if ends.queue_step is not None:
             items = items.where(F.col("_step") <= ends.queue_step)
             log = log.where(F.col("_step") <= ends.head.step)
-        engine = SparkEngine(store.spark, items, log, asked)
-        try:
+        items = items.select(*view_texts.QUEUE_COLUMNS)
+        log = log.select(*view_texts.STATUS_COLUMNS)
+        with closing(self._engine(store.spark, items, log, asked)) as engine:
             yield engine
-        finally:
-            engine.close()
+
+    def _engine(
+        self, spark: SparkSession, items: DataFrame, log: DataFrame, asked: Question
+    ) -> Engine:
+        if self._is_brought:
+            with suppress(TooManyRowsError):
+                # The items last: all that a transition names have entered by then.
+                moves = bring(log, None)
+                return DuckEngine(bring(items, None), moves, asked)
+        return SparkEngine(spark, items, log, asked)
 
 
 def _utc(value: object) -> object:

@@ -66,11 +66,12 @@ def test_both_engines_give_one_report(
     """Every figure of every panel, and an item's time line, is the same by Spark and without."""
     _busy_queue(queue_path, clock)
     store = store_of(DeltaQueue.open(spark, queue_path, clock=clock))
-    there, here = SparkLogs(), ArrowLogs()
+    there, here = SparkLogs(is_brought=False), ArrowLogs()
 
     without = reading.read(store, engines=here)
 
     assert reading.read(store, engines=there) == without
+    assert reading.read(store, engines=SparkLogs()) == without
     assert min(map(len, (without.errors, without.groups, without.workers, without.steps))) > 1
     ends = ends_at(store, None)
     asked = reading.asked_of(store, ends, HOUR)
@@ -108,7 +109,10 @@ def test_both_engines_find_who_gets_no_turn(
     ends = ends_at(store, None)
     asked = reading.asked_of(store, ends, HOUR)
 
-    with SparkLogs().over(store, ends, asked) as one, ArrowLogs().over(store, ends, asked) as other:
+    with (
+        SparkLogs(is_brought=False).over(store, ends, asked) as one,
+        ArrowLogs().over(store, ends, asked) as other,
+    ):
         for view in ("starving", "outranked"):
             assert one.rows(view) == other.rows(view)
         assert [row["fair_key"] for row in other.rows("starving")] == ["b", None]
