@@ -50,6 +50,9 @@ _AS_SHIPPED = (
 #: Tests that have no session in this process: what they start has one of its own.
 _OWN_SESSIONS = ("tests/notebooks", "tests/delta/test_chaos.py", "tests/delta/test_programs.py")
 
+#: Tests of streams, of which many wait for a query that is killed: beside those over Connect.
+_STREAMS = "tests/streaming"
+
 #: The classes that every JVM of the tests loads: see classes.py.
 _CLASSES = ROOT / ".venv" / "classes.jsa"
 
@@ -106,7 +109,7 @@ _SMALL_STEPS = Check(
         *_IN_TWO,
         "-m",
         "spark",
-        *(f"--ignore={place}" for place in (*_AS_SHIPPED, *_OWN_SESSIONS)),
+        *(f"--ignore={place}" for place in (*_AS_SHIPPED, *_OWN_SESSIONS, _STREAMS)),
     ),
     env=_SHORT_LIVED,
     is_live=True,
@@ -118,6 +121,11 @@ _DEFAULTS = Check(
 )
 _ELSEWHERE = Check(
     "tests (own sessions)", (*_PYTEST, "-m", "spark", *_OWN_SESSIONS), env=_SHORT_LIVED
+)
+_OF_STREAMS = Check(
+    "tests (streams)",
+    (*_PYTEST, "-m", "spark", _STREAMS, *(f"--ignore={place}" for place in _AS_SHIPPED)),
+    env=_SHORT_LIVED,
 )
 _CONNECT = Check(
     "tests (connect)",
@@ -140,7 +148,7 @@ FULL = (
     ((_ARCHIVE,), *_STATIC),
     ((_WITHOUT_SPARK,), _PYTHONS),
     ((_SMALL_STEPS,),),
-    ((_CONNECT,), (_ELSEWHERE, _DEFAULTS)),
+    ((_CONNECT,), (_OF_STREAMS, _ELSEWHERE, _DEFAULTS)),
 )
 
 
