@@ -213,6 +213,7 @@ def history(store: Store, seq: int) -> DataFrame:
     moved = store.status.read().where((F.col("_seq") == seq) & (F.col("_kind") == ITEM))
     later = moved.select(
         F.lit("status").alias("log"),
+        "_seq",
         "_step",
         "_at",
         "_state",
@@ -225,14 +226,14 @@ def history(store: Store, seq: int) -> DataFrame:
         "_available_at",
         "_error",
     )
-    moves = later.unionByName(_renewed(later, store.status.read()))
+    moves = later.unionByName(_renewed(later, store.status.read())).drop("_seq")
     return first.unionByName(moves, allowMissingColumns=True).orderBy("log", "_step")
 
 
 # rule again: renewal of a lease
 def _renewed(moves: DataFrame, log: DataFrame) -> DataFrame:
-    """Return the renewals of the leases of an item, as transitions of it, by its own rows."""
-    following = F.lead("_step").over(Window.orderBy("_step"))
+    """Return the renewals of the leases of items, as transitions of each, by their own rows."""
+    following = F.lead("_step").over(Window.partitionBy("_seq").orderBy("_step"))
     held = moves.withColumn("_until", following).where(F.col("_state") == CLAIMED)
     renewals = log.where(F.col("_kind") == RENEWAL)
     is_of = (F.col("h._lease") == F.col("r._lease")) & (F.col("r._step") > F.col("h._step"))
