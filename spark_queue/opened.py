@@ -137,7 +137,7 @@ def drop_queue(store: Store, *, dry_run: bool) -> Affected | None:
         making.drop(store)
     except (FileGoneError, FileAccessError) as exc:
         # Another drop removes the files that this one looks at.
-        if making.is_gone(store):
+        if making.is_dropped(store, exc.file):
             raise QueueNotFoundError(store.name) from exc
         raise
     return None

@@ -153,10 +153,11 @@ def finish_drop(store: Store) -> bool:
     return True
 
 
-def is_gone(store: Store) -> bool:
-    """Tell whether a drop has removed the item log, which goes first, from this machine's disk."""
-    directory = paths.directory_of(store.session, store.queue.address)
-    return directory is not None and not directory.exists()
+def is_dropped(store: Store, file: str) -> bool:
+    """Tell whether a file is of a log that a drop has removed as a whole from this disk."""
+    places = (paths.directory_of(store.session, log.address) for log in (store.queue, store.status))
+    its = [place for place in places if place is not None and Path(file).is_relative_to(place)]
+    return any(not place.exists() for place in its)
 
 
 def _is_half_dropped(store: Store) -> bool:

@@ -20,7 +20,7 @@ from spark_queue.rules.snapshot import FORMAT
 
 @dataclass(frozen=True, slots=True)
 class ReaderTerms:
-    """ReaderTerms by which a reader's items are judged."""
+    """Settings and limits by which a reader's items are judged."""
 
     settings: Settings
     """The settings in force."""

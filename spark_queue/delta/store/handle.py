@@ -53,13 +53,14 @@ class QueuePlace:
     def location(self) -> str:
         """Return where the queue is, as its catalog or path says."""
         if self._location is None:
-            self._location, key = self._first.detail()
-            self._directories = {}
-            self._directory = paths.local_directory(self._location)
-            self._birth = traces.birth(self._directory)
-            resolved = None if self._directory is None else str(self._directory.resolve())
-            self._name = self._location if resolved is None else resolved
+            location, key = self._first.detail()
+            directory = paths.local_directory(location)
+            self._directories, self._directory = {}, directory
+            self._birth = traces.birth(directory)
+            self._name = location if directory is None else str(directory.resolve())
             self._identity = f"{self._name} {key}"
+            # Last: by it other threads see that all the rest is there.
+            self._location = location
         return self._location
 
     def identity(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import time
@@ -19,11 +20,13 @@ from deltalake import write_deltalake
 from spark_queue.clock import ManualClock
 from spark_queue.delta.arrow import moving
 from spark_queue.delta.commands import making
+from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import turnstile
 from spark_queue.delta.upkeep import by_columns, purging
 from spark_queue.errors import QueueExistsError, QueueNotFoundError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log_errors import FileAccessError
 from tests.unit.local.conftest import Make, Worker
 
 Start = Callable[..., Worker]
@@ -273,6 +276,26 @@ def test_two_drops_of_one_queue_remove_it_once(make: Make, queue_path: str) -> N
 
     assert "dropped" in told
     assert not any(Path(queue_path, log).exists() for log in ("queue", "status"))
+
+
+def test_a_drop_that_was_cut_is_told_what_the_disk_refuses(
+    make: Make, queue_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left of a queue is not said to be missing, as long as it is there."""
+    make().close()
+    shutil.rmtree(Path(queue_path, "queue"))
+    log = Path(queue_path, "status", "_delta_log")
+
+    def refused(_: object) -> None:
+        raise FileAccessError(log, errno.EIO, "see to the disk")
+
+    monkeypatch.setattr(existence, "status_columns", refused)
+    with pytest.raises(FileAccessError, match="see to the disk"):
+        LocalQueue.drop(queue_path)
+
+    monkeypatch.undo()
+    assert LocalQueue.drop(queue_path) is None
+    assert not log.exists()
 
 
 def test_a_drop_leaves_what_is_no_log_of_a_queue(tmp_path: Path) -> None:
