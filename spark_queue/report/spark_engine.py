@@ -86,15 +86,8 @@ class SparkEngine(Engine):
 class SparkLogs(Engines):
     """The logs of a queue, wherever they are: Spark reads them, and answers where they are large.
 
-    Parameters
-    ----------
-    is_brought : bool
-        Whether rows that fit into this process are brought to it. Spark plans each panel for a
-        second; in this process it is answered in some milliseconds.
+    Spark plans each panel for a second; in this process it is answered in some milliseconds.
     """
-
-    def __init__(self, *, is_brought: bool = True) -> None:
-        self._is_brought = is_brought
 
     def find_entry(self, store: Store, seq: int) -> Answer | None:
         """See :class:`Engines`."""
@@ -113,24 +106,21 @@ class SparkLogs(Engines):
     @contextmanager
     def over(self, store: Store, ends: Ends, asked: Question) -> Iterator[Engine]:
         """See :class:`Engines`."""
-        items, log = store.queue.read(), store.status.read()
+        # The items last: all that a transition names have entered by then.
+        log, items = store.status.read(), store.queue.read()
         if ends.queue_step is not None:
             items = items.where(F.col("_step") <= ends.queue_step)
             log = log.where(F.col("_step") <= ends.head.step)
         items = items.select(*view_texts.QUEUE_COLUMNS)
         log = log.select(*view_texts.STATUS_COLUMNS)
-        with closing(self._engine(store.spark, items, log, asked)) as engine:
+        with closing(_engine(store.spark, items, log, asked)) as engine:
             yield engine
 
-    def _engine(
-        self, spark: SparkSession, items: DataFrame, log: DataFrame, asked: Question
-    ) -> Engine:
-        if self._is_brought:
-            with suppress(TooManyRowsError):
-                # The items last: all that a transition names have entered by then.
-                moves = bring(log, None)
-                return DuckEngine(bring(items, None), moves, asked)
-        return SparkEngine(spark, items, log, asked)
+
+def _engine(spark: SparkSession, items: DataFrame, log: DataFrame, asked: Question) -> Engine:
+    with suppress(TooManyRowsError):
+        return DuckEngine(bring(items, None), bring(log, None), asked)
+    return SparkEngine(spark, items, log, asked)
 
 
 def _utc(value: object) -> object:

@@ -10,6 +10,7 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta.plans import bringing
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.views.ends import ends_at
 from spark_queue.delta_queue import DeltaQueue
@@ -21,7 +22,7 @@ from spark_queue.replay import history
 from spark_queue.report import publishing, reading
 from spark_queue.report.duck import ArrowLogs
 from spark_queue.report.model import HOUR
-from spark_queue.report.spark_engine import SparkLogs
+from spark_queue.report.spark_engine import SparkEngine, SparkLogs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,22 +61,29 @@ def _busy_queue(path: str, clock: ManualClock) -> None:
     clock.advance(_SECOND)
 
 
+@pytest.fixture
+def no_room(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Let this process have room for no rows, so that Spark answers."""
+    monkeypatch.setattr(bringing, "most_rows", lambda: 0)
+    return monkeypatch
+
+
 def test_both_engines_give_one_report(
-    spark: SparkSession, queue_path: str, clock: ManualClock
+    spark: SparkSession, queue_path: str, clock: ManualClock, no_room: pytest.MonkeyPatch
 ) -> None:
     """Every figure of every panel, and an item's time line, is the same by Spark and without."""
     _busy_queue(queue_path, clock)
     store = store_of(DeltaQueue.open(spark, queue_path, clock=clock))
-    there, here = SparkLogs(is_brought=False), ArrowLogs()
+    there, here = SparkLogs(), ArrowLogs()
 
     without = reading.read(store, engines=here)
 
     assert reading.read(store, engines=there) == without
-    assert reading.read(store, engines=SparkLogs()) == without
     assert min(map(len, (without.errors, without.groups, without.workers, without.steps))) > 1
     ends = ends_at(store, None)
     asked = reading.asked_of(store, ends, HOUR)
     with there.over(store, ends, asked) as one, here.over(store, ends, asked) as other:
+        assert isinstance(one, SparkEngine)
         told, expected = (
             sorted(engine.rows("history", "TRUE"), key=itemgetter("log", "step", "seq"))
             for engine in (one, other)
@@ -91,8 +99,11 @@ def test_both_engines_give_one_report(
     assert (row["group_limit"], row["max_in_flight"], row["paused"]) == (1, 2, False)
     for name in _views(spark):
         spark.sql(f"DROP VIEW {name}")
+    no_room.undo()
+    assert reading.read(store, engines=there) == without
 
 
+@pytest.mark.usefixtures("no_room")
 def test_both_engines_find_who_gets_no_turn(
     spark: SparkSession, queue_path: str, clock: ManualClock
 ) -> None:
@@ -110,9 +121,10 @@ def test_both_engines_find_who_gets_no_turn(
     asked = reading.asked_of(store, ends, HOUR)
 
     with (
-        SparkLogs(is_brought=False).over(store, ends, asked) as one,
+        SparkLogs().over(store, ends, asked) as one,
         ArrowLogs().over(store, ends, asked) as other,
     ):
+        assert isinstance(one, SparkEngine)
         for view in ("starving", "outranked"):
             assert one.rows(view) == other.rows(view)
         assert [row["fair_key"] for row in other.rows("starving")] == ["b", None]
