@@ -1,9 +1,13 @@
 """Ack by evidence: the output of a claim is one commit that names the claim.
 
-Output rows carry ``_seq`` and ``_claim_id``, and their commit is Delta transaction 1 of an
-application named by the claim. The metadata of that commit has the outcomes of the items without a
-row. A worker that takes over from a dead one commits an *empty* transaction of that name first:
-then either the worker's output is there, and every outcome of its run counts, or it never will be.
+Output rows carry ``_seq`` and ``_claim_id``, and their commit names the claim: in its metadata,
+with the outcomes of the items without a row. A worker that takes over from a dead one commits an
+*empty* transaction of that name first: then either the worker's output is there, and every outcome
+of its run counts, or it never will be.
+
+Whether the name was used is asked of the newest commits, under the right to write, where the table
+is on this machine's disk. Elsewhere Delta is asked, by transaction 1 of an application of that
+name: for that it works out the whole state of the table each time.
 """
 
 from __future__ import annotations
@@ -17,7 +21,13 @@ from pyspark.sql.types import StructType
 from spark_queue.delta.tables import jvms, output_columns, paths, turnstile
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.appending import sync_commits
-from spark_queue.delta.tables.claim_record import ClaimRecord, find_record, read_record
+from spark_queue.delta.tables.claim_record import (
+    ClaimRecord,
+    find_record,
+    is_unnamed,
+    newest_commit,
+    read_record,
+)
 from spark_queue.delta.tables.forcing import make_directory
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.spark_log import is_delta
@@ -46,6 +56,7 @@ class Output:
         self.address = TableAddress.of(path)
         self._named: TableAddress | None = None
         self._columns = StructType()
+        self._since = -1
 
     def exists(self) -> bool:
         """Tell whether the table is there."""
@@ -89,7 +100,7 @@ class Output:
             f"the output {self.address.target!r}",
             "returns",
         )
-        self._columns = there
+        self._columns, self._since = there, newest_commit(self._place())
         return there
 
     def _details(self, column: str) -> Any:
@@ -123,7 +134,10 @@ class Output:
         return directory if directory is not None and paths.has_log(directory) else None
 
     def write(self, results: DataFrame, record: ClaimRecord) -> bool:
-        """Append the results of a claim; False where the claim was taken over before."""
+        """Append the results of a claim; False where the claim was taken over before.
+
+        It has to be granted after :meth:`ensure`, and after the results of the claim before it.
+        """
         rows = output_columns.widen(results, self._columns)
         self._commit(rows, record.claim_id, record.text())
         place = self._place()
@@ -170,7 +184,7 @@ class Output:
         place = self._place()
         with turnstile.holding(self.address.target, place, timeout=_PATIENCE):
             turnstile.leave_behind(place, lambda: jvms.trace_of(self.spark))
-            self._append(rows, claim_id, metadata)
+            self._append(rows, claim_id, metadata, place)
             self._force(place)
 
     def _force(self, place: Path | None) -> None:
@@ -178,9 +192,12 @@ class Output:
         if place is not None and promises_disk(self.spark):
             sync_commits(place)
 
-    def _append(self, rows: DataFrame, claim_id: str, metadata: str | None) -> None:
-        writer = rows.write.format("delta").mode("append")
-        writer = writer.option("txnAppId", claim_id).option("txnVersion", 1)
+    def _append(
+        self, rows: DataFrame, claim_id: str, metadata: str | None, place: Path | None
+    ) -> None:
+        writer, newest = rows.write.format("delta").mode("append"), newest_commit(place)
+        if metadata is None or place is None or not is_unnamed(place, claim_id, self._since):
+            writer = writer.option("txnAppId", claim_id).option("txnVersion", 1)
         if metadata is not None:
             writer = writer.option("userMetadata", metadata)
         try:
@@ -192,3 +209,4 @@ class Output:
             # The other side committed first: what is there now says which.
             if "DELTA_CONCURRENT_TRANSACTION" not in str(exc):
                 raise
+        self._since = newest

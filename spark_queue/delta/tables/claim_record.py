@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from spark_queue.delta.tables.commits import commit_path, newest_version
 from spark_queue.delta.tables.damage import naming
@@ -66,18 +67,44 @@ def find_record(directory: Path, claim_id: str) -> ClaimRecord | None:
     """Return the record of a claim from the newest commits of a table on this machine's disk."""
     newest = newest_version(directory, None)
     for version in range(-1 if newest is None else newest, -1, -1):
-        commit = commit_path(directory, version)
-        try:
-            with naming(commit):
-                text = commit.read_text(encoding="utf-8")
-                actions = read_actions(text) if claim_id in text else []
-        except FileNotFoundError:
-            # A checkpoint of the log has summed up what is older.
+        # Where there is none, a checkpoint of the log has summed up what is older.
+        if (text := _read(directory, version)) is None:
             break
-        if any(action.get("txn", {}).get("appId") == claim_id for action in actions):
-            infos = [action["commitInfo"] for action in actions if "commitInfo" in action]
-            return read_record(infos[0].get("userMetadata") if infos else None, claim_id)
+        infos = (action.get("commitInfo", {}) for action in _actions(text, claim_id))
+        for info in infos:
+            if (record := read_record(info.get("userMetadata"), claim_id)) is not None:
+                return record
     return None
+
+
+def newest_commit(directory: Path | None) -> int:
+    """Return the newest version of a table on this machine's disk; -1 where there is none."""
+    newest = None if directory is None else newest_version(directory, None)
+    return -1 if newest is None else newest
+
+
+def is_unnamed(directory: Path, claim_id: str, since: int) -> bool:
+    """Tell whether surely no commit later than a version names a claim."""
+    if not (claim_id.isascii() and claim_id.isalnum()):
+        # It may be written in another way.
+        return False
+    texts = (_read(directory, v) for v in range(since + 1, newest_commit(directory) + 1))
+    return all(text is not None and claim_id not in text for text in texts)
+
+
+def _read(directory: Path, version: int) -> str | None:
+    """Return the text of a commit; ``None`` where it is gone."""
+    commit = commit_path(directory, version)
+    try:
+        with naming(commit):
+            return commit.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def _actions(text: str, claim_id: str) -> list[dict[str, Any]]:
+    """Return the actions of a commit that names a claim."""
+    return read_actions(text) if claim_id in text else []
 
 
 def outcomes_of(

@@ -12,9 +12,12 @@ from spark_queue.delta.tables.claim_record import (
     ClaimRecord,
     error_room,
     find_record,
+    is_unnamed,
+    newest_commit,
     outcomes_of,
     read_record,
 )
+from spark_queue.delta.tables.commits import commit_path
 from spark_queue.delta.tables.outputs import ResultTable
 
 LOST = ("lose", "holder is gone")
@@ -73,6 +76,34 @@ def test_a_record_is_found_behind_later_commits(tmp_path: Path, record: ClaimRec
     assert find_record(table.directory, "abc") == record
     assert find_record(table.directory, "old") is None
     assert find_record(tmp_path / "nothing", "abc") is None
+
+
+def test_a_name_is_unused_where_all_commits_since_then_are_there_to_say_so(tmp_path: Path) -> None:
+    """A commit that is gone may have named it, as one may write a name with other signs."""
+    table = ResultTable(tmp_path / "out", is_synced=False)
+    table.make(pa.schema([("_seq", pa.int64()), ("_claim_id", pa.string())]))
+    table.shut_out("early")
+    since = newest_commit(table.directory)
+    table.shut_out("late")
+
+    assert is_unnamed(table.directory, "early", since)
+    assert not is_unnamed(table.directory, "late", since)
+    assert not is_unnamed(table.directory, "a/1", since)
+    table.shut_out("later")
+    commit_path(table.directory, since + 1).unlink()
+    assert not is_unnamed(table.directory, "other", since)
+
+
+def test_a_record_is_found_behind_the_transaction_that_shut_its_claim_out(
+    tmp_path: Path, record: ClaimRecord
+) -> None:
+    """Spark writes results without a transaction: who takes over commits one behind them."""
+    table = ResultTable(tmp_path / "out", is_synced=False)
+    table.make(pa.schema([("_seq", pa.int64()), ("_claim_id", pa.string())]))
+    table.write(pa.table({"_seq": [1], "_claim_id": ["abc"]}), "an-other", record.text())
+
+    assert table.shut_out("abc") == {1}
+    assert find_record(table.directory, "abc") == record
 
 
 def test_a_record_is_found_whose_errors_end_lines_to_python(tmp_path: Path) -> None:
