@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from spark_queue.doctor.finding import Checkup, Finding, Thresholds
     from spark_queue.errors import (
         AbortedError,
+        BatchForgottenError,
         CannotUndoError,
         DeadlockError,
         DuplicateItemError,
@@ -56,8 +57,9 @@ if TYPE_CHECKING:
         UnsafeSessionError,
         WriterLockedError,
     )
+    from spark_queue.front.aio_durable import AioDurableQueue
     from spark_queue.front.consumer import Delivery
-    from spark_queue.front.durable import AioDurableQueue, DurableQueue, FrontOptions
+    from spark_queue.front.durable import DurableQueue, FrontOptions
     from spark_queue.front.journaled import journaled_queue
     from spark_queue.front.producer import PutResult
     from spark_queue.journal.journal_options import QueueOptions, ReaderHooks
@@ -88,7 +90,7 @@ __version__ = "0.1.0"
 #: Where a public name is made that is no error of :mod:`spark_queue.errors`.
 _HOMES = {
     "SMALL_STEPS_CONF": "session",
-    "AioDurableQueue": "front.durable",
+    "AioDurableQueue": "front.aio_durable",
     "Checkup": "doctor.finding",
     "Claim": "claim",
     "Delivery": "front.consumer",
@@ -96,6 +98,7 @@ _HOMES = {
     "DeltaQueue": "delta_queue",
     "DurableQueue": "front.durable",
     "Affected": "results",
+    "BatchForgottenError": "log_errors",
     "EnqueueResult": "results",
     "Explanation": "results",
     "FencedError": "log_errors",
@@ -147,6 +150,7 @@ __all__ = [
     "AbortedError",
     "Affected",
     "AioDurableQueue",
+    "BatchForgottenError",
     "CannotUndoError",
     "Checkup",
     "Claim",

@@ -96,6 +96,7 @@ class RetryPolicy:
 class LiveSettings(TypedDict, total=False):
     """The settings that may change while a queue runs, as :class:`QueueConfig` explains them."""
 
+    forget_sources_after: timedelta | None
     group_limit: int
     lease: timedelta
     max_attempts: int | None
@@ -160,6 +161,10 @@ class QueueConfig:
     on_failure: OnFailure = "block"
     """``"block"``: a failed head holds its group until it is acked or dead (default);
     ``"skip"``: later items of the group pass while it waits. A dead head never blocks."""
+    forget_sources_after: timedelta | None = timedelta(days=90)
+    """How long it is known what a batch of a source did (``enqueue(batch=...)``, streams) after its
+    last one; ``None`` for ever. Each step carries the sources that are known. Of a source that was
+    silent for longer a repeated batch is refused."""
 
     def __post_init__(self) -> None:
         for name in ("dedup_key", "fair_key", "group_key", "priority"):
@@ -168,6 +173,8 @@ class QueueConfig:
         _require_scope(self.dedup_scope)
         require_choice("on_failure", self.on_failure, get_args(OnFailure), InvalidConfigError)
         require_duration("lease", self.lease, InvalidConfigError)
+        after = self.forget_sources_after
+        optional(require_duration, "forget_sources_after", after, error=InvalidConfigError)
         require_count("group_limit", self.group_limit, InvalidConfigError)
         for name in ("max_in_flight", "max_attempts", "max_losses"):
             optional(require_count, name, getattr(self, name), error=InvalidConfigError)
@@ -227,7 +234,7 @@ class QueueConfig:
                 f"the configuration is {shorten(plain)}: it must map names to values"
             )
         values = known_options(cls, plain)
-        for name in ("dedup_scope", "lease"):
+        for name in ("dedup_scope", "lease", "forget_sources_after"):
             if _is_number(values.get(name)):
                 values[name] = seconds(name, values[name])
         if isinstance(values.get("retry"), Mapping):
@@ -277,7 +284,7 @@ def require_config(config: object) -> QueueConfig:
 
 
 #: Options that may be a number or ``none``.
-_COUNTS = ("max_attempts", "max_in_flight", "max_losses")
+_COUNTS = ("max_attempts", "max_in_flight", "max_losses", "forget_sources_after")
 
 
 def read_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from spark_queue.claim import Claim
 from spark_queue.clock import Clock
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.delta.commands import enqueue, making, readers
+from spark_queue.delta.commands.batches import SourceBatch
 from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.commands.readers import Start
 from spark_queue.delta.input.columns import (
@@ -243,11 +244,23 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
     def _make_reader(self, reader: Store) -> Reader:
         return Reader(reader)
 
-    def _enter(self, rows: object, order_by: Order, rules: EnqueueRules, trace: Traces) -> Enqueued:
+    def _enter(
+        self,
+        rows: object,
+        order_by: Order,
+        rules: EnqueueRules,
+        trace: Traces,
+        batch: SourceBatch | None,
+    ) -> Enqueued:
         require_order(order_by)
         require_frame(rows)
         return enqueue.enqueue(
-            self._main, rows, order_by=cast("OrderBy", order_by), rules=rules, trace=trace
+            self._main,
+            rows,
+            order_by=cast("OrderBy", order_by),
+            rules=rules,
+            batch=batch,
+            trace=trace,
         )
 
     def _place_of(self, path: str | Path) -> str:

@@ -13,6 +13,7 @@
     ├── ResultMismatchError      fix what the handler returns     (ValueError)
     ├── OutputRefusedError       change the constraint of the output, or what the handler returns
     ├── DuplicateItemError       drop the duplicates, or skip them
+    ├── BatchForgottenError      skip the batch, or give it another number or source
     ├── WriterLockedError        try again, or close the front that holds the queue
     ├── UnsafeSessionError       change the session's settings
     ├── SetupError               install what the command needs
@@ -47,6 +48,7 @@ import sys
 from collections.abc import Sequence
 
 from spark_queue.log_errors import (
+    BatchForgottenError as BatchForgottenError,
     FencedError as FencedError,
     FileAccessError as FileAccessError,
     FileDamagedError as FileDamagedError,

@@ -16,6 +16,7 @@ from spark_queue.delta.commands import (
     enqueue,
     making,
 )
+from spark_queue.delta.commands.batches import SourceBatch
 from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.commands.rows import check_rows, columns_of as _columns_of
 from spark_queue.delta.input import kinds
@@ -181,12 +182,19 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         """
         return drop_queue(_store(path, "disk", None, None), dry_run=dry_run)
 
-    def _enter(self, rows: object, order_by: Order, rules: EnqueueRules, trace: Traces) -> Enqueued:
+    def _enter(
+        self,
+        rows: object,
+        order_by: Order,
+        rules: EnqueueRules,
+        trace: Traces,
+        batch: SourceBatch | None,
+    ) -> Enqueued:
         at = Snapshot(self._main)
         given = [dict(rows)] if isinstance(rows, Mapping) else rows
         frame = check_rows(self._main, given, order_by=cast("str | None", order_by), at=at)
         tracing.require_one_each(trace, len(frame.rows), is_ordered=order_by is not None)
-        return enqueue.entered(at, frame.traced(trace), rules)
+        return enqueue.entered(at, frame.traced(trace), rules, batch=batch)
 
     def _place_of(self, path: str | Path) -> str:
         return _as_path(path)

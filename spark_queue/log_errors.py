@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,33 @@ class StepLostError(SparkQueueError):
     def __init__(self, what: str, tries: int) -> None:
         super().__init__(f"{what} lost its step to other writers {tries} times; try again later")
         self.tries = tries
+
+
+class BatchForgottenError(SparkQueueError):
+    """Raised when a batch of a source is not new, and the queue has forgotten what it did.
+
+    The source was silent for longer than ``forget_sources_after``. Nothing was written.
+
+    Attributes
+    ----------
+    source : str
+        The source.
+    number : int
+        The batch that was to be enqueued.
+    last : int
+        The last batch of the source that was enqueued.
+    """
+
+    def __init__(self, queue: str, source: str, number: int, last: int, at: datetime) -> None:
+        super().__init__(
+            f"batch {number} of source {source!r} is not new to queue {queue!r}: batch {last} was "
+            f"enqueued, the last one, at {at.isoformat()}, and the source was silent for longer "
+            "than forget_sources_after. What each batch did is forgotten: if this one repeats "
+            f"one, skip it; else go on with batch {last + 1}, or name another source"
+        )
+        self.source = source
+        self.number = number
+        self.last = last
 
 
 def _rebuild(

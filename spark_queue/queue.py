@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from spark_queue import tracing
 from spark_queue.delta.commands import enqueue
+from spark_queue.delta.commands.batches import SourceBatch, read_batch
 from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate, OnFull
 from spark_queue.delta.upkeep import clones
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 Rows: TypeAlias = (
     "DataFrame | pd.DataFrame | pa.Table | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
 )
+
+#: A batch that is enqueued once: its source, and its number there.
+Batch: TypeAlias = "tuple[str, int]"
 
 #: Columns by which rows enter; Spark also takes expressions.
 Order: TypeAlias = "str | Column | Sequence[str | Column] | None"
@@ -54,6 +58,7 @@ class Queue(
         on_duplicate: OnDuplicate = "skip",
         on_full: OnFull = "raise",
         trace: Trace | Sequence[Trace | None] | None = None,
+        batch: Batch | None = None,
     ) -> EnqueueResult[FrameT]:
         """Add rows, all in one step.
 
@@ -78,11 +83,16 @@ class Queue(
             and a ``tracestate`` may follow, or headers of these names; or one for each row, of
             rows that are not Spark's. By default it is that of the span of OpenTelemetry that is
             active, if one is; an empty text is none. Handlers go on with it.
+        batch : tuple of str and int, optional
+            The source of the rows and the number of this batch of it, as in ``("nightly", 17)``.
+            Numbers of a source grow. A batch that was enqueued, or comes before one that was,
+            writes nothing, and the answer is what it did then: so a call may be repeated.
 
         Returns
         -------
         EnqueueResult
-            Counts, and an outcome for each row.
+            Counts, and an outcome for each row. Of a batch that had no rows, or that never came
+            before a later one did, the step is 0.
 
         Raises
         ------
@@ -93,6 +103,9 @@ class Queue(
             With ``on_duplicate="raise"``, when a key is taken. Nothing was written.
         ReaderFullError
             With ``on_full="raise"``, when a reader has no room. Nothing was written.
+        BatchForgottenError
+            When a batch is not new, and its source was silent for longer than
+            ``forget_sources_after``.
         FormatVersionError
             When an older release made the queue, and its keys had a text that is not safe.
         SparkNeededError
@@ -105,7 +118,8 @@ class Queue(
         """
         rules = EnqueueRules(on_duplicate=on_duplicate, on_full=on_full)
         main, views = self._main, self._views
-        done = self._enter(rows, order_by, rules, tracing.stored_traces(trace))
+        traces, marked = tracing.stored_traces(trace), read_batch(batch)
+        done = self._enter(rows, order_by, rules, traces, marked)
         return EnqueueResult(
             step=done.step,
             inserted=done.inserted,
@@ -155,7 +169,14 @@ class Queue(
         """
         return type(self)(clones.clone(self._main, self._place_of(path)))
 
-    def _enter(self, rows: object, order_by: Order, rules: EnqueueRules, trace: Traces) -> Enqueued:
+    def _enter(
+        self,
+        rows: object,
+        order_by: Order,
+        rules: EnqueueRules,
+        trace: Traces,
+        batch: SourceBatch | None,
+    ) -> Enqueued:
         """Check rows, and enqueue them."""
         raise NotImplementedError
 

@@ -12,12 +12,13 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_queue.checks import require_duration, require_string
-from spark_queue.delta.commands import enqueue
-from spark_queue.delta.commands.enqueue import StreamBatch
+from spark_queue.delta.commands import batches, enqueue
+from spark_queue.delta.commands.batches import SourceBatch
 from spark_queue.delta.input import key_rules
 from spark_queue.delta.input.columns import OrderBy, add_keys, of_spark
 from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store import by_spark
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.processing.loop import ProcessResult
@@ -54,11 +55,7 @@ def enqueue_stream(
 
     def put(batch: DataFrame, number: int) -> None:
         place = store.in_session(batch.sparkSession)
-        mark = StreamBatch(query_id(batch.sparkSession, checkpoint), number)
-        if mark.is_in(place.queue_head()):
-            # What keeps state before it has to come to the end of the batch, too.
-            batch.write.format("noop").mode("append").save()
-            return
+        mark = SourceBatch(query_id(batch.sparkSession, checkpoint), number)
         enqueue.enqueue(place, batch, order_by=order_by, rules=EnqueueRules(), batch=mark)
 
     return _start(df, put, checkpoint, trigger, name)
@@ -116,7 +113,9 @@ def require_called(spark: SparkSession, on_claim: object) -> None:
 def _require_own(store: Store, checkpoint: str) -> None:
     """Raise where a checkpoint has batches of which the queue has none."""
     done = _last_batch(store.spark, checkpoint)
-    if done is not None and query_id(store.spark, checkpoint) not in store.queue_head().streams:
+    if done is None:
+        return
+    if batches.last_of(Snapshot(store), query_id(store.spark, checkpoint)) is None:
         raise InvalidArgumentError(
             f"checkpoint {checkpoint!r} is of a query that is done with batch {done}, and none of "
             f"its batches is in queue {store.name!r}: it is another queue's, or another query's; "

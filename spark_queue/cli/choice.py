@@ -150,6 +150,8 @@ class RowSource:
     """The format of the files."""
     order_by: str | None
     on_duplicate: Literal["skip", "raise"]
+    batch: tuple[str, int] | None = None
+    """The source of the rows, and the number of this batch of it."""
 
 
 class CommandEngine(Protocol):

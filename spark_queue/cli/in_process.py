@@ -104,7 +104,9 @@ def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult[A
         raise SparkNeededError("a table of the catalog", "the catalog is a session's")
     columns = local_queue.columns_of(into)
     table = input_files.read(source.files, source.kind, columns)
-    return into.enqueue(table, order_by=source.order_by, on_duplicate=source.on_duplicate)
+    return into.enqueue(
+        table, order_by=source.order_by, on_duplicate=source.on_duplicate, batch=source.batch
+    )
 
 
 def columns(queue: AnyQueue) -> str:

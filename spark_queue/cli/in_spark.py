@@ -185,7 +185,9 @@ def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult[A
         found = (scope.spark, absolute(source.files), source.kind, into.schema)
         frame, explained = read_files(*found), explain_misfits(*found)
     with explained:
-        return into.enqueue(frame, source.order_by, on_duplicate=source.on_duplicate)
+        return into.enqueue(
+            frame, source.order_by, on_duplicate=source.on_duplicate, batch=source.batch
+        )
 
 
 def columns(queue: AnyQueue) -> str:

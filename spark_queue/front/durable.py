@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import queue
 import threading
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from spark_queue import checks, extras
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.front.aio_durable import AioDurableQueue, settle_by_end
 from spark_queue.front.consumer import Consumer, Delivery, OutcomeName
 from spark_queue.front.producer import Batcher, Producer, Put, PutResult
 from spark_queue.front.queue_ends import (
@@ -27,9 +26,10 @@ from spark_queue.front.queue_ends import (
 )
 from spark_queue.inprocess.singular.requests import Promise
 from spark_queue.local_queue import LocalQueue, LocalReader, LocalVerbs
-from spark_queue.waiting.aio import outcome
+from spark_queue.queue import Batch, Queue, Rows
+from spark_queue.results import EnqueueResult
 from spark_queue.waiting.processes import Owner
-from spark_queue.waiting.timer import Timeout, seconds
+from spark_queue.waiting.timer import Timeout
 from spark_queue.wording import text_of
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ class DurableQueue:
         chosen = FrontOptions() if options is None else options
         checks.require_kind("options", chosen, FrontOptions)
         inlet, outlet = _ends(into, into if reader is None else reader)
+        self._into: Queue[Any, Any, Any, Any] = into
         self._owner = Owner(f"the front of queue {outlet.name!r}")
         self._puts: Batcher[Put] = Batcher(
             chosen.max_group, chosen.max_pending, chosen.linger, name=outlet.name
@@ -187,6 +188,28 @@ class DurableQueue:
             futures.extend(self.put(item, timeout) for item in items)
         return len(futures), futures
 
+    def enqueue(self, rows: Rows, *, batch: Batch | None = None) -> EnqueueResult[Any]:
+        """Add rows in a step of their own, as the queue's ``enqueue`` does.
+
+        It returns when they are durable. What was put and waits is written before or after.
+
+        Parameters
+        ----------
+        rows
+            What the queue's ``enqueue`` takes.
+        batch : tuple of str and int, optional
+            The source and the number of this batch of it, so that the call may be repeated.
+
+        Returns
+        -------
+        EnqueueResult
+            What it did, or did when this batch came first.
+        """
+        self._owner.require()
+        done = self._into.enqueue(rows, batch=batch)
+        self._consumer.look_again()
+        return done
+
     def get(self, timeout: Timeout = None) -> Delivery:
         """Take the next item, and wait for one where there is none.
 
@@ -209,7 +232,7 @@ class DurableQueue:
         An interruption releases it, uncharged. The outcome is on its way when the scope ends; it is
         durable when :meth:`sync` returns.
         """
-        with _settle_by_end(self, self.get(timeout)) as delivery:
+        with settle_by_end(self, self.get(timeout)) as delivery:
             yield delivery
 
     def ack(self, delivery: Delivery) -> Future[None]:
@@ -260,20 +283,6 @@ class DurableQueue:
         return self._consumer.settle(delivery, said, error)
 
 
-@contextmanager
-def _settle_by_end(queue: DurableQueue, delivery: Delivery) -> Iterator[Delivery]:
-    """Settle an item by how a scope ends, as :meth:`DurableQueue.receive` does."""
-    try:
-        yield delivery
-    except Exception as exc:
-        queue.nack(delivery, text_of(exc))
-        raise
-    except BaseException:
-        queue.release(delivery)
-        raise
-    queue.ack(delivery)
-
-
 def _ends(into: DeltaQueue | LocalQueue, source: object) -> tuple[Inlet, Outlet]:
     """Return both ends of a queue; nothing of Spark is imported for one that was opened without."""
     require_open("into", into)
@@ -296,96 +305,3 @@ def _start_thread(name: str, run: Callable[..., None], *args: object) -> threadi
     thread = threading.Thread(target=run, args=args, name=name, daemon=True)
     thread.start()
     return thread
-
-
-#: Seconds between two looks for room: it is there after the next group is written.
-_LOOK = 0.01
-
-
-class AioDurableQueue:
-    """The coroutines' front of a :class:`DurableQueue`: the same items, threads and verbs.
-
-    A verb returns when what it did is durable, and raises what its future would have.
-    """
-
-    def __init__(self, durable: DurableQueue, consumer: Consumer, owner: Owner) -> None:
-        self._queue = durable
-        self._owner = owner
-        self._consumer = consumer
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def put(self, item: Mapping[str, Any], timeout: Timeout = None) -> PutResult:
-        """Add an item as :meth:`DurableQueue.put` does; a wait for room can be cancelled."""
-        return await outcome(await self._add(item, timeout))
-
-    async def put_many(
-        self, items: Sequence[Mapping[str, Any]], timeout: Timeout = None
-    ) -> tuple[int, list[Future[PutResult]]]:
-        """Add items as :meth:`DurableQueue.put_many` does; the futures are done."""
-        checks.require_several("items", items)
-        seconds("timeout", timeout)
-        futures: list[Future[PutResult]] = []
-        with suppress(queue.Full):
-            for item in items:
-                futures.append(await self._add(item, timeout))  # noqa: PERF401 - as far as it came
-        for future in futures:
-            # Each of them tells by itself.
-            with suppress(Exception):
-                await outcome(future)
-        return len(futures), futures
-
-    async def get(self, timeout: Timeout = None) -> Delivery:
-        """Take the next item; a cancelled wait takes nothing."""
-        self._owner.require()
-        return await self._consumer.get_async(timeout)
-
-    @asynccontextmanager
-    async def receive(self, timeout: Timeout = None) -> AsyncIterator[Delivery]:
-        """Take the next item for a scope as :meth:`DurableQueue.receive` does.
-
-        A cancel releases the item. The outcome is on its way when the scope ends; it is durable
-        when :meth:`sync` returns.
-        """
-        with _settle_by_end(self._queue, await self.get(timeout)) as delivery:
-            yield delivery
-
-    async def ack(self, delivery: Delivery) -> None:
-        """Say that an item is done; return when that is durable."""
-        await outcome(self._queue.ack(delivery))
-
-    async def nack(self, delivery: Delivery, error: str) -> None:
-        """Say that an item failed; return when that is durable."""
-        await outcome(self._queue.nack(delivery, error))
-
-    async def release(self, delivery: Delivery) -> None:
-        """Give an item back to its place, uncharged; return when that is durable."""
-        await outcome(self._queue.release(delivery))
-
-    async def dead(self, delivery: Delivery, error: str) -> None:
-        """Send an item to the dead letters; return when that is durable."""
-        await outcome(self._queue.dead(delivery, error))
-
-    async def sync(self) -> None:
-        """Wait as :meth:`DurableQueue.sync` does."""
-        await asyncio.to_thread(self._queue.sync)
-
-    async def close(self) -> None:
-        """Close the queue as :meth:`DurableQueue.close` does."""
-        await asyncio.to_thread(self._queue.close)
-
-    async def _add(self, item: Mapping[str, Any], timeout: Timeout) -> Future[PutResult]:
-        """Return the future of an item once there was room for it."""
-        patience = seconds("timeout", timeout)
-        end = float("inf") if patience is None else time.monotonic() + patience
-        while True:
-            try:
-                return self._queue.put(item, timeout=0)
-            except queue.Full:
-                if time.monotonic() >= end:
-                    raise
-            await asyncio.sleep(_LOOK)

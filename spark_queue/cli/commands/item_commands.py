@@ -84,8 +84,15 @@ def enqueue(
         str | None, Option(help="The column whose order the rows enter in.")
     ] = None,
     on_duplicate: Annotated[Duplicates, Option()] = Duplicates.SKIP,
+    batch: Annotated[
+        str | None,
+        Option(metavar="<source>:<int>", help="Whose batch it is: a repeated one writes nothing."),
+    ] = None,
 ) -> None:
-    """Add the rows of a table or of files, all in one step. A CSV file has a header line."""
+    """Add the rows of a table or of files, all in one step. A CSV file has a header line.
+
+    With --batch nightly:17 the command may be repeated: it tells what the first one did.
+    """
     if (table is None) == (files is None):
         raise InvalidArgumentError("say where the rows are: --table or --files, one of them")
     # Before Spark is started: it takes a while.
@@ -96,11 +103,20 @@ def enqueue(
         kind=kind,
         order_by=order_by,
         on_duplicate="skip" if on_duplicate is Duplicates.SKIP else "raise",
+        batch=None if batch is None else _read_batch(batch),
     )
     engine, queue = scope.open_queue(name)
     done = engine.enqueue(scope, queue, source)
     counts = {"step": done.step, "inserted": done.inserted, "duplicates": done.duplicates}
     scope.display.show(counts, *show_counts.render_enqueue(counts))
+
+
+def _read_batch(text: str) -> tuple[str, int]:
+    source, _, number = text.rpartition(":")
+    try:
+        return source, int(number)
+    except ValueError:
+        raise InvalidArgumentError(f"batch is {text!r}: give it as SOURCE:NUMBER") from None
 
 
 @command

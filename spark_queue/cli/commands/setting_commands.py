@@ -40,6 +40,13 @@ class LiveOptions:
     on_failure: Annotated[
         str | None, Option(help="block or skip: what a failed item does to its group.")
     ] = None
+    forget_sources_after: Annotated[
+        str | None,
+        Option(
+            metavar="<seconds>|none",
+            help="How long a source of batches may be silent, and is remembered.",
+        ),
+    ] = None
     weight: Annotated[
         list[str] | None, Option(help="KEY=WEIGHT of a fair key; may be given several times.")
     ] = None

@@ -18,7 +18,14 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.log import Log
-from spark_queue.delta.tables.schema import ITEM, META_LANE, OPEN_LANE, RENEWAL, RENEWAL_LANE
+from spark_queue.delta.tables.schema import (
+    ITEM,
+    META_LANE,
+    OPEN_LANE,
+    RENEWAL,
+    RENEWAL_LANE,
+    SOURCE_LANE,
+)
 from spark_queue.errors import SparkNeededError
 
 _T = TypeVar("_T")
@@ -90,7 +97,7 @@ def once_more(read: Callable[[], _T]) -> _T:
 
 def item_files(log: Log[Any]) -> list[LogFile]:
     """Return the files of a log that have rows of items, or what was refused."""
-    others = (META_LANE, OPEN_LANE, RENEWAL_LANE)
+    others = (META_LANE, OPEN_LANE, RENEWAL_LANE, SOURCE_LANE)
     return [file for file in log.files() if file.gen not in others]
 
 

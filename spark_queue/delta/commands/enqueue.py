@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_queue.delta import verify
-from spark_queue.delta.commands import readers, rows, trim
+from spark_queue.delta.commands import batches, readers, rows, trim
+from spark_queue.delta.commands.batches import SourceBatch
 from spark_queue.delta.planner import TAKEN, Frame, planner_of
 from spark_queue.delta.replica import entering
 from spark_queue.delta.replica.entering import Entered
@@ -29,7 +30,7 @@ from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
-from spark_queue.delta.tables.heads import QueueHead, following
+from spark_queue.delta.tables.heads import Mark, QueueHead, following
 from spark_queue.delta.tables.schema import ITEM, REFUSED
 from spark_queue.delta.verify import Plan
 from spark_queue.errors import DuplicateItemError
@@ -65,24 +66,21 @@ class Enqueued:
             rows=rows,
         )
 
+    @classmethod
+    def again(cls, mark: Mark) -> Enqueued:
+        """Return what a batch did that is in the queue."""
+        return cls(
+            step=mark.step or 0,
+            inserted=mark.inserted,
+            duplicates=mark.duplicates,
+            refused=mark.refused,
+        )
+
 
 #: What rows may have beside the user's columns, and be decided here: what they were, before.
 DECIDABLE = frozenset({"_origin", "_round", "_errors", "_enqueued_at"})
 
 _NOTHING = Enqueued(step=0, inserted=0, duplicates=0)
-
-
-@dataclass(frozen=True, slots=True)
-class StreamBatch:
-    """The micro-batch of a streaming query whose rows are enqueued."""
-
-    query: str
-    """The id of the query, which stays the same when it is started again."""
-    number: int
-
-    def is_in(self, head: QueueHead) -> bool:
-        """Tell whether this batch, or a later one of the query, is in the queue already."""
-        return head.streams.get(self.query, -1) >= self.number
 
 
 def enqueue(
@@ -92,17 +90,17 @@ def enqueue(
     order_by: OrderBy,
     rules: EnqueueRules,
     extra: Sequence[str] = (),
-    batch: StreamBatch | None = None,
+    batch: SourceBatch | None = None,
     trace: Traces = None,
     action: str = "enqueue",
     dry_run: bool = False,
 ) -> Enqueued:
     """Append the rows of a frame to the item log as one step.
 
-    With ``batch``, the step says which batch of which query it is, so that a batch that comes again
-    after a crash is found there, and nothing is written. With ``extra``, the frame has these
-    columns of the log as well. With ``trace``, the rows belong to it, or each to its own. With
-    ``dry_run`` the step is decided, and not written.
+    With ``batch``, the step says which batch of which source it is. A batch that comes again is
+    found there: nothing is written, and the answer is what it did. With ``extra``, the frame has
+    these columns of the log as well. With ``trace``, the rows belong to it, or each to its own.
+    With ``dry_run`` the step is decided, and not written.
     """
     started = time.monotonic()
     at = Snapshot(store)
@@ -125,7 +123,7 @@ def entered(
     frame: Frame,
     rules: EnqueueRules,
     *,
-    batch: StreamBatch | None = None,
+    batch: SourceBatch | None = None,
     started: float | None = None,
     action: str = "enqueue",
     dry_run: bool = False,
@@ -135,13 +133,17 @@ def entered(
     now = store.clock.now()
     # Before anybody has to wait for this step: what is large takes long.
     if frame.is_empty():
-        return _NOTHING if batch is None else _noted(store, batch)
+        return _NOTHING if batch is None else _note(store, batch, now)
+    # Heads grow by new sources alone.
+    grows = batch is not None and batch.source not in at.queue.streams
     command = _Enqueue(frame, now, rules, batch)
     if dry_run:
         return _foresee(command.decide(Snapshot(store)))
     done = on_items(store, action, command.decide, at=at, started=started)
     if done.step:
         _trim(at)
+    if grows:
+        batches.forget_silent(store, now)
     return done
 
 
@@ -154,18 +156,18 @@ def _foresee(decided: Answer[Enqueued]) -> Enqueued:
     return replace(decided.answer, rows=rows)
 
 
-def _noted(store: Store, batch: StreamBatch) -> Enqueued:
-    """Note a query whose batch is empty: by that its checkpoint is known to be of this queue."""
+def _note(store: Store, batch: SourceBatch, now: datetime) -> Enqueued:
+    """Note a source whose batch is empty: by that a checkpoint is known to be of this queue."""
 
     def decide(at: Snapshot) -> Answer[Enqueued]:
-        before = at.queue
-        if batch.query in before.streams:
+        done = batches.find_done(at, batch)
+        if done is not None:
+            return Answer(answer=Enqueued.again(done))
+        if batch.source in at.queue.streams:
             return Answer(answer=_NOTHING)
-        streams = {**before.streams, batch.query: batch.number}
-        return Step(head=following(before, streams=streams), answer=_NOTHING)
+        streams = batches.marked(at, batch, now)
+        return Step(head=following(at.queue, streams=streams), answer=_NOTHING)
 
-    if batch.query in store.queue_head().streams:
-        return _NOTHING
     return on_items(store, "enqueue", decide)
 
 
@@ -190,12 +192,13 @@ class _Enqueue:
     frame: Frame
     now: datetime
     rules: EnqueueRules
-    batch: StreamBatch | None
+    batch: SourceBatch | None
 
     def decide(self, at: Snapshot) -> Answer[Enqueued]:
         """Decide the step: in this process, or by a planner."""
-        if self.batch is not None and self.batch.is_in(at.queue):
-            return Answer(answer=_NOTHING)
+        done = None if self.batch is None else batches.find_done(at, self.batch)
+        if done is not None:
+            return Answer(answer=Enqueued.again(done))
         # Before the lock of what is remembered: it may make the log of a reader, and wait for that.
         every = readers.all_of(at)
         found = self._in_python(at, every)
@@ -294,9 +297,10 @@ class _Enqueue:
 
         verify.check(at, "enqueue", lambda: plan(*ours), lambda: plan(*theirs))
 
-    def _following(self, at: Snapshot, facts: EnqueueFacts, batch: StreamBatch | None) -> QueueHead:
-        before = at.queue
-        streams = before.streams
+    def _following(self, at: Snapshot, facts: EnqueueFacts, batch: SourceBatch | None) -> QueueHead:
+        before, streams = at.queue, at.queue.streams
+        if batch is not None:
+            streams = batches.marked(at, batch, self.now, facts)
         return following(
             before,
             last_seq=before.last_seq + facts.rows,
@@ -305,7 +309,7 @@ class _Enqueue:
             tops=_higher(before.tops, facts.tops),
             status_step=at.status.step,
             gen_since=before.gen_since or self.now.isoformat(),
-            streams=streams if batch is None else {**streams, batch.query: batch.number},
+            streams=streams,
         )
 
 

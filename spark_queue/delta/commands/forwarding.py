@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spark_queue.delta.commands import enqueue
-from spark_queue.delta.commands.enqueue import StreamBatch
+from spark_queue.delta.commands import batches, enqueue
+from spark_queue.delta.commands.batches import SourceBatch
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store import existence
@@ -82,13 +82,14 @@ def _send(store: Store, limits: ReaderConfig, target: str) -> int:
     place = _place(store, target)
     source = f"{store.handle.place.location()}+{store.reader}"
     at = Snapshot(store)
-    since = place.queue_head().streams.get(source, 0)
+    last = batches.last_of(Snapshot(place), source)
+    since = 0 if last is None else last.number
     if at.status.step <= since:
         return 0
     rows = planner_of(store).leaving(at, limits, target, since)
     if rows is None:
         return 0
-    mark = StreamBatch(source, at.status.step)
+    mark = SourceBatch(source, at.status.step)
     extra = ("_errors", "_body")
     done = enqueue.enqueue(
         place, rows, order_by=None, rules=EnqueueRules(), extra=extra, batch=mark

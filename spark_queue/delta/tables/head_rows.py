@@ -50,9 +50,9 @@ def text(log: Log[Any], kind: str, step: int) -> str | None:
     return rows[0]["_body"] if rows else None
 
 
-def texts(log: Log[Any], kind: str) -> list[str]:
-    """Return the texts of all rows of a kind."""
-    return [row["_body"] for row in _rows(log, _files(log), kind)]
+def texts(log: Log[Any], kind: str, lane: int) -> list[str]:
+    """Return the texts of all rows of a kind, in a lane."""
+    return [row["_body"] for row in _rows(log, _files(log, lane), kind)]
 
 
 def last_seq(log: Log[Any]) -> int | None:
@@ -63,9 +63,9 @@ def last_seq(log: Log[Any]) -> int | None:
     return max((file.ranges["_seq"][1] for file in items), default=0)
 
 
-def _files(log: Log[Any]) -> list[LogFile]:
-    """Return the files of the lane that has heads and settings."""
-    files = [file for file in log.files() if file.gen == META_LANE]
+def _files(log: Log[Any], lane: int = META_LANE) -> list[LogFile]:
+    """Return the files of a lane, that of heads and settings by default."""
+    files = [file for file in log.files() if file.gen == lane]
     if not all("_step" in file.ranges for file in files):
         raise _StatisticsMissingError
     return files

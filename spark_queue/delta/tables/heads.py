@@ -73,6 +73,35 @@ class Registered:
     """Whether it is read as a stream, which says how far it has come instead of claiming."""
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The last batch of a source, and what it did."""
+
+    number: int
+    at: int = 0
+    """When it came, in seconds of UTC; 0 where an older format did not say."""
+    step: int | None = None
+    """The step that it became, 0 without rows; ``None`` where an older format did not say."""
+    inserted: int = 0
+    duplicates: int = 0
+    refused: int = 0
+
+    @classmethod
+    def of(cls, plain: int | list[Any]) -> Mark:
+        """Read a mark as a head has it: before format 5 its number alone."""
+        return cls(plain) if isinstance(plain, int) else cls(*plain)
+
+    def plain(self) -> int | list[int | None]:
+        """Return the mark as a head has it."""
+        if not self.at:
+            return self.number
+        return [self.number, self.at, self.step, self.inserted, self.duplicates, self.refused]
+
+    def since(self, at: int) -> Mark:
+        """Return the mark with a time, if it has none."""
+        return self if self.at else replace(self, at=at)
+
+
 def names_of(readers: Mapping[int, Registered]) -> list[str]:
     """Return the names of readers; the default one has none."""
     return [reader.name for reader in readers.values() if reader.name]
@@ -102,8 +131,8 @@ class QueueHead:
     """Per priority, the highest tag given to an item."""
     forgotten: int = 0
     """Items that left the tables with their generation."""
-    streams: Mapping[str, int] = field(default_factory=dict)
-    """Streaming queries that enqueue here, with the last batch of each."""
+    streams: Mapping[str, Mark] = field(default_factory=dict)
+    """Sources whose batches are enqueued here, by the ids of queries or by names."""
     readers: Mapping[int, Registered] = field(default_factory=lambda: {0: Registered()})
     """The readers, by the number that each keeps under any name."""
     last_reader: int = 0
@@ -173,7 +202,9 @@ def to_json(head: Any) -> str:
     return json.dumps(head, separators=(",", ":"), default=_plain)
 
 
-def _plain(part: Any) -> dict[str, Any]:
+def _plain(part: Any) -> Any:
+    if isinstance(part, Mark):
+        return part.plain()
     # As ``asdict``, which copies all that is in it, for each step.
     return {one.name: getattr(part, one.name) for one in fields(part)}
 
@@ -196,7 +227,8 @@ def _queue_head(plain: dict[str, Any]) -> QueueHead:
     tops = {int(priority): float(tag) for priority, tag in plain.pop("tops").items()}
     readers = {int(number): _parse_reader(facts) for number, facts in plain.pop("readers").items()}
     hold = Hold(**plain.pop("hold"))
-    return QueueHead(**plain, tops=tops, readers=readers, hold=hold)
+    streams = {source: Mark.of(mark) for source, mark in plain.pop("streams").items()}
+    return QueueHead(**plain, tops=tops, readers=readers, hold=hold, streams=streams)
 
 
 def status_head(text: str) -> StatusHead:

@@ -20,7 +20,7 @@ from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import Head, UnknownHeadError
 from spark_queue.delta.tables.made import why_spark
-from spark_queue.delta.tables.schema import HEAD, SKIPPING_COLUMNS, column_names
+from spark_queue.delta.tables.schema import HEAD, META_LANE, SKIPPING_COLUMNS, column_names
 from spark_queue.delta.tables.wishes import PlainSession, Session
 from spark_queue.errors import QueueNotFoundError, SparkNeededError
 
@@ -199,9 +199,10 @@ class Log(ABC, Generic[_Head]):
             lambda: head_rows.text(self, kind, step), lambda: self._query_text(kind, step)
         )
 
-    def texts(self, kind: str) -> list[str]:
-        """Return the texts of all rows of a kind, in the lane of heads."""
-        return self._find(lambda: head_rows.texts(self, kind), lambda: self._query_texts(kind))
+    def texts(self, kind: str, lane: int = META_LANE) -> list[str]:
+        """Return the texts of all rows of a kind, in the lane of heads or another one."""
+        at = kind, lane
+        return self._find(lambda: head_rows.texts(self, *at), lambda: self._query_texts(*at))
 
     def last_seq(self, step: int) -> int | None:
         """Return the highest seq of the items that steps up to one have named, or later ones."""
@@ -218,8 +219,8 @@ class Log(ABC, Generic[_Head]):
         del kind, step
         self._refuse_query()
 
-    def _query_texts(self, kind: str) -> list[str]:
-        del kind
+    def _query_texts(self, kind: str, lane: int) -> list[str]:
+        del kind, lane
         self._refuse_query()
 
     def _query_last_seq(self, step: int) -> int | None:

@@ -22,7 +22,8 @@ from spark_queue.errors import SchemaMismatchError
 #: 1: keys as Spark casts them to a string. 2: keys with one text (:mod:`delta.input.key_text`).
 #: 3: a column of the item log for the trace that an item belongs to.
 #: 4: a column of both logs for the failures after which an item is dead; one row for a renewal.
-FORMAT_VERSION = 4
+#: 5: a mark of a source says what its last batch did, and may leave the head.
+FORMAT_VERSION = 5
 
 #: The formats from which on keys have one text, items a trace, and a limit of their own.
 ONE_TEXT, TRACED, LIMITED = 2, 3, 4
@@ -30,15 +31,19 @@ ONE_TEXT, TRACED, LIMITED = 2, 3, 4
 #: The format from which on a renewal is one row, for all that its lease still holds.
 RENEWED = 4
 
+#: The format from which on the mark of a source says when its batch came, and what it did.
+MARKED = 5
+
 #: The column that came with format 3: a queue of an older one has it when it was upgraded.
 TRACE = "_trace"
 
 #: Lanes: heads of steps, configuration, last tags of keys and groups; refused rows; checkpoints;
-#: renewals.
+#: renewals; sources that have left the head.
 META_LANE = -1
 REFUSED_LANE = -2
 OPEN_LANE = -3
 RENEWAL_LANE = -4
+SOURCE_LANE = -5
 
 #: What a row is.
 HEAD = "head"
@@ -50,6 +55,7 @@ GROUP = "group"
 OPEN = "open"
 SERVED = "served"
 RENEWAL = "renewal"
+SOURCE = "source"
 
 #: States of an item. *Delayed* and *blocked* are not states: they are reasons not to run.
 READY = "ready"
@@ -187,7 +193,9 @@ _LOG = [
     LogColumn("_gen", "int", "the generation of the item, or below zero the lane of the row"),
     LogColumn("_step", "bigint", "the step that wrote the row"),
     LogColumn(
-        "_kind", "string", "item, refused, key, group, head, config, open, served or renewal"
+        "_kind",
+        "string",
+        "item, refused, key, group, head, config, open, served, renewal or source",
     ),
     LogColumn("_seq", "bigint", "the number of the item"),
 ]

@@ -9,8 +9,8 @@ from typing import Any
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.tables.heads import Pointer
-from spark_queue.delta.tables.schema import FORMAT_VERSION
-from spark_queue.errors import FormatVersionError, LogDamagedError
+from spark_queue.delta.tables.schema import FORMAT_VERSION, MARKED
+from spark_queue.errors import FormatVersionError, InvalidConfigError, LogDamagedError
 
 #: By how much a bound of tags is wider than what it is worked out from, in parts of it.
 SLACK = 1e-9
@@ -69,7 +69,19 @@ class Settings:
         return cls(config=config, stretches={k: Stretch(w) for k, w in config.weights.items()})
 
     def reconfigured(self, config: QueueConfig, pointers: Mapping[int, Pointer]) -> Settings:
-        """Return the settings with another configuration, from a step with these pointers on."""
+        """Return the settings with another configuration, from a step with these pointers on.
+
+        Raises
+        ------
+        InvalidConfigError
+            When a setting is changed that came after the queue's format.
+        """
+        after = config.forget_sources_after
+        if self.format < MARKED and after != self.config.forget_sources_after:
+            raise InvalidConfigError(
+                f"forget_sources_after is {after}: it came with format {MARKED}, and the queue is "
+                f"of format {self.format}; upgrade it"
+            )
         stretches = dict(self.stretches)
         for key in {*stretches, *config.weights}:
             old = stretches.get(key, UNWEIGHTED)
@@ -107,7 +119,7 @@ class Settings:
         """Write the settings as the text of their row."""
         plain = {
             "format": self.format,
-            "config": self.config.to_dict(),
+            "config": self._config(),
             "paused": self.paused,
             "stretches": {
                 key: {"weight": s.weight, "pins": {str(p): pin for p, pin in s.pins.items()}}
@@ -115,6 +127,13 @@ class Settings:
             },
         }
         return json.dumps(plain, separators=(",", ":"))
+
+    def _config(self) -> dict[str, Any]:
+        plain = self.config.to_dict()
+        if self.format < MARKED:
+            # To older releases the name is unknown.
+            del plain["forget_sources_after"]
+        return plain
 
     @classmethod
     def from_json(cls, name: str, text: str) -> Settings:

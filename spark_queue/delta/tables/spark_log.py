@@ -282,8 +282,9 @@ class SparkLog(LocalLog[_Head]):
         # By the token: of another's step the number is the same.
         return self.version_of(head.token, known) is not None or self._is_ours(head)
 
-    def _query_texts(self, kind: str) -> list[str]:
-        return [row[0] for row in looked(lambda: self._of_kind(kind).select("_body").collect())]
+    def _query_texts(self, kind: str, lane: int) -> list[str]:
+        rows = looked(lambda: self._of_kind(kind, lane).select("_body").collect())
+        return [row[0] for row in rows]
 
     def _for(self, what: str) -> AbstractContextManager[None]:
         """Describe the jobs of a block by the table."""
@@ -297,8 +298,8 @@ class SparkLog(LocalLog[_Head]):
     def _heads(self) -> DataFrame:
         return self._of_kind(HEAD)
 
-    def _of_kind(self, kind: str) -> DataFrame:
-        return self.read().where((F.col("_gen") == META_LANE) & (F.col("_kind") == kind))
+    def _of_kind(self, kind: str, lane: int = META_LANE) -> DataFrame:
+        return self.read().where((F.col("_gen") == lane) & (F.col("_kind") == kind))
 
     def _with_head(
         self, head: _Head, rows: DataFrame | pa.Table | None, *, small: bool

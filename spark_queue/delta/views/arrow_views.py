@@ -12,7 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.arrow import snapshot
-from spark_queue.delta.arrow.rows import beside, having, last_of_each, log_of, rows_of
+from spark_queue.delta.arrow.rows import (
+    beside,
+    having,
+    item_files,
+    last_of_each,
+    log_of,
+    once_more,
+    rows_of,
+)
 from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.commands.rows import columns_of
 from spark_queue.delta.commands.trim import FULL, LAGS
@@ -63,14 +71,28 @@ def schema(store: Store) -> pa.Schema:
 def outcomes(store: Store, done: Enqueued) -> pa.Table:
     """Return what became of each row of an enqueue."""
     users = schema(store)
-    rows = done.rows
-    if rows is None:
-        rows = pa.unify_schemas([users, QUEUE_COLUMNS.arrow]).empty_table()
+    rows = _logged(store, done.step, users) if done.rows is None else done.rows
     rows = rows.filter(pc.is_in(rows["_kind"], pa.array([ITEM, REFUSED]))).sort_by("_seq")
     left_out = pc.if_else(pc.is_null(rows["_duplicate_of"]), "refused", "duplicate")
     became = pc.if_else(pc.equal(rows["_kind"], ITEM), "inserted", left_out)
     kept = rows.select([*users.names, "_seq"]).append_column("outcome", became)
     return kept.append_column("duplicate_of", rows["_duplicate_of"])
+
+
+def _logged(store: Store, step: int, users: pa.Schema) -> pa.Table:
+    """Return the rows of a step of the item log, and of the users' columns all."""
+    names = ("_kind", "_step", "_seq", "_duplicate_of")
+    if not step:
+        ours = QUEUE_COLUMNS.arrow
+        return pa.unify_schemas([users, pa.schema([ours.field(n) for n in names])]).empty_table()
+    log = log_of(store, "queue")
+
+    def read() -> pa.Table:
+        files = [file for file in item_files(log) if file.may_have("_step", step, step)]
+        return log.rows_of(files, [*users.names, *names])
+
+    rows = once_more(read)
+    return rows.filter(pc.equal(rows["_step"], step))
 
 
 def status(store: Store, ends: Ends | None = None) -> pa.Table:

@@ -10,6 +10,7 @@ import pytest
 from spark_queue.delta.tables.heads import (
     Checkpoint,
     Hold,
+    Mark,
     QueueHead,
     Registered,
     StatusHead,
@@ -76,7 +77,7 @@ def test_the_head_of_the_items_is_read_as_it_was_written() -> None:
         gen=2,
         gen_since="2026-01-31T00:00:00+00:00",
         tops={-1: 4.5, 0: 9.0},
-        streams={"query": 7},
+        streams={"query": Mark(7), "named": Mark(8, 9, 10, 11, 12, 13)},
         readers={
             0: Registered(),
             4: Registered(name="audit", config={"max_items": 5}, pointers={1: (2.5, 6)}, lost=2),

@@ -1,0 +1,184 @@
+"""Batches of a source, each of which enters a queue once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+import pyarrow as pa
+
+from spark_queue.checks import require_seq, require_text
+from spark_queue.delta.replica.request import EnqueueFacts
+from spark_queue.delta.steps import Answer, Step, on_items
+from spark_queue.delta.store.snapshot import Snapshot
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.facts import logger
+from spark_queue.delta.tables.heads import Mark, QueueHead, following
+from spark_queue.delta.tables.schema import MARKED, SOURCE, SOURCE_LANE
+from spark_queue.errors import BatchForgottenError, InvalidArgumentError
+from spark_queue.wording import shorten
+
+#: The longest name of a source: each head of the item log has it.
+_LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class SourceBatch:
+    """One of the batches of a source, whose numbers grow."""
+
+    source: str
+    """A name that stays the same: the id of a streaming query, or the caller's own."""
+    number: int
+
+
+def read_batch(batch: object) -> SourceBatch | None:
+    """Return the batch that a caller names as source and number.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is something else.
+    """
+    if batch is None:
+        return None
+    if not isinstance(batch, tuple | list) or len(batch) != 2:  # noqa: PLR2004 - a pair
+        raise InvalidArgumentError(
+            f"batch is {shorten(batch)}: name a source and a number, as in ('nightly', 17)"
+        )
+    source, number = batch
+    require_text("the source of batch", source)
+    require_seq("the number of batch", number)
+    if number < 0:
+        raise InvalidArgumentError(f"the number of batch is {number}: it must be at least 0")
+    if len(source) > _LONGEST:
+        raise InvalidArgumentError(
+            f"the source of batch is {shorten(source)}: its name has at most {_LONGEST} characters"
+        )
+    return SourceBatch(source, number)
+
+
+def last_of(at: Snapshot, source: str) -> Mark | None:
+    """Return the mark of a source, also where it has left the head; ``None`` of a new one."""
+    mark = at.queue.streams.get(source)
+    return _forgotten(at, source) if mark is None else mark
+
+
+def find_done(at: Snapshot, batch: SourceBatch) -> Mark | None:
+    """Return what a batch did that is in the queue, or before one that is; ``None`` if it is new.
+
+    Raises
+    ------
+    BatchForgottenError
+        When the mark of its source has left the head, and says that it is not new.
+    """
+    last = at.queue.streams.get(batch.source)
+    if last is None:
+        _require_new(at, batch)
+        return None
+    return _find(at, batch, last) if batch.number <= last.number else None
+
+
+def marked(
+    at: Snapshot, batch: SourceBatch, now: datetime, facts: EnqueueFacts | None = None
+) -> dict[str, Mark]:
+    """Return the marks after a batch; one without facts has no rows, and is no step."""
+    streams = dict(at.queue.streams)
+    if at.settings.format < MARKED:
+        return {**streams, batch.source: Mark(batch.number)}
+    seconds = int(now.timestamp())
+    # Those of an older format begin to age.
+    aging = {source: mark.since(seconds) for source, mark in streams.items()}
+    mark = Mark(batch.number, seconds, step=0)
+    if facts is not None:
+        told = (facts.inserted(), facts.duplicates, facts.full)
+        mark = Mark(batch.number, seconds, at.queue.step + 1, *told)
+    return {**aging, batch.source: mark}
+
+
+def forget_silent(store: Store, now: datetime) -> None:
+    """Move the marks of silent sources out of the head; if that fails, the next one does it."""
+    try:
+        if _silent(Snapshot(store), now):
+            on_items(store, "forget", lambda at: _forget(at, now))
+    except Exception:  # noqa: BLE001 - the step it follows stands
+        logger.exception("%s: silent sources are kept until the next new one", store.name)
+
+
+def _forget(at: Snapshot, now: datetime) -> Answer[int]:
+    silent = _silent(at, now)
+    if not silent:
+        return Answer(answer=0)
+    kept = {source: mark for source, mark in at.queue.streams.items() if source not in silent}
+    texts = [json.dumps([source, mark.plain()]) for source, mark in silent.items()]
+    count = len(texts)
+    rows = pa.table(
+        {
+            "_gen": pa.array([SOURCE_LANE] * count, pa.int32()),
+            "_kind": [SOURCE] * count,
+            "_body": texts,
+        }
+    )
+    return Step(head=following(at.queue, streams=kept), rows=rows, answer=count)
+
+
+def _silent(at: Snapshot, now: datetime) -> Mapping[str, Mark]:
+    """Return the sources that brought nothing for longer than the queue remembers."""
+    after = at.settings.config.forget_sources_after
+    if after is None or at.settings.format < MARKED:
+        return {}
+    before = (now - after).timestamp()
+    return {s: mark for s, mark in at.queue.streams.items() if mark.at and mark.at < before}
+
+
+def _forgotten(at: Snapshot, source: str) -> Mark | None:
+    """Return the mark of a source that has left the head; ``None`` where there is none."""
+    if at.settings.format < MARKED:
+        return None
+    rows = map(json.loads, at.store.queue.texts(SOURCE, SOURCE_LANE))
+    marks = [Mark.of(plain) for name, plain in rows if name == source]
+    return max(marks, key=lambda mark: mark.number, default=None)
+
+
+def _require_new(at: Snapshot, batch: SourceBatch) -> None:
+    last = _forgotten(at, batch.source)
+    if last is None or batch.number > last.number:
+        return
+    since = datetime.fromtimestamp(last.at, timezone.utc)
+    raise BatchForgottenError(at.store.name, batch.source, batch.number, last.number, since)
+
+
+def _find(at: Snapshot, batch: SourceBatch, last: Mark) -> Mark:
+    """Return the mark of a batch up to the last one of its source, and what it did if known."""
+    if batch.number == last.number and last.step is not None:
+        return last
+    log, source = at.store.queue, batch.source
+
+    def number_at(head: QueueHead | None) -> int:
+        mark = None if head is None else head.streams.get(source)
+        return -1 if mark is None else mark.number
+
+    # From step to step the number of a source grows.
+    low, high = 1, last.step or at.queue.step
+    while low < high:
+        middle = (low + high) // 2
+        if number_at(log.head_at(middle)) >= batch.number:
+            high = middle
+        else:
+            low = middle + 1
+    after = log.head_at(low)
+    if after is None or number_at(after) != batch.number:
+        # It had no rows, or a later one came first; or its source was forgotten meanwhile.
+        _require_new(at, batch)
+        return Mark(batch.number, step=0)
+    mark = after.streams[source]
+    return mark if mark.step is not None else _by_totals(log.head_at(low - 1), after, mark)
+
+
+def _by_totals(before: QueueHead | None, after: QueueHead, mark: Mark) -> Mark:
+    """Return what a step did whose head has totals alone: a queue of an older format."""
+    earlier = before or QueueHead()
+    inserted, refused = after.items - earlier.items, after.refused - earlier.refused
+    step = after.step if inserted or refused else 0
+    return Mark(mark.number, step=step, inserted=inserted, duplicates=refused)

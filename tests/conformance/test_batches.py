@@ -1,0 +1,154 @@
+"""Batches of a source: each enters a queue once, however often and from wherever it comes."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from threading import Barrier
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from spark_queue.errors import BatchForgottenError, InvalidArgumentError
+from tests.conformance.conftest import Make
+from tests.conformance.twins import Seen, Twins
+
+pytestmark = pytest.mark.needs("views")
+
+
+def _items(*ids: str) -> pa.Table:
+    nothing = pa.nulls(len(ids), pa.string())
+    keys = pa.array([name[0] for name in ids], pa.string())
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.string()),
+            "key": keys,
+            "tenant": nothing,
+            "grp": nothing,
+            "prio": pa.nulls(len(ids), pa.int32()),
+        }
+    )
+
+
+def _enqueue(one: Seen, *ids: str, batch: Any, **options: Any) -> Any:
+    done = one.queue.enqueue(_items(*ids), batch=batch, **options)
+    outcomes = one.table(done.outcomes).sort_by("_seq").select(["id", "_seq", "outcome"])
+    return done.step, done.inserted, done.duplicates, done.refused, outcomes
+
+
+def _step(one: Seen) -> int:
+    step: int = one.queue._main.queue_head().step
+    return step
+
+
+def test_a_batch_that_comes_again_writes_nothing_and_tells_what_it_did(twins: Twins) -> None:
+    """Counts, step and outcomes are those of the first time, also when later batches are there."""
+    pair = twins("dedup_key")
+    first = pair.require_same(lambda one: _enqueue(one, "a1", "a2", "b1", batch=("nightly", 3)))
+    assert first[:4] == (1, 2, 1, 0)
+    pair.play(lambda one: one.queue.enqueue(_items("c1")))
+    second = pair.require_same(lambda one: _enqueue(one, "c2", "d1", batch=("nightly", 4)))
+    other = pair.require_same(lambda one: _enqueue(one, "e1", batch=("hourly", 3)))
+    pair.play(lambda one: one.queue.claim(9).ack())
+
+    def again(one: Seen, number: int, source: str = "nightly") -> Any:
+        return _enqueue(one, "z1", batch=(source, number), on_duplicate="raise")
+
+    for _ in range(2):
+        assert pair.require_same(again, 3) == first
+        assert pair.require_same(again, 4) == second
+    assert pair.require_same(again, 3, "hourly") == other
+    assert pair.require_same(_step) == 4
+    assert pair.require_same(again, 5)[:2] == (5, 1)
+
+
+def test_a_batch_without_rows_is_no_step_and_an_earlier_one_that_never_came_neither(
+    twins: Twins,
+) -> None:
+    """What comes before the last batch of its source writes nothing, whatever it has."""
+    pair = twins()
+    assert pair.require_same(lambda one: _enqueue(one, batch=("s", 0)))[:2] == (0, 0)
+    assert pair.require_same(lambda one: _enqueue(one, batch=("s", 0)))[:2] == (0, 0)
+    assert pair.require_same(lambda one: _enqueue(one, "a", batch=("s", 7)))[:2] == (2, 1)
+    assert pair.require_same(lambda one: _enqueue(one, batch=("s", 8)))[:2] == (0, 0)
+    for number in (0, 5):
+        assert pair.require_same(lambda one, n: _enqueue(one, "b", batch=("s", n)), number)[:2] == (
+            *(0, 0),
+        )
+    assert pair.require_same(lambda one: _enqueue(one, batch=("s", 7)))[:2] == (2, 1)
+    assert pair.require_same(_step) == 2
+
+
+@pytest.mark.parametrize(
+    "batch",
+    ["n", ("n",), ("n", "17"), ("", 1), (1, 1), ("n", -1), ("n", True), ("n" * 201, 1)],
+)  # fmt: skip
+def test_a_batch_is_a_source_and_a_number(make: Make, batch: Any) -> None:
+    """Anything else is refused before the queue is looked at."""
+    one = cast("Seen", make())
+    with pytest.raises(InvalidArgumentError, match="batch"):
+        one.queue.enqueue(_items("a"), batch=batch)
+    assert _step(one) == 0
+
+
+def test_a_source_that_was_silent_is_forgotten_and_its_batches_are_refused_by_name(
+    twins: Twins,
+) -> None:
+    """What is not new is refused, and not taken for new; the source goes on with later numbers."""
+    pair = twins(forget_sources_after=timedelta(hours=1))
+    pair.play(lambda one: one.queue.enqueue(_items("a"), batch=("old", 5)))
+    pair.play(lambda one: one.advance(3000))
+    pair.play(lambda one: one.queue.enqueue(_items("b"), batch=("kept", 5)))
+    pair.play(lambda one: one.advance(3000))
+    assert pair.require_same(lambda one: _enqueue(one, "z", batch=("old", 5)))[:2] == (1, 1)
+    pair.play(lambda one: one.queue.enqueue(_items("c"), batch=("new", 1)))
+    known = pair.require_same(lambda one: sorted(one.queue._main.queue_head().streams))
+    assert known == ["kept", "new"]
+    step = pair.require_same(_step)
+
+    for number in (5, 4, 0):
+        error, said = pair.require_same(lambda one, n: _enqueue(one, "z", batch=("old", n)), number)
+        assert error is BatchForgottenError
+        assert f"batch {number} of source 'old'" in said
+        assert "go on with batch 6" in said
+    assert pair.require_same(_step) == step
+    assert pair.require_same(lambda one: _enqueue(one, "z", batch=("kept", 5)))[:2] == (2, 1)
+    assert pair.require_same(lambda one: _enqueue(one, "d", batch=("old", 6)))[1] == 1
+    # Between both it was forgotten: what batch 4 did is not known any more, if it ever came.
+    error, _ = pair.require_same(lambda one: _enqueue(one, "z", batch=("old", 4)))
+    assert error is BatchForgottenError
+    assert pair.require_same(_step) == step + 1
+
+
+def test_heads_do_not_grow_with_sources_that_are_silent(make: Make) -> None:
+    """However many sources there were, a step carries those of the last time only."""
+    one = cast("Seen", make(forget_sources_after=timedelta(seconds=25)))
+    for number in range(12):
+        one.queue.enqueue(_items("a"), batch=(f"source {number}", 0))
+        one.advance(10)
+    assert len(one.queue._main.queue_head().streams) <= 4
+    with pytest.raises(BatchForgottenError, match="'source 0'"):
+        one.queue.enqueue(_items("a"), batch=("source 0", 0))
+
+
+@pytest.mark.needs("disk")
+def test_of_two_writers_with_one_batch_one_writes_and_the_other_tells_of_it(
+    make: Make, place: str
+) -> None:
+    """Both have looked before either has committed."""
+    one = cast("Any", make())
+    one.make(f"{place}/shared")
+    handles = [one.open(f"{place}/shared") for _ in range(2)]
+    start = Barrier(2)
+
+    def race(queue: Any, number: int) -> tuple[int, int]:
+        start.wait()
+        done = queue.enqueue(_items("a", "b"), batch=("nightly", number))
+        return done.step, done.inserted
+
+    with ThreadPoolExecutor(2) as pool:
+        for number in range(3):
+            answers = list(pool.map(race, handles, [number, number]))
+            assert answers == [(number + 1, 2)] * 2
+    assert one.open(f"{place}/shared").stats().ready == 6

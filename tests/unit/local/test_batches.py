@@ -1,0 +1,125 @@
+"""Batches of a source without Spark: killed writers, fronts, commands, and older formats."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from spark_queue import DurableQueue, LocalQueue, QueueConfig
+from spark_queue.cli import main
+from spark_queue.clock import ManualClock
+from spark_queue.delta.commands import admin
+from spark_queue.errors import InvalidConfigError
+from tests.unit.local.conftest import Make
+
+#: Enqueues a batch, and kills itself before or behind its commit.
+_MORTAL = """
+import os, signal, sys, spark_queue
+from spark_queue.delta import steps
+commit = steps.commit_items
+def die(*given, **named):
+    if sys.argv[2] == "behind":
+        commit(*given, **named)
+    os.kill(os.getpid(), signal.SIGKILL)
+steps.commit_items = die
+queue = spark_queue.open(sys.argv[1], durability="process")
+queue.enqueue([{"id": "a"}, {"id": "b"}], batch=("nightly", 17))
+"""
+
+
+@pytest.mark.parametrize(("killed", "before"), [("before", 0), ("behind", 2)])
+def test_a_writer_that_was_killed_repeats_its_batch(make: Make, killed: str, before: int) -> None:
+    """It is there once, whether its first writer had committed or not."""
+    queue = make()
+    words = [sys.executable, "-c", _MORTAL, queue.name, killed]
+    assert subprocess.run(words, check=False).returncode == -9  # noqa: S603
+    assert queue.stats().ready == before
+
+    done = queue.enqueue([{"id": "a"}, {"id": "b"}], batch=("nightly", 17))
+
+    assert (done.step, done.inserted, queue.stats().ready) == (1, 2, 2)
+    assert done.outcomes["_seq"].to_pylist() == [1, 2]
+
+
+def test_a_front_takes_a_batch_in_a_step_of_its_own(make: Make) -> None:
+    """For threads and for coroutines; whoever waits for an item gets one of it."""
+    queue = make()
+    with DurableQueue(queue) as front:
+        first = front.enqueue([{"id": "a"}, {"id": "b"}], batch=("nightly", 17))
+        again = asyncio.run(front.aio.enqueue({"id": "z"}, batch=("nightly", 17)))
+        assert front.get(timeout=5).item["id"] == "a"
+    assert again == first
+    assert queue.stats().ready == 2
+
+
+def test_the_command_takes_a_batch(
+    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Repeated, it tells what the first one did; what is no batch is refused."""
+    queue, rows = make(), tmp_path / "rows.csv"
+    rows.write_text("id\na\nb\n")
+
+    def enqueue(batch: str) -> dict[str, int]:
+        words = ["enqueue", queue.name, "--files", str(rows), "--batch", batch]
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "--engine", "local", "--json"])
+        said = capsys.readouterr()
+        assert not ended.value.code, said.err
+        told: dict[str, int] = json.loads(said.out)
+        return told
+
+    assert enqueue("daily:nightly:17") == enqueue("daily:nightly:17")
+    assert enqueue("daily:nightly:18")["step"] == 2
+    assert queue.stats().ready == 4
+    for text in ("nightly", "nightly:", "nightly:x"):
+        with pytest.raises(AssertionError, match=f"batch is '{text}'"):
+            enqueue(text)
+
+
+def test_a_queue_of_an_older_format_tells_what_a_batch_did_by_its_totals(
+    make: Make, again: Callable[[], LocalQueue], clock: ManualClock
+) -> None:
+    """Its sources are kept for good; after an upgrade they age from the next batch on."""
+    queue = make(dedup_key="id", forget_sources_after=timedelta(hours=1))
+    admin.configure(
+        queue._main, lambda _, __: type(_)(config=QueueConfig(dedup_key="id"), format=4)
+    )
+    queue.enqueue({"id": "x"}, batch=("s", 1))
+    queue.enqueue([{"id": "a"}, {"id": "a"}], batch=("s", 2))
+    queue.enqueue({"id": "y"})
+    clock.advance(timedelta(days=900))
+    queue.enqueue([], batch=("t", 2))
+
+    def told(number: int) -> tuple[int, int, int, int]:
+        done = again().enqueue({"id": "z"}, batch=("s", number))
+        return done.step, done.inserted, done.duplicates, len(done.outcomes)
+
+    for _ in range(2):
+        assert told(1) == (1, 1, 0, 1)
+        assert told(2) == (2, 1, 1, 2)
+        queue.upgrade()
+    queue.enqueue({"id": "b"}, batch=("t", 3))
+    assert told(2) == (2, 1, 1, 2)
+    clock.advance(timedelta(days=91))
+    queue.enqueue({"id": "c"}, batch=("u", 1))
+    assert list(queue._main.queue_head().streams) == ["u"]
+
+
+def test_how_long_sources_are_known_is_not_changed_in_an_older_format(make: Make) -> None:
+    """A release of that format would not know the setting; others are changed."""
+    queue = make()
+    admin.configure(queue._main, lambda old, _: type(old)(config=old.config, format=4))
+
+    with pytest.raises(InvalidConfigError, match=r"forget_sources_after.*format 5.*upgrade it"):
+        queue.configure(forget_sources_after=None)
+    queue.configure(max_attempts=2)
+    queue.upgrade()
+    queue.configure(forget_sources_after=None)
+    assert queue.config.forget_sources_after is None
