@@ -67,7 +67,10 @@ class Claim:
     lease : int
         The step that granted the lease, which names it; 0 for an empty claim.
     count : int
-        How many items were claimed.
+        How many items it holds.
+    over : tuple of int
+        Of a claim that was asked for again by its id, the items (``_seq``) that it does not hold
+        any more: settled before, lost or ended. They are not among its items.
     claimed_at : datetime
         When the items were claimed.
     lease_expires_at : datetime
@@ -79,6 +82,7 @@ class Claim:
         self.id = granted.claim_id
         self.lease = granted.step
         self.count = granted.count
+        self.over = granted.over
         self.claimed_at = granted.claimed_at
         self.lease_expires_at = granted.lease_expires_at
         self._said: str | None = None
@@ -92,7 +96,8 @@ class Claim:
         once.
         ``_attempts`` counts failed attempts before this one.
         """
-        frame: DataFrame = self._by_spark("views.items").claimed_items(self._store, self.lease)
+        items = self._by_spark("views.items")
+        frame: DataFrame = items.claimed_items(self._store, self.lease, self.over)
         return frame
 
     @property
@@ -104,7 +109,7 @@ class Claim:
         if self.count == 0:
             return {}
         found: dict[int, str] = self._by_spark("views.items").traces(self._store, self.lease)
-        return found
+        return {seq: trace for seq, trace in found.items() if seq not in self.over}
 
     def ack(self) -> Settlement:
         """Settle all that is left as done.
@@ -252,8 +257,10 @@ class Claim:
         done = settle.settle(self._store, self.lease, verdict, action=action)
         if done.counts.get("dead"):
             forwarding.forward(self._store)
-        if done.lost:
-            raise LeaseLostError(done.lost)
+        # Of those that were over when the claim was asked for again its holder knows.
+        lost = sorted({*done.lost} - {*self.over})
+        if lost:
+            raise LeaseLostError(lost)
         return Settlement(
             step=done.step,
             acked=done.counts.get("acked", 0),
@@ -267,7 +274,8 @@ class Claim:
         return import_module(f"spark_queue.delta.{module}")
 
     def __repr__(self) -> str:
-        return f"Claim(id={self.id!r}, lease={self.lease}, count={self.count})"
+        over = f", over={len(self.over)}" if self.over else ""
+        return f"Claim(id={self.id!r}, lease={self.lease}, count={self.count}{over})"
 
     def _repr_html_(self) -> str:
         return (

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_queue.claim import Claim
 from spark_queue.delta.arrow import claim_items
@@ -54,6 +55,9 @@ class LocalClaim(Claim):
 
     def _read(self) -> pa.Table:
         grant = claim_items.grant_of(self._store, self.lease)
+        if self.over:
+            is_over = pc.is_in(grant["_seq"], pa.array(self.over, pa.int64()))
+            grant = grant.filter(pc.invert(is_over))
         found = claim_items.items_of(self._store, grant)
         if found is None or found.num_rows < self.count:
             why = "they were purged, or lie in files that only Spark reads"

@@ -52,8 +52,9 @@ class Claimable(Configured, Generic[ClaimT]):
             How many consecutive items of one group may be leased together, to be worked off in
             order; 1 by default.
         claim_id : str, optional
-            Makes the claim repeatable: claiming again with the same id gives the same items, also
-            after a crash between the commit and its answer.
+            Makes the claim repeatable: claiming again with the same id gives the same claim, also
+            after a crash between the commit and its answer. Of its items it has those that it still
+            holds; the others it names (``over``).
         wait : timedelta
             How long to wait for items where there are none. On this machine's disk others wake
             this by what they write, and so does an item that becomes due; elsewhere the queue is

@@ -46,7 +46,7 @@ class StreamOptions(TypedDict, total=False):
     returns: StructType | str | None
     output: str | None
     on_claim: Callable[[ProcessResult], None] | None
-    trigger: timedelta
+    trigger: timedelta | None
     name: str | None
 
 
@@ -83,7 +83,7 @@ class SparkVerbs(Working[DataFrame, StructType, Claim]):
         handler: AnyHandler,
         checkpoint: str,
         *,
-        trigger: timedelta = timedelta(seconds=10),
+        trigger: timedelta | None = timedelta(seconds=10),
         name: str | None = None,
         on_claim: Callable[[ProcessResult], None] | None = None,
         **options: Unpack[HandlerOptions],
@@ -98,8 +98,9 @@ class SparkVerbs(Working[DataFrame, StructType, Claim]):
         checkpoint : str
             A directory that is this query's own. It holds the heartbeat only: what was worked on
             and what came of it is in the queue.
-        trigger : timedelta
-            How often to look for items, and how long a micro-batch goes on claiming.
+        trigger : timedelta, optional
+            How often to look for items, and how long a micro-batch goes on claiming. With ``None``
+            the query works off what may run, in one micro-batch (``availableNow``), and ends.
         name : str, optional
             The query's name in Spark's own displays.
         handler, on_claim
@@ -125,7 +126,7 @@ class SparkVerbs(Working[DataFrame, StructType, Claim]):
         streams.require_called(self._store.spark, on_claim)
         worker.require_safe(self._store, worker.work_of(self._store, asked))
 
-        def process(spark: SparkSession, time_limit: timedelta) -> ProcessResult:
+        def process(spark: SparkSession, time_limit: timedelta | None) -> ProcessResult:
             store = self._store.in_session(spark)
             return worker.process(store, asked, time_limit=time_limit, stop=None, on_claim=on_claim)
 

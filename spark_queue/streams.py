@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Protocol
@@ -29,9 +30,9 @@ Trigger = timedelta | None
 
 
 class Processing(Protocol):
-    """Works a queue off, in the session of a micro-batch, for at most a time."""
+    """Works a queue off, in the session of a micro-batch, for at most a time if one is given."""
 
-    def __call__(self, spark: SparkSession, time_limit: timedelta) -> ProcessResult:
+    def __call__(self, spark: SparkSession, time_limit: timedelta | None) -> ProcessResult:
         """Claim, run and settle."""
 
 
@@ -45,7 +46,7 @@ def enqueue_stream(
     name: str | None,
 ) -> StreamingQuery:
     """Start a query that enqueues each micro-batch as one step."""
-    require_query(checkpoint, trigger, name, ends=True)
+    require_query(checkpoint, trigger, name)
     _require_stream(df)
     # What does not fit is told now, and not by a query that stops.
     schema, settings = by_spark.user_schema(store), store.settings(store.status_head())
@@ -66,32 +67,37 @@ def process_stream(
     process: Processing,
     checkpoint: str,
     *,
-    trigger: timedelta,
+    trigger: Trigger,
     name: str | None,
 ) -> StreamingQuery:
-    """Start a query whose every micro-batch works the queue off."""
-    beats = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
+    """Start a query whose every micro-batch works the queue off; without a trigger it is one."""
 
     def work(batch: DataFrame, _number: int) -> None:
         process(batch.sparkSession, trigger)
 
-    return _start(beats, work, checkpoint, trigger, name)
+    beats = spark.readStream
+    if trigger is not None:
+        rate = beats.format("rate").option("rowsPerSecond", 1).load()
+        return _start(rate, work, checkpoint, trigger, name)
+    # A row for each run, at once; its offsets are others than those of the rate.
+    once = beats.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    return _start(once, work, f"{checkpoint.rstrip('/')}/once", None, name)
 
 
-def require_query(checkpoint: object, trigger: object, name: object, *, ends: bool = False) -> None:
-    """Raise where a query has no place or no pace; without a pace, one that ``ends`` runs once."""
+def require_query(checkpoint: object, trigger: object, name: object) -> None:
+    """Raise where a query has no place, or a pace that is none; without one it runs once."""
     if not isinstance(checkpoint, str) or not checkpoint.strip():
         raise InvalidArgumentError(
             f"checkpoint is {shorten(checkpoint)}: name a directory that is this query's own"
         )
-    if trigger is not None or not ends:
+    if trigger is not None:
         require_duration("trigger", trigger)
     require_string("name", name)
 
 
 def query_id(spark: SparkSession, checkpoint: str) -> str:
     """Return the id of the query that keeps its state at a checkpoint."""
-    lines = spark.read.text(f"{checkpoint.rstrip('/')}/metadata").collect()
+    lines = spark.read.text(_literal(f"{checkpoint.rstrip('/')}/metadata")).collect()
     return str(json.loads("".join(line[0] for line in lines))["id"])
 
 
@@ -127,12 +133,17 @@ def _last_batch(spark: SparkSession, checkpoint: str) -> int | None:
     """Return the last batch that a query is done with; None where there is none."""
     number = F.max(F.col("_metadata.file_name").try_cast("long"))
     try:
-        found = spark.read.text(f"{checkpoint.rstrip('/')}/commits").select(number).head()
+        found = spark.read.text(_literal(f"{checkpoint.rstrip('/')}/commits")).select(number).head()
     except AnalysisException as exc:
         if exc.getCondition() != "PATH_NOT_FOUND":
             raise
         return None
     return None if found is None else found[0]
+
+
+def _literal(path: str) -> str:
+    """Return a path as Spark reads it: to that it is a pattern, to a query it is none."""
+    return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
 def _start(

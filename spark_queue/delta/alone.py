@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.arrow import coming, moving, taking_back
-from spark_queue.delta.arrow.rows import first_of_each
+from spark_queue.delta.arrow.rows import first_of_each, last_of_each
 from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.planner import Coming, Made, Moved
 from spark_queue.delta.replica import reading
@@ -70,10 +70,12 @@ class AlonePlanner:
         found = found.filter(pc.equal(found["_step"], pc.max(found["_step"])))
         if not found.num_rows or _was_given_back(found, rows):
             return None
+        over = _over(found, rows)
         at, until = (pc.max(found[name]).as_py().astimezone(timezone.utc) for name in _TIMES)
         return GrantedClaim(
             step=found["_step"][0].as_py(),
-            count=found.num_rows,
+            count=found.num_rows - len(over),
+            over=over,
             claim_id=claim_id,
             claimed_at=at,
             lease_expires_at=until,
@@ -153,6 +155,17 @@ class AlonePlanner:
 _OF_CLAIM = ("_kind", "_step", "_seq", "_state", "_lease", "_claim_id", "_error")
 
 _TIMES = ("_at", "_lease_expires_at")
+
+
+def _over(found: pa.Table, rows: pa.Table) -> tuple[int, ...]:
+    """Return the items of a claim that it does not hold any more."""
+    lease = found["_step"][0]
+    since = pc.greater_equal(rows["_step"], lease)
+    moved = rows.filter(pc.and_(since, pc.is_in(rows["_seq"], found["_seq"].combine_chunks())))
+    newest = last_of_each(moved, "_step")
+    is_held = pc.and_(pc.equal(newest["_state"], CLAIMED), pc.equal(newest["_lease"], lease))
+    gone = newest.filter(pc.invert(pc.fill_null(is_held, False)))
+    return tuple(gone["_seq"].to_pylist())
 
 
 def _was_given_back(found: pa.Table, rows: pa.Table) -> bool:

@@ -18,6 +18,7 @@ import pytest
 from deltalake import write_deltalake
 
 from spark_queue.acting import acting_as
+from spark_queue.claim import Said
 from spark_queue.config import RetryPolicy
 from spark_queue.delta.commands import checkpoint
 from spark_queue.errors import (
@@ -32,6 +33,7 @@ from spark_queue.errors import (
     SchemaMismatchError,
     SparkQueueError,
 )
+from spark_queue.local_claim import LocalClaim
 from tests.conformance.engines import Row
 from tests.conformance.twins import Seen, Twins
 
@@ -108,6 +110,30 @@ def test_a_claim_takes_one_item_and_can_be_asked_for_again(twins: Twins) -> None
         assert error is InvalidArgumentError
     pair.play(lambda one: one.queue.pause())
     assert pair.require_same(lambda one: claim(one, 9))[:2] == (0, 0)
+
+
+def test_a_claim_that_is_repeated_has_what_it_still_holds_and_names_the_rest(twins: Twins) -> None:
+    """What was settled, given back, failed and taken by another, or cancelled is over for it."""
+    pair = twins()
+    pair.play(lambda one: one.queue.enqueue(_items(*"abcdef")))
+
+    def again(one: Seen) -> object:
+        got = one.queue.claim(6, claim_id="mine", wait=timedelta(seconds=30))
+        items = got.table if isinstance(got, LocalClaim) else one.table(got.items)
+        return got.lease, got.count, got.over, sorted(items["_seq"].to_pylist())
+
+    assert pair.require_same(again) == (2, 6, (), [1, 2, 3, 4, 5, 6])
+    settled: dict[int, Said] = {1: "ack", 2: ("dead", "no"), 3: "release", 4: ("nack", "no")}
+    pair.play(lambda one: one.queue.claim(claim_id="mine").settle_each(settled))
+    pair.play(lambda one: one.queue.claim(1, claim_id="other"))
+    pair.play(lambda one: one.queue.cancel({"_seq": 5}))
+    for forgets in (False, True):
+        if forgets:
+            pair.play(lambda one: one.queue.close())
+        assert pair.require_same(again) == (2, 1, (1, 2, 3, 4, 5), [6])
+    assert pair.require_same(lambda one: one.queue.claim(claim_id="mine").ack().acked) == 1
+    assert pair.require_same(again) == (2, 0, (1, 2, 3, 4, 5, 6), [])
+    assert pair.require_same(lambda one: one.queue.claim(claim_id="mine").ack().acked) == 0
 
 
 # rule: checkpoint that is due

@@ -119,6 +119,34 @@ def test_a_stream_works_a_queue_off(spark: SparkSession, queue: DeltaQueue, plac
     assert queue.stats().acked == 8
 
 
+def test_a_stream_without_a_trigger_works_off_what_may_run_and_ends(
+    spark: SparkSession, queue: DeltaQueue, place: str
+) -> None:
+    """Each start of it does, with one checkpoint, which a query with a trigger may have, too."""
+    checkpoint = f"{place}/work-ckpt"
+    for done in (3, 6):
+        names = [(f"p{done}-{number}", "t") for number in range(3)]
+        queue.enqueue(spark.createDataFrame(names, SCHEMA))
+        queue.process_stream(lambda _: None, checkpoint, trigger=None).awaitTermination()
+        assert queue.stats().acked == done
+    queue.process_stream(lambda _: None, checkpoint, trigger=timedelta(seconds=1)).stop()
+
+
+@pytest.mark.parametrize("name", ["c[1]", "c{a,b", "c*d?"])
+def test_a_checkpoint_may_have_any_name(
+    spark: SparkSession, queue: DeltaQueue, place: str, name: str
+) -> None:
+    """What is a pattern to a reader of files is none to a query."""
+    feed = Feed(spark, f"{place}/feed", SCHEMA, files=1)
+    for path in ("a1", "b1"):
+        feed.put(_rows(path))
+        queue.enqueue_stream(feed.stream, f"{place}/{name}").awaitTermination()
+    assert paths(queue) == ["a1", "b1"]
+    other = DeltaQueue.create(spark, f"{place}/other", SCHEMA)
+    with pytest.raises(InvalidArgumentError, match="done with batch 1"):
+        other.enqueue_stream(feed.stream, f"{place}/{name}")
+
+
 def _wait(until: Callable[[], bool], query: Any) -> None:
     deadline = time.monotonic() + 120
     while not until():

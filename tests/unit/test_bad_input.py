@@ -99,7 +99,7 @@ ARGUMENTS: list[Case] = [
     *_all(QUEUE.process, "on_claim", NO_FUNCTION, **_WORK),
     *_all(QUEUE.process_stream, "handler", NO_FUNCTION, checkpoint="/c"),
     *_all(QUEUE.process_stream, "checkpoint", (None, "", " ", 5), **_WORK),
-    *_all(QUEUE.process_stream, "trigger", (None, *NO_DURATION), **_STREAM),
+    *_all(QUEUE.process_stream, "trigger", NO_DURATION, **_STREAM),
     *_all(QUEUE.process_stream, "name", NO_STRING, **_STREAM),
     *_all(QUEUE.process_stream, "limit", (0, 1.5), **_STREAM),
     *_all(QUEUE.cancel, "where", (*NO_TEXT, *TOO_DEEP)),

@@ -100,6 +100,7 @@ def stream_dispatch(
     checkpoint: _Checkpoint,
     every: Annotated[float, Option(help="Seconds between looks for items.")] = 10.0,
     *,
+    once: Annotated[bool, Option("--once", help="Work off what may run, and end.")] = False,
     how: RunOptions,
     time_limit: Annotated[
         float | None, Option(help="Seconds after which it ends; never by default.")
@@ -112,7 +113,7 @@ def stream_dispatch(
     query = queue.process_stream(
         function,
         absolute(checkpoint),
-        trigger=timedelta(seconds=every),
+        trigger=None if once else timedelta(seconds=every),
         name=f"dispatch {name}",
         **how.arguments(scope),
         on_claim=totals,

@@ -143,16 +143,21 @@ def same_claim(at: Snapshot, claim_id: str) -> GrantedClaim | None:
     with at.cache.lock:
         replica = replicas.at_hand(at)
         known = None if replica is None else replica.claim_of(claim_id)
-        if known is not None or (replica is not None and not replica.has_forgotten):
-            return known and _granted_before(claim_id, *known)
+        if replica is not None and known is not None:
+            return _granted_before(claim_id, *known, replica.over_of(*known))
+        if replica is not None and not replica.has_forgotten:
+            return None
     return planner_of(at.store).find_claim(claim_id)
 
 
-def _granted_before(claim_id: str, lease: int, grant: RememberedClaim) -> GrantedClaim:
+def _granted_before(
+    claim_id: str, lease: int, grant: RememberedClaim, over: tuple[int, ...]
+) -> GrantedClaim:
     first = next(iter(grant.rows.values()))
     return GrantedClaim(
         step=lease,
-        count=len(grant.rows),
+        count=len(grant.rows) - len(over),
+        over=over,
         claim_id=claim_id,
         claimed_at=first["_at"].astimezone(timezone.utc),
         lease_expires_at=first["_lease_expires_at"].astimezone(timezone.utc),

@@ -20,13 +20,25 @@ def find_claim(store: Store, claim_id: str) -> GrantedClaim | None:
     row = found.orderBy(F.desc("_step")).head()
     if row is None or _given_back(log, row[0]) == row[1]:
         return None
+    over = _over(log, row[0])
     return GrantedClaim(
         step=row[0],
-        count=row[1],
+        count=row[1] - len(over),
+        over=over,
         claim_id=claim_id,
         claimed_at=row[2].astimezone(timezone.utc),
         lease_expires_at=row[3].astimezone(timezone.utc),
     )
+
+
+def _over(log: DataFrame, lease: int) -> tuple[int, ...]:
+    """Return the items of a claim that it does not hold any more."""
+    is_of_claim = (F.col("_state") == CLAIMED) & (F.col("_lease") == lease)
+    granted = log.where(is_of_claim & (F.col("_step") == lease)).select("_seq")
+    since = log.where(F.col("_step") >= lease).join(granted, "_seq", "left_semi")
+    held = F.max_by(F.coalesce(is_of_claim, F.lit(False)), "_step").alias("_held")
+    rows = since.groupBy("_seq").agg(held).where(~F.col("_held")).orderBy("_seq").collect()
+    return tuple(row["_seq"] for row in rows)
 
 
 def _given_back(log: DataFrame, lease: int) -> int:

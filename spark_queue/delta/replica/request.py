@@ -86,9 +86,12 @@ class GrantedClaim:
     step: int
     """The step that granted the lease; 0 where nothing was claimed."""
     count: int
+    """How many items it holds."""
     claim_id: str
     claimed_at: datetime
     lease_expires_at: datetime
+    over: tuple[int, ...] = ()
+    """Of a claim that is repeated, the items that it does not hold any more."""
 
 
 OnDuplicate = Literal["skip", "raise"]

@@ -30,6 +30,7 @@ class Countable(Protocol):
     """What may have nothing in it."""
 
     count: int
+    over: tuple[int, ...]
 
 
 _Got = TypeVar("_Got", bound=Countable)
@@ -64,7 +65,8 @@ def rest(store: Store, most: float) -> float:
 def awaited(store: Store, attempt: Callable[[], _Got], wait: timedelta) -> _Got:
     """Try until something is got, or until the time is up.
 
-    Between two tries others have written, or an item has become due.
+    Between two tries others have written, or an item has become due. A claim that is repeated
+    waits for nothing, whether any of its items are left or not.
     """
     if not wait:
         return attempt()
@@ -73,7 +75,7 @@ def awaited(store: Store, attempt: Callable[[], _Got], wait: timedelta) -> _Got:
         look = look_at(store)
         got = attempt()
         left = end - time.monotonic()
-        if got.count or left <= 0:
+        if got.count or got.over or left <= 0:
             return got
         _wait(look, min(left, rest(store, _AGAIN)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -50,9 +51,16 @@ class LeasedTable:
     losses: int
 
 
-def claimed_items(store: Store, lease: int) -> DataFrame:
-    """Return the items of a lease: the user's columns, ``_seq``, ``_lease``, ``_attempts``."""
-    return lease_items(store, lease).rows.drop("_group_key", TRACE)
+def claimed_items(store: Store, lease: int, over: Collection[int] = ()) -> DataFrame:
+    """Return the items of a lease: the user's columns, ``_seq``, ``_lease``, ``_attempts``.
+
+    Those that are over for it are left out.
+    """
+    rows = lease_items(store, lease).rows.drop("_group_key", TRACE)
+    if not over:
+        return rows
+    gone = store.spark.createDataFrame(pa.table({"_seq": pa.array(over, pa.int64())}))
+    return rows.join(F.broadcast(gone), "_seq", "left_anti").select(rows.columns)
 
 
 def traces(store: Store, lease: int) -> dict[int, str]:
