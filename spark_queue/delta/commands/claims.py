@@ -49,6 +49,9 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
         same = same_claim(at, request.claim_id) if request.repeatable else None
         if same is not None:
             return Answer(answer=same)
+        if at.outstanding <= 0:
+            # Nothing is read to find nothing.
+            return Answer(answer=nothing)
         here = _choose_here(at, request, now)
         if here is not None and verify.is_wanted(at):
             _check(at, request, now, here)
