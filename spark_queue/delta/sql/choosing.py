@@ -19,7 +19,7 @@ from spark_queue.delta.sql.reach import is_sure, nearest, reaches, wanted_of
 from spark_queue.delta.sql.sql_engines import HERE, SqlEngine, Tables
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.heads import Pointer, StatusHead
-from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, ITEM
+from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, ITEM, QUEUE_COLUMNS
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.verify import Plan
 
@@ -39,6 +39,9 @@ _ASKED = pa.schema(
         ("reach", pa.float64()),
     ]
 )
+
+#: The times of items where all rows have them.
+_TIMES = log_rows.plain(QUEUE_COLUMNS.arrow.empty_table().select(log_rows.TIMES))
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -175,24 +178,28 @@ class _Claim:
         database.give("states", states)
         database.keep("latest")
         self._ask(None)
-        if self.request.takes_lapsed and head.claimed:
+        noticed = database.rows("noticed").to_pylist()[0]
+        if self.request.takes_lapsed and noticed["ranout"]:
             leases = database.rows("ranout")["lease"].to_pylist()
-            if leases and logs.name_output(self.at.store, leases):
+            if logs.name_output(self.at.store, leases):
                 raise EvidenceFirst
-        untimed = database.find("untimed")
-        database.give("times", logs.items_of(self.at.store, untimed, log_rows.TIMES))
+        times: Any = _TIMES
+        if noticed["untimed"]:
+            times = logs.items_of(self.at.store, database.find("untimed"), log_rows.TIMES)
+        database.give("times", times)
         database.give("weights", scales.weights_of(self.at.settings, self._priorities()))
         database.give(
             "pointers",
             scales.pointers_of(head.pointers, head.checkpoint.pointers, self._priorities()),
         )
-        database.keep("lines")
 
     def choose(self) -> Any:
         """Return the rows that are chosen, looking further until they are enough."""
         database, limit = self.database, self.request.limit
-        for reach in reaches(self.at, self.head, self.request):
+        for look, reach in enumerate(reaches(self.at, self.head, self.request)):
             facts = self._look(reach)
+            if reach is not None or look:
+                database.keep("ranked")
             if reach is None or self._is_enough(facts, reach):
                 break
         if facts["room"] is not None and facts["lapsed"]:
@@ -218,7 +225,6 @@ class _Claim:
         database.variants.pop("timed", None)
         if not facts["overdue"]:
             database.variants["timed"] = "timed_by_tag"
-        database.keep("ranked")
         return facts
 
     def _enter(self, reach: float | None, names: Sequence[str] = log_rows.ENTERED) -> Any:

@@ -84,13 +84,15 @@ def settle(
         database.give("asked", _question(verdict, gone, lease, config, limits, now))
         ended = pa.array(sorted(gone.ended), pa.string())
         database.give("workers_ended", pa.table([ended], schema=_WORKERS))
-        database.keep("held")
         if isinstance(verdict, Renewed):
             return _stage(by, database, database.find("renewed"), said)
         if isinstance(verdict, Each | Some):
             database.give("outcomes", _outcomes(by, verdict))
-        database.keep("told")
-        _add_retries(database, config.retry, now)
+        if isinstance(verdict, Gone) or (isinstance(verdict, Every) and verdict.outcome != "nack"):
+            database.give("retries", _RETRIES.empty_table())
+        else:
+            database.keep("told")
+            _add_retries(database, config.retry, now)
         return _stage(by, database, database.find("settled"), said)
 
 
@@ -164,9 +166,11 @@ def _stage(by: SqlEngine, database: Tables, rows: Any, said: dict[str, object]) 
     """Return rows of a settle with the facts of them."""
     database.give("outcome_rows", rows)
     facts = database.rows("settled_facts").to_pylist()
+    held = [row for row in facts if row["state"] is not None]
+    lost = database.rows("lost", NAMED)["seq"].to_pylist() if len(held) < len(facts) else []
     return StagedSettle(
-        rows=by.logs.status_rows(database.find("logged"), said),
-        counts={row["state"]: row["items"] for row in facts},
-        lost=tuple(database.rows("lost", NAMED)["seq"].to_pylist()),
-        failed=sum(row["failed"] for row in facts),
+        rows=by.logs.status_rows(database.table("logged"), said),
+        counts={row["state"]: row["items"] for row in held},
+        lost=tuple(lost),
+        failed=sum(row["failed"] for row in held),
     )
