@@ -1,0 +1,87 @@
+"""Options of the data source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar
+
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.wording import shorten
+
+if TYPE_CHECKING:
+    from spark_queue.delta.views.ends import AsOf
+    from spark_queue.local_queue import LocalQueue, LocalReader
+
+_T = TypeVar("_T", int, float)
+
+#: The name under which the source is known to Spark.
+FORMAT = "spark_queue"
+
+
+def open_queue(options: Mapping[str, str]) -> LocalQueue:
+    """Open the queue that options name, without a session: the processes of a source have none.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When they name none, or one that only a session reaches.
+    """
+    from spark_queue.local_queue import LocalQueue  # noqa: PLC0415 - a class that is pickled
+
+    path = options.get("path")
+    if not path:
+        raise InvalidArgumentError(
+            f"format({FORMAT!r}) has no path: name the queue, as in load('/data/files')"
+        )
+    if "/" not in path or "://" in path:
+        raise InvalidArgumentError(
+            f"format({FORMAT!r}) has the path {path!r}, which only a session of Spark reaches: use "
+            "DeltaQueue.open(spark, ...), whose verbs give frames, and for a stream foreachBatch "
+            "with enqueue(batch=(source, number)), see docs/streams.md"
+        )
+    return LocalQueue.open(path)
+
+
+def open_reader(options: Mapping[str, str]) -> LocalQueue | LocalReader:
+    """Open the queue as the reader sees it that options name, the default one by default."""
+    queue, name = open_queue(options), options.get("reader")
+    return queue.open_reader(name) if name else queue
+
+
+def number(options: Mapping[str, str], name: str, kind: type[_T], default: _T | None = None) -> _T:
+    """Return the number of an option.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is none, or there is no option and no default.
+    """
+    text = options.get(name)
+    if text is None and default is not None:
+        return default
+    try:
+        return kind(str(text))
+    except ValueError:
+        asked = "is not given" if text is None else f"is {shorten(text)}"
+        raise InvalidArgumentError(f"option {name} {asked}: it must be a number") from None
+
+
+def instant(options: Mapping[str, str]) -> AsOf:
+    """Return the step, or the instant, that a view looks back at; ``None`` for now.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is neither.
+    """
+    text = options.get("asOf")
+    if text is None:
+        return None
+    try:
+        return int(text) if text.isdecimal() else datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidArgumentError(
+            f"option asOf is {shorten(text)}: give a step of the status log, or an instant with "
+            "its offset, as in 2026-03-01T09:00:00+00:00"
+        ) from None

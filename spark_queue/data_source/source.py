@@ -1,0 +1,66 @@
+"""Data source ``spark_queue``: the class that Spark pickles, and sends to processes of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Rows that are sent to Spark together.
+_TOGETHER = 10_000
+
+
+class QueueSource(DataSource):
+    """A queue on this machine's disk, or on one that all executors share.
+
+    ``spark.read.format("spark_queue").option("view", "status").load(path)`` reads a view of it:
+    ``status`` (by default), ``dead``, ``items``, ``history`` (of the item ``seq``), ``outcomes``
+    (of the enqueue ``step``), or a panel of its report: ``overview``, ``depth``, ``tenants``,
+    ``errors``, ``retries``, ``groups``, ``workers``, ``readers``, ``steps``. With ``reader`` it is
+    as that reader sees it, and with ``asOf`` as of a step of the status log or an instant.
+
+    The processes that read have no session: a queue of a catalog, or on a shared store, is read by
+    :class:`~spark_queue.DeltaQueue`.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what ``format`` calls it."""
+        return "spark_queue"
+
+    def schema(self) -> StructType:
+        """Return the columns of the view."""
+        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - where it is used
+
+        from spark_queue.data_source import views  # noqa: PLC0415 - takes a while
+
+        return from_arrow_schema(views.schema(self.options))
+
+    def reader(self, schema: StructType) -> ViewReader:
+        """Return what reads the view."""
+        del schema
+        return ViewReader(self.options)
+
+
+class ViewReader(DataSourceReader):
+    """Reads a view as of one instant, in one task."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the one part that a view has."""
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Return the rows."""
+        from spark_queue.data_source import views  # noqa: PLC0415 - takes a while
+
+        del partition
+        for part in views.read(self._options):
+            yield from part.to_batches(max_chunksize=_TOGETHER)

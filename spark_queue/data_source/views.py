@@ -1,0 +1,150 @@
+"""Views of a queue as tables, for the data source."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime, timedelta
+from types import UnionType
+from typing import Any
+
+import pyarrow as pa
+
+from spark_queue.data_source.options import instant, number, open_queue, open_reader
+from spark_queue.delta.arrow.rows import parts_of
+from spark_queue.delta.commands.enqueue import Enqueued
+from spark_queue.delta.views import arrow_views
+from spark_queue.errors import InvalidArgumentError, did_you_mean
+from spark_queue.looking import main_store_of
+from spark_queue.report import model
+from spark_queue.report.model import Report
+
+#: Tables of a view, part by part; the first has its columns, and may have no rows.
+_Parts = Iterator[pa.Table]
+
+_Options = Mapping[str, str]
+
+_TIME = pa.timestamp("us", "UTC")
+
+#: What a field of a report is in a column.
+_KINDS: Mapping[Any, pa.DataType] = {
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    datetime: _TIME,
+    timedelta: pa.float64(),
+    tuple[int, ...]: pa.list_(pa.int64()),
+}
+
+
+def read(options: _Options) -> _Parts:
+    """Read the view that options name.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When there is none of the name.
+    """
+    return _view(options)(options)
+
+
+def schema(options: _Options) -> pa.Schema:
+    """Return the columns of a view; of one that can look back they are read where it is small."""
+    back = {"asOf": "1"} if _name(options) in ("status", "dead") else {}
+    return next(read({**_as_told(options), **back})).schema
+
+
+def _as_told(options: _Options) -> dict[str, str]:
+    return {name: options[name] for name in _OPTIONS if options.get(name) is not None}
+
+
+#: What a view is asked by.
+_OPTIONS = ("path", "view", "reader", "asOf", "seq", "step")
+
+
+def _name(options: _Options) -> str:
+    return options.get("view") or "status"
+
+
+def _view(options: _Options) -> Callable[[_Options], _Parts]:
+    name = _name(options)
+    if name in PANELS:
+        return lambda given: _panel(given, name)
+    if name not in VIEWS:
+        known = (*VIEWS, *PANELS)
+        raise InvalidArgumentError(f"option view is {name!r}{did_you_mean(name, known)}")
+    return VIEWS[name]
+
+
+def _status(options: _Options) -> _Parts:
+    yield open_reader(options).status(instant(options))
+
+
+def _dead(options: _Options) -> _Parts:
+    yield open_reader(options).dead(instant(options))
+
+
+def _history(options: _Options) -> _Parts:
+    yield open_reader(options).history(number(options, "seq", int))
+
+
+def _items(options: _Options) -> _Parts:
+    queue = open_queue(options)
+    names = [*queue.schema.names, "_seq", "_step"]
+    for part in parts_of(main_store_of(queue), "queue", names):
+        yield part.select(names)
+
+
+def _outcomes(options: _Options) -> _Parts:
+    queue, step = open_queue(options), number(options, "step", int)
+    done = Enqueued(step=step, inserted=0, duplicates=0)
+    yield arrow_views.outcomes(main_store_of(queue), done)
+
+
+VIEWS: Mapping[str, Callable[[_Options], _Parts]] = {
+    "status": _status,
+    "dead": _dead,
+    "history": _history,
+    "items": _items,
+    "outcomes": _outcomes,
+}
+
+
+def _lines() -> dict[str, type[Any]]:
+    """Return the panels of a report, each with what one line of it is."""
+    found: dict[str, type[Any]] = {}
+    for name, hint in typing.get_type_hints(Report).items():
+        line = next(iter(typing.get_args(hint)), hint)
+        if isinstance(line, type) and is_dataclass(line):
+            found[name] = line
+    return found
+
+
+PANELS = _lines()
+
+
+def _panel(options: _Options, name: str) -> _Parts:
+    found = getattr(open_reader(options).report(instant(options)), name)
+    lines, line = found if isinstance(found, tuple) else (found,), PANELS[name]
+    hints = typing.get_type_hints(line, vars(model))
+    kinds = {one.name: _kind(hints[one.name]) for one in fields(line)}
+    columns = [
+        pa.array([_plain(getattr(one, column), kind) for one in lines], kind)
+        for column, kind in kinds.items()
+    ]
+    yield pa.table(columns, schema=pa.schema(list(kinds.items())))
+
+
+def _kind(hint: Any) -> pa.DataType:
+    if isinstance(hint, UnionType):
+        hint = next(one for one in typing.get_args(hint) if one is not type(None))
+    return _KINDS.get(hint, pa.string())
+
+
+def _plain(value: Any, kind: pa.DataType) -> Any:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, tuple):
+        return list(value)
+    return str(value) if value is not None and pa.types.is_string(kind) else value
