@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
@@ -24,8 +30,13 @@ class QueueSource(DataSource):
     ``errors``, ``retries``, ``groups``, ``workers``, ``readers``, ``steps``. With ``reader`` it is
     as that reader sees it, and with ``asOf`` as of a step of the status log or an instant.
 
-    The processes that read have no session: a queue of a catalog, or on a shared store, is read by
-    :class:`~spark_queue.DeltaQueue`.
+    ``df.write.format("spark_queue").mode("append").save(path)`` adds rows in one step, and
+    ``writeStream`` each micro-batch, exactly once: the step names the query, or the option
+    ``source``, and the batch. A frame is added once with the options ``source`` and ``batch``.
+    ``orderBy`` and ``onDuplicate`` are as for :meth:`~spark_queue.DeltaQueue.enqueue`.
+
+    The processes that read and commit have no session: a queue of a catalog, or on a shared store,
+    is one for :class:`~spark_queue.DeltaQueue`.
     """
 
     @classmethod
@@ -45,6 +56,20 @@ class QueueSource(DataSource):
         """Return what reads the view."""
         del schema
         return ViewReader(self.options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
+        """Return what adds the rows of a frame."""
+        from spark_queue.data_source.writing import BatchWriter  # noqa: PLC0415 - where it is used
+
+        del schema
+        return BatchWriter(self.options, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802
+        """Return what adds the rows of a stream."""
+        from spark_queue.data_source.writing import StreamWriter  # noqa: PLC0415 - as above
+
+        del schema
+        return StreamWriter(self.options, overwrite=overwrite)
 
 
 class ViewReader(DataSourceReader):

@@ -18,7 +18,7 @@ from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.commands import admin, asking, readers, recovery, trim
 from spark_queue.delta.commands.foreseeing import GONE
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import lives, merging, tidying
+from spark_queue.delta.tables import lives, merging, staged, tidying
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.local_log import LocalLog
@@ -58,6 +58,7 @@ def maintain(
     directory = store.handle.place.directory()
     if directory is not None:
         lives.sweep(directory)
+        staged.sweep(directory)
     return Maintained(
         expired=sum(upkeep.expired for upkeep in done),
         dead=sum(upkeep.dead for upkeep in done),

@@ -25,7 +25,7 @@ from spark_queue.delta.store.handle import Handle
 from spark_queue.delta.store.lanes import rewriting
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import output_columns
+from spark_queue.delta.tables import output_columns, staged
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.log import Log
@@ -60,6 +60,9 @@ def maintain(
     if retention is not None:
         generations, items = drop_finished(store, retention, archive_to)
     compact(store)
+    directory = store.handle.place.directory()
+    if directory is not None:
+        staged.sweep(directory)
     return Maintained(
         expired=sum(upkeep.expired for upkeep in done),
         dead=sum(upkeep.dead for upkeep in done),
