@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
     InputPartition,
 )
 from pyspark.sql.types import StructType
+
+from spark_queue.errors import InvalidArgumentError, SetupError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +28,7 @@ class QueueSource(DataSource):
     """A queue on this machine's disk, or on one that all executors share.
 
     ``spark.read.format("spark_queue").option("view", "status").load(path)`` reads a view of it:
-    ``status`` (by default), ``dead``, ``items``, ``history`` (of the item ``seq``), ``outcomes``
+    ``status``, ``dead``, ``items``, ``history`` (of the item ``seq``), ``outcomes``
     (of the enqueue ``step``), or a panel of its report: ``overview``, ``depth``, ``tenants``,
     ``errors``, ``retries``, ``groups``, ``workers``, ``readers``, ``steps``. With ``reader`` it is
     as that reader sees it, and with ``asOf`` as of a step of the status log or an instant.
@@ -34,6 +37,11 @@ class QueueSource(DataSource):
     ``writeStream`` each micro-batch, exactly once: the step names the query, or the option
     ``source``, and the batch. A frame is added once with the options ``source`` and ``batch``.
     ``orderBy`` and ``onDuplicate`` are as for :meth:`~spark_queue.DeltaQueue.enqueue`.
+
+    ``spark.readStream.format("spark_queue").load(path)`` claims: the user's columns, ``_seq``,
+    ``_lease`` and ``_attempts``, each item at least once, and acked when its micro-batch is done.
+    Options are ``maxItemsPerTrigger`` (1,000), ``lease`` (seconds; the queue's), ``reader``,
+    ``numPartitions`` (1) and ``sourceId``, which names the claims instead of a random id.
 
     The processes that read and commit have no session: a queue of a catalog, or on a shared store,
     is one for :class:`~spark_queue.DeltaQueue`.
@@ -50,12 +58,36 @@ class QueueSource(DataSource):
 
         from spark_queue.data_source import views  # noqa: PLC0415 - takes a while
 
-        return from_arrow_schema(views.schema(self.options))
+        is_view = bool(self.options.get("view"))
+        return from_arrow_schema((views.schema if is_view else views.claimed)(self.options))
 
     def reader(self, schema: StructType) -> ViewReader:
         """Return what reads the view."""
         del schema
+        if not self.options.get("view"):
+            raise InvalidArgumentError(
+                "format('spark_queue') is read by a view: name one, as in option('view', 'status')"
+            )
         return ViewReader(self.options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return what claims items."""
+        from pyspark import __version__  # noqa: PLC0415 - as above
+
+        del schema
+        if self.options.get("view"):
+            raise InvalidArgumentError(
+                "a view is no stream: leave out the option, and the stream claims; "
+                "DeltaQueue.read_stream has the items as a stream that claims nothing"
+            )
+        try:
+            from spark_queue.data_source.claiming import ClaimReader  # noqa: PLC0415 - as above
+        except ImportError as exc:
+            raise SetupError(
+                f"this is Spark {__version__}; a stream of claims needs Spark 4.2: use "
+                "process_stream, or foreachBatch with claim(claim_id=...)"
+            ) from exc
+        return ClaimReader(self.options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
         """Return what adds the rows of a frame."""

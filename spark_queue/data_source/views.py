@@ -55,6 +55,12 @@ def schema(options: _Options) -> pa.Schema:
     return next(read({**_as_told(options), **back})).schema
 
 
+def claimed(options: _Options) -> pa.Schema:
+    """Return the columns of a stream of claims."""
+    marks = [("_seq", pa.int64()), ("_lease", pa.int64()), ("_attempts", pa.int32())]
+    return pa.schema([*open_queue(options).schema, *(pa.field(*mark) for mark in marks)])
+
+
 def _as_told(options: _Options) -> dict[str, str]:
     return {name: options[name] for name in _OPTIONS if options.get(name) is not None}
 
@@ -64,7 +70,7 @@ _OPTIONS = ("path", "view", "reader", "asOf", "seq", "step")
 
 
 def _name(options: _Options) -> str:
-    return options.get("view") or "status"
+    return options.get("view") or ""
 
 
 def _view(options: _Options) -> Callable[[_Options], _Parts]:
