@@ -50,13 +50,15 @@ class _Query:
 
     def run(self) -> None:
         """Work until nothing may run; a kill begins again, with what the checkpoint has."""
-        while True:
-            try:
-                self._work(ClaimReader(self.options))
-            except _KilledError:
-                self.kills += 1
-            else:
-                return
+        while self._is_killed():
+            self.kills += 1
+
+    def _is_killed(self) -> bool:
+        try:
+            self._work(ClaimReader(self.options))
+        except _KilledError:
+            return True
+        return False
 
     def _work(self, reader: ClaimReader) -> None:
         if not self.planned:
