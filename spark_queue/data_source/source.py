@@ -59,7 +59,7 @@ class QueueSource(DataSource):
         from spark_queue.data_source import views  # noqa: PLC0415 - takes a while
 
         is_view = bool(self.options.get("view"))
-        return from_arrow_schema((views.schema if is_view else views.claimed)(self.options))
+        return from_arrow_schema((views.schema if is_view else views.claim_schema)(self.options))
 
     def reader(self, schema: StructType) -> ViewReader:
         """Return what reads the view."""

@@ -55,7 +55,7 @@ def schema(options: _Options) -> pa.Schema:
     return next(read({**_as_told(options), **back})).schema
 
 
-def claimed(options: _Options) -> pa.Schema:
+def claim_schema(options: _Options) -> pa.Schema:
     """Return the columns of a stream of claims."""
     marks = [("_seq", pa.int64()), ("_lease", pa.int64()), ("_attempts", pa.int32())]
     return pa.schema([*open_queue(options).schema, *(pa.field(*mark) for mark in marks)])

@@ -80,7 +80,7 @@ def find_done(at: Snapshot, batch: SourceBatch) -> Mark | None:
     return _find(at, batch, last) if batch.number <= last.number else None
 
 
-def marked(
+def add_mark(
     at: Snapshot, batch: SourceBatch, now: datetime, facts: EnqueueFacts | None = None
 ) -> dict[str, Mark]:
     """Return the marks after a batch; one without facts has no rows, and is no step."""

@@ -165,7 +165,7 @@ def _note(store: Store, batch: SourceBatch, now: datetime) -> Enqueued:
             return Answer(answer=Enqueued.again(done))
         if batch.source in at.queue.streams:
             return Answer(answer=_NOTHING)
-        streams = batches.marked(at, batch, now)
+        streams = batches.add_mark(at, batch, now)
         return Step(head=following(at.queue, streams=streams), answer=_NOTHING)
 
     return on_items(store, "enqueue", decide)
@@ -300,7 +300,7 @@ class _Enqueue:
     def _following(self, at: Snapshot, facts: EnqueueFacts, batch: SourceBatch | None) -> QueueHead:
         before, streams = at.queue, at.queue.streams
         if batch is not None:
-            streams = batches.marked(at, batch, self.now, facts)
+            streams = batches.add_mark(at, batch, self.now, facts)
         return following(
             before,
             last_seq=before.last_seq + facts.rows,
