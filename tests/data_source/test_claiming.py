@@ -54,10 +54,14 @@ class _Query:
             self.kills += 1
 
     def _is_killed(self) -> bool:
+        reader = ClaimReader(self.options)
         try:
-            self._work(ClaimReader(self.options))
+            self._work(reader)
         except _KilledError:
             return True
+        finally:
+            # Its threads end with its process.
+            reader.stop()
         return False
 
     def _work(self, reader: ClaimReader) -> None:
@@ -71,7 +75,6 @@ class _Query:
             self._may_die()
             if self.draw.random() < 0.5:
                 reader.commit(end)
-        reader.stop()
 
     def _plan(self, reader: ClaimReader) -> bool:
         end = reader.latestOffset(self.planned[-1], ReadMaxRows(4))
