@@ -59,9 +59,11 @@ def test_a_view_looks_back_and_is_that_of_a_reader(spark: SparkSession, queue: L
     """As of a step of the status log; the items of a reader have states of their own."""
     back = _read(spark, queue.name, "status", asOf=2).groupBy("_state").count().collect()
     assert {row["_state"]: row["count"] for row in back} == {"ready": 2, "claimed": 1}
-    queue.reader("mail", start="beginning").claim(3)
-    mine = _read(spark, queue.name, "status", reader="mail").where("_state = 'claimed'")
-    assert mine.count() == 3
+    queue.reader("mail")
+    queue.reader("audit", start="beginning").claim(3)
+    for reader, state, count in (("mail", "acked", 1), ("audit", "claimed", 3)):
+        mine = _read(spark, queue.name, "status", reader=reader)
+        assert mine.where(f"_state = '{state}'").count() == count
 
 
 def test_every_view_is_read_with_the_columns_that_it_says(
@@ -80,7 +82,7 @@ def test_a_view_of_sql(spark: SparkSession, queue: LocalQueue) -> None:
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW files_now USING spark_queue OPTIONS ({options})")
     text = "SELECT count(*) FROM files_now WHERE _state = 'ready'"
     assert spark.sql(text).first()[0] == 1  # type: ignore[index]
-    queue.enqueue({"path": "d"})
+    queue.enqueue({"path": "d", "n": 3})
     assert spark.sql(text).first()[0] == 2  # type: ignore[index]
     spark.catalog.dropTempView("files_now")
 
