@@ -30,6 +30,10 @@ from spark_queue.delta.tables.wishes import small_steps
 #: How a text says that rows are spread by a column.
 _SPREAD = re.compile(r"/\*\+ REPARTITION\(\$parts, \w+\) \*/")
 
+#: How a text says that a table is sent to where the rows are, and up to how many lines it is.
+_SENT = re.compile(r"/\*\+ BROADCAST\(\w\) \*/ ")
+_FEW_LINES = 200_000
+
 #: Items that are looked up by name.
 _FEW = 1_000
 
@@ -50,6 +54,7 @@ class SparkDatabase:
 
     draws_jitter = True
     parts = 1
+    lines = 0
 
     def __init__(self, spark: SparkSession, variants: Mapping[str, str]) -> None:
         self.variants = dict(variants)
@@ -90,6 +95,8 @@ class SparkDatabase:
     def _select(self, name: str, limit: int = 0) -> DataFrame:
         there = self._tables.keys() - {name}
         made = statement(name, there, self.variants, limit)
+        if self.lines > _FEW_LINES:
+            made = _SENT.sub("", made)
         text, used = over(_SPREAD.sub(self._spread, made), there)
         tables: dict[str, Any] = {f"sq_{one}": self._tables[one] for one in used}
         return self._spark.sql(text, **tables)

@@ -125,16 +125,17 @@ class _Decision:
             self._tag()
         else:
             database.variants["tagged"] = "tagged_by_seq"
-        if is_clamped or is_small(self.batch.count):
-            database.keep("raised")
         if has_lines:
             database.keep("line_ends")
+        tops = self._tops()
+        if is_clamped or is_small(self.batch.count):
+            database.keep("raised")
         return Decided(
             items=database.table("raised"),
             refused=database.table("refused") if has_refused else None,
             line_ends=database.table("line_ends") if has_lines else None,
             group_ends=database.table("group_ends") if is_clamped else None,
-            tops=self._tops(),
+            tops=tops,
         )
 
     def _find_repeated(self) -> bool:
@@ -301,8 +302,9 @@ class _Decision:
         """Return the highest tag of the step at each priority."""
         config, last = self.entry.settings.config, self.entry.before.last_seq + self.batch.count
         if config.fair_key is not None:
-            rows = self.database.rows("tops")
-            return dict(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+            rows = self.database.rows("tops").to_pylist()
+            self.database.lines = sum(row["lines"] for row in rows)
+            return {row["priority"]: row["top"] for row in rows}
         if config.priority is None:
             return {0: float(last)}
         priorities = self.database.rows("priorities_entered")["priority"].to_pylist()

@@ -37,6 +37,9 @@ class Database:
     #: Over how many parts Spark spreads rows where a text says so.
     parts = 1
 
+    #: How many lines a batch has, by which Spark joins them.
+    lines = 0
+
     def __init__(self, variants: Mapping[str, str]) -> None:
         self.variants = dict(variants)
         self._there: set[str] = set()

@@ -34,6 +34,7 @@ class Tables(Protocol):
     variants: dict[str, str]
     draws_jitter: bool
     parts: int
+    lines: int
 
     def give(self, name: str, *rows: Any) -> None:
         """Have a table under a name of the texts; of several, what one lacks is null."""
