@@ -58,7 +58,7 @@ class LocalVerbs(Working["pa.Table", "pa.Schema", LocalClaim]):
 
     _claim_type = LocalClaim
     _runner = "spark_queue.processing.local_processing"
-    _views = arrow_views
+    _views = arrow_views.VIEWS
 
 
 class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalReader"]):

@@ -55,7 +55,7 @@ class SparkVerbs(Working[DataFrame, StructType, Claim]):
 
     _claim_type = Claim
     _runner = "spark_queue.processing.worker"
-    _views = spark_views
+    _views = spark_views.VIEWS
 
     @overload
     def process_stream(

@@ -26,7 +26,7 @@ from spark_queue.cli.choice import (
 from spark_queue.cli.words import plain
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta.arrow import moving
+from spark_queue.delta.arrow.where import choose
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, DEAD, EXPIRED, READY
 from spark_queue.delta.views import arrow_views
@@ -177,10 +177,9 @@ def dead(
     """See :class:`CommandEngine`."""
     store = looking.store_of(_local(queue))
     ends = ends_at(store, past)
-    found = _select(store, arrow_views.standing(store, ends, _MOST), ends, where)
-    letters = found.filter(pc.equal(found["_state"], DEAD))
+    standing = arrow_views.standing(store, ends, _MOST, dead=True)
+    letters = _select(store, standing, ends, where)
     first = letters.slice(0, limit)
-    first = first.append_column("_successor", arrow_views.successors(store, ends, first["_seq"]))
     own = _rows(arrow_views.values(store, first["_seq"]))
     shown = [{**mine, **row} for mine, row in zip(own, _rows(first.select(LETTER)), strict=True)]
     return letters.num_rows, shown
@@ -221,7 +220,7 @@ def _select(store: Store, found: pa.Table, ends: Ends, where: str | None) -> pa.
     """Return the items that a condition means, of those that stand in a queue."""
     if where is None:
         return found
-    meant = moving.choose(store, arrow_views.status(store, ends), where)
+    meant = choose(store, arrow_views.VIEWS.status(store, ends), where)
     return found.filter(pc.is_in(found["_seq"], meant["_seq"].combine_chunks()))
 
 

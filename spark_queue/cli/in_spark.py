@@ -24,7 +24,7 @@ from spark_queue.cli.choice import (
 from spark_queue.cli.words import VALUE_CHARS, clip, plain, rows
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta.plans.snapshot import choose
+from spark_queue.delta.plans.spark_look import choose
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from typing import NoReturn
+from datetime import timezone
+from typing import ClassVar, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow import coming, moving, taking_back
 from spark_queue.delta.arrow.rows import first_of_each, last_of_each
-from spark_queue.delta.arrow.where import Where
-from spark_queue.delta.planner import Coming, Made, Moved
 from spark_queue.delta.replica import reading
 from spark_queue.delta.replica.request import GrantedClaim
 from spark_queue.delta.replica.state import FOLLOWED, RememberedClaim
 from spark_queue.delta.sql import closed
+from spark_queue.delta.sql.arrow_look import ArrowLook
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
@@ -25,7 +23,6 @@ from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.errors import SparkNeededError
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.results import Affected
 from spark_queue.tracing import Traces
 
 _TOO_MUCH = "the queue has more open items, or a longer history, than a process keeps in memory"
@@ -36,6 +33,7 @@ class AlonePlanner:
     """The part of a :class:`~spark_queue.delta.planner.Planner` that is asked for without Spark."""
 
     store: Store
+    look: ClassVar = ArrowLook
 
     def frame(
         self,
@@ -80,70 +78,6 @@ class AlonePlanner:
             claimed_at=at,
             lease_expires_at=until,
         )
-
-    def coming(self, at: Snapshot, now: datetime) -> Coming:
-        """See :class:`Planner`."""
-        with at.cache.lock:
-            replica = replicas.at_hand(at)
-            if replica is not None and replica.horizon() is None:
-                return coming.known_settings(replica.items.values(), at.settings, now)
-        return coming.coming(self.store, at.settings, now)
-
-    def matching(self, where: Where, states: tuple[str, ...]) -> pa.Table:
-        """See :class:`Planner`: in any form, SQL only where that is plain."""
-        return moving.matching(self.store, where, states)
-
-    def not_redriven(self, found: pa.Table) -> pa.Table:
-        """See :class:`Planner`."""
-        return moving.not_redriven(self.store, found)
-
-    def again(self, found: pa.Table) -> pa.Table:
-        """See :class:`Planner`."""
-        return moving.again(self.store, found)
-
-    def read_made(self, step: int) -> Made:
-        """See :class:`Planner`."""
-        return taking_back.read_made(self.store, step)
-
-    def cancelled_in(self, step: int) -> pa.Table:
-        """See :class:`Planner`."""
-        return taking_back.cancelled_in(self.store, step)
-
-    def restore(self, found: pa.Table, *, keeps_place: bool) -> pa.Table:
-        """See :class:`Planner`."""
-        return taking_back.restore(self.store, found, keeps_place=keeps_place)
-
-    def find_taken(self, step: int) -> list[tuple[int, int]]:
-        """See :class:`Planner`."""
-        return taking_back.find_taken(self.store, step)
-
-    def count_affected(self, found: pa.Table, becomes: str) -> Affected:
-        """See :class:`Planner`."""
-        return moving.count_affected(self.store, found, becomes)
-
-    def due(self, now: datetime) -> pa.Table:
-        """See :class:`Planner`."""
-        return moving.due(self.store, now)
-
-    def outstanding_bytes(self) -> int:
-        """See :class:`Planner`."""
-        return moving.outstanding_bytes(self.store)
-
-    def oldest(self, most: int) -> pa.Table:
-        """See :class:`Planner`."""
-        return moving.oldest(self.store, most)
-
-    def oldest_by_bytes(self, most: int) -> pa.Table:
-        """See :class:`Planner`."""
-        return moving.oldest_by_bytes(self.store, most)
-
-    def end(self, found: pa.Table, state: str, now: datetime, error: str | None) -> Moved:
-        """See :class:`Planner`."""
-        return moving.end(found, state, now, error)
-
-    def revive(self, found: pa.Table, now: datetime) -> Moved:
-        """See :class:`Planner`."""
-        return moving.revive(found, now)
 
     def leaving(self, at: Snapshot, limits: ReaderConfig, target: str, since: int) -> NoReturn:
         """See :class:`Planner`."""

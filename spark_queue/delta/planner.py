@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_queue.delta.input.columns import OrderBy
+    from spark_queue.delta.sql.look import QueueLook
     from spark_queue.delta.sql.sql_engines import SqlEngine
 
 
@@ -123,7 +124,14 @@ class Planner(Protocol[_Found]):
 
     What it returns is computed, and not committed; its rows are frames of its own. It decides a
     step as of the snapshot of the try, and asks for nothing newer.
+
+    Attributes
+    ----------
+    look : type of QueueLook
+        The engine of questions about items.
     """
+
+    look: type[QueueLook[_Found]]
 
     def frame(
         self,
@@ -219,8 +227,10 @@ class Planner(Protocol[_Found]):
             Rows that the step writes as well, before those of the checkpoint.
         """
 
-    def matching(self, where: Any, states: tuple[str, ...]) -> _Found:
+    def matching(self, where: Any, states: tuple[str, ...], *, is_first: bool = False) -> _Found:
         """Return the items in some states that are meant: to Spark, by a SQL predicate.
+
+        With ``is_first`` those are left out that were enqueued again.
 
         Raises
         ------
@@ -228,17 +238,17 @@ class Planner(Protocol[_Found]):
             When the predicate does not parse, is more than an expression, or names no such column.
         """
 
-    def not_redriven(self, found: _Found) -> _Found:
-        """Leave out the items that were enqueued again."""
-
     def again(self, found: _Found) -> _Found:
         """Return items as rows to enqueue again, each with ``_origin``: the item that it was."""
 
     def read_made(self, step: int) -> Made:
         """Return what a step of the reader's log has written."""
 
-    def cancelled_in(self, step: int) -> _Found:
-        """Return the items that a cancel of a step ended, and that are cancelled since."""
+    def cancelled_in(self, step: int, *, is_first: bool = False) -> _Found:
+        """Return the items that a cancel of a step ended, and that are cancelled since.
+
+        With ``is_first`` those are left out that were enqueued again.
+        """
 
     def restore(self, found: _Found, *, keeps_place: bool) -> _Found:
         """Return items as rows to enqueue again, as they were: with their times and failures.

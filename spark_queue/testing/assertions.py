@@ -13,10 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue import checks
-from spark_queue.delta.arrow import snapshot
-from spark_queue.delta.arrow.moving import choose
 from spark_queue.delta.arrow.rows import beside, rows_of
-from spark_queue.delta.arrow.where import Where, require_where
+from spark_queue.delta.arrow.where import Where, choose, require_where
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import (
     ACKED,
@@ -25,6 +23,7 @@ from spark_queue.delta.tables.schema import (
     DEAD,
     EXPIRED,
     READY,
+    REFUSED,
 )
 from spark_queue.delta.views import arrow_views
 from spark_queue.errors import InvalidArgumentError
@@ -154,7 +153,9 @@ def assert_refused(
     """
     seen = _Seen(queue)
     kept = [*seen.users, "_seq", "_dedup_key", "_duplicate_of"]
-    rows = snapshot.read_refused(seen.store, kept).sort_by("_seq")
+    rows = rows_of(seen.store, "queue", ["_step", *kept], kind=REFUSED)
+    rows = rows.filter(pc.greater(rows["_step"], seen.store.registered().since_step))
+    rows = rows.select(kept).sort_by("_seq")
     found = _select(seen.store, rows, where, columns)
     told = _describe("refused", where, columns, None)
     _require(found, count, told, lambda: seen.show(rows, found, "refused"))
@@ -234,7 +235,7 @@ class _Seen:
             )
         self.name = queue.name
         self.store: Store = store_of(queue)
-        self.rows: pa.Table = arrow_views.status(self.store)
+        self.rows: pa.Table = arrow_views.VIEWS.status(self.store)
         self.users: list[str] = self.store.user_columns()
 
     def require(

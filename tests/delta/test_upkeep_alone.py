@@ -125,8 +125,6 @@ def test_spark_goes_on_with_a_queue_that_was_kept_in_order_without_it(
 
 def test_counts_and_states_are_those_of_spark(spark: SparkSession, place: str) -> None:
     """The status that predicates are asked of has Spark's columns and values; so have counts."""
-    from spark_queue.delta.arrow import snapshot  # noqa: PLC0415 - beside what it is held against
-
     path, clock = f"{place}/queue", ManualClock()
     config = QueueConfig(dedup_key="k", fair_key="t", max_attempts=2)
     local = LocalQueue.create(path, "k string, t string", config, clock=clock)
@@ -137,7 +135,7 @@ def test_counts_and_states_are_those_of_spark(spark: SparkSession, place: str) -
     local.enqueue({"k": "7", "t": "x"})
     queue = DeltaQueue.open(spark, path, clock=clock)
 
-    ours = snapshot.status(local._store).to_pylist()
+    ours = local.status().to_pylist()
     theirs = queue.status().orderBy("_seq").toArrow()
     assert [_plain(row) for row in ours] == [_plain(row) for row in theirs.to_pylist()]
     here, there = local.stats(), queue.stats()

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_queue.delta.input import kinds
+from spark_queue.delta.input.plain.arrow_sizes import sizes_of
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.files import LogFile
@@ -47,6 +49,23 @@ def log_of(store: Store, which: LogName) -> Log[Any]:
         why = "its tables ask for more than plain reads and appends"
         raise SparkNeededError(f"to look at {store.name!r}", why)
     return log
+
+
+def sizes_in(store: Store, rows: pa.Table) -> pa.Array:
+    """Return the bytes of each item, by the user's columns."""
+    return sizes_of(rows, user_fields(store))
+
+
+def user_fields(store: Store) -> list[kinds.Field]:
+    """Return the user's columns.
+
+    Raises
+    ------
+    SparkNeededError
+        When only Spark reads the logs.
+    """
+    users = set(store.user_columns())
+    return [one for one in kinds.read(log_of(store, "queue").schema()) if one.name in users]
 
 
 def rows_of(

@@ -10,9 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue import checks
+from spark_queue.delta.arrow.rows import log_of
+from spark_queue.delta.input import kinds
 from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.delta.input.plain import conditions
 from spark_queue.delta.input.plain.arrow import ddl_of
+from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import STATES
 from spark_queue.errors import InvalidArgumentError, did_you_mean
 from spark_queue.wording import shorten
@@ -39,6 +42,11 @@ def require_where(where: object, **flags: object) -> None:
         )
     for name, value in flags.items():
         checks.require_flag(name, value)
+
+
+def choose(store: Store, rows: pa.Table, where: Where) -> pa.Table:
+    """Return the rows that are meant, of what the status of a queue says."""
+    return rows_meant(rows, where, kinds.read(log_of(store, "queue").schema()))
 
 
 def rows_meant(rows: pa.Table, where: Where, users: Sequence[Field]) -> pa.Table:

@@ -210,10 +210,9 @@ def give_back(store: Store, action: str) -> int:
     return on_status(store, action, decide)
 
 
-def read_finished(store: Store, where: Any) -> DataFrame:
+def read_finished(store: Store, where: Any) -> Any:
     """Return the finished items that are meant."""
-    found: DataFrame = matching(store, where, TERMINAL)
-    return found
+    return matching(store, where, TERMINAL)
 
 
 def revive(store: Store, where: Any) -> Affected:
@@ -259,6 +258,4 @@ def redrivable(store: Store, where: Any, *, again: bool) -> Any:
 
     Those that were enqueued again before are among them only if asked for.
     """
-    planner = planner_of(store)
-    found = planner.matching(where, ENDED)
-    return found if again else planner.not_redriven(found)
+    return planner_of(store).matching(where, ENDED, is_first=not again)

@@ -9,15 +9,18 @@ from pyspark.sql import Column, DataFrame, functions as F
 from spark_queue.delta.commands import settle
 from spark_queue.delta.commands.evidence import Output
 from spark_queue.delta.commands.settle import SettledStep
-from spark_queue.delta.plans import fold
+from spark_queue.delta.plans.spark_look import SparkLook
 from spark_queue.delta.replica.settling import GONE, LOSE
 from spark_queue.delta.replica.state import Row
-from spark_queue.delta.store import by_spark
+from spark_queue.delta.sql.look import newest_rows
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.claim_record import ClaimRecord
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, ITEM
 from spark_queue.delta.verdicts import Gone
+
+#: What is asked of items in flight.
+_HELD = ("_seq", "_lease", "_claim_id", "_worker_id", "_losses", "_lease_expires_at")
 
 
 def bury(store: Store) -> int:
@@ -70,7 +73,7 @@ def _claims(store: Store, gone: Gone) -> list[tuple[int, str]]:
 
 def _read_claimed(store: Store) -> DataFrame:
     with store.writing("status"):
-        return fold.find_held(by_spark.recent_rows(store, store.status_head()))
+        return newest_rows(SparkLook, store, store.status_head(), "in_flight", _HELD)
 
 
 def _is_of(gone: Gone) -> Column:

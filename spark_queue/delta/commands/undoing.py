@@ -98,9 +98,7 @@ def _restore(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undon
     keeps_place = config.group_key is None or config.priority is None
     done = redriving.enqueued_again(
         store,
-        lambda: planner.restore(
-            planner.not_redriven(planner.cancelled_in(step)), keeps_place=keeps_place
-        ),
+        lambda: planner.restore(planner.cancelled_in(step, is_first=True), keeps_place=keeps_place),
         RESTORED,
         undone=step,
         dry_run=dry_run,

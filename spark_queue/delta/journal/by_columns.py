@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow import fold, moving
 from spark_queue.delta.arrow.rows import log_of, once_more, parts_of, rows_of
 from spark_queue.delta.commands.rows import columns_of
 from spark_queue.delta.input import measures
@@ -18,10 +17,12 @@ from spark_queue.delta.input.plain import arrow_sizes
 from spark_queue.delta.input.plain.rows import column_of
 from spark_queue.delta.journal.tables import Touched, by_column
 from spark_queue.delta.ownership import GivenBack
+from spark_queue.delta.sql.arrow_look import ArrowLook
+from spark_queue.delta.sql.look import newest_rows
+from spark_queue.delta.sql.operating import release_claimed
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.tables.schema import CLAIMED
 from spark_queue.delta.upkeep import by_columns, generations
 from spark_queue.journal.records import Entry
 
@@ -120,7 +121,8 @@ class ColumnTables:
 
     def find_touched(self, place: Store, head: StatusHead) -> list[Touched]:
         """See :class:`JournalTables`."""
-        found = fold.find_touched(place, head, ("_seq", "_state", "_attempts"))
+        names = ("_seq", "_state", "_attempts")
+        found = newest_rows(ArrowLook, place, head, "latest", names)
         return list(map(Touched, *(column.to_pylist() for column in found.columns)))
 
     def bytes_of(
@@ -146,9 +148,7 @@ class ColumnTables:
 
     def release_claimed(self, place: Store, head: StatusHead) -> GivenBack:
         """See :class:`JournalTables`."""
-        found = fold.find_touched(place, head, moving.MOVED)
-        moved = moving.release(found.filter(pc.equal(found["_state"], CLAIMED)), place.clock.now())
-        return moved.rows, moved.total()
+        return release_claimed(ArrowLook, place, head)
 
     def tidy(self, retention: timedelta | None, archive_to: str | None) -> None:
         """See :class:`JournalTables`; a thread of this process merges files beside the steps."""

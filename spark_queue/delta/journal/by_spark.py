@@ -13,14 +13,14 @@ from spark_queue.delta.input import values
 from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.journal.tables import Touched, by_column
 from spark_queue.delta.ownership import GivenBack
-from spark_queue.delta.plans import fold
+from spark_queue.delta.plans.spark_look import SparkLook
+from spark_queue.delta.sql.look import newest_rows
+from spark_queue.delta.sql.operating import release_claimed
 from spark_queue.delta.store import by_spark
-from spark_queue.delta.store.by_spark import since_checkpoint
-from spark_queue.delta.store.memory import is_long
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import rows
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, SCHEDULE
+from spark_queue.delta.tables.schema import ITEM
 from spark_queue.delta.upkeep import maintain
 from spark_queue.journal.records import Entry
 
@@ -81,11 +81,8 @@ class SparkTables:
 
     def find_touched(self, place: Store, head: StatusHead) -> list[Touched]:
         """See :class:`JournalTables`."""
-        recent = by_spark.remembered(place, head)
-        if recent is None:
-            recent = since_checkpoint(place.status.read(), head)
-        newest = fold.find_touched(recent, is_long=is_long(head))
-        return [Touched(*row) for row in newest.select("_seq", "_state", "_attempts").collect()]
+        newest = newest_rows(SparkLook, place, head, "latest", ("_seq", "_state", "_attempts"))
+        return [Touched(*row) for row in newest.collect()]
 
     def bytes_of(
         self, place: Store, passed: int, done: Collection[int], back: Collection[int]
@@ -102,13 +99,7 @@ class SparkTables:
 
     def release_claimed(self, place: Store, head: StatusHead) -> GivenBack:
         """See :class:`JournalTables`."""
-        claimed = fold.find_touched(by_spark.recent_rows(place, head)).where(
-            F.col("_state") == CLAIMED
-        )
-        found = claimed.select("_seq", "_gen", "_attempts", "_losses", *SCHEDULE)
-        said = {"_kind": ITEM, "_state": READY, "_at": place.clock.now()}
-        found = found.withColumns({name: F.lit(it) for name, it in said.items()}).localCheckpoint()
-        return found, found.count()
+        return release_claimed(SparkLook, place, head)
 
     def tidy(self, retention: timedelta | None, archive_to: str | None) -> None:
         """See :class:`JournalTables`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, functions as F
 
-from spark_queue.delta.plans.ending import inputs
 from spark_queue.delta.plans.snapshot import user_columns
 from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.snapshot import Snapshot
@@ -44,7 +43,7 @@ def _rows(store: Store, meant: DataFrame) -> DataFrame:
     kept = moves_of(names)
     origin = F.concat(F.lit(f"{store.name}+{store.registered().name}/"), F.col("_seq"))
     return (
-        items.select(*names, "_seq", *inputs(kept))
+        items.select(*names, "_seq", *(F.col(column).alias(name) for column, name in kept.items()))
         .join(meant, "_seq")
         .orderBy("_seq")
         .select(*names, *kept.values(), F.col("_attempts").alias("_errors"), origin.alias("_body"))

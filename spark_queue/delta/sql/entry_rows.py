@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow.moving import sizes_in
-from spark_queue.delta.arrow.rows import log_of, once_more
+from spark_queue.delta.arrow.rows import log_of, once_more, sizes_in
 from spark_queue.delta.planner import Frame
 from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.enqueue_state import (

@@ -14,6 +14,7 @@ from spark_queue.delta.planner import Planner, StagedCheckpoint
 from spark_queue.delta.replica.request import Choice, Request
 from spark_queue.delta.sql import checkpointing, choosing, settlement
 from spark_queue.delta.sql.choosing import SqlChoice, compares
+from spark_queue.delta.sql.operating import ItemPlanner
 from spark_queue.delta.sql.sql_engines import SqlEngine, engines_of, first_able
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
@@ -26,17 +27,8 @@ from spark_queue.errors import SparkNeededError
 
 
 @dataclass(frozen=True, slots=True)
-class SqlPlanner:
-    """Decides claims, settles and checkpoints; everything else is left to another.
-
-    Attributes
-    ----------
-    beyond : Planner
-        The other: Spark, or the one who refuses.
-    """
-
-    store: Store
-    beyond: Planner[Any]
+class SqlPlanner(ItemPlanner):
+    """Decides claims, settles and checkpoints, and finds items; see :class:`ItemPlanner`."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.beyond, name)

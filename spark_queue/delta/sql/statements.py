@@ -58,6 +58,15 @@ def statement(
     return text.replace("$limit", str(limit))
 
 
+def leaves_of(name: str, there: Collection[str], variants: Mapping[str, str]) -> list[str]:
+    """Return the tables that a text is made of, that no text makes and the engine lacks."""
+    text = None if name in there else _read(_file_of(name, variants))
+    if text is None:
+        return [] if name in there else [name]
+    found = (leaves_of(other, there, variants) for other in dict.fromkeys(_NAME.findall(text)))
+    return list(dict.fromkeys(leaf for leaves in found for leaf in leaves))
+
+
 def over(text: str, tables: Collection[str]) -> tuple[str, set[str]]:
     """Return a statement with its tables in braces, and which of some it names."""
     used = {name for name in _NAME.findall(text) if name in tables}

@@ -11,12 +11,13 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow import moving
-from spark_queue.delta.arrow.needed import find_needed
 from spark_queue.delta.arrow.rows import log_of, rows_of
 from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.commands import admin, asking, readers, recovery, trim
 from spark_queue.delta.commands.foreseeing import GONE
+from spark_queue.delta.planner import planner_of
+from spark_queue.delta.sql.arrow_look import ArrowLook
+from spark_queue.delta.sql.look import find_needed
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives, merging, staged, tidying
 from spark_queue.delta.tables.facts import LogName
@@ -115,7 +116,7 @@ class FinishedByColumns:
 
     def find_needed(self, reader: Store, since: int | None) -> set[int]:
         """See :class:`Finished`."""
-        return set(pc.unique(find_needed(reader, since)["_gen"]).to_pylist())
+        return set(pc.unique(find_needed(ArrowLook, reader, since)["_gen"]).to_pylist())
 
     def ends(self, reader: Store) -> dict[int, datetime]:
         """See :class:`Finished`."""
@@ -149,9 +150,9 @@ def purgeable(store: Store, where: Where) -> Affected:
     if found is None:
         return Affected(0)
     first = next(readers.claiming(store))
-    rows = moving.matching(first, where, TERMINAL)
+    rows = admin.read_finished(first, where)
     rows = rows.filter(pc.is_in(rows["_seq"], found.combine_chunks()))
-    return moving.count_affected(first, rows, GONE)
+    return planner_of(first).count_affected(rows, GONE)
 
 
 def purge(store: Store, where: Where) -> Affected:
@@ -168,11 +169,13 @@ class _PurgeByColumns:
 
     def find_finished(self, reader: Store) -> pa.ChunkedArray:
         """See :class:`Purge`."""
-        return moving.matching(reader, self.where, TERMINAL)["_seq"]
+        return admin.read_finished(reader, self.where)["_seq"]
 
     def without(self, found: pa.ChunkedArray, reader: Store, since: int | None) -> pa.ChunkedArray:
         """See :class:`Purge`."""
-        return found.filter(pc.invert(pc.is_in(found, find_needed(reader, since)["_seq"])))
+        return found.filter(
+            pc.invert(pc.is_in(found, find_needed(ArrowLook, reader, since)["_seq"]))
+        )
 
     def without_successors(self, found: pa.ChunkedArray, store: Store) -> pa.ChunkedArray:
         """See :class:`Purge`."""

@@ -19,8 +19,10 @@ from pyspark.sql import DataFrame, functions as F
 from spark_queue.delta.arrow.where import Where
 from spark_queue.delta.commands import admin, readers, recovery, rescue, trim
 from spark_queue.delta.commands.foreseeing import GONE
-from spark_queue.delta.plans import ending, snapshot
+from spark_queue.delta.planner import planner_of
 from spark_queue.delta.plans.snapshot import user_columns
+from spark_queue.delta.plans.spark_look import SparkLook
+from spark_queue.delta.sql.look import find_needed
 from spark_queue.delta.store.handle import Handle
 from spark_queue.delta.store.lanes import rewriting
 from spark_queue.delta.store.snapshot import Snapshot
@@ -128,7 +130,7 @@ class GenerationsBySpark:
 
     def find_needed(self, reader: Store, since: int | None) -> set[int]:
         """See :class:`GenerationTables`."""
-        rows = snapshot.find_needed(reader, since).select("_gen").distinct().collect()
+        rows = find_needed(SparkLook, reader, since).select("_gen").distinct().collect()
         return {row[0] for row in rows}
 
     def ends(self, reader: Store) -> dict[int, datetime]:
@@ -159,7 +161,7 @@ def purgeable(store: Store, where: Where) -> Affected:
         return Affected(0)
     first = next(readers.claiming(store))
     rows = admin.read_finished(first, where).join(found.select("_seq"), "_seq", "left_semi")
-    return ending.count_affected(first, rows, GONE)
+    return planner_of(first).count_affected(rows, GONE)
 
 
 def purge(store: Store, where: Where) -> Affected:
@@ -176,11 +178,12 @@ class _PurgeBySpark:
 
     def find_finished(self, reader: Store) -> DataFrame:
         """See :class:`Purge`."""
-        return admin.read_finished(reader, self.where).select("_seq", "_gen")
+        found: DataFrame = admin.read_finished(reader, self.where)
+        return found.select("_seq", "_gen")
 
     def without(self, found: DataFrame, reader: Store, since: int | None) -> DataFrame:
         """See :class:`Purge`."""
-        return found.join(snapshot.find_needed(reader, since).select("_seq"), "_seq", "left_anti")
+        return found.join(find_needed(SparkLook, reader, since).select("_seq"), "_seq", "left_anti")
 
     def without_successors(self, found: DataFrame, store: Store) -> DataFrame:
         """See :class:`Purge`."""

@@ -18,8 +18,8 @@ from deltalake import DeltaTable
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
-from spark_queue.delta import alone
-from spark_queue.delta.arrow import coming
+from spark_queue.delta.planner import last_planner_of
+from spark_queue.delta.sql import sql_planner
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.errors import (
@@ -225,9 +225,9 @@ def test_what_waits_is_the_same_by_the_tables(grouped: LocalQueue, clock: Manual
     grouped.claim(2).nack("no")
     held, store = grouped.claim(1), store_of(grouped)
     for _ in range(2):
-        at = Snapshot(store)
-        by_tables = coming.coming(store, at.settings, clock.now())
-        here = alone.of(store).coming(at, clock.now())
+        at, planner = Snapshot(store), sql_planner.of(store, last_planner_of(store))
+        by_tables = planner.coming_by_tables(at, clock.now())
+        here = planner.coming(at, clock.now())
         assert here == by_tables
         assert (here.delayed, here.held_until) == (
             0 if grouped.paused else 2,

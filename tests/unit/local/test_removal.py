@@ -18,8 +18,8 @@ import pytest
 from deltalake import write_deltalake
 
 from spark_queue.clock import ManualClock
-from spark_queue.delta.arrow import moving
 from spark_queue.delta.commands import making
+from spark_queue.delta.sql.operating import ItemPlanner
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import turnstile
@@ -156,7 +156,7 @@ def test_a_purge_waits_for_a_redrive_under_way(
         while turnstile.holder(log) != worker.process.pid and time.monotonic() < until:
             time.sleep(0.01)
 
-    _after(monkeypatch, moving, "matching", purged_meanwhile)
+    _after(monkeypatch, ItemPlanner, "matching", purged_meanwhile)
 
     assert dead.reader("first").redrive({"_seq": 1}) == 1
 

@@ -1,0 +1,163 @@
+"""Questions about the items of a queue, answered by Spark over its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, functions as F
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import StructType, TimestampType
+
+from spark_queue.delta.arrow.where import Where, values_of
+from spark_queue.delta.input.columns import first_line, sql_expression
+from spark_queue.delta.input.values import bytes_of
+from spark_queue.delta.plans.bringing import plain
+from spark_queue.delta.plans.spark_engines import FrameRows, SparkDatabase
+from spark_queue.delta.sql.look import ENTERED, MOVED, MOVES, VIEWED, QueueLook
+from spark_queue.delta.store import by_spark
+from spark_queue.delta.tables.schema import ITEM, RENEWAL
+from spark_queue.delta.tables.spark_types import struct_of
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.wording import shorten
+
+
+class SparkLook(QueueLook[DataFrame]):
+    """See :class:`QueueLook`: frames are read when they are used."""
+
+    logs = FrameRows()
+
+    def _start(self) -> SparkDatabase:
+        return SparkDatabase(self.store.spark, {})
+
+    def entries(self, kind: str) -> DataFrame:
+        """See :class:`QueueLook`; the user's columns are one."""
+        rows = self._up_to(self.store.queue.read(), self.since, self.queue_step)
+        rows = rows.where(F.col("_kind") == kind)
+        if self.seq is not None:
+            rows = rows.where(F.col("_seq") == self.seq)
+        own = F.struct(*quote(self.store.user_columns())).alias("_own")
+        return plain(rows.select(*ENTERED, own))
+
+    def moves(self) -> DataFrame:
+        """See :class:`QueueLook`."""
+        rows = self._up_to(self.store.status.read(), self.moved_since, self.status_step)
+        is_move, is_renewal = (F.col("_kind") == kind for kind in (ITEM, RENEWAL))
+        if self.seq is not None:
+            is_move &= F.col("_seq") == self.seq
+        return plain(rows.where(is_move | is_renewal).select(*MOVES))
+
+    def _up_to(self, rows: DataFrame, since: int, step: int | None) -> DataFrame:
+        """Return the rows of the steps that are looked at."""
+        rows = rows.where(F.col("_step") > since) if since else rows
+        return rows if step is None else rows.where(F.col("_step") <= step)
+
+    def step_rows(self, step: int) -> DataFrame:
+        """See :class:`QueueLook`."""
+        return plain(self.store.status.read().where(F.col("_step") == step).select(*MOVES))
+
+    def item_sizes(self) -> DataFrame:
+        """See :class:`QueueLook`."""
+        rows = by_spark.items(self.store).where(F.col("_kind") == ITEM)
+        size = bytes_of(by_spark.user_schema(self.store)).alias("_bytes")
+        return plain(rows.select("_seq", "_step", "_enqueued_at", size))
+
+    def show(self, found: DataFrame, columns: Sequence[str]) -> DataFrame:
+        """See :class:`QueueLook`; items are in any order."""
+        own = ["own.*"] if self.has_values and "own" in found.columns else []
+        return found.select(*own, *map(_column, columns))
+
+    def choose(self, found: DataFrame, where: Where) -> DataFrame:
+        """See :class:`QueueLook`; the errors are those of :func:`choose`."""
+        return choose(found, where)
+
+    def facts_of(self, found: DataFrame, names: Sequence[str] = MOVED) -> DataFrame:
+        """See :class:`QueueLook`."""
+        return plain(found.select(*names)).localCheckpoint()
+
+    def evaluate(self, found: DataFrame) -> DataFrame:
+        """See :class:`QueueLook`."""
+        return found.localCheckpoint()
+
+    def sample(self, found: DataFrame, names: Sequence[str], count: int) -> list[Mapping[str, Any]]:
+        """See :class:`QueueLook`; times get the offset that Spark leaves out."""
+        shown = found.orderBy("_seq").limit(count).select(*quote(names))
+        zoned = [one.name for one in shown.schema if isinstance(one.dataType, TimestampType)]
+        rows: list[Mapping[str, Any]] = []
+        for row in shown.collect():
+            said = row.asDict(recursive=True)
+            times = {name: said[name] for name in zoned if said[name] is not None}
+            rows.append(said | {name: at.astimezone(timezone.utc) for name, at in times.items()})
+        return rows
+
+    def rename(self, found: DataFrame, names: Mapping[str, str], nothing: str | None) -> DataFrame:
+        """See :class:`QueueLook`."""
+        kinds = dict(found.dtypes)
+        columns = [
+            (F.lit(None).cast(kinds[old]) if new == nothing else F.col(old)).alias(new)
+            for new, old in names.items()
+        ]
+        return found.orderBy("_seq").select(*quote(self.store.user_columns()), *columns)
+
+
+def quote(names: Sequence[str]) -> list[Column]:
+    """Return columns by names, which may hold any character."""
+    return [F.col(f"`{name.replace('`', '``')}`") for name in names]
+
+
+_KINDS = {field.name: field.dataType for field in struct_of(VIEWED)}
+
+
+def _column(name: str) -> Column:
+    column, kind = name.removeprefix("_"), _KINDS.get(name)
+    value = F.timestamp_micros(column) if isinstance(kind, TimestampType) else F.col(column)
+    return (value if kind is None else value.cast(kind)).alias(name)
+
+
+def choose(items: DataFrame, where: Where) -> DataFrame:
+    """Return the items that are meant.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When SQL does not parse, is more than an expression, or names no such column; when a column
+        cannot have a value; or when it is an expression of Arrow.
+    """
+    if isinstance(where, Mapping):
+        return items.where(_have(items.schema, where))
+    if not isinstance(where, str):
+        raise InvalidArgumentError(
+            f"where is {where}, an expression of pyarrow.compute, which Spark does not read: say "
+            "it in SQL, or name columns with their values"
+        )
+    predicate = sql_expression("where", where)
+    try:
+        return items.where(predicate)
+    except AnalysisException as exc:
+        raise InvalidArgumentError(
+            f"where is {shorten(where)}: {first_line(exc)}; the columns are "
+            f"{', '.join(items.columns)}"
+        ) from exc
+
+
+def _have(schema: StructType, where: Mapping[str, object]) -> Column:
+    """Return the condition that columns have certain values."""
+    columns = pa.schema(
+        [(one.name, to_arrow_type(one.dataType, timezone="UTC")) for one in schema.fields]
+    )
+    have = F.lit(True)
+    for name, value in where.items():
+        known = values_of(columns, name, value).to_pylist()
+        (column,) = quote([name])
+        kind = schema[name].dataType
+        literals = [F.lit(_read_written(one)).cast(kind) for one in known if one is not None]
+        have &= column.isin(literals) | (column.isNull() & F.lit(None in known))
+    return F.coalesce(have, F.lit(False))
+
+
+def _read_written(value: object) -> object:
+    """Return a value as Spark reads it, in any time zone of its session."""
+    return value.isoformat() if isinstance(value, datetime) else value

@@ -1,0 +1,309 @@
+"""Questions about the items of a queue: both its logs, and the texts over them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from spark_queue.delta.sql import log_rows, scales
+from spark_queue.delta.sql.sql_engines import LogRows, Tables
+from spark_queue.delta.sql.statements import leaves_of
+from spark_queue.delta.store import existence
+from spark_queue.delta.store.snapshot import Snapshot
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.tables.schema import (
+    ITEM,
+    QUEUE_COLUMNS,
+    REFUSED,
+    SCHEDULE,
+    SHOWN,
+    STATUS_COLUMNS,
+    Columns,
+    LogColumn,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+#: A table to the caller: a frame of Spark, or a table of Arrow.
+FrameT = TypeVar("FrameT")
+
+#: What the texts read of the row by which an item entered, and of a transition.
+ENTERED = (
+    *("_seq", "_gen", "_step", "_errors", "_dedup_key", "_duplicate_of", "_origin"),
+    *SCHEDULE,
+)
+MOVES = (
+    *("_kind", "_seq", "_gen", "_step", "_state", "_lease", "_attempts", "_losses", "_claim_id"),
+    *("_worker_id", "_at", "_lease_expires_at", "_error"),
+    *("_available_at", "_expires_at", "_enqueued_at"),
+)
+
+#: What is shown of an item without the user's columns, in this order; and of a transition.
+STATUS = (
+    *("_seq", "_state", "_attempts", "_losses", "_dedup_key", "_fair_key", "_group_key"),
+    *SHOWN,
+    *("_first_claimed_at", "_claimed_at", "_finished_at", "_lease", "_worker_id"),
+    *("_lease_expires_at", "_error", "_origin", "_step", "_gen"),
+)
+HISTORY = (
+    *("_step", "_at", "_state", "_duplicate_of", "_origin", "_attempts", "_losses", "_lease"),
+    *("_claim_id", "_worker_id", "_lease_expires_at", "_available_at", "_error"),
+)
+
+#: What a row says of an item that comes to another state.
+MOVED = ("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
+
+#: What columns of views are that no log has.
+_MADE = [
+    LogColumn("_successor", "bigint", "the newest item that it was redriven as"),
+    LogColumn("_first_claimed_at", "timestamp", "when it was claimed first"),
+    LogColumn("_claimed_at", "timestamp", "when it was claimed last"),
+    LogColumn("_finished_at", "timestamp", "when it ended"),
+]
+
+#: What all columns of views are.
+VIEWED = Columns(
+    [*{c.name: c for c in (*QUEUE_COLUMNS.columns, *STATUS_COLUMNS.columns, *_MADE)}.values()]
+)
+
+_ASKED = pa.schema(
+    [
+        ("now", pa.int64()),
+        ("max_age", pa.int64()),
+        ("step", pa.int64()),
+        ("since_step", pa.int64()),
+        ("queue_step", pa.int64()),
+        ("checkpoint_step", pa.int64()),
+        ("reach", pa.float64()),
+    ]
+)
+
+_TIMES = log_rows.plain(STATUS_COLUMNS.arrow.empty_table().select(log_rows.TIMES))
+
+
+#: No log has a step that high.
+_BEYOND = 1 << 62
+
+
+class QueueLook(ABC, Generic[FrameT]):
+    """Both logs of a reader as tables of an engine, each read when a text asks for it.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, as the reader sees it.
+    steps : tuple of int, optional
+        The last steps of the item log and of the status log that are looked at.
+    since, moved_since : int, optional
+        The steps of the same after which they are; by default all that the reader sees.
+    seq : int, optional
+        The one item that is looked at, also if the reader does not see it.
+    asked : mapping
+        Numbers that the texts ask for.
+    most : float
+        Rows up to which each log is read.
+    has_values : bool
+        Whether the user's columns are shown.
+    """
+
+    #: Rows of the logs since a checkpoint.
+    logs: LogRows[Any]
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        steps: tuple[int | None, int | None] = (None, None),
+        since: int | None = None,
+        moved_since: int = 0,
+        seq: int | None = None,
+        asked: Mapping[str, object] | None = None,
+        most: float = float("inf"),
+        has_values: bool = True,
+    ) -> None:
+        self.store = store
+        self.queue_step, self.status_step = steps
+        unseen = store.registered().since_step if seq is None else 0
+        self.since = unseen if since is None else since
+        self.moved_since = moved_since
+        self.seq = seq
+        self.most = most
+        self.has_values = has_values
+        self._asked = dict(asked or {})
+        self._there: set[str] = set()
+        self.database = self._start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.database.close()
+
+    def give(self, name: str, rows: Any) -> None:
+        """Have a table under a name of the texts."""
+        self._there.add(name)
+        self.database.give(name, rows)
+
+    def share(self, name: str) -> None:
+        """Have the rows of a text for several others."""
+        self.give(name, self.table(name))
+
+    def table(self, name: str, **variants: str) -> Any:
+        """Return the rows of a text, as the engine has them; see :class:`Database`."""
+        self._prepare(name, variants)
+        return self.database.table(name)
+
+    def rows(self, name: str, limit: int = 0, **variants: str) -> list[dict[str, Any]]:
+        """Return the few rows of a text."""
+        self._prepare(name, variants)
+        found: list[dict[str, Any]] = self.database.rows(name, limit).to_pylist()
+        return found
+
+    def find(self, name: str, limit: int) -> FrameT:
+        """Return items of a text in their order, computed, as rows of a status log have them."""
+        self._prepare(name, {})
+        return self.show(self.database.find(name, limit), MOVED)
+
+    def view(self, name: str, columns: Sequence[str] = STATUS, **variants: str) -> FrameT:
+        """Return rows of a text as :meth:`show` does."""
+        return self.show(self.table(name, **variants), columns)
+
+    def fold(self) -> None:
+        """Have what is open as of the newest step: what a checkpoint keeps, and all since."""
+        at = Snapshot(self.store)
+        head, settings, priorities = at.status, at.settings, sorted(at.queue.tops)
+        self.give("states", self.logs.states_of(self.store, head))
+        self.database.keep("latest")
+        self._there.add("latest")
+        self._asked |= {
+            "since_step": at.facts.since_step,
+            "queue_step": at.queue.step,
+            "checkpoint_step": head.checkpoint.queue_step,
+        }
+        self.give("weights", scales.weights_of(settings, priorities))
+        pointers = scales.pointers_of(head.pointers, head.checkpoint.pointers, priorities)
+        self.give("pointers", pointers)
+        # What was touched keeps the times that its newest row has.
+        self.give("times", _TIMES)
+        self.give("entered", self.logs.entered_of(self.store, head, settings, None))
+
+    def _prepare(self, name: str, variants: Mapping[str, str]) -> None:
+        self.database.variants |= variants
+        for leaf in leaves_of(name, self._there, self.database.variants):
+            self.give(leaf, self._read(leaf))
+
+    def _read(self, leaf: str) -> Any:
+        """Return a table that no text makes."""
+        if leaf == "asked":
+            return pa.Table.from_pylist([self._asked], _ASKED)
+        if leaf == "states":
+            return self.moves()
+        if leaf == "written":
+            return self.step_rows(int(str(self._asked["step"])))
+        if leaf == "sized":
+            return self.item_sizes()
+        return self.entries({"items": ITEM, "rejected": REFUSED}[leaf])
+
+    @abstractmethod
+    def _start(self) -> Tables:
+        """Return the engine of the texts."""
+
+    @abstractmethod
+    def entries(self, kind: str) -> Any:
+        """Return rows of the item log, with what leads to the user's columns as ``own``."""
+
+    @abstractmethod
+    def moves(self) -> Any:
+        """Return the transitions of items, and the renewals of leases."""
+
+    @abstractmethod
+    def step_rows(self, step: int) -> Any:
+        """Return all rows of a step of the status log."""
+
+    @abstractmethod
+    def item_sizes(self) -> Any:
+        """Return the bytes of the items of ``turned``, or of all."""
+
+    @abstractmethod
+    def show(self, found: Any, columns: Sequence[str]) -> FrameT:
+        """Return rows of a text under the names and types of the log; of items all, if wanted."""
+
+    @abstractmethod
+    def choose(self, found: FrameT, where: Any) -> FrameT:
+        """Return the items that are meant."""
+
+    @abstractmethod
+    def facts_of(self, found: FrameT, names: Sequence[str] = MOVED) -> Any:
+        """Return some columns of what was shown as the texts have them, computed once."""
+
+    @abstractmethod
+    def evaluate(self, found: FrameT) -> FrameT:
+        """Return what was shown, computed once."""
+
+    @abstractmethod
+    def sample(self, found: FrameT, names: Sequence[str], count: int) -> list[Mapping[str, Any]]:
+        """Return the first rows of what was shown."""
+
+    @abstractmethod
+    def rename(self, found: FrameT, names: Mapping[str, str], nothing: str | None) -> FrameT:
+        """Return items as rows to enqueue: the user's columns, and others under new names.
+
+        Parameters
+        ----------
+        names : mapping
+            The names of the log by those that the rows have.
+        nothing : str, optional
+            The one of the latter that is null.
+        """
+
+
+def find_needed(look: Callable[..., QueueLook[FrameT]], reader: Store, since: int | None) -> FrameT:
+    """Return the items that a reader is not done with: ``_seq`` and ``_gen``.
+
+    Parameters
+    ----------
+    look : type of QueueLook
+        The engine.
+    reader : Store
+        The queue as the reader sees it. One that reads a stream is not done with the
+        items behind where it said to be, and one that has no log with nothing.
+    since : int, optional
+        A step of its log as of which that is known: then what was in its hands, or came back to
+        it, after that one; to a stream nothing does.
+    """
+    if reader.registered().streams:
+        steps = {} if since is None else {"since": _BEYOND}
+    elif existence.is_prepared(reader):
+        with look(reader, moved_since=since or 0, has_values=False) as at:
+            if since is None:
+                return at.view("needed", ("_seq", "_gen"), found="status")
+            at.give("found", at.moves())
+            return at.view("needed", ("_seq", "_gen"))
+    else:
+        steps = {}
+    with look(reader, **steps, has_values=False) as at:
+        return at.view("unread", ("_seq", "_gen"))
+
+
+def newest_rows(
+    look: Callable[..., QueueLook[FrameT]],
+    store: Store,
+    head: StatusHead,
+    text: str,
+    names: Sequence[str],
+) -> FrameT:
+    """Return some columns of a text over the newest rows of what was touched, as of a step."""
+    with look(store) as at:
+        at.give("states", at.logs.states_of(store, head))
+        return at.show(at.table(text), names)
+
+
+def micros_of(span: timedelta | None) -> int | None:
+    """Return a duration as the texts have it."""
+    return None if span is None else span // timedelta(microseconds=1)

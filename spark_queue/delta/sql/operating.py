@@ -1,0 +1,189 @@
+"""Questions of operators, and rows by which items are moved by what they are, not by a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from spark_queue.acting import operator
+from spark_queue.delta.planner import RESTORED, TAKEN, Coming, Made, Moved, Planner
+from spark_queue.delta.replica.state import Row
+from spark_queue.delta.sql import log_rows
+from spark_queue.delta.sql.look import MOVED, QueueLook, micros_of, newest_rows
+from spark_queue.delta.store import replicas
+from spark_queue.delta.store.snapshot import Snapshot
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.describing import named
+from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, inputs_of, moves_of
+from spark_queue.delta.tables.settings import Settings
+from spark_queue.results import SAMPLED, SAMPLES, Affected
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPlanner:
+    """Finds items and moves them; everything else is left to another.
+
+    Attributes
+    ----------
+    beyond : Planner
+        The other: Spark, or the one who refuses.
+    """
+
+    store: Store
+    beyond: Planner[Any]
+
+    def matching(self, where: Any, states: tuple[str, ...], *, is_first: bool = False) -> Any:
+        """See :class:`Planner`."""
+        with self._look() as at:
+            text = "not_redriven" if is_first else "status"
+            found = at.view(text, meant="status")
+            return at.choose(at.choose(found, {"_state": list(states)}), where)
+
+    def cancelled_in(self, step: int, *, is_first: bool = False) -> Any:
+        """See :class:`Planner`."""
+        with self._look(asked={"step": step}) as at:
+            return at.view("not_redriven" if is_first else "cancelled", meant="cancelled")
+
+    def due(self, now: datetime) -> Any:
+        """See :class:`Planner`."""
+        max_age = micros_of(self.store.limits().max_age)
+        with self._look(asked={"now": log_rows.micros(now), "max_age": max_age}) as at:
+            return at.view("due")
+
+    def again(self, found: Any) -> Any:
+        """See :class:`Planner`."""
+        moves = {new: old for old, new in moves_of(self.store.user_columns()).items()}
+        with self._look() as at:
+            return at.rename(found, {**moves, "_origin": "_seq"}, None)
+
+    def restore(self, found: Any, *, keeps_place: bool) -> Any:
+        """See :class:`Planner`."""
+        inputs = inputs_of(self.store.user_columns()).items()
+        kept = dict(zip(RESTORED, ("_seq", "_round", "_attempts", "_enqueued_at"), strict=True))
+        names = {name: column.name for name, column in inputs} | kept
+        with self._look() as at:
+            return at.rename(found, names, None if keeps_place else "_round")
+
+    def read_made(self, step: int) -> Made:
+        """See :class:`Planner`."""
+        with self._look(asked={"step": step}) as at:
+            found = at.rows("made")
+        return Made(
+            rows={(row["kind"], row["state"]): row["items"] for row in found},
+            dropped=sum(row["dropped"] for row in found),
+        )
+
+    def find_taken(self, step: int) -> list[tuple[int, int]]:
+        """See :class:`Planner`."""
+        with self._look(steps=(step, None), since=step - 1) as at:
+            return [(row["origin"], row["duplicate_of"]) for row in at.rows("taken", TAKEN)]
+
+    def count_affected(self, found: Any, becomes: str) -> Affected:
+        """See :class:`Planner`."""
+        with self._look() as at:
+            found = at.evaluate(found)
+            at.give("found", at.facts_of(found))
+            states = {row["state"]: row["items"] for row in at.rows("by_state")}
+            shown = at.sample(found, [*self.store.user_columns(), *SAMPLED], SAMPLES)
+        total = sum(states.values())
+        made = {becomes: total} if total else {}
+        return Affected(total, states=states, becomes=made, sample=shown)
+
+    @named("look at what waits")
+    def coming(self, at: Snapshot, now: datetime) -> Coming:
+        """See :class:`Planner`: by what this process knows, or by the tables."""
+        with at.cache.lock:
+            replica = replicas.at_hand(at)
+            if replica is not None and replica.horizon() is None:
+                return _coming_of(replica.items.values(), at.settings, now)
+        return self.coming_by_tables(at, now)
+
+    def coming_by_tables(self, at: Snapshot, now: datetime) -> Coming:
+        """Return what :meth:`coming` does, by the tables."""
+        with self._look(asked={"now": log_rows.micros(now)}) as look:
+            look.fold()
+            (found,) = look.rows("coming")
+        held_until = _instant(found["held_until"])
+        if at.settings.paused:
+            return Coming(held_until=held_until)
+        return Coming(held_until=held_until, delayed=found["delayed"], due=_instant(found["due"]))
+
+    @named("count what waits")
+    def outstanding_bytes(self) -> int:
+        """See :class:`Planner`."""
+        with self._look() as at:
+            at.fold()
+            at.share("turned")
+            return int(at.rows("lag")[0]["bytes"])
+
+    @named("look for the oldest")
+    def oldest(self, most: int) -> Any:
+        """See :class:`Planner`."""
+        over = self.store.outstanding(self.store.status_head()) - most
+        with self._look() as at:
+            at.fold()
+            return at.find("oldest", max(0, over))
+
+    @named("look for the oldest")
+    def oldest_by_bytes(self, most: int) -> Any:
+        """See :class:`Planner`."""
+        with self._look() as at:
+            at.fold()
+            at.share("turned")
+            over = int(at.rows("lag")[0]["bytes"]) - most
+            return at.find("oldest_by_bytes", over)
+
+    @named("end items")
+    def end(self, found: Any, state: str, now: datetime, error: str | None) -> Moved:
+        """See :class:`Planner`."""
+        return self._move(found, {"state": state, "at": now, "error": error})
+
+    @named("redrive")
+    def revive(self, found: Any, now: datetime) -> Moved:
+        """See :class:`Planner`."""
+        nothing = {"attempts": 0, "losses": 0, "available_at": None, "expires_at": None}
+        return self._move(found, {"state": READY, "at": now, **nothing})
+
+    def _move(self, found: Any, said: Mapping[str, object]) -> Moved:
+        """Return the rows by which items come to a state, signed where somebody has said who."""
+        with self._look() as at:
+            rows = at.facts_of(found)
+            at.give("found", rows)
+            was = {row["state"]: row["items"] for row in at.rows("by_state")}
+            said = {"kind": ITEM, "worker_id": operator(), **said}
+            return Moved(rows=at.logs.status_rows(rows, said), was=was)
+
+    def _look(self, **options: Any) -> QueueLook[Any]:
+        return self.beyond.look(self.store, **options)
+
+
+def release_claimed(look: type[QueueLook[Any]], store: Store, head: StatusHead) -> tuple[Any, int]:
+    """Return the rows by which items in flight are back, without a worker id and uncharged."""
+    found = newest_rows(look, store, head, "in_flight", MOVED)
+    with look(store) as at:
+        rows = at.facts_of(found)
+        at.give("found", rows)
+        total = sum(row["items"] for row in at.rows("by_state"))
+        said = {"kind": ITEM, "state": READY, "at": store.clock.now()}
+        return at.logs.status_rows(rows, said), total
+
+
+# rule again: next event
+def _coming_of(rows: Collection[Row], settings: Settings, now: datetime) -> Coming:
+    """Count what is delayed of all open items, in memory; in a paused queue nothing is."""
+    leases = (row["_lease_expires_at"] for row in rows if row["_state"] == CLAIMED)
+    held_until = min(leases, default=None)
+    if settings.paused:
+        return Coming(held_until=held_until)
+    times = [row["_available_at"] for row in rows if row["_state"] == READY]
+    late = [time for time in times if time is not None and time > now]
+    return Coming(held_until=held_until, delayed=len(late), due=min(late, default=None))
+
+
+def _instant(micros: int | None) -> datetime | None:
+    return None if micros is None else _EPOCH + timedelta(microseconds=micros)

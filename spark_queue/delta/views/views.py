@@ -1,0 +1,122 @@
+"""Views of a queue, now or as it was: by the texts that Spark and this process share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any, Generic, TypeVar
+
+from spark_queue.delta.commands.enqueue import Enqueued
+from spark_queue.delta.sql import log_rows
+from spark_queue.delta.sql.look import HISTORY, STATUS, FrameT, QueueLook
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.schema import READY, REFUSED, STATES
+from spark_queue.delta.views.ends import Ends
+from spark_queue.results import Lag, QueueStats
+
+_SchemaT_co = TypeVar("_SchemaT_co", covariant=True)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueViews(Generic[FrameT, _SchemaT_co]):
+    """Answers to questions about many items.
+
+    Attributes
+    ----------
+    look : type of QueueLook
+        The engine.
+    schema : callable
+        Returns the user's columns of a queue.
+    outcomes : callable
+        Returns what became of each row of an enqueue.
+    """
+
+    look: Callable[..., QueueLook[FrameT]]
+    schema: Callable[[Store], _SchemaT_co]
+    outcomes: Callable[[Store, Enqueued], FrameT]
+    in_order: Callable[[FrameT], FrameT] = lambda rows: rows
+
+    def status(self, store: Store, ends: Ends | None = None) -> FrameT:
+        """Return one row an item, in the order in which they were enqueued."""
+        with self.at(store, ends) as at:
+            return self.in_order(at.view("status"))
+
+    def dead(self, store: Store, ends: Ends | None = None) -> FrameT:
+        """Return the dead letters, each with its successor."""
+        with self.at(store, ends) as at:
+            return self.in_order(at.view("dead", (*STATUS, "_successor")))
+
+    def history(self, store: Store, seq: int) -> FrameT:
+        """Return every transition of an item, oldest first."""
+        with self.look(store, seq=seq) as at:
+            return at.show(at.table("history"), ("log", *HISTORY))
+
+    def stats(self, store: Store, ends: Ends) -> QueueStats:
+        """Count a queue as of a step of each log."""
+        now = store.clock.now() if ends.at is None else ends.at
+        with self.at(store, ends, asked={"now": log_rows.micros(now)}, has_values=False) as at:
+            at.give("found", at.table("stood"))
+            found = {row["state"]: row for row in at.rows("by_state")}
+            counts = {s: found[s]["items"] if s in found else 0 for s in (*STATES, REFUSED)}
+            return QueueStats(
+                step=ends.head.step,
+                at=now,
+                paused=store.settings(ends.head).paused,
+                **counts,
+                oldest_age=_age(found[READY]["oldest"], now) if READY in found else None,
+                per_key=at.table("per_key"),
+            )
+
+    def lag(self, store: Store) -> Lag:
+        """Count what a reader is not done with.
+
+        Raises
+        ------
+        SparkNeededError
+            When only Spark counts the bytes of a column, or reads the logs.
+        """
+        facts, newest = store.registered(), store.queue_head()
+        if facts.streams:
+            with self.look(store) as at:
+                (left,) = at.rows("bytes")
+            return Lag(
+                reader=facts.name,
+                items=newest.items - facts.since_items,
+                bytes=int(left["bytes"]),
+                open_items=0,
+                age=None,
+                steps=newest.step - facts.since_step,
+                lost=facts.lost,
+                dropped=0,
+            )
+        with self.look(store) as at:
+            (gone,) = at.rows("dropped")
+        with self.look(store) as at:
+            at.fold()
+            at.share("turned")
+            (left,) = at.rows("lag")
+        first = left["first_step"]
+        return Lag(
+            reader=facts.name,
+            items=left["items"],
+            bytes=int(left["bytes"]),
+            open_items=left["claimed"],
+            age=_age(left["oldest"], store.clock.now()),
+            steps=0 if first is None else newest.step - first + 1,
+            lost=facts.lost,
+            dropped=gone["items"],
+        )
+
+    def at(self, store: Store, ends: Ends | None, **options: Any) -> QueueLook[FrameT]:
+        """Look at both logs up to some step of each."""
+        if ends is not None and ends.queue_step is not None:
+            options["steps"] = (ends.queue_step, ends.head.step)
+        return self.look(store, **options)
+
+
+def _age(since: int | None, now: datetime) -> timedelta | None:
+    """Return how long ago an instant of the texts was."""
+    return None if since is None else now - (_EPOCH + timedelta(microseconds=since))
