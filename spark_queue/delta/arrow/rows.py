@@ -1,4 +1,4 @@
-"""Rows of the two logs, as tables of Arrow, and the one of several that counts of each item.
+"""Rows of the two logs, as tables of Arrow.
 
 They are read from the files, one after the other and without a query engine, which would take
 longer to load than small ones take to read.
@@ -176,23 +176,3 @@ def having(seqs: pa.ChunkedArray) -> Callable[[LogFile], bool]:
 def beside(rows: pa.Table, seqs: pa.ChunkedArray) -> pa.Table:
     """Return the row of each item, null where it has none; of each there is one at most."""
     return rows.take(pc.index_in(seqs, value_set=rows["_seq"].combine_chunks()))
-
-
-def last_of_each(rows: pa.Table, by: str) -> pa.Table:
-    """Return the row of each item that is the last by a column."""
-    ordered, differs = _sort(rows, by)
-    return ordered.filter(pa.concat_arrays([*differs, pa.array([True])])[: len(ordered)])
-
-
-def first_of_each(rows: pa.Table, by: str) -> pa.Table:
-    """Return the row of each item that is the first by a column."""
-    ordered, differs = _sort(rows, by)
-    return ordered.filter(pa.concat_arrays([pa.array([True]), *differs])[: len(ordered)])
-
-
-def _sort(rows: pa.Table, by: str) -> tuple[pa.Table, list[pa.Array]]:
-    """Return rows by item and column, and of each but the last whether the next is of another."""
-    keys = [("_seq", "ascending"), (by, "ascending")]
-    ordered = rows.take(pc.sort_indices(rows, sort_keys=keys))
-    seq = ordered["_seq"].combine_chunks()
-    return ordered, [pc.not_equal(seq[:-1], seq[1:])] if len(seq) else []

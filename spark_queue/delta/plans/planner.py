@@ -10,11 +10,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from spark_queue.delta.input.columns import OrderBy
-from spark_queue.delta.plans import claiming, entering, forwarding
+from spark_queue.delta.plans import entering, forwarding
 from spark_queue.delta.plans.entering import SparkFrame
 from spark_queue.delta.plans.spark_engines import engines_of
 from spark_queue.delta.plans.spark_look import SparkLook
-from spark_queue.delta.replica.request import GrantedClaim
 from spark_queue.delta.sql.sql_engines import SqlEngine
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
@@ -60,11 +59,6 @@ class SparkPlanner:
         """See :class:`Planner`."""
         del what
         return engines_of(self.store)
-
-    @named("look for a claim")
-    def find_claim(self, claim_id: str) -> GrantedClaim | None:
-        """See :class:`Planner`."""
-        return claiming.find_claim(self.store, claim_id)
 
     @named("forward items")
     def leaving(

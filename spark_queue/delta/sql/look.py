@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pyarrow as pa
@@ -74,6 +74,7 @@ VIEWED = Columns(
 
 _ASKED = pa.schema(
     [
+        ("claim_id", pa.string()),
         ("now", pa.int64()),
         ("max_age", pa.int64()),
         ("step", pa.int64()),
@@ -86,6 +87,8 @@ _ASKED = pa.schema(
 
 _TIMES = log_rows.plain(STATUS_COLUMNS.arrow.empty_table().select(log_rows.TIMES))
 
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 #: No log has a step that high.
 _BEYOND = 1 << 62
@@ -105,7 +108,7 @@ class QueueLook(ABC, Generic[FrameT]):
     seq : int, optional
         The one item that is looked at, also if the reader does not see it.
     asked : mapping
-        Numbers that the texts ask for.
+        What the texts ask for.
     most : float
         Rows up to which each log is read.
     has_values : bool
@@ -302,6 +305,11 @@ def newest_rows(
     with look(store) as at:
         at.give("states", at.logs.states_of(store, head))
         return at.show(at.table(text), names)
+
+
+def instant_of(micros: int) -> datetime:
+    """Return an instant of the texts."""
+    return _EPOCH + timedelta(microseconds=micros)
 
 
 def micros_of(span: timedelta | None) -> int | None:

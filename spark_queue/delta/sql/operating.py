@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from typing import Any
 
 from spark_queue.acting import operator
 from spark_queue.delta.planner import RESTORED, TAKEN, Coming, Made, Moved, Planner
+from spark_queue.delta.replica.request import GrantedClaim
 from spark_queue.delta.replica.state import Row
 from spark_queue.delta.sql import log_rows
-from spark_queue.delta.sql.look import MOVED, QueueLook, micros_of, newest_rows
+from spark_queue.delta.sql.look import MOVED, QueueLook, instant_of, micros_of, newest_rows
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
@@ -20,8 +21,6 @@ from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, READY, inputs_of, moves_of
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.results import SAMPLED, SAMPLES, Affected
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +92,24 @@ class ItemPlanner:
         total = sum(states.values())
         made = {becomes: total} if total else {}
         return Affected(total, states=states, becomes=made, sample=shown)
+
+    @named("look for a claim")
+    def find_claim(self, claim_id: str) -> GrantedClaim | None:
+        """See :class:`Planner`."""
+        with self._look(asked={"claim_id": claim_id}) as at:
+            at.give("granted_items", at.evaluate(at.table("granted_items")))
+            found = at.rows("claim_facts")
+            if not found or found[0]["items"] == found[0]["back"]:
+                return None
+            over = tuple(row["seq"] for row in at.rows("claim_over"))
+        return GrantedClaim(
+            step=found[0]["step"],
+            count=found[0]["items"] - len(over),
+            claim_id=claim_id,
+            claimed_at=instant_of(found[0]["claimed_at"]),
+            lease_expires_at=instant_of(found[0]["until"]),
+            over=over,
+        )
 
     @named("look at what waits")
     def coming(self, at: Snapshot, now: datetime) -> Coming:
@@ -186,4 +203,4 @@ def _coming_of(rows: Collection[Row], settings: Settings, now: datetime) -> Comi
 
 
 def _instant(micros: int | None) -> datetime | None:
-    return None if micros is None else _EPOCH + timedelta(microseconds=micros)
+    return None if micros is None else instant_of(micros)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
 from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.sql import log_rows
-from spark_queue.delta.sql.look import HISTORY, STATUS, FrameT, QueueLook
+from spark_queue.delta.sql.look import HISTORY, STATUS, FrameT, QueueLook, instant_of
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import READY, REFUSED, STATES
 from spark_queue.delta.views.ends import Ends
 from spark_queue.results import Lag, QueueStats
 
 _SchemaT_co = TypeVar("_SchemaT_co", covariant=True)
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,4 +117,4 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
 
 def _age(since: int | None, now: datetime) -> timedelta | None:
     """Return how long ago an instant of the texts was."""
-    return None if since is None else now - (_EPOCH + timedelta(microseconds=since))
+    return None if since is None else now - instant_of(since)
