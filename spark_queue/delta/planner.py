@@ -272,13 +272,13 @@ class Planner(Protocol[_Found]):
     def due(self, now: datetime) -> _Found:
         """Return the ready items whose time is over."""
 
-    def outstanding_bytes(self) -> int:
+    def outstanding_bytes(self, at: Snapshot) -> int:
         """Return how many bytes wait for the reader or are in its hands."""
 
-    def oldest(self, most: int) -> _Found:
+    def oldest(self, at: Snapshot, most: int) -> _Found:
         """Return the oldest items that wait, so that no more than so many are left in all."""
 
-    def oldest_by_bytes(self, most: int) -> _Found:
+    def oldest_by_bytes(self, at: Snapshot, most: int) -> _Found:
         """Return the oldest items that wait, so that no more than so many bytes are left in all."""
 
     def end(self, found: _Found, state: str, now: datetime, error: str | None) -> Moved:

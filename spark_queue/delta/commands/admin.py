@@ -127,7 +127,7 @@ def matching(store: Store, where: Any, states: tuple[str, ...]) -> Any:
 
 def cancel(store: Store, where: Any) -> Affected:
     """End every live item that is meant."""
-    step, count = end(store, "cancel", lambda: matching(store, where, LIVE), CANCELLED)
+    step, count = end(store, "cancel", lambda _: matching(store, where, LIVE), CANCELLED)
     return Affected(count, step=step, becomes={CANCELLED: count})
 
 
@@ -135,13 +135,13 @@ def expire(store: Store) -> tuple[int, int]:
     """Log the expiry of every ready item whose time is over; return the step and the count."""
     now = store.clock.now()
     planner = planner_of(store)
-    return end(store, "expire", lambda: planner.due(now), EXPIRED)
+    return end(store, "expire", lambda _: planner.due(now), EXPIRED)
 
 
 def end(
     store: Store,
     action: str,
-    find: Callable[[], DataFrame | pa.Table],
+    find: Callable[[Snapshot], DataFrame | pa.Table],
     state: str,
     error: str | None = None,
 ) -> tuple[int, int]:
@@ -150,7 +150,7 @@ def end(
     Parameters
     ----------
     find : callable
-        Returns the items as of the step before: ``_seq``, ``_gen``, ``_state``, ``_attempts``,
+        Returns the items as of a snapshot: ``_seq``, ``_gen``, ``_state``, ``_attempts``,
         ``_losses`` and the schedule. Asked again for each try.
     state : str
         The terminal state that they get.
@@ -161,7 +161,7 @@ def end(
 
     def decide(at: Snapshot) -> Answer[tuple[int, int]]:
         before = at.status
-        moved = planner_of(store).end(find(), state, now, error)
+        moved = planner_of(store).end(find(at), state, now, error)
         total = moved.total()
         if total == 0:
             return Answer(answer=(0, 0))
@@ -218,13 +218,13 @@ def read_finished(store: Store, where: Any) -> Any:
 def revive(store: Store, where: Any) -> Affected:
     """Make finished items that were not acked ready again, as if nothing had been."""
     begins_anew = planner_of(store).revive
-    return revive_all(store, "redrive", lambda: matching(store, where, ENDED), begins_anew)
+    return revive_all(store, "redrive", lambda _: matching(store, where, ENDED), begins_anew)
 
 
 def revive_all(
     store: Store,
     action: str,
-    find: Callable[[], DataFrame | pa.Table],
+    find: Callable[[Snapshot], DataFrame | pa.Table],
     moved_of: Callable[[Any, datetime], Moved],
 ) -> Affected:
     """Make finished items ready again, as one step.
@@ -239,7 +239,7 @@ def revive_all(
 
     def decide(at: Snapshot) -> Answer[Affected]:
         before = at.status
-        moved = moved_of(find(), store.clock.now())
+        moved = moved_of(find(at), store.clock.now())
         total = moved.total()
         if total == 0:
             return Answer(answer=Affected(0))

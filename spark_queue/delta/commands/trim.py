@@ -40,13 +40,15 @@ def _items(reader: Store, most: int | None, why: str) -> int:
         return 0
 
     planner = planner_of(reader)
-    return admin.end(reader, "drop", lambda: planner.oldest(most), CANCELLED, why)[1]
+    return admin.end(reader, "drop", lambda at: planner.oldest(at, most), CANCELLED, why)[1]
 
 
 def _bytes(reader: Store, most: int | None) -> int:
     if most is None:
         return 0
     planner = planner_of(reader)
-    if planner.outstanding_bytes() <= most:
+    if planner.outstanding_bytes(Snapshot(reader)) <= most:
         return 0
-    return admin.end(reader, "drop", lambda: planner.oldest_by_bytes(most), CANCELLED, FULL)[1]
+    return admin.end(reader, "drop", lambda at: planner.oldest_by_bytes(at, most), CANCELLED, FULL)[
+        1
+    ]

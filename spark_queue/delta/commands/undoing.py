@@ -132,7 +132,7 @@ def _revive(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undone
         done = admin.revive_all(
             store,
             "undo",
-            lambda: planner.cancelled_in(step),
+            lambda _: planner.cancelled_in(step),
             lambda found, now: planner.end(found, READY, now, None),
         )
     if done.step:

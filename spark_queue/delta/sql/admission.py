@@ -16,6 +16,7 @@ from spark_queue.delta.sql import log_rows, scales
 from spark_queue.delta.sql.enqueue_state import Decided, EnqueueState, EntryBatch, Room
 from spark_queue.delta.sql.sql_engines import SqlEngine, Tables
 from spark_queue.delta.steps import is_small
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.errors import DuplicateItemError, ReaderFullError
@@ -77,7 +78,8 @@ def _room_of(readers: Sequence[Store]) -> Room:
             continue
         most, most_bytes = limits.max_items, limits.max_bytes
         items = None if most is None else max(0, most - reader.outstanding(reader.status_head()))
-        left = None if most_bytes is None else most_bytes - planner_of(reader).outstanding_bytes()
+        count_bytes = planner_of(reader).outstanding_bytes
+        left = None if most_bytes is None else most_bytes - count_bytes(Snapshot(reader))
         room = room.within(reader.registered().name, items, left)
     return room
 

@@ -177,9 +177,8 @@ class QueueLook(ABC, Generic[FrameT]):
         """Return rows of a text as :meth:`show` does."""
         return self.show(self.table(name, **variants), columns)
 
-    def fold(self) -> None:
-        """Have what is open as of the newest step: what a checkpoint keeps, and all since."""
-        at = Snapshot(self.store)
+    def fold(self, at: Snapshot) -> None:
+        """Have what is open as of a step: what a checkpoint keeps, and all since."""
         head, settings, priorities = at.status, at.settings, sorted(at.queue.tops)
         self.give("states", self.logs.states_of(self.store, head))
         self.database.keep("latest")

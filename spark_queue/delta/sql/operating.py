@@ -123,7 +123,7 @@ class ItemPlanner:
     def coming_by_tables(self, at: Snapshot, now: datetime) -> Coming:
         """Return what :meth:`coming` does, by the tables."""
         with self._look(asked={"now": log_rows.micros(now)}) as look:
-            look.fold()
+            look.fold(at)
             (found,) = look.rows("coming")
         held_until = _instant(found["held_until"])
         if at.settings.paused:
@@ -131,29 +131,23 @@ class ItemPlanner:
         return Coming(held_until=held_until, delayed=found["delayed"], due=_instant(found["due"]))
 
     @named("count what waits")
-    def outstanding_bytes(self) -> int:
+    def outstanding_bytes(self, at: Snapshot) -> int:
         """See :class:`Planner`."""
-        with self._look() as at:
-            at.fold()
-            at.share("turned")
-            return int(at.rows("lag")[0]["bytes"])
+        with self._look() as look:
+            return _bytes(look, at)
 
     @named("look for the oldest")
-    def oldest(self, most: int) -> Any:
+    def oldest(self, at: Snapshot, most: int) -> Any:
         """See :class:`Planner`."""
-        over = self.store.outstanding(self.store.status_head()) - most
-        with self._look() as at:
-            at.fold()
-            return at.find("oldest", max(0, over))
+        with self._look() as look:
+            look.fold(at)
+            return look.find("oldest", max(0, at.outstanding - most))
 
     @named("look for the oldest")
-    def oldest_by_bytes(self, most: int) -> Any:
+    def oldest_by_bytes(self, at: Snapshot, most: int) -> Any:
         """See :class:`Planner`."""
-        with self._look() as at:
-            at.fold()
-            at.share("turned")
-            over = int(at.rows("lag")[0]["bytes"]) - most
-            return at.find("oldest_by_bytes", over)
+        with self._look() as look:
+            return look.find("oldest_by_bytes", _bytes(look, at) - most)
 
     @named("end items")
     def end(self, found: Any, state: str, now: datetime, error: str | None) -> Moved:
@@ -177,6 +171,13 @@ class ItemPlanner:
 
     def _look(self, **options: Any) -> QueueLook[Any]:
         return self.beyond.look(self.store, **options)
+
+
+def _bytes(look: QueueLook[Any], at: Snapshot) -> int:
+    """Return how many bytes wait, or are in somebody's hands."""
+    look.fold(at)
+    look.share("turned")
+    return int(look.rows("lag")[0]["bytes"])
 
 
 def release_claimed(look: type[QueueLook[Any]], store: Store, head: StatusHead) -> tuple[Any, int]:

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.look import HISTORY, STATUS, FrameT, QueueLook, instant_of
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import READY, REFUSED, STATES
 from spark_queue.delta.views.ends import Ends
@@ -93,7 +94,7 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         with self.look(store) as at:
             (gone,) = at.rows("dropped")
         with self.look(store) as at:
-            at.fold()
+            at.fold(Snapshot(store))
             at.share("turned")
             (left,) = at.rows("lag")
         first = left["first_step"]
