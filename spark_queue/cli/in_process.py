@@ -26,9 +26,9 @@ from spark_queue.cli.choice import (
 from spark_queue.cli.words import plain
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
+from spark_queue.delta.arrow.rows import beside
 from spark_queue.delta.arrow.where import choose
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, DEAD, EXPIRED, READY
 from spark_queue.delta.views import arrow_views
 from spark_queue.delta.views.ends import Ends, ends_at
 from spark_queue.errors import (
@@ -123,52 +123,11 @@ def status(
     ends = ends_at(store, past)
     at = (ends.at or SystemClock().now()).astimezone(timezone.utc)
     found = _select(store, arrow_views.standing(store, ends, _MOST), ends, where)
-    notes = _notes(found, at)
-    counts = {name: pc.sum(told).as_py() or 0 for name, told in notes.items()}
-    first = found.take(pc.sort_indices(_sort(found, notes), sort_keys=_BY_PLACE)[:limit])
+    counts, seqs = arrow_views.VIEWS.note(store, found, at, limit)
+    first = beside(found, pa.chunked_array([seqs], pa.int64()))
     own = _rows(arrow_views.values(store, first["_seq"]))
     shown = [{**mine, **row} for mine, row in zip(own, _rows(first.select(SHOWN)), strict=True)]
-    return at, {"states": _states(found), **counts, "items": shown}
-
-
-_BY_PLACE = [("_place", "ascending"), ("_seq", "ascending")]
-
-
-def _states(found: pa.Table) -> dict[str, int]:
-    counted = pc.value_counts(found["_state"]).to_pylist()
-    return dict(sorted((one["values"], one["counts"]) for one in counted))
-
-
-def _notes(found: pa.Table, at: datetime) -> dict[str, pa.ChunkedArray]:
-    """Tell of which items there is more to say."""
-    state, now = found["_state"], pa.scalar(at, pa.timestamp("us", "UTC"))
-    ready = pc.equal(state, READY)
-    tried = pc.greater(pc.add(found["_attempts"], found["_losses"]), 0)
-    lapsed = pc.fill_null(pc.less_equal(found["_lease_expires_at"], now), fill_value=False)
-    later = pc.fill_null(pc.greater(found["_available_at"], now), fill_value=False)
-    return {
-        "lapsed": pc.and_(pc.equal(state, CLAIMED), lapsed),
-        "retrying": pc.and_(ready, tried),
-        "delayed": pc.and_(pc.and_(ready, pc.invert(tried)), later),
-    }
-
-
-def _sort(found: pa.Table, notes: dict[str, pa.ChunkedArray]) -> pa.Table:
-    """Give items their places: what went wrong, what may, what goes on, what is over."""
-    state = found["_state"]
-    place = pa.chunked_array([pa.repeat(pa.scalar(7), found.num_rows)])
-    places = (
-        (6, pc.equal(state, CANCELLED)),
-        (5, pc.equal(state, READY)),
-        (4, pc.equal(state, CLAIMED)),
-        (3, notes["retrying"]),
-        (2, notes["lapsed"]),
-        (1, pc.equal(state, EXPIRED)),
-        (0, pc.equal(state, DEAD)),
-    )
-    for number, told in places:
-        place = pc.if_else(told, pa.scalar(number), place)
-    return pa.table({"_place": place, "_seq": found["_seq"]})
+    return at, {**counts, "items": shown}
 
 
 def dead(

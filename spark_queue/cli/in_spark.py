@@ -24,11 +24,12 @@ from spark_queue.cli.choice import (
 from spark_queue.cli.words import VALUE_CHARS, clip, plain, rows
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta.plans.spark_look import choose
+from spark_queue.delta.plans.spark_look import choose, quote
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
 from spark_queue.delta.tables.spark_types import struct_of
+from spark_queue.delta.views import spark_views
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.doctor import examine as examination
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkQueueError
@@ -204,45 +205,10 @@ def status(
     at = seen.instant_of(past) if isinstance(past, int) else past or SystemClock().now()
     at = at.astimezone(timezone.utc)
     items = matching(seen.status(past), where)
-    first = _first(items, at).select(*seen.schema.names, *SHOWN)
-    return at, {**_count(items, at), "items": rows(first, limit)}
-
-
-def _count(items: DataFrame, at: datetime) -> dict[str, Any]:
-    """Count items per state, and those of which there is more to say."""
-    notes = _notes(at)
-    counted = items.groupBy("_state").agg(
-        F.count(F.lit(1)).alias("items"),
-        *(F.count_if(F.expr(told)).alias(note) for note, told in notes.items()),
-    )
-    found = {row["_state"]: row for row in counted.collect()}
-    states = {state: row["items"] for state, row in sorted(found.items())}
-    return {
-        "states": states,
-        **{note: sum(row[note] for row in found.values()) for note in notes},
-    }
-
-
-def _notes(at: datetime) -> dict[str, str]:
-    now = f"timestamp '{at.isoformat(' ')}'"
-    tried = "_attempts + _losses > 0"
-    return {
-        "lapsed": f"_state = 'claimed' AND _lease_expires_at <= {now}",
-        "retrying": f"_state = 'ready' AND {tried}",
-        "delayed": f"_state = 'ready' AND NOT {tried} AND _available_at > {now}",
-    }
-
-
-def _first(items: DataFrame, at: datetime) -> DataFrame:
-    """Order items: what went wrong, what may, what goes on, what is over."""
-    notes = _notes(at)
-    place = (
-        "CASE WHEN _state = 'dead' THEN 0 WHEN _state = 'expired' THEN 1 "
-        f"WHEN {notes['lapsed']} THEN 2 WHEN {notes['retrying']} THEN 3 "
-        "WHEN _state = 'claimed' THEN 4 WHEN _state = 'ready' THEN 5 "
-        "WHEN _state = 'cancelled' THEN 6 ELSE 7 END"
-    )
-    return items.orderBy(F.expr(place), "_seq")
+    counts, seqs = spark_views.VIEWS.note(store_of(seen), items, at, limit)
+    first = choose(items, {"_seq": seqs}).select(*quote([*seen.schema.names, *SHOWN]))
+    shown = sorted(rows(first), key=lambda row: seqs.index(row["_seq"]))
+    return at, {**counts, "items": shown}
 
 
 def dead(

@@ -18,6 +18,10 @@ from spark_queue.results import Lag, QueueStats
 
 _SchemaT_co = TypeVar("_SchemaT_co", covariant=True)
 
+#: What is asked of items that are listed, and what there is to say of some.
+_NOTED = ("_seq", "_state", "_attempts", "_losses", "_lease_expires_at", "_available_at")
+_NOTES = ("lapsed", "retrying", "delayed")
+
 
 @dataclass(frozen=True, slots=True)
 class QueueViews(Generic[FrameT, _SchemaT_co]):
@@ -108,6 +112,18 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
             lost=facts.lost,
             dropped=gone["items"],
         )
+
+    def note(
+        self, store: Store, found: FrameT, now: datetime, limit: int
+    ) -> tuple[dict[str, Any], list[int]]:
+        """Count items per state, and those of which there is more to say; and list the first."""
+        with self.look(store, asked={"now": log_rows.micros(now)}) as at:
+            at.give("found", at.facts_of(found, _NOTED))
+            counted = at.rows("notes")
+            first = [row["seq"] for row in at.rows("foremost", limit)]
+        states = {row["state"]: row["items"] for row in counted}
+        notes = {name: sum(row[name] for row in counted) for name in _NOTES}
+        return {"states": states, **notes}, first
 
     def at(self, store: Store, ends: Ends | None, **options: Any) -> QueueLook[FrameT]:
         """Look at both logs up to some step of each."""
