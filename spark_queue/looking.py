@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from spark_queue import checks
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.views.ends import AsOf, Ends
+from spark_queue.delta.views.ends import AsOf
 from spark_queue.opened import Opened
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.results import Lag, QueueStats
 
 if TYPE_CHECKING:
-    from spark_queue.delta.commands.enqueue import Enqueued
+    from spark_queue.delta.views.views import QueueViews
     from spark_queue.doctor.finding import Checkup, Thresholds
 
 #: What a table is to the caller: a frame of Spark, or a table of Arrow.
@@ -20,34 +20,6 @@ FrameT = TypeVar("FrameT")
 
 #: What the columns of such a table are.
 SchemaT = TypeVar("SchemaT")
-
-_FrameT_co = TypeVar("_FrameT_co", covariant=True)
-_SchemaT_co = TypeVar("_SchemaT_co", covariant=True)
-
-
-class Views(Protocol[_FrameT_co, _SchemaT_co]):
-    """Answers to questions about many items; see :class:`Looking`."""
-
-    def schema(self, store: Store) -> _SchemaT_co:
-        """Return the user's columns."""
-
-    def status(self, store: Store, ends: Ends) -> _FrameT_co:
-        """Return one row an item."""
-
-    def dead(self, store: Store, ends: Ends) -> _FrameT_co:
-        """Return the dead letters."""
-
-    def history(self, store: Store, seq: int) -> _FrameT_co:
-        """Return every transition of an item."""
-
-    def stats(self, store: Store, ends: Ends) -> QueueStats:
-        """Count the items."""
-
-    def lag(self, store: Store) -> Lag:
-        """Count what a reader is not done with."""
-
-    def outcomes(self, store: Store, done: Enqueued) -> _FrameT_co:
-        """Return what became of each row of an enqueue."""
 
 
 class Looking(Opened, Generic[FrameT, SchemaT]):
@@ -57,7 +29,7 @@ class Looking(Opened, Generic[FrameT, SchemaT]):
     and written like any other; without Spark a ``pyarrow.Table``.
     """
 
-    _views: Views[FrameT, SchemaT]
+    _views: QueueViews[FrameT, SchemaT]
 
     @property
     def schema(self) -> SchemaT:

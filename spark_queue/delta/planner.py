@@ -6,24 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from spark_queue.delta.replica.request import (
-    Choice,
-    GrantedClaim,
-    Request,
-)
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import ITEM
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.wishes import PlainSession
-from spark_queue.delta.verdicts import StagedSettle, Verdict
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.results import Affected
 from spark_queue.tracing import Traces
 
 if TYPE_CHECKING:
@@ -32,10 +25,7 @@ if TYPE_CHECKING:
     from spark_queue.delta.input.columns import OrderBy
     from spark_queue.delta.sql.look import QueueLook
     from spark_queue.delta.sql.sql_engines import SqlEngine
-
-
-#: Items that a planner has found, for itself: a frame, or a table.
-_Found = TypeVar("_Found")
+    from spark_queue.delta.sql.sql_planner import SqlPlanner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +109,8 @@ class Frame(Protocol):
         """
 
 
-class Planner(Protocol[_Found]):
-    """Decides the steps of a queue by its tables, as one of its readers sees them.
-
-    What it returns is computed, and not committed; its rows are frames of its own. It decides a
-    step as of the snapshot of the try, and asks for nothing newer.
+class Planner(Protocol):
+    """Has the engines of a session, and decides what only that can; see :class:`SqlPlanner`.
 
     Attributes
     ----------
@@ -131,7 +118,7 @@ class Planner(Protocol[_Found]):
         The engine of questions about items.
     """
 
-    look: type[QueueLook[_Found]]
+    look: type[QueueLook[Any]]
 
     def frame(
         self,
@@ -169,15 +156,6 @@ class Planner(Protocol[_Found]):
     def outcomes(self, step: int, logged: pa.Table | None) -> DataFrame:
         """Return what became of each row of an enqueue; ``logged`` where its rows are at hand."""
 
-    def choose(self, at: Snapshot, request: Request, now: datetime) -> Choice | None:
-        """Choose for a claim; ``None`` where there is nothing to write.
-
-        Raises
-        ------
-        EvidenceFirst
-            When an item would be taken over from a claim that names an output.
-        """
-
     def engines(self, what: str) -> Iterator[SqlEngine]:
         """Return the engines of SQL that the session has, the first for what is not too much.
 
@@ -187,128 +165,25 @@ class Planner(Protocol[_Found]):
             When there is none; it says what it was needed for.
         """
 
-    def find_claim(self, claim_id: str) -> GrantedClaim | None:
-        """Return the newest claim that was granted under an id, if there was one.
-
-        Ignores claims whose items were all released without a worker id, as by ``clone``.
-        """
-
-    def judge(self, at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedSettle:
-        """Judge the items of a lease."""
-
-    def chosen_after(
-        self, at: Snapshot, done: StagedSettle, settled: StatusHead, request: Request, now: datetime
-    ) -> tuple[Choice, DataFrame | pa.Table] | None:
-        """Choose for a claim as if a settle of this planner were logged; ``None`` for nothing.
-
-        Parameters
-        ----------
-        done : StagedSettle
-            What the settle would write.
-        settled : StatusHead
-            The head after that, at the same step: both are to be one.
-
-        Returns
-        -------
-        tuple of Choice and rows
-            What is chosen, and the rows of both as they are logged.
-        """
-
-    def checkpoint(
-        self, at: Snapshot, changed: Settings | None = None, beside: pa.Table | None = None
-    ) -> StagedCheckpoint:
-        """Fold the queue to a step, and keep what still matters.
-
-        Parameters
-        ----------
-        changed : Settings, optional
-            The settings from then on, if they are others.
-        beside : pyarrow.Table, optional
-            Rows that the step writes as well, before those of the checkpoint.
-        """
-
-    def matching(self, where: Any, states: tuple[str, ...], *, is_first: bool = False) -> _Found:
-        """Return the items in some states that are meant: to Spark, by a SQL predicate.
-
-        With ``is_first`` those are left out that were enqueued again.
-
-        Raises
-        ------
-        InvalidArgumentError
-            When the predicate does not parse, is more than an expression, or names no such column.
-        """
-
-    def again(self, found: _Found) -> _Found:
-        """Return items as rows to enqueue again, each with ``_origin``: the item that it was."""
-
-    def read_made(self, step: int) -> Made:
-        """Return what a step of the reader's log has written."""
-
-    def cancelled_in(self, step: int, *, is_first: bool = False) -> _Found:
-        """Return the items that a cancel of a step ended, and that are cancelled since.
-
-        With ``is_first`` those are left out that were enqueued again.
-        """
-
-    def restore(self, found: _Found, *, keeps_place: bool) -> _Found:
-        """Return items as rows to enqueue again, as they were: with their times and failures.
-
-        They have the columns of the log that :data:`RESTORED` names; ``_round`` is null where an
-        item keeps no place.
-        """
-
-    def find_taken(self, step: int) -> list[tuple[int, int]]:
-        """Return items that a step of the item log refused to enqueue again, and who has their key.
-
-        The first thousand.
-        """
-
-    def count_affected(self, found: _Found, becomes: str) -> Affected:
-        """Count items by their state, and show the first; nothing is written."""
-
-    def coming(self, at: Snapshot, now: datetime) -> Coming:
-        """Return what time alone lets run; nothing waits in a paused queue."""
-
-    def due(self, now: datetime) -> _Found:
-        """Return the ready items whose time is over."""
-
-    def outstanding_bytes(self, at: Snapshot) -> int:
-        """Return how many bytes wait for the reader or are in its hands."""
-
-    def oldest(self, at: Snapshot, most: int) -> _Found:
-        """Return the oldest items that wait, so that no more than so many are left in all."""
-
-    def oldest_by_bytes(self, at: Snapshot, most: int) -> _Found:
-        """Return the oldest items that wait, so that no more than so many bytes are left in all."""
-
-    def end(self, found: _Found, state: str, now: datetime, error: str | None) -> Moved:
-        """Return the rows by which items that this planner has found come to a state, and why.
-
-        They end, or are ready again with all that they had.
-        """
-
-    def revive(self, found: _Found, now: datetime) -> Moved:
-        """Return the rows by which such items are ready again, as if nothing had been."""
-
     def leaving(
         self, at: Snapshot, limits: ReaderConfig, target: str, since: int
     ) -> DataFrame | None:
         """Return the items that ended after a step and go to a target; ``None`` for no item."""
 
 
-def planner_of(store: Store) -> Planner[Any]:
+def planner_of(store: Store) -> SqlPlanner:
     """Return who decides by the tables of a store: SQL first.
 
     Nothing of Spark, and no engine, is imported before it is needed.
     """
     last = last_planner_of(store)
-    planner: Planner[Any] = import_module("spark_queue.delta.sql.sql_planner").of(store, last)
+    planner: SqlPlanner = import_module("spark_queue.delta.sql.sql_planner").of(store, last)
     return planner
 
 
-def last_planner_of(store: Store) -> Planner[Any]:
+def last_planner_of(store: Store) -> Planner:
     """Return who decides by the session of a store: Spark, or one who refuses."""
     is_alone = isinstance(store.session, PlainSession)
     name = "spark_queue.delta.alone" if is_alone else "spark_queue.delta.plans.planner"
-    planner: Planner[Any] = import_module(name).of(store)
+    planner: Planner = import_module(name).of(store)
     return planner

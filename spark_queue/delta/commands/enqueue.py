@@ -18,7 +18,7 @@ import pyarrow as pa
 from spark_queue.delta import verify
 from spark_queue.delta.commands import batches, readers, rows, trim
 from spark_queue.delta.commands.batches import SourceBatch
-from spark_queue.delta.planner import TAKEN, Frame, planner_of
+from spark_queue.delta.planner import TAKEN, Frame, last_planner_of, planner_of
 from spark_queue.delta.replica import entering
 from spark_queue.delta.replica.entering import Entered
 from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
@@ -348,4 +348,4 @@ def outcomes(store: Store, done: Enqueued) -> DataFrame:
         The user's columns, then ``_seq``, ``outcome`` (``inserted``, ``duplicate``, or ``refused``
         where a reader was full) and ``duplicate_of`` (the seq that holds the key, or null).
     """
-    return planner_of(store).outcomes(done.step, done.rows)
+    return last_planner_of(store).outcomes(done.step, done.rows)

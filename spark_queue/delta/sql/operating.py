@@ -34,34 +34,49 @@ class ItemPlanner:
     """
 
     store: Store
-    beyond: Planner[Any]
+    beyond: Planner
 
     def matching(self, where: Any, states: tuple[str, ...], *, is_first: bool = False) -> Any:
-        """See :class:`Planner`."""
+        """Return the items in some states that are meant: to Spark, by a SQL predicate.
+
+        With ``is_first`` those are left out that were enqueued again.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the predicate does not parse, is more than an expression, or names no such column.
+        """
         with self._look() as at:
             text = "not_redriven" if is_first else "status"
             found = at.view(text, meant="status")
             return at.choose(at.choose(found, {"_state": list(states)}), where)
 
     def cancelled_in(self, step: int, *, is_first: bool = False) -> Any:
-        """See :class:`Planner`."""
+        """Return the items that a cancel of a step ended, and that are cancelled since.
+
+        With ``is_first`` those are left out that were enqueued again.
+        """
         with self._look(asked={"step": step}) as at:
             return at.view("not_redriven" if is_first else "cancelled", meant="cancelled")
 
     def due(self, now: datetime) -> Any:
-        """See :class:`Planner`."""
+        """Return the ready items whose time is over."""
         max_age = micros_of(self.store.limits().max_age)
         with self._look(asked={"now": log_rows.micros(now), "max_age": max_age}) as at:
             return at.view("due")
 
     def again(self, found: Any) -> Any:
-        """See :class:`Planner`."""
+        """Return items as rows to enqueue again, each with ``_origin``: the item that it was."""
         moves = {new: old for old, new in moves_of(self.store.user_columns()).items()}
         with self._look() as at:
             return at.rename(found, {**moves, "_origin": "_seq"}, None)
 
     def restore(self, found: Any, *, keeps_place: bool) -> Any:
-        """See :class:`Planner`."""
+        """Return items as rows to enqueue again, as they were: with their times and failures.
+
+        They have the columns of the log that :data:`RESTORED` names; ``_round`` is null where an
+        item keeps no place.
+        """
         inputs = inputs_of(self.store.user_columns()).items()
         kept = dict(zip(RESTORED, ("_seq", "_round", "_attempts", "_enqueued_at"), strict=True))
         names = {name: column.name for name, column in inputs} | kept
@@ -69,7 +84,7 @@ class ItemPlanner:
             return at.rename(found, names, None if keeps_place else "_round")
 
     def read_made(self, step: int) -> Made:
-        """See :class:`Planner`."""
+        """Return what a step of the reader's log has written."""
         with self._look(asked={"step": step}) as at:
             found = at.rows("made")
         return Made(
@@ -78,12 +93,15 @@ class ItemPlanner:
         )
 
     def find_taken(self, step: int) -> list[tuple[int, int]]:
-        """See :class:`Planner`."""
+        """Return items that a step of the item log refused to enqueue again, and who has their key.
+
+        The first thousand.
+        """
         with self._look(steps=(step, None), since=step - 1) as at:
             return [(row["origin"], row["duplicate_of"]) for row in at.rows("taken", TAKEN)]
 
     def count_affected(self, found: Any, becomes: str) -> Affected:
-        """See :class:`Planner`."""
+        """Count items by their state, and show the first; nothing is written."""
         with self._look() as at:
             found = at.evaluate(found)
             at.give("found", at.facts_of(found))
@@ -95,7 +113,10 @@ class ItemPlanner:
 
     @named("look for a claim")
     def find_claim(self, claim_id: str) -> GrantedClaim | None:
-        """See :class:`Planner`."""
+        """Return the newest claim that was granted under an id, if there was one.
+
+        Ignores claims whose items were all released without a worker id, as by ``clone``.
+        """
         with self._look(asked={"claim_id": claim_id}) as at:
             at.give("granted_items", at.evaluate(at.table("granted_items")))
             found = at.rows("claim_facts")
@@ -113,7 +134,7 @@ class ItemPlanner:
 
     @named("look at what waits")
     def coming(self, at: Snapshot, now: datetime) -> Coming:
-        """See :class:`Planner`: by what this process knows, or by the tables."""
+        """Return what time alone lets run; nothing waits in a paused queue."""
         with at.cache.lock:
             replica = replicas.at_hand(at)
             if replica is not None and replica.horizon() is None:
@@ -132,31 +153,34 @@ class ItemPlanner:
 
     @named("count what waits")
     def outstanding_bytes(self, at: Snapshot) -> int:
-        """See :class:`Planner`."""
+        """Return how many bytes wait for the reader or are in its hands."""
         with self._look() as look:
             return _bytes(look, at)
 
     @named("look for the oldest")
     def oldest(self, at: Snapshot, most: int) -> Any:
-        """See :class:`Planner`."""
+        """Return the oldest items that wait, so that no more than so many are left in all."""
         with self._look() as look:
             look.fold(at)
             return look.find("oldest", max(0, at.outstanding - most))
 
     @named("look for the oldest")
     def oldest_by_bytes(self, at: Snapshot, most: int) -> Any:
-        """See :class:`Planner`."""
+        """Return the oldest items that wait, so that no more than so many bytes are left in all."""
         with self._look() as look:
             return look.find("oldest_by_bytes", _bytes(look, at) - most)
 
     @named("end items")
     def end(self, found: Any, state: str, now: datetime, error: str | None) -> Moved:
-        """See :class:`Planner`."""
+        """Return the rows by which items that this planner has found come to a state, and why.
+
+        They end, or are ready again with all that they had.
+        """
         return self._move(found, {"state": state, "at": now, "error": error})
 
     @named("redrive")
     def revive(self, found: Any, now: datetime) -> Moved:
-        """See :class:`Planner`."""
+        """Return the rows by which such items are ready again, as if nothing had been."""
         nothing = {"attempts": 0, "losses": 0, "available_at": None, "expires_at": None}
         return self._move(found, {"state": READY, "at": now, **nothing})
 

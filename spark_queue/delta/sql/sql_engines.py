@@ -113,7 +113,7 @@ class SqlEngine:
 HERE = SqlEngine(Database, log_rows, entry_rows)
 
 
-def engines_of(store: Store, beyond: Planner[Any], what: str) -> Iterator[SqlEngine]:
+def engines_of(store: Store, beyond: Planner, what: str) -> Iterator[SqlEngine]:
     """Return the engines that may decide, one after the other.
 
     Raises

@@ -28,14 +28,24 @@ from spark_queue.errors import SparkNeededError
 
 @dataclass(frozen=True, slots=True)
 class SqlPlanner(ItemPlanner):
-    """Decides claims, settles and checkpoints, and finds items; see :class:`ItemPlanner`."""
+    """Decides the steps of a queue by its tables, as one of its readers sees them.
+
+    What it returns is computed, and not committed; its rows are frames of its own. It decides a
+    step as of the snapshot of the try, and asks for nothing newer.
+    """
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.beyond, name)
 
     @named("claim")
     def choose(self, at: Snapshot, request: Request, now: datetime) -> Choice | None:
-        """See :class:`Planner`."""
+        """Choose for a claim; ``None`` where there is nothing to write.
+
+        Raises
+        ------
+        EvidenceFirst
+            When an item would be taken over from a claim that names an output.
+        """
 
         def decide(engine: SqlEngine) -> SqlChoice | None:
             return choosing.choose(at, request, now, by=engine)
@@ -47,7 +57,7 @@ class SqlPlanner(ItemPlanner):
 
     @named("settle")
     def judge(self, at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedSettle:
-        """See :class:`Planner`."""
+        """Judge the items of a lease."""
 
         def decide(engine: SqlEngine) -> StagedSettle:
             return settlement.settle(at, lease, verdict, now, engine)
@@ -63,7 +73,20 @@ class SqlPlanner(ItemPlanner):
     def chosen_after(
         self, at: Snapshot, done: StagedSettle, settled: StatusHead, request: Request, now: datetime
     ) -> tuple[Choice, Any] | None:
-        """See :class:`Planner`."""
+        """Choose for a claim as if a settle of this planner were logged; ``None`` for nothing.
+
+        Parameters
+        ----------
+        done : StagedSettle
+            What the settle would write.
+        settled : StatusHead
+            The head after that, at the same step: both are to be one.
+
+        Returns
+        -------
+        tuple of Choice and rows
+            What is chosen, and the rows of both as they are logged.
+        """
 
         def decide(engine: SqlEngine) -> tuple[SqlChoice, Any] | None:
             stage = choosing.choose(at, request, now, (settled, done.rows), engine)
@@ -79,7 +102,15 @@ class SqlPlanner(ItemPlanner):
     def checkpoint(
         self, at: Snapshot, changed: Settings | None = None, beside: pa.Table | None = None
     ) -> StagedCheckpoint:
-        """See :class:`Planner`."""
+        """Fold the queue to a step, and keep what still matters.
+
+        Parameters
+        ----------
+        changed : Settings, optional
+            The settings from then on, if they are others.
+        beside : pyarrow.Table, optional
+            Rows that the step writes as well, before those of the checkpoint.
+        """
 
         def decide(engine: SqlEngine) -> StagedCheckpoint:
             return checkpointing.stage(at, changed, beside, engine)
@@ -95,6 +126,6 @@ def _plan(head: StatusHead, stage: StagedSettle) -> Plan:
     return Plan(head=replace(head, step=head.step + 1), rows=stage.rows, facts=facts)
 
 
-def of(store: Store, beyond: Planner[Any]) -> SqlPlanner:
+def of(store: Store, beyond: Planner) -> SqlPlanner:
     """Return the planner of a store whose files are read here."""
     return SqlPlanner(store, beyond)
