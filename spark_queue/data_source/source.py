@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
+from pyspark import __version__
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -72,22 +75,15 @@ class QueueSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return what claims items."""
-        from pyspark import __version__  # noqa: PLC0415 - as above
-
         del schema
         if self.options.get("view"):
             raise InvalidArgumentError(
                 "a view is no stream: leave out the option, and the stream claims; "
                 "DeltaQueue.read_stream has the items as a stream that claims nothing"
             )
-        try:
-            from spark_queue.data_source.claiming import ClaimReader  # noqa: PLC0415 - as above
-        except ImportError as exc:
-            raise SetupError(
-                f"this is Spark {__version__}; a stream of claims needs Spark 4.2: use "
-                "process_stream, or foreachBatch with claim(claim_id=...)"
-            ) from exc
-        return ClaimReader(self.options)
+        kind = _load("claiming", "a stream of claims", "4.2: use process_stream")
+        reader: DataSourceStreamReader = kind.ClaimReader(self.options)
+        return reader
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
         """Return what adds the rows of a frame."""
@@ -98,10 +94,18 @@ class QueueSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802
         """Return what adds the rows of a stream."""
-        from spark_queue.data_source.writing import StreamWriter  # noqa: PLC0415 - as above
-
         del schema
-        return StreamWriter(self.options, overwrite=overwrite)
+        kind = _load("stream_writing", "a stream into a queue", "4.1: use enqueue_stream")
+        writer: DataSourceStreamWriter = kind.StreamWriter(self.options, overwrite=overwrite)
+        return writer
+
+
+def _load(module: str, what: str, needs: str) -> ModuleType:
+    """Import a module that older releases of Spark have no bases for."""
+    try:
+        return import_module(f"spark_queue.data_source.{module}")
+    except ImportError as exc:
+        raise SetupError(f"this is Spark {__version__}; {what} needs Spark {needs}") from exc
 
 
 class ViewReader(DataSourceReader):

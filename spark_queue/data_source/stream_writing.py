@@ -1,0 +1,66 @@
+"""Writer of a stream: each micro-batch is one step of the queue, once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from spark_queue.data_source.writing import (
+    Options,
+    Staged,
+    enqueue_files,
+    files_of,
+    require_append,
+    stage_rows,
+)
+from spark_queue.delta.tables import staged
+from spark_queue.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Adds each micro-batch in one step, exactly once: the step says whose batch it is."""
+
+    def __init__(self, options: Options, *, overwrite: bool) -> None:
+        require_append(overwrite=overwrite)
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        """Stage the rows of a task."""
+        return stage_rows(self._options, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
+        """Enqueue the rows of all tasks; a batch without rows is no step."""
+        if files_of(messages):
+            enqueue_files(self._options, messages, (self._source(messages), batchId))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
+        """Remove what was staged."""
+        del batchId
+        staged.remove(files_of(messages))
+
+    def _source(self, messages: Sequence[WriterCommitMessage | None]) -> str:
+        """Return what names the query: an option, its id in the tasks, or its checkpoint."""
+        named = self._options.get("source")
+        queries = [cast("Staged", message).query for message in messages if message is not None]
+        found = named or next((query for query in queries if query), None) or self._recorded()
+        if found is None:
+            raise InvalidArgumentError(
+                "the query is not known to its tasks: name it by option('source', ...), which "
+                "has to stay the same for one checkpoint"
+            )
+        return found
+
+    def _recorded(self) -> str | None:
+        """Return the id that a checkpoint on this disk has."""
+        checkpoint = self._options.get("checkpointLocation")
+        file = Path(checkpoint or "", "metadata")
+        if not checkpoint or not file.exists():
+            return None
+        return str(json.loads(file.read_text("utf-8"))["id"])
