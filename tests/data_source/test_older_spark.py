@@ -6,6 +6,7 @@ import sys
 
 import pyspark.sql.datasource
 import pytest
+from pyspark.sql.datasource import DataSourceArrowWriter
 
 from pyspark_spark_queue import DefaultSource
 from spark_queue.errors import InvalidArgumentError, SetupError
@@ -22,7 +23,7 @@ def test_what_an_older_spark_has_no_base_for_is_refused_by_name(
     source = DefaultSource({"path": "/data/files"})
     nothing = pyspark.sql.types.StructType()
 
-    assert source.writer(nothing, overwrite=False)
+    assert isinstance(source.writer(nothing, overwrite=False), DataSourceArrowWriter)
     with pytest.raises(SetupError, match=r"needs Spark 4\.1: use enqueue_stream"):
         source.streamWriter(nothing, overwrite=False)
     with pytest.raises(SetupError, match=r"needs Spark 4\.2: use process_stream"):

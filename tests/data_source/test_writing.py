@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import random
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_queue import LocalQueue
+from spark_queue.data_source.stream_writing import StreamWriter
+from spark_queue.delta.tables import staged
 from tests.streaming.feeds import Feed
 
 SCHEMA = "path string, n int"
@@ -120,6 +126,46 @@ def test_a_query_may_be_given_a_name(spark: SparkSession, queue: LocalQueue, pla
         writer.start(queue.name).awaitTermination()
     assert _paths(queue) == ["a"]
     assert list(queue._main.queue_head().streams) == ["mails"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_micro_batch_whose_commit_was_killed_is_in_the_queue_once(
+    queue: LocalQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Before its step or behind it, as often as it may be; its query is known by its checkpoint."""
+    draw, kills = random.Random(seed), 0  # noqa: S311 - no secret
+    (tmp_path / "metadata").write_text('{"id": "b8c1"}')
+    options = {"path": queue.name, "checkpointLocation": str(tmp_path)}
+
+    def mortal(call: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*given: Any) -> Any:
+            if draw.random() < 0.3:
+                raise KeyboardInterrupt
+            return call(*given)
+
+        return run
+
+    for name in ("read", "remove"):
+        monkeypatch.setattr(staged, name, mortal(getattr(staged, name)))
+    batch = 0
+    while batch < 12:
+        writer = StreamWriter(options, overwrite=False)
+        tasks = [
+            pa.record_batch({"path": [f"{batch} {n}"], "n": pa.array([n], pa.int32())})
+            for n in (0, 1)
+        ]
+        messages: list[Any] = [writer.write(iter([task])) for task in tasks]
+        try:
+            writer.commit(messages, batch)
+            batch += 1
+        except KeyboardInterrupt:
+            kills += 1
+
+    assert kills
+    assert queue.status()["path"].to_pylist() == [
+        f"{n} {task}" for n in range(12) for task in (0, 1)
+    ]
+    assert list(queue._main.queue_head().streams) == ["b8c1"]
 
 
 def test_what_a_killed_writer_has_staged_is_removed_by_upkeep(queue: LocalQueue) -> None:
