@@ -80,7 +80,7 @@ def _on_duplicate(options: Options) -> OnDuplicate:
 
 
 def require_append(*, overwrite: bool) -> None:
-    """Raise where a queue would be written anew.
+    """Raise where what a queue has would be replaced.
 
     Raises
     ------
