@@ -12,7 +12,7 @@ from spark_queue.delta.planner import EvidenceFirst, planner_of
 from spark_queue.delta.replica import claiming
 from spark_queue.delta.replica.claiming import Chosen
 from spark_queue.delta.replica.request import Choice, GrantedClaim, Request
-from spark_queue.delta.replica.state import RememberedClaim, TooManyItemsError
+from spark_queue.delta.replica.state import RememberedClaim, Replica, TooManyItemsError
 from spark_queue.delta.sql.reach import nearest
 from spark_queue.delta.steps import Answer, Step, engine_of, is_small, on_status
 from spark_queue.delta.store import fencing, replicas
@@ -147,10 +147,20 @@ def same_claim(at: Snapshot, claim_id: str) -> GrantedClaim | None:
         replica = replicas.at_hand(at)
         known = None if replica is None else replica.claim_of(claim_id)
         if replica is not None and known is not None:
-            return _granted_before(claim_id, *known, replica.over_of(*known))
+            return _granted_before(claim_id, *known, _over(replica, *known))
         if replica is not None and not replica.has_forgotten:
             return None
     return planner_of(at.store).find_claim(claim_id)
+
+
+def _over(replica: Replica, lease: int, grant: RememberedClaim) -> tuple[int, ...]:
+    """Return the items of a claim that it does not hold any more."""
+
+    def is_held(seq: int) -> bool:
+        item = replica.items.get(seq, {})
+        return item.get("_state") == CLAIMED and item["_lease"] == lease
+
+    return tuple(sorted(seq for seq in grant.rows if not is_held(seq)))
 
 
 def _granted_before(

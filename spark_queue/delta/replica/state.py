@@ -273,15 +273,6 @@ class Replica:
                 return lease, grant
         return None
 
-    def over_of(self, lease: int, grant: RememberedClaim) -> tuple[int, ...]:
-        """Return the items of a claim that it does not hold any more."""
-
-        def is_held(seq: int) -> bool:
-            item = self.items.get(seq, {})
-            return item.get("_state") == CLAIMED and item["_lease"] == lease
-
-        return tuple(sorted(seq for seq in grant.rows if not is_held(seq)))
-
     def enter(self, token: str, rows: Iterable[Row], *, is_seen: bool = True) -> None:
         """Apply a step of the item log; what the reader does not see only has keys and tags."""
         # What ends half way is known as of no step, and read again.
