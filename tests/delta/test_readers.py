@@ -286,6 +286,24 @@ def test_what_expires_goes_to_another_queue(
     assert _get(late) == [1, 2]
 
 
+def test_a_target_that_has_forgotten_who_sends_gets_each_item_once(
+    spark: SparkSession, jobs: DeltaQueue, place: str, clock: ManualClock
+) -> None:
+    """A reader that sent nothing for long is silent; what it sends then is what it has not sent."""
+    config = QueueConfig(forget_sources_after=HOUR)
+    late = DeltaQueue.create(spark, f"{place}/late", "id long", config, clock=clock)
+    reader = jobs.reader("r", config=ReaderConfig(max_age=MINUTE, expire_to=late.name))
+    for ids in ((1, 2), (3,)):
+        _put(jobs, *ids)
+        clock.advance(MINUTE)
+        assert _get(reader) == []
+        assert _get(late) == [*ids]
+        clock.advance(2 * HOUR)
+        late.enqueue(spark.createDataFrame([(9,)], "id long"), batch=(f"of {ids}", 0))
+        assert list(store_of(late).queue_head().streams) == [f"of {ids}"]
+        late.claim(9).ack()
+
+
 def test_what_fails_goes_to_other_queues(
     spark: SparkSession, jobs: DeltaQueue, place: str, clock: ManualClock
 ) -> None:

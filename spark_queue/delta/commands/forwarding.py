@@ -81,12 +81,16 @@ def _try_to_send(store: Store, limits: ReaderConfig, target: str) -> int:
 def _send(store: Store, limits: ReaderConfig, target: str) -> int:
     place = _place(store, target)
     source = f"{store.handle.place.location()}+{store.reader}"
-    at = Snapshot(store)
-    last = batches.last_of(Snapshot(place), source)
-    since = 0 if last is None else last.number
+    at, planner = Snapshot(store), planner_of(store)
+    known = place.queue_head().streams.get(source)
+    since = 0 if known is None else known.number
     if at.status.step <= since:
         return 0
-    rows = planner_of(store).leaving(at, limits, target, since)
+    rows = planner.leaving(at, limits, target, since)
+    if rows is not None and known is None:
+        # Its mark may have left the head of the target.
+        last = batches.last_of(Snapshot(place), source)
+        rows = rows if last is None else planner.leaving(at, limits, target, last.number)
     if rows is None:
         return 0
     mark = SourceBatch(source, at.status.step)
