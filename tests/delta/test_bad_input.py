@@ -155,3 +155,10 @@ def test_text_that_is_no_utf_8_is_refused(queue: DeltaQueue) -> None:
     with pytest.raises(SchemaMismatchError, match=r"column 'name': does not fit string: .*UTF"):
         queue.enqueue(pa.table({"id": [2], "name": stray}))
     assert queue.status().count() == 1
+
+
+@pytest.mark.parametrize("schema", ["no_such", "no_such.schema"])
+def test_a_name_in_a_schema_that_is_not_there_is_refused(spark: SparkSession, schema: str) -> None:
+    """The error names the schema, and how one is made."""
+    with pytest.raises(InvalidArgumentError, match=f"no schema '{schema}': make it by CREATE"):
+        DeltaQueue.create(spark, f"{schema}.files", SCHEMA)

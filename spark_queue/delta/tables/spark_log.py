@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
@@ -24,12 +25,15 @@ from spark_queue.delta.tables.schema import HEAD, ITEM, LATER, META_LANE
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.delta.tables.torn import looked
 from spark_queue.delta.tables.wishes import is_fresh, small_steps
-from spark_queue.errors import UnsafeSessionError
+from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 
 _TXN_SETTINGS = (
     "spark.databricks.delta.write.txnAppId",
     "spark.databricks.delta.write.txnVersion",
 )
+
+#: What Spark says of a name whose schema, or catalog, is not there.
+_NO_SCHEMA = ("SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
 
 #: What Delta calls an attempt that lost to another writer, in its error conditions.
 _CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
@@ -133,10 +137,17 @@ class SparkLog(LocalLog[_Head]):
         # Who makes a queue has the right to write in the directory above.
         above = None if directory is None else directory.parent
         turnstile.leave_behind(above, lambda: jvms.trace_of(self.spark))
-        self.spark.sql(
-            f"{verb} {self.address.sql()} ({columns}) USING delta PARTITIONED BY (_gen) "
-            f"TBLPROPERTIES ({listed})"
-        )
+        made = f"{self.address.sql()} ({columns}) USING delta PARTITIONED BY (_gen)"
+        try:
+            self.spark.sql(f"{verb} {made} TBLPROPERTIES ({listed})")
+        except AnalysisException as exc:
+            if self.address.is_path or exc.getCondition() not in _NO_SCHEMA:
+                raise
+            schema = self.address.target.rpartition(".")[0]
+            raise InvalidArgumentError(
+                f"path is the name {self.address.target!r}, and there is no schema {schema!r}: "
+                f"make it by CREATE SCHEMA {schema}, or name one that is there"
+            ) from exc
 
     def drop(self) -> None:
         """Remove the table and its files; the errors are those of :meth:`Log.drop`."""
@@ -381,7 +392,7 @@ def _is_missing(exc: Exception) -> bool:
         "TABLE_OR_VIEW_NOT_FOUND",
         "DELTA_MISSING",
         "DELTA_TABLE_NOT_FOUND",
-        "SCHEMA_NOT_FOUND",
+        *_NO_SCHEMA,
         "is not a Delta table",
         "doesn't exist",
     )
