@@ -103,14 +103,17 @@ class ArrowLook(QueueLook[pa.Table]):
     def show(self, found: pa.Table, columns: Sequence[str]) -> pa.Table:
         """See :class:`QueueLook`; items are in their order."""
         kinds = {name: VIEWED.arrow.field(name).type for name in columns if name != "log"}
-        if "own" in found.column_names:
+        if "own" in found.column_names and not _is_in_order(found["seq"].combine_chunks()):
             found = found.sort_by("seq")
         shown = [
             found[name.removeprefix("_")].cast(kinds.get(name, pa.string())) for name in columns
         ]
         if not self.has_values or "own" not in found.column_names:
             return pa.table(shown, names=list(columns))
-        own = beside(self._items, found["own"]).select(self.store.user_columns())
+        items = self._items.select(["_seq", *self.store.user_columns()])
+        # Mostly all of them are shown, in their order: a copy takes long.
+        shows_all = items["_seq"].equals(found["own"])
+        own = (items if shows_all else beside(items, found["own"])).drop_columns("_seq")
         return pa.table([*own.columns, *shown], names=[*own.column_names, *columns])
 
     def choose(self, found: pa.Table, where: Any) -> pa.Table:
@@ -138,3 +141,7 @@ class ArrowLook(QueueLook[pa.Table]):
             return rows
         at = rows.schema.get_field_index(nothing)
         return rows.set_column(at, nothing, pa.nulls(rows.num_rows, rows.schema.field(at).type))
+
+
+def _is_in_order(seqs: pa.Array) -> bool:
+    return bool(pc.all(pc.less(seqs[:-1], seqs[1:])).as_py()) if len(seqs) else True
