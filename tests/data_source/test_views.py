@@ -8,6 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from pyspark_spark_queue import DefaultSource
 from spark_queue import DeltaQueue, LocalQueue
 from spark_queue.data_source import views
 
@@ -53,6 +54,22 @@ def test_each_view_is_a_frame(spark: SparkSession, queue: LocalQueue) -> None:
         rows = _read(spark, queue.name, view, **options).select(*columns).collect()
         said = [tuple(row) if len(columns) > 1 else row[0] for row in rows]
         assert said == expected, view
+
+
+def test_the_format_may_be_registered_by_hand(spark: SparkSession, queue: LocalQueue) -> None:
+    """A session that was there before the package was installed learns of it so."""
+
+    class Own(DefaultSource):
+        """The same under a name of this test."""
+
+        @classmethod
+        def name(cls) -> str:
+            """Return what ``format`` calls it."""
+            return "own_spark_queue"
+
+    spark.dataSource.register(Own)
+    rows = spark.read.format("own_spark_queue").option("view", "status").load(queue.name)
+    assert rows.count() == 3
 
 
 def test_a_view_looks_back_and_is_that_of_a_reader(spark: SparkSession, queue: LocalQueue) -> None:
