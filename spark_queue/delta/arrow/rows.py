@@ -24,6 +24,8 @@ from spark_queue.delta.tables.schema import (
     ITEM,
     META_LANE,
     OPEN_LANE,
+    REFUSED,
+    REFUSED_LANE,
     RENEWAL,
     RENEWAL_LANE,
     SOURCE_LANE,
@@ -54,6 +56,10 @@ def log_of(store: Store, which: LogName) -> Log[Any]:
 def sizes_in(store: Store, rows: pa.Table) -> pa.Array:
     """Return the bytes of each item, by the user's columns."""
     return sizes_of(rows, user_fields(store))
+
+
+#: The lanes of kinds of rows; items are in generations.
+_LANES = {REFUSED: REFUSED_LANE, RENEWAL: RENEWAL_LANE}
 
 
 def user_fields(store: Store) -> list[kinds.Field]:
@@ -153,7 +159,8 @@ def parts_of(
         When a file was merged meanwhile; and those of :func:`rows_of`.
     """
     wanted, log = list(dict.fromkeys(["_kind", *columns])), log_of(store, which)
-    files = renewal_files(log) if kind == RENEWAL else item_files(log)
+    lane = _LANES.get(kind)
+    files = [file for file in log.files() if (file.gen >= 0 if lane is None else file.gen == lane)]
     if may_matter is not None:
         files = [file for file in files if may_matter(file)]
     if sum(file.rows for file in files) > most:
