@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_queue import DeltaQueue, QueueConfig, Reject
 from spark_queue.delta.commands import evidence
 from spark_queue.delta.commands.evidence import Output
+from spark_queue.delta.tables import jvms
 from spark_queue.delta.tables.claim_record import ClaimRecord
 from spark_queue.processing import loop, worker
 
@@ -53,6 +55,23 @@ def test_a_worker_that_fails_behind_its_output_has_done_its_items(
         ("acked", 0, 0), ("dead", 0, 0), ("acked", 0, 0), ("ready", 1, 0), ("ready", 0, 0),
     ]  # fmt: skip
     assert rows[3]["_error"] == "ValueError: not yet"
+
+
+def _transactions(directory: str) -> int:
+    texts = [one.read_text() for one in Path(directory, "_delta_log").glob("*.json")]
+    return sum('"txn"' in text for text in texts)
+
+
+def test_results_name_a_transaction_where_a_killed_writer_is_not_waited_for(
+    spark: SparkSession, queue_path: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A JVM that outlives its driver, as over Connect, may append after the claim was shut out."""
+    queue = DeltaQueue.create(spark, queue_path, "id long")
+    for number, (out, expected) in enumerate((("waited", 0), ("nobody", 1))):
+        queue.enqueue(spark.range(number, number + 1))
+        queue.process(lambda item: {"id": item["id"]}, returns="id long", output=f"{place}/{out}")
+        assert _transactions(f"{place}/{out}") == expected
+        monkeypatch.setattr(jvms, "trace_of", lambda _: jvms.NOBODY)
 
 
 def test_a_record_names_what_is_done_where_some_items_have_no_outcome(spark: SparkSession) -> None:

@@ -6,8 +6,8 @@ with the outcomes of the items without a row. A worker that takes over from a de
 of its run counts, or it never will be.
 
 Whether the name was used is asked of the newest commits, under the right to write, where the table
-is on this machine's disk. Elsewhere Delta is asked, by transaction 1 of an application of that
-name: for that it works out the whole state of the table each time.
+is on this machine's disk, and the JVM that writes would be waited for. Elsewhere Delta is asked, by
+transaction 1 of an application of that name: for that it works out the whole state of the table.
 """
 
 from __future__ import annotations
@@ -192,11 +192,20 @@ class Output:
         if place is not None and promises_disk(self.spark):
             sync_commits(place)
 
+    def _is_unused(self, place: Path, claim_id: str) -> bool:
+        """Tell whether nobody has used a claim's name, nor can while its results are appended.
+
+        Where nobody would wait for the JVM of a writer that was killed, as over Spark Connect, its
+        append may come after the claim was shut out.
+        """
+        is_waited_for = jvms.trace_of(self.spark) != jvms.NOBODY
+        return is_waited_for and is_unnamed(place, claim_id, self._since)
+
     def _append(
         self, rows: DataFrame, claim_id: str, metadata: str | None, place: Path | None
     ) -> None:
         writer, newest = rows.write.format("delta").mode("append"), newest_commit(place)
-        if metadata is None or place is None or not is_unnamed(place, claim_id, self._since):
+        if metadata is None or place is None or not self._is_unused(place, claim_id):
             writer = writer.option("txnAppId", claim_id).option("txnVersion", 1)
         if metadata is not None:
             writer = writer.option("userMetadata", metadata)
