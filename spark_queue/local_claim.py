@@ -58,10 +58,7 @@ class LocalClaim(Claim):
         if self.over:
             is_over = pc.is_in(grant["_seq"], pa.array(self.over, pa.int64()))
             grant = grant.filter(pc.invert(is_over))
-        found = claim_items.items_of(self._store, grant)
-        if found is None or found.num_rows < self.count:
-            why = "they were purged, or lie in files that only Spark reads"
-            raise SparkNeededError(f"to read the items of claim {self.id!r}", why)
+        found = claim_items.require_items(self._store, grant, self.count, self.id)
         if TRACE in found.column_names:
             named = zip(found["_seq"].to_pylist(), found[TRACE].to_pylist(), strict=True)
             self._traces = {seq: trace for seq, trace in named if trace is not None}

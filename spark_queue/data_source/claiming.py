@@ -42,6 +42,7 @@ _Offset = dict[str, Any]
 class ClaimedItems(InputPartition):
     """Some items of a claim."""
 
+    claim: str
     lease: int
     seqs: tuple[int, ...]
 
@@ -102,16 +103,22 @@ class ClaimReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         seqs = claim.table["_seq"].to_pylist()
         parts = number(self._options, "numPartitions", int, 1)
         slices = [tuple(seqs[part::parts]) for part in range(parts)]
-        return [ClaimedItems(claim.lease, held) for held in slices if held]
+        return [ClaimedItems(claim.id, claim.lease, held) for held in slices if held]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return some items of a claim, in an executor."""
+        """Return some items of a claim, in an executor.
+
+        Raises
+        ------
+        SparkNeededError
+            When one of them is not there any more: the query holds the rest when it starts again.
+        """
         part, store = cast("ClaimedItems", partition), store_of(self._queue)
         seqs, granted = set(part.seqs), claim_items.grant_of(store, part.lease)
         grant = granted.filter(pa.array([seq in seqs for seq in granted["_seq"].to_pylist()]))
-        items = claim_items.items_of(store, grant)
-        if items is not None:
-            yield from claim_items.in_order(items, grant).to_batches()
+        # What is not read would be acked with the rest.
+        items = claim_items.require_items(store, grant, len(seqs), part.claim)
+        yield from claim_items.in_order(items, grant).to_batches()
 
     def commit(self, end: _Offset) -> None:
         """Ack the claim of a micro-batch that is done."""

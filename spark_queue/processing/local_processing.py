@@ -22,7 +22,7 @@ from spark_queue.delta.replica.request import Request
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.claim_record import ClaimRecord, error_room
 from spark_queue.delta.tables.outputs import ResultTable
-from spark_queue.errors import InvalidArgumentError, SparkNeededError
+from spark_queue.errors import InvalidArgumentError
 from spark_queue.processing import interrupts
 from spark_queue.processing.apart import can_fork
 from spark_queue.processing.calling import Continuing, columns_of, warn_of_rows
@@ -165,10 +165,7 @@ def _with_required(returns: pa.Schema, there: pa.Schema) -> pa.Schema:
 def _items(store: Store, claim: Claim) -> pa.Table:
     """Read the items of a claim, in the order of service."""
     grant = claim_items.grant_of(store, claim.lease)
-    found = claim_items.items_of(store, grant)
-    if found is None or found.num_rows < claim.count:
-        why = "they were purged, or lie in files that only Spark reads"
-        raise SparkNeededError(f"to read the items of claim {claim.id!r}", why)
+    found = claim_items.require_items(store, grant, claim.count, claim.id)
     return claim_items.in_order(found, grant, keep=claim_items.HIDDEN)
 
 

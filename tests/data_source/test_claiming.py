@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from spark_queue import LocalQueue, QueueConfig
 from spark_queue.data_source.claiming import ClaimReader
+from spark_queue.errors import SparkNeededError
 
 SCHEMA = "path string, folder string"
 
@@ -128,6 +129,27 @@ def test_a_query_whose_checkpoint_is_lost_goes_on_by_its_name(queue: LocalQueue)
 
     assert queue.counts()["acked"] == 9
     assert {"6", "7", "8"} == set(query.got)
+
+
+def test_a_part_that_cannot_be_read_whole_fails_its_query(queue: LocalQueue) -> None:
+    """What it left out would be acked with the rest; started again, the query has what is left."""
+    _fill(queue, folders=2, each=1)
+    reader = ClaimReader({"path": queue.name})
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadMaxRows(2))
+    (part,) = reader.partitions(start, end)
+    queue.cancel({"path": "0"})
+    queue.purge({"path": "0"})
+
+    with pytest.raises(SparkNeededError, match="purged"):
+        list(reader.read(part))
+
+    reader.stop()
+    again = ClaimReader({"path": queue.name})
+    (left,) = again.partitions(start, end)
+    assert [batch["path"].to_pylist() for batch in again.read(left)] == [["1"]]
+    again.commit(end)
+    assert queue.counts()["acked"] == 1
 
 
 def test_a_lease_is_renewed_while_a_micro_batch_runs(queue: LocalQueue) -> None:

@@ -14,6 +14,7 @@ from spark_queue.delta.replica.columns import status_table
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, TRACE
+from spark_queue.errors import SparkNeededError
 
 #: What is for those who run handlers.
 HIDDEN = ("_group_key", TRACE)
@@ -56,6 +57,28 @@ def items_of(store: Store, grant: pa.Table, *, most_bytes: float = math.inf) -> 
     rows = once_more(partial(_read_items, store, grant, most_bytes))
     # Somebody may have taken them out of the log; what there is to say of that, a query says.
     return rows if rows is not None and rows.num_rows == grant.num_rows else None
+
+
+def require_items(store: Store, grant: pa.Table, count: int, claim: str) -> pa.Table:
+    """Return what :func:`items_of` does, where all items are there.
+
+    Parameters
+    ----------
+    count : int
+        How many there are to be.
+    claim : str
+        The claim, for the error.
+
+    Raises
+    ------
+    SparkNeededError
+        When one of them cannot be read here.
+    """
+    found = items_of(store, grant)
+    if found is None or found.num_rows < count:
+        why = "they were purged, or lie in files that only Spark reads"
+        raise SparkNeededError(f"to read the items of claim {claim!r}", why)
+    return found
 
 
 def in_order(items: pa.Table, grant: pa.Table, *, keep: Collection[str] = ()) -> pa.Table:
