@@ -82,8 +82,9 @@ def test_what_does_not_fit_is_refused_and_nothing_is_left(
     ):
         with pytest.raises(PySparkException, match=why):
             one.write.format("spark_queue").options(**options).save(queue.name, **mode)
+        # A task that was done while another failed may leave its file to upkeep.
+        assert why == "no" or not _staged(queue), why
     assert queue._main.queue_head().step == 0
-    assert len(_staged(queue)) <= 6
 
 
 def _stream(feed: Feed, checkpoint: str) -> DataStreamWriter:
