@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from spark_queue import checks
 from spark_queue.delta.arrow.where import Where, require_where
 from spark_queue.delta.commands import more_columns, upgrade
 from spark_queue.delta.input.kinds import Field
-from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import tidying
 from spark_queue.delta.tables.address import require_table
 from spark_queue.delta.tables.log import Log
-from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.delta.upkeep import maintain, purging
 from spark_queue.opened import Opened
 from spark_queue.results import Affected, Maintained, Upgraded
 
@@ -35,9 +33,7 @@ class Maintaining(Opened):
         a shared store it may lose to other writers: then it raises and can be called again.
         """
         require_where(where, dry_run=dry_run)
-        upkeep = _upkeep_of(self._main)
-        done: Affected = (upkeep.purgeable if dry_run else upkeep.purge)(self._main, where)
-        return done
+        return (purging.foresee_purge if dry_run else purging.purge)(self._main, where)
 
     @overload
     def maintain(
@@ -93,12 +89,9 @@ class Maintaining(Opened):
         checks.optional(checks.require_duration, "retention", retention)
         checks.optional(require_table, "archive_to", archive_to)
         checks.require_flag("dry_run", dry_run)
-        upkeep = _upkeep_of(self._main)
         if dry_run:
-            would: Affected = upkeep.maintainable(self._main, retention)
-            return would
-        done: Maintained = upkeep.maintain(self._main, retention, archive_to)
-        return done
+            return maintain.maintainable(self._main, retention)
+        return maintain.maintain(self._main, retention, archive_to)
 
     def add_columns(self, schema: StructType | str) -> list[str]:
         """Give the queue more columns; items that are there have null in them.
@@ -167,9 +160,3 @@ class Maintaining(Opened):
     def _columns_of(self, schema: StructType | str) -> tuple[Field, ...]:
         """Return the columns that a caller names."""
         raise NotImplementedError
-
-
-def _upkeep_of(store: Store) -> Any:
-    """Return the module that keeps a queue in order: by columns where there is no Spark."""
-    is_plain = isinstance(store.session, PlainSession)
-    return import_module(f"spark_queue.delta.upkeep.{'by_columns' if is_plain else 'maintain'}")

@@ -8,10 +8,8 @@ from datetime import datetime
 
 from spark_queue.delta.commands.checkpoint import LONG_FOLD
 from spark_queue.delta.tables import tidying
-from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.upkeep import generations
-from spark_queue.delta.upkeep.by_columns import FinishedByColumns
-from spark_queue.delta.upkeep.generations import Finished
+from spark_queue.delta.upkeep.rewriter import rewriter_of
 from spark_queue.doctor.finding import Finding, Severity
 from spark_queue.doctor.subject import ReaderSubject, Subject
 from spark_queue.doctor.table import CheckedTable, Files
@@ -116,7 +114,7 @@ def retention_due(subject: Subject) -> Iterator[Finding]:
     if retention is None:
         return
     subject.require_positions()
-    due = generations.due(subject.store, retention, _tables(subject))
+    due = generations.due(subject.store, retention, rewriter_of(subject.store, reads_files=True))
     items = sum(gen.items for gen in due)
     if items:
         ends = [gen.last for gen in due if gen.last is not None]
@@ -128,15 +126,6 @@ def retention_due(subject: Subject) -> Iterator[Finding]:
             since=max(ends) + retention if ends else None,
             command=subject.command("maintain", "--retention", seconds),
         )
-
-
-def _tables(subject: Subject) -> Finished:
-    store = subject.store
-    if store.native("queue") is not None or isinstance(store.session, PlainSession):
-        return FinishedByColumns(store)
-    from spark_queue.delta.upkeep.maintain import GenerationsBySpark  # noqa: PLC0415 - takes Spark
-
-    return GenerationsBySpark(store)
 
 
 def disk_fills(subject: Subject) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.delta.upkeep import maintain
+from spark_queue.delta.upkeep import by_spark
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import (
     DuplicateItemError,
@@ -313,4 +313,4 @@ def test_a_small_queue_is_kept_in_order_without_a_query(
     assert (queue.stats().acked, queue.stats().ready) == (2, 1)
     dead = DeltaQueue.create(spark, f"{queue_path}-dead", "n int")
     queue.reader("sends", config=ReaderConfig(expire_to=dead.name))
-    assert maintain.without_spark(store_of(queue)) is None
+    assert by_spark.without_spark(store_of(queue)) is None

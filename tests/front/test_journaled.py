@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.store.lanes import rewriting
-from spark_queue.delta.upkeep import maintain
+from spark_queue.delta.upkeep import by_spark
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import FencedError, InvalidArgumentError, SchemaMismatchError
 from spark_queue.front.journaled import journaled_queue
@@ -251,7 +251,7 @@ def test_upkeep_by_another_handle_takes_turns_with_a_native_front(
         with pytest.raises(WaitTimeoutError):
             waiting.result(0.3)
     ids = [put.result(PATIENCE) for put in (*puts, waiting)]
-    maintain.compact(store)
+    by_spark.REWRITER.tidy(store)
     ids.append(front.put(b"last").result(PATIENCE))
     front.close()
 

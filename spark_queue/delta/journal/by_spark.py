@@ -21,7 +21,8 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import rows
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import ITEM
-from spark_queue.delta.upkeep import maintain
+from spark_queue.delta.upkeep.by_spark import REWRITER
+from spark_queue.delta.upkeep.generations import drop_generations
 from spark_queue.journal.records import Entry
 
 _ENTRY_COLUMNS = ("_seq", "_enqueued_at", "_expires_at", "_errors", "_body")
@@ -104,9 +105,10 @@ class SparkTables:
     def tidy(self, retention: timedelta | None, archive_to: str | None) -> None:
         """See :class:`JournalTables`."""
         if retention is not None:
-            maintain.drop_finished(self._store, retention, archive_to)
+            archive = archive_to and REWRITER.open_archive(self._store, archive_to)
+            drop_generations(self._store, retention, REWRITER, archive or None)
         if not self._store.handle.is_native:
-            maintain.compact(self._store)
+            REWRITER.tidy(self._store)
 
     def _items(self) -> DataFrame:
         return self._store.queue.read().where(F.col("_kind") == ITEM)

@@ -132,8 +132,9 @@ class QueueLook(ABC, Generic[FrameT]):
     ) -> None:
         self.store = store
         self.queue_step, self.status_step = steps
-        unseen = store.registered().since_step if seq is None else 0
-        self.since = unseen if since is None else since
+        if since is None:
+            since = store.registered().since_step if seq is None else 0
+        self.since = since
         self.moved_since = moved_since
         self.seq = seq
         self.most = most

@@ -6,16 +6,17 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
-from typing import Protocol
+from typing import Any
 
 from spark_queue.delta.commands import readers
+from spark_queue.delta.sql.look import find_needed, instant_of
 from spark_queue.delta.steps import Answer, Step, on_items
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, following
 from spark_queue.delta.upkeep import purging
 from spark_queue.delta.upkeep.purging import Seen
+from spark_queue.delta.upkeep.rewriter import Archive, Rewriter
 
 #: A generation is closed when it has been filled for this part of the retention.
 _GENERATIONS = 4
@@ -32,66 +33,33 @@ class Generation:
     """When the last of its items finished; ``None`` where no reader ever saw one."""
 
 
-class Finished(Protocol):
-    """Who looks in the tables of a queue for what is over."""
-
-    def closed_before(self, before: int) -> list[Generation]:
-        """Return the generations below a number that have items, oldest first."""
-
-    def find_needed(self, reader: Store, since: int | None) -> set[int]:
-        """Return the generations of items that a reader is not done with.
-
-        Where that is known as of a step of its log, only what was in its hands after that one.
-        """
-
-    def ends(self, reader: Store) -> dict[int, datetime]:
-        """Return when the last item of each generation finished for a reader."""
-
-
-class GenerationTables(Finished, Protocol):
-    """Who also takes whole generations out of the tables of a queue."""
-
-    def keep(self, gen: Generation) -> None:
-        """Keep the items of a generation elsewhere, where that is asked for; twice is as once."""
-
-    def drop(self, reader: Store, which: LogName, gen: Generation) -> None:
-        """Take a generation out of a log."""
-
-
-def archive_name(store: Store) -> str:
-    """Return the name under which an archive knows which generations of a queue it has.
-
-    A queue that is made in the place of another one has its own.
-    """
-    return f"archive of {store.handle.place.identity()}"
-
-
 def drop_generations(
-    store: Store, retention: timedelta, tables: GenerationTables
+    store: Store, retention: timedelta, by: Rewriter[Any], archive: Archive | None = None
 ) -> list[Generation]:
     """Drop the generations whose items all finished before the retention; close the current one.
 
     Keys that are taken for ever, or longer than the retention, are remembered by their items: then
-    nothing is dropped.
+    nothing is dropped. What goes is kept in the archive before, if there is one.
     """
     if _keeps_all(store, retention):
         return []
     now = store.clock.now()
     _close(store, now, retention)
     seen = purging.see_all(store)
-    due = _due(store, tables, now - retention, store.queue_head().gen)
-    for gen in due:
-        tables.keep(gen)
-    return _drop_all(store, due, seen, tables) if due else []
+    due = _due(store, by, now - retention, store.queue_head().gen)
+    if archive is not None:
+        for gen in due:
+            archive(gen.number)
+    return _drop_all(store, due, seen, by) if due else []
 
 
-def due(store: Store, retention: timedelta, tables: Finished) -> list[Generation]:
+def due(store: Store, retention: timedelta, by: Rewriter[Any]) -> list[Generation]:
     """Return the generations that :func:`drop_generations` would drop; nothing is written."""
     if _keeps_all(store, retention):
         return []
     now, head = store.clock.now(), store.queue_head()
     newest = head.gen + _is_full(head, now, retention)
-    return _due(store, tables, now - retention, newest)
+    return _due(store, by, now - retention, newest)
 
 
 # rule again: scope of a key
@@ -115,65 +83,78 @@ def _close(store: Store, now: datetime, retention: timedelta) -> None:
     on_items(store, "close generation", decide)
 
 
-def _due(store: Store, tables: Finished, before: datetime, newest: int) -> list[Generation]:
+def _due(store: Store, by: Rewriter[Any], before: datetime, newest: int) -> list[Generation]:
     """Return the generations below a number with whose items all readers were done by then.
 
     Oldest first; the oldest one that is kept ends the list, so that what is kept is all of the
     later.
     """
-    closed = _drop_needed(tables.closed_before(newest), _needed_generations(store, tables, {}))
-    ended = _last_ends(store, tables)
+    closed = _drop_needed(_closed_before(store, newest, by), _needed_generations(store, by, {}))
+    ended = last_ends(store, by)
     done = (replace(gen, last=ended.get(gen.number)) for gen in closed)
     return list(takewhile(lambda gen: gen.last is None or gen.last <= before, done))
+
+
+def _closed_before(store: Store, before: int, by: Rewriter[Any]) -> list[Generation]:
+    """Return the generations below a number that have items, oldest first."""
+    with by.look(store, since=0, has_values=False) as at:
+        found = at.rows("filled")
+    return [
+        Generation(row["gen"], row["items"], row["last_step"])
+        for row in found
+        if row["gen"] < before
+    ]
 
 
 def _drop_needed(gens: Iterable[Generation], needed: Collection[int]) -> list[Generation]:
     return list(takewhile(lambda gen: gen.number not in needed, gens))
 
 
-def _needed_generations(store: Store, tables: Finished, seen: Seen) -> set[int]:
-    """Return the generations that some reader still needs; see :class:`GenerationTables`."""
+def _needed_generations(store: Store, by: Rewriter[Any], seen: Seen) -> set[int]:
+    """Return the generations that some reader still needs."""
     live: set[int] = set()
     for reader in purging.registered_readers(store):
-        live |= tables.find_needed(reader, seen.get(reader.reader))
+        needed = find_needed(by.look, reader, seen.get(reader.reader))
+        live |= by.generations_of(needed)
     return live
 
 
-def _last_ends(store: Store, tables: Finished) -> dict[int, datetime]:
+def last_ends(store: Store, by: Rewriter[Any]) -> dict[int, datetime]:
     """Return when the last item of each generation finished, by the last reader to finish it."""
-    ends: dict[int, datetime] = {}
+    ends: dict[int, int] = {}
     for reader in readers.with_logs(store):
-        for gen, last in tables.ends(reader).items():
-            ends[gen] = max(ends.get(gen, last), last)
-    return ends
+        with by.look(reader) as at:
+            for row in at.rows("ended"):
+                ends[row["gen"]] = max(ends.get(row["gen"], 0), row["last"])
+    return {gen: instant_of(last) for gen, last in ends.items()}
 
 
 def _drop_all(
-    store: Store, due: Iterable[Generation], seen: Seen, tables: GenerationTables
+    store: Store, due: Iterable[Generation], seen: Seen, by: Rewriter[Any]
 ) -> list[Generation]:
     """Drop generations, up to the first with an item that came back to a reader; return which.
 
     Each by itself, so that nobody waits for his step until all are gone.
     """
-    return list(takewhile(lambda gen: _try_drop(store, gen, seen, tables), due))
+    return list(takewhile(lambda gen: _try_drop(store, gen, seen, by), due))
 
 
-def _try_drop(store: Store, gen: Generation, seen: Seen, tables: GenerationTables) -> bool:
+def _try_drop(store: Store, gen: Generation, seen: Seen, by: Rewriter[Any]) -> bool:
     with purging.standstill(store):
-        if gen.number in _needed_generations(store, tables, seen):
+        if gen.number in _needed_generations(store, by, seen):
             return False
-        return _drop(store, gen, seen, tables)
+        return _drop(store, gen, seen, by)
 
 
-def _drop(store: Store, gen: Generation, asked: Collection[int], tables: GenerationTables) -> bool:
+def _drop(store: Store, gen: Generation, asked: Collection[int], by: Rewriter[Any]) -> bool:
     """Drop a generation, unless a reader needs it that registered after the others were asked."""
     # The floor first: who registers from now on does not count on what is about to go.
     if not _raise_floor(store, gen, asked):
         return False
     # Items next: a status row without its item says nothing, an item without its rows is ready.
-    tables.drop(store, "queue", gen)
+    by.drop(store, "queue", gen.number)
     for reader in readers.every(store):
-        tables.drop(reader, "status", gen)
+        by.drop(reader, "status", gen.number)
         reader.rewritten()
     return True
 

@@ -10,45 +10,41 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
-from spark_queue.delta.commands import checkpoint, readers
+from spark_queue.delta.commands import admin, checkpoint, readers
+from spark_queue.delta.commands.foreseeing import GONE
+from spark_queue.delta.planner import planner_of
+from spark_queue.delta.sql.look import find_needed
 from spark_queue.delta.steps import report
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.lanes import rewrites
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.facts import LogName
-
-#: Items that were found, by Spark or without.
-_Found = TypeVar("_Found")
+from spark_queue.delta.upkeep.rewriter import Rewriter, rewriter_of
+from spark_queue.results import Affected
 
 #: The newest step of each reader's log, by the reader's number; 0 for one that reads a stream.
 Seen: TypeAlias = Mapping[int, int]
 
 
-class Purge(Protocol[_Found]):
-    """Who looks at the tables of a queue for a purge, and takes items out of them."""
-
-    def find_finished(self, reader: Store) -> _Found:
-        """Return the items that are meant, and that are over for a reader."""
-
-    def without(self, found: _Found, reader: Store, since: int | None) -> _Found:
-        """Leave out the items that a reader is not done with.
-
-        Where that is known as of a step of its log, only what was in its hands after that one.
-        """
-
-    def without_successors(self, found: _Found, store: Store) -> _Found:
-        """Leave out the items that were enqueued again from one that stays."""
-
-    def split_kept(self, found: _Found) -> tuple[_Found, int]:
-        """Return items as they are now, for good, and how many there are."""
-
-    def remove(self, reader: Store, which: LogName, found: _Found) -> None:
-        """Take items out of a log."""
+def foresee_purge(store: Store, where: Any) -> Affected:
+    """Return which finished items are meant that no reader needs; nothing is written."""
+    by = rewriter_of(store)
+    found = purgeable(store, where, by)
+    if found is None:
+        return Affected(0)
+    first = next(readers.claiming(store))
+    rows = by.among(admin.read_finished(first, where), found, is_in=True)
+    return planner_of(first).count_affected(rows, GONE)
 
 
-def purgeable(store: Store, purge: Purge[_Found]) -> _Found | None:
+def purge(store: Store, where: Any) -> Affected:
+    """Remove such items with their history."""
+    count = _purge(store, where, rewriter_of(store))
+    return Affected(count, becomes={GONE: count})
+
+
+def purgeable(store: Store, where: Any, by: Rewriter[Any]) -> Any | None:
     """Return the finished items that are meant, and that nobody needs; ``None`` for no reader.
 
     What is meant is asked of what the first reader did with them; without a log it did nothing.
@@ -56,38 +52,39 @@ def purgeable(store: Store, purge: Purge[_Found]) -> _Found | None:
     first = next(readers.claiming(store), None)
     if first is None or not existence.is_prepared(first):
         return None
-    return _drop_needed(store, purge, purge.find_finished(first), {})[0]
+    return _drop_needed(store, by, admin.read_finished(first, where), {})[0]
 
 
-def purge_items(store: Store, purge: Purge[_Found]) -> int:
-    """Remove such items, and return how many there were."""
+def _purge(store: Store, where: Any, by: Rewriter[Any]) -> int:
+    """Remove items, and return how many there were."""
     started, seen = time.monotonic(), see_all(store)
-    meant = purgeable(store, purge)
+    meant = purgeable(store, where, by)
     if meant is None:
         return 0
-    found, count = purge.split_kept(meant)
+    found, count = by.evaluate(meant)
     if not count:
         return 0
     with standstill(store):
-        found, count = _drop_needed(store, purge, found, seen)
+        found, count = _drop_needed(store, by, found, seen)
         if count:
-            _remove(store, purge, found)
+            _remove(store, by, found)
     report(store, "queue", store.queue_head().step, "purge", {"purged": count}, started)
     return count
 
 
-def _drop_needed(
-    store: Store, purge: Purge[_Found], found: _Found, seen: Seen
-) -> tuple[_Found, int]:
+def _drop_needed(store: Store, by: Rewriter[Any], found: Any, seen: Seen) -> tuple[Any, int]:
     """Return what neither a reader needs nor an older item that stays, and how much that is.
 
     It is by its successor that an item is known to have been redriven, or taken back.
     """
     for reader in registered_readers(store):
-        found = purge.without(found, reader, seen.get(reader.reader))
-    found, count = purge.split_kept(found)
+        needed = find_needed(by.look, reader, seen.get(reader.reader))
+        found = by.among(found, needed, is_in=False)
+    found, count = by.evaluate(found)
     while count:
-        left, fewer = purge.split_kept(purge.without_successors(found, store))
+        with by.look(store, since=0, has_values=False) as at:
+            at.give("found", at.facts_of(found, ("_seq",)))
+            left, fewer = by.evaluate(by.among(found, at.view("staying", ("_seq",)), is_in=False))
         if fewer == count:
             break
         # What stays now may have a successor itself.
@@ -95,17 +92,17 @@ def _drop_needed(
     return found, count
 
 
-def _remove(store: Store, purge: Purge[_Found], found: _Found) -> None:
+def _remove(store: Store, by: Rewriter[Any], found: Any) -> None:
     every = list(readers.every(store))
     for reader in every:
         if reader.status_head().log_rows:
             # The turns that its line was given outlive an item.
             checkpoint.checkpoint(reader)
     # Items first, as when a generation is dropped.
-    purge.remove(store, "queue", found)
+    by.remove(store, "queue", found)
     store.rewritten()
     for reader in every:
-        purge.remove(reader, "status", found)
+        by.remove(reader, "status", found)
         reader.rewritten()
 
 
