@@ -32,6 +32,9 @@ def write_checkpoint(directory: Path) -> None:
     last = max((path.name[:20] for path in parts), default="")
     # Of what a checkpoint sums up the commits may be gone.
     first = int(last) + 1 if last else 0
+    if first > newest:
+        # Another process has summed up all of it meanwhile.
+        return
     wanted = [log / name_of(version) for version in range(first, newest + 1)]
     wanted += [path for path in parts if path.name.startswith(last)]
     with tempfile.TemporaryDirectory(prefix="spark-queue-") as place:

@@ -17,7 +17,7 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_queue import LocalQueue
-from spark_queue.delta.tables import chores, merging, sweeping, tidying, turnstile
+from spark_queue.delta.tables import checkpointing, chores, merging, sweeping, tidying, turnstile
 from spark_queue.delta.tables.commits import newest_version, summed_up
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.resting import resting
@@ -58,6 +58,18 @@ def test_merged_files_have_the_same_rows_for_all(queue: LocalQueue, items: Local
     assert len(DeltaTable(str(items.directory)).to_pyarrow_table()) == 20
     queue.enqueue({"n": 10})
     assert _numbers(LocalQueue.open(queue.name)) == list(range(11))
+
+
+def test_what_another_has_summed_up_meanwhile_is_left_as_it_is(items: LocalLog[Any]) -> None:
+    """Between a look at the log and the checkpoint, another process has written one of all."""
+    checkpointing.write_checkpoint(items.directory)
+    pointer = items.directory / "_delta_log" / "_last_checkpoint"
+    before = pointer.read_bytes()
+
+    checkpointing.write_checkpoint(items.directory)
+
+    assert pointer.read_bytes() == before
+    assert summed_up(items.directory) == 10
 
 
 def test_a_merge_gives_way_to_another(queue: LocalQueue, items: LocalLog[Any]) -> None:
