@@ -10,7 +10,10 @@ from types import ModuleType
 from spark_queue.errors import PackageMissingError, SetupError
 
 #: Which extra brings a package.
-_EXTRAS = dict.fromkeys(("pyspark", "py4j", "delta", "pandas"), "spark")
+_EXTRAS = {
+    **dict.fromkeys(("pyspark", "py4j", "delta", "pandas"), "spark"),
+    "obstore": "objects",
+}
 
 
 #: Minor versions of Spark that the library runs on, the oldest first.

@@ -24,6 +24,7 @@ from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain import arrow_keys
 from spark_queue.delta.input.plain.ddl_parser import parse_fields
 from spark_queue.delta.replica.request import EnqueueRules
+from spark_queue.delta.steps import known_first
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
@@ -190,11 +191,11 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         trace: Traces,
         batch: SourceBatch | None,
     ) -> Enqueued:
-        at = Snapshot(self._main)
         given = [dict(rows)] if isinstance(rows, Mapping) else rows
-        frame = check_rows(self._main, given, order_by=cast("str | None", order_by), at=at)
+        order, main = cast("str | None", order_by), self._main
+        frame = known_first(main, lambda: check_rows(main, given, order_by=order))
         tracing.require_one_each(trace, len(frame.rows), is_ordered=order_by is not None)
-        return enqueue.entered(at, frame.traced(trace), rules, batch=batch)
+        return enqueue.entered(Snapshot(main), frame.traced(trace), rules, batch=batch)
 
     def _place_of(self, path: str | Path) -> str:
         return _as_path(path)

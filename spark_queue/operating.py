@@ -9,6 +9,8 @@ from spark_queue import checks
 from spark_queue.claim import Claim, make_claim
 from spark_queue.delta.arrow.where import Where, require_where
 from spark_queue.delta.commands import admin, claims, foreseeing, recovery, redriving, undoing
+from spark_queue.delta.replica.request import Request
+from spark_queue.delta.steps import known_first
 from spark_queue.delta.store import news
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.opened import Configured
@@ -74,9 +76,12 @@ class Claimable(Configured, Generic[ClaimT]):
         checks.require_claim(limit, lease, run, worker_id, claim_id, wait)
         store = self._store
 
-        def take() -> ClaimT:
+        def prepare() -> tuple[Snapshot, Request]:
             at = Snapshot(store)
-            request = claims.request(at, limit, lease, worker_id, run, claim_id)
+            return at, claims.request(at, limit, lease, worker_id, run, claim_id)
+
+        def take() -> ClaimT:
+            at, request = known_first(store, prepare)
             if recovery.recover_ended(at):
                 at = Snapshot(store)
             return make_claim(at, request, self._claim_type)

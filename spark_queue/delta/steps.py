@@ -9,8 +9,9 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -19,14 +20,18 @@ from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import Engine, LogName, StepFacts, StepTimes, tell
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
+from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.torn import is_torn
-from spark_queue.errors import StepLostError
+from spark_queue.errors import SparkQueueError, StepLostError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 #: How often a step is tried against other writers before the caller is told.
 MAX_TRIES = 20
+
+#: Seconds for which what is known of a log is good enough where nothing depends on the newest step.
+KNOWN_FOR = 10.0
 
 #: Steps of up to this many rows are written as one file.
 _SMALL = 100_000
@@ -92,6 +97,7 @@ def on_items(
     *,
     at: Snapshot | None = None,
     started: float | None = None,
+    older_than: float = 0.0,
 ) -> _T:
     """Make a step of the item log, and return its answer.
 
@@ -106,14 +112,16 @@ def on_items(
         twice.
     started : float, optional
         When the work for the step began, in monotonic seconds; now by default.
+    older_than : float
+        How old, in seconds, what is known of the other log may be, where a look is a request.
 
     Raises
     ------
     StepLostError
         After :data:`MAX_TRIES` steps that were lost to other writers.
     """
-    seen = _snapshots(store, at)
-    return _until_ours(store, "queue", action, lambda: _on_items(store, seen, decide), started)
+    tries = Tries(store.queue, store.status, older_than, _snapshots(store, at))
+    return _until_ours(store, "queue", action, lambda: _on_items(store, tries, decide), started)
 
 
 def on_status(
@@ -123,22 +131,38 @@ def on_status(
     *,
     at: Snapshot | None = None,
     started: float | None = None,
+    older_than: float = 0.0,
 ) -> _T:
     """Make a step of a reader's status log, and return its answer; as :func:`on_items`."""
-    seen = _snapshots(store, at)
-    return _until_ours(store, "status", action, lambda: _on_status(store, seen, decide), started)
+    tries = Tries(store.status, store.queue, older_than, _snapshots(store, at))
+    return _until_ours(store, "status", action, lambda: _on_status(store, tries, decide), started)
 
 
 def once_on_items(store: Store, action: str, decide: Decide[_T]) -> _T | None:
     """Try a step of the item log once; ``None`` where it was lost to another writer."""
-    seen = _snapshots(store)
-    return _once(store, "queue", action, lambda: _on_items(store, seen, decide))
+    tries = Tries(store.queue, store.status, 0.0, _snapshots(store))
+    return _once(store, "queue", action, lambda: _on_items(store, tries, decide))
 
 
 def once_on_status(store: Store, action: str, decide: Decide[_T]) -> _T | None:
     """Try a step of a status log once; ``None`` where it was lost to another writer."""
-    seen = _snapshots(store)
-    return _once(store, "status", action, lambda: _on_status(store, seen, decide))
+    tries = Tries(store.status, store.queue, 0.0, _snapshots(store))
+    return _once(store, "status", action, lambda: _on_status(store, tries, decide))
+
+
+def known_first(store: Store, attempt: Callable[[], _T]) -> _T:
+    """Return an answer that writes nothing, by what was known of both logs some seconds ago.
+
+    Where that raises and others have committed since, it is asked again. Only where a look at a
+    log is a request it is not looked at each time.
+    """
+    with store.queue.still(KNOWN_FOR), store.status.still(KNOWN_FOR):
+        try:
+            return attempt()
+        except SparkQueueError:
+            if not (store.queue.look() | store.status.look()):
+                raise
+    return attempt()
 
 
 # rule: lost step
@@ -234,38 +258,87 @@ def _try_once(attempt: _Attempt[_T]) -> _Try[_T] | None:
     return None
 
 
+class Tries:
+    """The tries of one step, and what each looks at where a look is a request.
+
+    The first one goes by what is known of the log that it writes: if that is old, its commit is
+    lost. A decision that writes nothing, or raises, stands only if nobody else has committed.
+
+    Parameters
+    ----------
+    own, other : Log
+        The log that is written, and the other one.
+    older_than : float
+        How old, in seconds, what is known of the other one may be at the first try.
+    seen : iterator of Snapshot
+        The queue as it is at each try.
+    """
+
+    def __init__(
+        self, own: Log[Any], other: Log[Any], older_than: float, seen: Iterator[Snapshot]
+    ) -> None:
+        self._own = own
+        self._other = other
+        self._older_than = older_than
+        self._seen = seen
+        self._is_first, self._count = False, 0
+
+    @contextmanager
+    def begin(self) -> Iterator[Snapshot]:
+        """Return the queue as the next try sees it, which stays as it is meanwhile."""
+        self._count += 1
+        self._is_first = self._count == 1
+        own, other = (None, self._older_than) if self._is_first else (0.0, 0.0)
+        with self._own.still(own), self._other.still(other):
+            yield next(self._seen)
+
+    def decide(self, at: Snapshot, decide: Decide[_T]) -> Answer[_T] | None:
+        """Return what is decided; ``None`` where it is to be decided again."""
+        try:
+            decided = decide(at)
+        except SparkQueueError:
+            if self._is_outdated():
+                return None
+            raise
+        return None if not isinstance(decided, Step) and self._is_outdated() else decided
+
+    def _is_outdated(self) -> bool:
+        """Tell whether the first try went by an old view."""
+        return self._is_first and self._own.look()
+
+
 def _snapshots(store: Store, first: Snapshot | None = None) -> Iterator[Snapshot]:
     """Yield the queue as it is at each try of a step.
 
     On this machine's disk that is what is there once the log is locked. Elsewhere the first try may
     go by an earlier look: if others have committed since, it is lost.
     """
-    if first is not None and first.is_recent() and not first.is_local:
+    if first is not None and first.has_spark and first.is_recent() and not first.is_local:
         yield first
     while True:
         yield Snapshot(store)
 
 
-def _on_items(store: Store, seen: Iterator[Snapshot], decide: Decide[_T]) -> _Try[_T] | None:
-    with store.writing("queue"):
-        at, began = next(seen), time.monotonic()
-        decided = decide(at)
+def _on_items(store: Store, tries: Tries, decide: Decide[_T]) -> _Try[_T] | None:
+    with store.writing("queue"), tries.begin() as at:
+        began = time.monotonic()
+        decided = tries.decide(at, decide)
         if not isinstance(decided, Step):
-            return _Try(done=decided)
+            return None if decided is None else _Try(done=decided)
         until = time.monotonic()
         took = commit_items(at, decided.head, decided.rows, small=decided.small)
         return _end_try(decided, began, until, took)
 
 
-def _on_status(store: Store, seen: Iterator[Snapshot], decide: Decide[_T]) -> _Try[_T] | None:
-    with store.writing("status"):
-        at, began = next(seen), time.monotonic()
+def _on_status(store: Store, tries: Tries, decide: Decide[_T]) -> _Try[_T] | None:
+    with store.writing("status"), tries.begin() as at:
+        began = time.monotonic()
         if at.status.step:
             # A newer release may have upgraded the queue since it was opened here.
             _ = at.settings
-        decided = decide(at)
+        decided = tries.decide(at, decide)
         if not isinstance(decided, Step):
-            return _Try(done=decided)
+            return None if decided is None else _Try(done=decided)
         until = time.monotonic()
         took = commit_status(at, decided.head, decided.rows, small=decided.small)
         return _end_try(decided, began, until, took)

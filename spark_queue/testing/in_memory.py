@@ -48,6 +48,8 @@ _PARTITION = "_gen"
 class MemoryTables:
     """The tables of one queue. They are gone with the last handle of it."""
 
+    kept = "memory"
+
     def __init__(self) -> None:
         self._id = uuid.uuid4().hex
         self._logs: dict[str, MemoryLog[Any]] = {}

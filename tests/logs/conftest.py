@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from obstore.store import LocalStore
 
-from tests.logs.logs import TestedLog, local_log, memory_log
+from tests.logs.logs import TestedLog, local_log, memory_log, object_log
+from tests.logs.stores import ShakyStore
 
 
 @pytest.fixture
@@ -24,10 +26,15 @@ def log_of(
     kind: str, request: pytest.FixtureRequest, place: str
 ) -> tuple[TestedLog, Callable[[], None]]:
     """Return a log of a kind, and what takes back what a session knows of it."""
-    if kind == "memory":
-        return memory_log(), lambda: None
-    if kind == "local":
-        return local_log(place), lambda: None
+    here: dict[str, Callable[[], TestedLog]] = {
+        "memory": memory_log,
+        "local": lambda: local_log(place),
+        "object": object_log,
+        "object-on-disk": lambda: object_log(LocalStore(place)),
+        "shaky": lambda: object_log(ShakyStore(lost=0.2, refused=0.2)),
+    }
+    if kind in here:
+        return here[kind](), lambda: None
     spark, directory = request.getfixturevalue("spark"), Path(place, "q", "status")
     if kind == "spark":
         return TestedLog(spark, f"{place}/q", directory, by_spark=True), lambda: None

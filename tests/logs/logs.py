@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from obstore.store import MemoryStore
 
 from spark_queue.delta.store import committing, memory
 from spark_queue.delta.store.snapshot import Snapshot
@@ -18,6 +19,7 @@ from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.log import Log
+from spark_queue.delta.tables.object_tables import ObjectTables
 from spark_queue.delta.tables.schema import CONFIG, META_LANE, STATUS_COLUMNS
 from spark_queue.delta.tables.wishes import PlainSession, Session, spark_of
 from spark_queue.session import DURABILITY
@@ -147,6 +149,11 @@ class TestedLog:
 def memory_log() -> TestedLog:
     """Return a log in memory, that is not made yet."""
     return TestedLog(PlainSession({}, MemoryTables()), "memory:/exercise")
+
+
+def object_log(store: object | None = None) -> TestedLog:
+    """Return a log on an object store, that is not made yet."""
+    return TestedLog(PlainSession({}, ObjectTables(store or MemoryStore())), "memory:///q")
 
 
 def local_log(place: str, durability: str = "process") -> TestedLog:

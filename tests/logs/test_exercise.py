@@ -25,8 +25,8 @@ from tests.unit.local.test_damage import COMMITS, FILES, Damage
 #: those whose files this process reads.
 FAR = pytest.param("far", marks=pytest.mark.spark)
 SPARK = pytest.param("spark", marks=pytest.mark.spark)
-EVERY = ("memory", "local", FAR, SPARK)
-HERE = ("memory", "local")
+EVERY = ("memory", "local", "object", "shaky", FAR, SPARK)
+HERE = ("memory", "local", "object", "shaky")
 DISK = ("local", SPARK)
 
 _MORE = {"name": "_more", "type": "string", "nullable": True, "metadata": {}}
@@ -140,7 +140,7 @@ def test_handles_of_a_log_see_each_others_steps(log: TestedLog) -> None:
     assert log.seqs() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("log", HERE, indirect=True)
+@pytest.mark.parametrize("log", ["memory", "local"], indirect=True)
 def test_a_log_that_was_made_in_the_place_of_another_is_another(log: TestedLog) -> None:
     """A handle that knew the first sees nothing of it in the second, and goes on there."""
     for seq in (1, 2):
@@ -156,7 +156,7 @@ def test_a_log_that_was_made_in_the_place_of_another_is_another(log: TestedLog) 
     assert (other.head().step, other.seqs()) == (1, [7])
 
 
-@pytest.mark.parametrize("kind", ["memory", "local"])
+@pytest.mark.parametrize("kind", HERE)
 def test_a_log_is_there_from_its_making_to_its_drop(
     kind: str, place: str, request: pytest.FixtureRequest
 ) -> None:
@@ -210,10 +210,12 @@ def test_threads_that_append_have_a_step_each(log: TestedLog) -> None:
     assert log.seqs() == [first + n for first in (100, 200, 300, 400) for n in range(6)]
 
 
-@pytest.mark.parametrize("log", ["local"], indirect=True)
-def test_processes_that_append_have_a_step_each(log: TestedLog, place: str) -> None:
+@pytest.mark.parametrize("log", ["local", "object-on-disk"], indirect=True)
+def test_processes_that_append_have_a_step_each(
+    log: TestedLog, place: str, request: pytest.FixtureRequest
+) -> None:
     """So do they while another one merges their files and sums them up."""
-    command = [sys.executable, writer.__file__, place]
+    command = [sys.executable, writer.__file__, request.node.callspec.params["log"], place]
     others = [
         subprocess.Popen([*command, str(first), "40"], stdout=subprocess.PIPE, text=True)  # noqa: S603
         for first in (100, 200)
@@ -240,18 +242,17 @@ def test_files_are_put_in_the_place_of_others(log: TestedLog) -> None:
         log.add(seq)
     known, head = log.version(), log.head()
     old = [file for file in log.files() if file.gen == 0]
-    stays = {file.path for file in log.files()} - {file.path for file in old}
 
     here = log.rows_here
     add = here.written(0, here.rows_of(old, here.columns()))
     assert here.replace(old, [add], takes_away=False)
 
     assert (log.seqs(), log.head(), log.open_again().seqs()) == ([1, 2], head, [1, 2])
-    assert {file.path for file in log.files()} == {*stays, add["path"]}
+    assert {file.path for file in log.files() if file.gen == 0} == {add["path"]}
     assert known is not None
     ((commit, found),) = log.follow(known)
     assert (commit.is_quiet(), commit.is_step(), list(found)) == (True, False, [])
-    assert commit.gone == {file.path for file in old}
+    assert commit.gone == {file.name for file in old}
 
 
 @pytest.mark.parametrize("log", [*HERE, SPARK], indirect=True)
@@ -293,8 +294,8 @@ def test_a_file_that_was_never_there_is_an_error(log: TestedLog) -> None:
     log.add(1)
     (old,) = [file for file in log.files() if file.gen == 0]
     here = log.rows_here
-    here.discard([{"path": old.path}])
-    with pytest.raises(OSError, match=old.path):
+    here.discard([{"path": old.name}])
+    with pytest.raises(OSError, match=old.name):
         here.rows_of([old], ["_seq"])
 
 

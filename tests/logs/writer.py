@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 
+from obstore.store import LocalStore
+
 from spark_queue.delta.tables.heads import following
-from tests.logs.logs import local_log, rows
+from tests.logs.logs import local_log, object_log, rows
+from tests.logs.stores import ShakyStore
 
 
-def main(place: str, first: int, count: int) -> None:
+def main(kind: str, place: str, first: int, count: int) -> None:
     """Append as many steps, each of one item."""
-    log, made = local_log(place), 0
+    shaky = ShakyStore(LocalStore(place), lost=0.05, refused=0.05, seed=first)
+    log, made = local_log(place) if kind == "local" else object_log(shaky), 0
     while made < count:
         head = following(log.head())
         if log.append(head, rows(first + made)):
@@ -19,4 +23,4 @@ def main(place: str, first: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

@@ -54,7 +54,13 @@ def items_of(store: Store, grant: pa.Table, *, most_bytes: float = math.inf) -> 
     """
     if store.native("queue") is None:
         return None
-    rows = once_more(partial(_read_items, store, grant, most_bytes))
+
+    def read() -> pa.Table | None:
+        # What is leased was known when it was.
+        with store.queue.still(math.inf):
+            return _read_items(store, grant, most_bytes)
+
+    rows = once_more(read)
     # Somebody may have taken them out of the log; what there is to say of that, a query says.
     return rows if rows is not None and rows.num_rows == grant.num_rows else None
 

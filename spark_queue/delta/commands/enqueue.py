@@ -25,7 +25,7 @@ from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
 from spark_queue.delta.sql import admission
 from spark_queue.delta.sql.enqueue_state import EnqueueState
 from spark_queue.delta.sql.sql_engines import SqlEngine, engines_of, first_able
-from spark_queue.delta.steps import Answer, Step, is_small, on_items
+from spark_queue.delta.steps import KNOWN_FOR, Answer, Step, is_small, on_items
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
@@ -79,6 +79,9 @@ class Enqueued:
 
 #: What rows may have beside the user's columns, and be decided here: what they were, before.
 DECIDABLE = frozenset({"_origin", "_round", "_errors", "_enqueued_at"})
+
+#: Limits of a reader that what becomes of its items makes room under.
+_OF_ROOM = ("max_items", "max_bytes")
 
 _NOTHING = Enqueued(step=0, inserted=0, duplicates=0)
 
@@ -139,12 +142,23 @@ def entered(
     command = _Enqueue(frame, now, rules, batch)
     if dry_run:
         return _foresee(command.decide(Snapshot(store)))
-    done = on_items(store, action, command.decide, at=at, started=started)
+    done = on_items(
+        store, action, command.decide, at=at, started=started, older_than=_older_than(store)
+    )
     if done.step:
         _trim(at)
     if grows:
         batches.forget_silent(store, now)
     return done
+
+
+def _older_than(store: Store) -> float:
+    """Return for how long nobody need ask what became of the items that are in the queue."""
+    with store.queue.still(KNOWN_FOR), store.status.still(KNOWN_FOR):
+        at = Snapshot(store)
+        limits = {name for facts in at.queue.readers.values() for name in facts.config}
+        is_free = at.settings.config.dedup_key is None and limits.isdisjoint(_OF_ROOM)
+        return KNOWN_FOR if is_free else 0.0
 
 
 def _foresee(decided: Answer[Enqueued]) -> Enqueued:

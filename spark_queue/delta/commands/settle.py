@@ -6,6 +6,7 @@ claimed it since, and it has not ended. What a later claim has taken is reported
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -119,7 +120,8 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
             engine=engine,
         )
 
-    return on_status(store, action, decide)
+    # Which items there are has no bearing on those of a lease.
+    return on_status(store, action, decide, older_than=math.inf)
 
 
 def judge_here(

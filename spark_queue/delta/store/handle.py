@@ -12,7 +12,8 @@ from spark_queue.delta.tables import paths, traces
 from spark_queue.delta.tables.address import QueueAddress, TableAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, status_head
-from spark_queue.delta.tables.log import Log, log_of
+from spark_queue.delta.tables.log import Log
+from spark_queue.delta.tables.log_kinds import log_of
 from spark_queue.delta.tables.wishes import PlainSession, Session
 from spark_queue.waiting.processes import Owner
 

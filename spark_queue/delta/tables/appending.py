@@ -10,25 +10,24 @@ the place of others. Reading, and checkpoints, are left to those who know all of
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.file_statistics import statistics_of
+from spark_queue.delta.tables.files import LogFile, gens_in
 from spark_queue.delta.tables.forcing import at_once, sync_directory, sync_file, sync_named
 from spark_queue.delta.tables.seals import read_actions, seal
 from spark_queue.delta.tables.traces import birth
@@ -36,8 +35,11 @@ from spark_queue.delta.tables.traces import birth
 #: A table by its directory, and by its first commit.
 Birth: TypeAlias = tuple[str, object]
 
-#: The longest text that statistics repeat.
-_LONGEST = 32
+#: Makes a commit visible, as :func:`link_commit` does.
+Link: TypeAlias = Callable[..., bool]
+
+#: Partitions, and rows, that are put into one file at most, where a table is not partitioned.
+_MIXED, _MIXED_ROWS = 8, 20_000
 
 #: Rows up to which a dictionary of their values is larger than they are.
 _FEW = 16
@@ -71,6 +73,10 @@ class Appending:
     ranged: Sequence[str]
     mark: str = ""
     """What the names of files have in them."""
+    mixes: str | None = None
+    """The column by which rows are parted that lie together in one file, where they are few."""
+    link: Link | None = None
+    """Makes a commit visible; by default :func:`link_commit`."""
     _named: set[Path] = field(default_factory=set)
     """Folders of partitions whose names are on the disk."""
 
@@ -108,7 +114,7 @@ class Appending:
             *({"add": add} for add in adds),
         ]
         files = [self.directory / add["path"] for add in adds]
-        return link_commit(
+        return self._link(
             self.directory / "_delta_log", version, actions, files=files, is_synced=is_synced
         )
 
@@ -134,7 +140,7 @@ class Appending:
             {"txn": number},
             *({"add": dict(add)} for add in adds),
         ]
-        return link_commit(self.directory / "_delta_log", version, actions, is_synced=is_synced)
+        return self._link(self.directory / "_delta_log", version, actions, is_synced=is_synced)
 
     def replace(
         self,
@@ -160,14 +166,14 @@ class Appending:
         """
         removes: list[dict[str, Any]] = [
             {
-                "path": file.path,
+                "path": quote(file.name, safe="/=") if file.is_mixed else file.path,
                 "deletionTimestamp": _millis(),
                 "dataChange": takes_away,
                 "extendedFileMetadata": True,
                 "partitionValues": self._values(file.gen),
                 "size": file.size,
             }
-            for file in gone
+            for file in {file.name: file for file in gone}.values()
         ]
         info = {
             "timestamp": _millis(),
@@ -181,7 +187,10 @@ class Appending:
             *({"remove": remove} for remove in removes),
             *({"add": {**add, "dataChange": takes_away}} for add in adds),
         ]
-        return link_commit(self.directory / "_delta_log", version, actions, is_synced=is_synced)
+        return self._link(self.directory / "_delta_log", version, actions, is_synced=is_synced)
+
+    def _link(self, log: Path, *args: Any, **options: Any) -> bool:
+        return (self.link or link_commit)(log, *args, **options)
 
     def _parts(self, tables: Sequence[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
         """Return the rows of each partition, without the column that it is named by."""
@@ -189,20 +198,29 @@ class Appending:
         for table in tables:
             for gen, rows in self._split(table):
                 found.setdefault(gen, []).append(rows)
-        for gen in sorted(found):
-            yield gen, pa.concat_tables(found[gen])
+        parts = {gen: pa.concat_tables(found[gen]) for gen in sorted(found)}
+        if self._are_mixed(parts):
+            yield max(parts), pa.concat_tables(parts.values())
+        else:
+            yield from parts.items()
+
+    def _are_mixed(self, parts: Mapping[int, pa.Table]) -> bool:
+        """Tell whether rows are so few, of so few partitions, that they are put into one file."""
+        count = sum(part.num_rows for part in parts.values())
+        return self.mixes is not None and 1 < len(parts) <= _MIXED and count <= _MIXED_ROWS
 
     def _split(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        if self.partition is None:
+        column = self.partition or self.mixes
+        if column is None:
             if rows.num_rows:
                 yield 0, rows
             return
-        gens = rows[self.partition]
+        gens = rows[column]
         several = pc.unique(gens).to_pylist()
         for gen in several:
             # Most steps have rows of one partition, which are not looked at one by one.
             part = rows if len(several) == 1 else rows.filter(pc.equal(gens, gen))
-            yield gen, part.drop_columns([self.partition])
+            yield gen, part if self.partition is None else part.drop_columns([self.partition])
 
     def written(self, gen: int, rows: pa.Table, *, is_synced: bool) -> dict[str, Any]:
         """Write one file, and return what a commit says of it."""
@@ -214,7 +232,7 @@ class Appending:
     def _laid(self, gen: int, rows: pa.Table, *, is_synced: bool) -> dict[str, Any]:
         """Write one file in a folder whose own name is on the disk, and force it later."""
         folder = self._folder(gen, is_synced=is_synced)
-        name = f"{OURS}{self.mark}{uuid.uuid4()}.snappy.parquet"
+        name = f"{OURS}{self.mark}{uuid.uuid4()}{self._gens(rows)}.snappy.parquet"
         with (folder / name).open("xb") as file:
             pq.write_table(
                 rows, file, use_dictionary=rows.num_rows > _FEW, write_page_checksum=True
@@ -226,8 +244,15 @@ class Appending:
             "size": size,
             "modificationTime": _millis(),
             "dataChange": True,
-            "stats": json.dumps(_stats(rows, self.ranged), separators=(",", ":")),
+            "stats": json.dumps(statistics_of(rows, self.ranged), separators=(",", ":")),
         }
+
+    def _gens(self, rows: pa.Table) -> str:
+        """Return what the name of a file says of the partitions in it."""
+        if self.mixes is None:
+            return ""
+        counted = pc.value_counts(rows[self.mixes]).to_pylist()
+        return gens_in({one["values"]: one["counts"] for one in counted})
 
     def _folder(self, gen: int, *, is_synced: bool) -> Path:
         """Return where the files of a partition are."""
@@ -344,54 +369,6 @@ def link_commit(
     if is_synced:
         sync_directory(log)
     return True
-
-
-def _stats(rows: pa.Table, ranged: Sequence[str]) -> dict[str, Any]:
-    """Return the statistics of a file: of each column both ends, where known, and the nulls."""
-    stats: dict[str, Any] = {"numRecords": rows.num_rows}
-    known = [name for name in ranged if name in rows.column_names]
-    if not known:
-        return stats
-    ends = {name: _ends(rows[name]) for name in known}
-    least = {name: pair[0] for name, pair in ends.items() if pair is not None}
-    highest = {name: pair[1] for name, pair in ends.items() if pair is not None}
-    nulls = {name: rows[name].null_count for name in known}
-    return {**stats, "minValues": least, "maxValues": highest, "nullCount": nulls}
-
-
-def _ends(values: pa.ChunkedArray) -> tuple[Any, Any] | None:
-    """Return the least and the highest value as statistics have them, where they can."""
-    if len(values) == 1:
-        one = _plain(values[0].as_py())
-        return None if one is None else (one, one)
-    found = pc.min_max(values)
-    least, highest = _plain(found["min"].as_py()), _plain(found["max"].as_py())
-    return None if least is None or highest is None else (least, highest)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        # Readers know that what is finer than a millisecond is cut off.
-        cut = value.astimezone(timezone.utc).isoformat(timespec="milliseconds")
-        return cut.replace("+00:00", "Z")
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, str):
-        return value if len(value) <= _LONGEST else None
-    return value if isinstance(value, int) else None
-
-
-def written_statistics(count: int, *columns: Mapping[str, Any] | None) -> str:
-    """Return statistics of a file as a commit has them: the least, the highest, and the nulls."""
-    least, highest, nulls = (column or {} for column in columns)
-    ends = {"minValues": least, "maxValues": highest}
-    told = {
-        name: {key: _plain(value) for key, value in values.items() if _plain(value) is not None}
-        for name, values in ends.items()
-    }
-    counted = {key: value for key, value in nulls.items() if value is not None}
-    stats = {"numRecords": count, **told, "nullCount": counted}
-    return json.dumps(stats, separators=(",", ":"))
 
 
 def _millis() -> int:

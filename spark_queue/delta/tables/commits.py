@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_queue.delta.tables.damage import naming
-from spark_queue.delta.tables.files import LogFile, file_of
+from spark_queue.delta.tables.files import LogFile, files_in
 from spark_queue.delta.tables.seals import read_actions, require_seal
 from spark_queue.errors import FileDamagedError
 
@@ -118,8 +118,8 @@ def commit_of(text: str, app_id: str) -> Commit:
     return Commit(
         step=steps[0] if steps else None,
         token=infos[0].get("userMetadata") if infos else None,
-        files=[file_of(add) for add in adds if add.get("dataChange")],
-        merged=[file_of(add) for add in adds if not add.get("dataChange")],
+        files=[file for add in adds if add.get("dataChange") for file in files_in(add)],
+        merged=[file for add in adds if not add.get("dataChange") for file in files_in(add)],
         gone=frozenset(act["remove"]["path"] for act in actions if "remove" in act),
         takes_away=any(act.get("remove", {}).get("dataChange") for act in actions),
         redefines=any("metaData" in act or "protocol" in act for act in actions),

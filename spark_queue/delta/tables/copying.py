@@ -18,9 +18,9 @@ import pyarrow as pa
 from spark_queue.delta.tables.appending import (
     Appending,
     sync_commits,
-    written_statistics,
 )
 from spark_queue.delta.tables.damage import naming
+from spark_queue.delta.tables.file_statistics import written_statistics
 from spark_queue.delta.tables.forcing import sync_directory, sync_file
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.log import APP_ID

@@ -33,14 +33,12 @@ from spark_queue.delta.tables.resting import remove_directory, remove_unfinished
 from spark_queue.delta.tables.scanning import Part
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
 from spark_queue.delta.tables.step_rows import step_tables
+from spark_queue.delta.tables.sweeping import Ages, sweep
 from spark_queue.delta.tables.wishes import PlainSession, Session, is_fresh, promises_disk
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-#: A commit that writes a checkpoint of Delta's own log takes seconds; the default is every tenth.
-_CHECKPOINT_INTERVAL = 100
 
 #: Stands for the directory of a table that is on no disk of this machine.
 _NOT_LOCAL = Path()
@@ -146,10 +144,7 @@ class LocalLog(Log[_Head]):
         self, schema: str, *, replaces: bool = True, skipping: str = SKIPPING_COLUMNS
     ) -> None:
         """See :meth:`Log.create`: with the properties that a log of many small commits needs."""
-        properties = {
-            "delta.checkpointInterval": str(_CHECKPOINT_INTERVAL),
-            "delta.dataSkippingStatsColumns": skipping,
-        }
+        properties = made.properties_of(skipping)
         directory = paths.directory_of(self.session, self.address)
         if directory is not None:
             remove_unfinished(directory, replaces=replaces)
@@ -264,6 +259,14 @@ class LocalLog(Log[_Head]):
         with self._guard:
             return self._table().interval
 
+    def again(self) -> LocalLog[Any]:
+        """Return the log for a thread that tidies it up."""
+        return self.at(self.directory)
+
+    def sweep(self, ages: Ages | None = None) -> int:
+        """Remove what was left behind, by who has the right to tidy up; return how many files."""
+        return sweep(self.directory, ages)
+
     def is_due(self) -> bool:
         """Tell, once in a while, whether so much was committed that it has to be summed up."""
         table = self._opened
@@ -282,9 +285,7 @@ class LocalLog(Log[_Head]):
     def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
         """See :meth:`Log.rows_of`."""
         schema, directory = self._schema(), self.directory
-        parts = [
-            Part(directory / unquote(file.path), file, file).read(columns, schema) for file in files
-        ]
+        parts = [Part(directory / file.name, file, file).read(columns, schema) for file in files]
         if not parts:
             return pa.schema([schema.field(name) for name in columns]).empty_table()
         return instants.clamp(pa.concat_tables(parts))

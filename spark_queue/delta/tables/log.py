@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
@@ -21,14 +21,14 @@ from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import Head, UnknownHeadError
 from spark_queue.delta.tables.made import why_spark
 from spark_queue.delta.tables.schema import HEAD, META_LANE, SKIPPING_COLUMNS, column_names
-from spark_queue.delta.tables.wishes import PlainSession, Session
+from spark_queue.delta.tables.wishes import Session
 from spark_queue.errors import QueueNotFoundError, SparkNeededError
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-#: The application id under which steps are committed; it is scoped to the table.
+#: The application id, in its table, under which steps are committed.
 APP_ID = "spark_queue"
 
 _NO_FILES = "they ask for more than plain reads and appends"
@@ -156,6 +156,15 @@ class Log(ABC, Generic[_Head]):
         known : int, optional
             The newest version of the table, where the caller has just looked.
         """
+        return False
+
+    def still(self, older_than: float | None) -> AbstractContextManager[None]:
+        """Keep the log for this thread as of a look, by default a recent one if others write it."""
+        del older_than
+        return nullcontext()
+
+    def look(self) -> bool:
+        """Look where it is :meth:`still`, and tell whether others have committed."""
         return False
 
     def forget(self) -> None:
@@ -387,14 +396,3 @@ class Log(ABC, Generic[_Head]):
 
     def _needs_spark(self, what: str, why: str) -> NoReturn:
         raise SparkNeededError(f"queue {self.address.target!r}, {what},", why)
-
-
-def log_of(session: Session, address: TableAddress, parse: Callable[[str], _Head]) -> Log[_Head]:
-    """Return a table in the form that suits the session."""
-    if isinstance(session, PlainSession) and session.tables is not None:
-        return session.tables.log(session, address, parse)
-    name = "LocalLog" if isinstance(session, PlainSession) else "SparkLog"
-    module = "local_log" if isinstance(session, PlainSession) else "spark_log"
-    made = getattr(import_module(f"spark_queue.delta.tables.{module}"), name)
-    log: Log[_Head] = made(session, address, parse)
-    return log

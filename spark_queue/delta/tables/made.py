@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +22,9 @@ _PLAIN = frozenset(
         *("byte", "short", "integer", "long", "float", "double"),
     )
 )
+
+#: A commit that writes a checkpoint of Delta's own log takes seconds; the default is every tenth.
+_CHECKPOINT_INTERVAL = 100
 
 #: Where a column says how its texts are compared.
 _COLLATIONS = "__COLLATIONS"
@@ -48,23 +51,44 @@ def create(session: Session, directory: Path, schema: str, properties: Mapping[s
         return False
     if small_steps(session) == "spark" or has_own_tables(session):
         return False
-    from deltalake import DeltaTable, Schema  # noqa: PLC0415 - takes a while
-
-    fields = {"type": "struct", "fields": [*map(_bare, fields_of(schema))]}
     try:
         with telling(directory):
-            DeltaTable.create(
-                str(directory),
-                Schema.from_json(json.dumps(fields)),
-                partition_by=["_gen"],
-                configuration=dict(properties),
-            )
+            make_table(directory, schema, properties, ["_gen"])
     except SparkQueueError:
         # Somebody else may have made it meanwhile.
         if not paths.has_log(directory):
             raise
         return False
     return True
+
+
+def make_table(
+    directory: Path, schema: str, properties: Mapping[str, str], partition_by: Sequence[str]
+) -> None:
+    """Make an empty table of plain columns in a directory that has none."""
+    from deltalake import DeltaTable, Schema  # noqa: PLC0415 - takes a while
+
+    fields = {"type": "struct", "fields": [*map(_bare, fields_of(schema))]}
+    DeltaTable.create(
+        str(directory),
+        Schema.from_json(json.dumps(fields)),
+        partition_by=[*partition_by],
+        configuration=dict(properties),
+    )
+
+
+def properties_of(skipping: str) -> dict[str, str]:
+    """Return the properties that a log of many small commits needs.
+
+    Parameters
+    ----------
+    skipping : str
+        The columns whose minimum and maximum are kept per file.
+    """
+    return {
+        "delta.checkpointInterval": str(_CHECKPOINT_INTERVAL),
+        "delta.dataSkippingStatsColumns": skipping,
+    }
 
 
 @cache

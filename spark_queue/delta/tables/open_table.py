@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 
-from spark_queue.delta.tables.appending import Appending, birth_of, link_commit
+from spark_queue.delta.tables.appending import Appending, Link, birth_of, link_commit
 from spark_queue.delta.tables.checkpointing import write_checkpoint
 from spark_queue.delta.tables.commits import Commit, commit_at, newest_version, summed_up
 from spark_queue.delta.tables.files import LogFile, files_of
@@ -69,6 +70,10 @@ class OpenTable:
     ----------
     directory : Path
         Where it is.
+    link : callable
+        Makes a commit visible, as :func:`link_commit` does.
+    feature : str, optional
+        The one feature that its writers have to know.
 
     Raises
     ------
@@ -76,8 +81,11 @@ class OpenTable:
         When it cannot be opened, as :func:`rust.opened` says.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self, directory: Path, link: Link = link_commit, feature: str | None = None
+    ) -> None:
         self.directory = directory
+        self._link, self._feature = link, feature
         self._files: dict[str, LogFile] | None = None
         self.step = self.version = self._summed = 0
         self.table = opened(directory)
@@ -121,6 +129,10 @@ class OpenTable:
         if self._files is not None:
             for path in commit.gone:
                 self._files.pop(path, None)
+            if self.append.mixes is not None:
+                gone = {unquote(path) for path in commit.gone}
+                kept = {path: file for path, file in self._files.items() if file.name not in gone}
+                self._files = kept if gone else self._files
             self._files.update({file.path: file for file in (*commit.files, *commit.merged)})
 
     def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
@@ -158,7 +170,7 @@ class OpenTable:
         }
         actions = [{"commitInfo": info}, {"metaData": defined}]
         version = self.table.version() + 1
-        if not link_commit(self.directory / "_delta_log", version, actions, is_synced=True):
+        if not self._link(self.directory / "_delta_log", version, actions, is_synced=True):
             names = ", ".join(field["name"] for field in fields)
             raise StepLostError(f"what adds {names}", 1)
 
@@ -208,14 +220,25 @@ class OpenTable:
         self.columns: str = self.table.schema().to_json()
         self.is_read = protocol.min_reader_version <= PLAIN_READER
         self.may_append = (
-            protocol.min_writer_version <= _PLAIN_WRITER
+            (protocol.min_writer_version <= _PLAIN_WRITER or self._is_known(protocol))
             and all(field.nullable for field in fields)
             and not any("delta.invariants" in (field.metadata or {}) for field in fields)
         )
         is_nested = any(pa.types.is_nested(field.type) for field in self.schema)
         self.is_plain = self.may_append and not is_nested
         ranged = settings.get(_RANGED, SKIPPING_COLUMNS).split(",")
-        self.append = Appending(directory=self.directory, partition=PARTITION, ranged=ranged)
+        is_parted = bool(self.table.metadata().partition_columns)
+        self.append = Appending(
+            directory=self.directory,
+            partition=PARTITION if is_parted else None,
+            mixes=None if is_parted else PARTITION,
+            ranged=ranged,
+            link=self._link,
+        )
         self.interval = int(settings.get(_INTERVAL, _OFTEN))
         self._cleans_up = settings.get(_CLEANS_UP, "true").lower() != "false"
         self._summed = summed_up(self.directory) or 0
+
+    def _is_known(self, protocol: Any) -> bool:
+        """Tell whether writers have to know the one feature that this one knows."""
+        return bool(protocol.writer_features == [self._feature])

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_queue.delta.tables.damage import naming
 from spark_queue.delta.tables.files import RANGED, LogFile, opened, read_file
@@ -44,7 +44,12 @@ class Part:
             when it is not whole.
         """
         size, steps = self.whole.size, self.whole.ranges.get("_step")
-        if self.group is None:
+        if self.file.is_mixed:
+            rows = read_file(self.path, [*names, _PARTITION], size, steps)
+            rows = rows.filter(pc.equal(rows[_PARTITION], self.file.gen)).select(
+                [name for name in names if name in rows.column_names]
+            )
+        elif self.group is None:
             rows = read_file(self.path, names, size, steps)
         else:
             with naming(self.path):
@@ -61,7 +66,7 @@ class Part:
 def parts_of(directory: Path, files: Iterable[LogFile]) -> Iterator[Part]:
     """Return the parts of files of a table; the errors are those of :meth:`Part.read`."""
     for file in files:
-        path = directory / unquote(file.path)
+        path = directory / file.name
         if file.rows < _LARGE:
             yield Part(path, file, file)
             continue

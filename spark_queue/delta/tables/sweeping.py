@@ -63,7 +63,7 @@ def sweep(directory: Path, ages: Ages | None = None) -> int:
     if not found:
         return 0
     with turnstile.holding(str(directory), directory):
-        named = _named_files(directory)
+        named = named_files(directory)
         return 0 if named is None else sum(_remove(directory, path, named) for path in found)
 
 
@@ -110,7 +110,7 @@ def _remove(directory: Path, path: str, named: set[str]) -> bool:
     return True
 
 
-def _named_files(directory: Path) -> set[str] | None:
+def named_files(directory: Path) -> set[str] | None:
     """Return the files that the log names, those that are read no more included.
 
     ``None`` where only those who know all of the protocol can tell.

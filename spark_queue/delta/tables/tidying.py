@@ -16,7 +16,7 @@ from spark_queue.delta.tables import chores
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.merging import merging
 from spark_queue.delta.tables.resting import resting
-from spark_queue.delta.tables.sweeping import Ages, sweep
+from spark_queue.delta.tables.sweeping import Ages
 
 #: Files from which on they are merged: each adds a millisecond to the opening of the table.
 MANY = 500
@@ -35,7 +35,7 @@ class Tidied:
 def look_after(log: LocalLog[Any]) -> None:
     """Have a log tidied up by the thread of this process, if that is due; it costs nothing else."""
     if log.is_due():
-        chores.ask(str(log.directory), partial(_due, log.directory))
+        chores.ask(str(log.directory), partial(_due, log.again()))
 
 
 def tidy(log: LocalLog[Any], ages: Ages | None = None) -> Tidied:
@@ -46,17 +46,15 @@ def tidy(log: LocalLog[Any], ages: Ages | None = None) -> Tidied:
             return done
         log.sum_up()
         done.merged = sum(merging(log))
-        done.removed = sweep(log.directory, ages)
+        done.removed = log.sweep(ages)
     return done
 
 
-def _due(directory: Path) -> Iterator[int]:
+def _due(log: LocalLog[Any]) -> Iterator[int]:
     """Do what is due, unless somebody else does."""
-    with resting(directory, timeout=0) as is_mine:
+    with resting(log.directory, timeout=0) as is_mine:
         if not is_mine:
             return
-        yield 0
-        log: LocalLog[Any] = LocalLog.at(directory)
         yield 0
         # Another process may have done it since it was found due.
         if not log.is_readable() or not log.sum_up():
@@ -64,7 +62,7 @@ def _due(directory: Path) -> Iterator[int]:
         yield 0
         if len(log.files()) > MANY:
             yield from merging(log)
-            sweep(directory)
+            log.sweep()
 
 
 def leave(directory: Path) -> None:

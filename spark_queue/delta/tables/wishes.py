@@ -25,7 +25,15 @@ _DEFAULTS = "spark.databricks.delta.properties.defaults."
 
 
 class TableSource(Protocol):
-    """Tables that are kept elsewhere than on a disk or a shared store."""
+    """Tables that are kept elsewhere than on this machine's disk.
+
+    Attributes
+    ----------
+    kept : str
+        What a step survives, as :func:`kept_by` tells it.
+    """
+
+    kept: str
 
     def log(
         self, session: PlainSession, address: TableAddress, parse: Callable[[str], Any]
@@ -80,7 +88,7 @@ def kept_by(session: Session) -> str:
         When the session says something else.
     """
     if isinstance(session, PlainSession) and session.tables is not None:
-        return "memory"
+        return session.tables.kept
     return _durability(session.conf.get(DURABILITY, "disk") or "disk")
 
 

@@ -354,14 +354,14 @@ def test_files_that_were_replaced_stay_for_those_who_look_back(
 
 def test_who_writes_keeps_its_files(items: LocalLog[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is in no commit yet is in one when its writer gives up the right to write."""
-    real, swept = sweeping._named_files, []
+    real, swept = sweeping.named_files, []
 
     def late(directory: Path) -> set[str] | None:
         assert turnstile.is_held(directory)
         swept.append(newest_version(directory, None))
         return real(directory)
 
-    monkeypatch.setattr(sweeping, "_named_files", late)
+    monkeypatch.setattr(sweeping, "named_files", late)
     found = threading.Thread(target=sweep, args=(items.directory, _AT_ONCE))
     with turnstile.holding("test", items.directory):
         add = items.written(0, items.rows_of(items.files()[:1], items.columns()))

@@ -1,0 +1,185 @@
+"""Copy of a table on an object store, in a directory of this process."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from spark_queue.delta.tables.commits import name_of
+from spark_queue.delta.tables.object_requests import Bucket
+from spark_queue.errors import FileGoneError
+
+LOG = "_delta_log"
+LAST = f"{LOG}/_last_checkpoint"
+
+#: Seconds after which a table that nobody looked at may have lost its next commits to a clean-up;
+#: and for which files stay that are not read any more.
+OLD, _KEPT = 3_600.0, 600.0
+
+#: Commits that are asked for one by one, until a list of them takes fewer requests.
+_NEAR = 4
+
+
+class TableCopy:
+    """The commits of a table as far as this process has looked, and the files that it has read.
+
+    What was committed never changes, so that the copy is right as far as it goes.
+
+    Attributes
+    ----------
+    directory : Path
+        Where the copy is; it is removed with the copy.
+    version : int
+        The newest version in it; -1 where the store has no table.
+    is_contended : bool
+        Whether others had committed at the last look.
+
+    Parameters
+    ----------
+    bucket : Bucket
+        Where the table is.
+    """
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+        place = tempfile.mkdtemp(prefix="spark-queue-")
+        weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
+        self.directory = Path(place)
+        (self.directory / LOG).mkdir()
+        self.version, self.is_contended = -1, False
+        self._looked = 0.0
+
+    def age(self) -> float:
+        """Return the seconds since the last look."""
+        return abs(time.time() - self._looked)
+
+    def pull(self) -> None:
+        """Bring what others have committed since the last look."""
+        known, self._looked = self.version, time.time()
+        if known < 0:
+            self._pull_checkpoint()
+        if all(self._pull_commit(self.version + 1) for _ in range(_NEAR)):
+            self._pull_many()
+        self.is_contended = self.version != known
+
+    def is_behind(self) -> bool:
+        """Tell whether commits may be gone that come next: a checkpoint has summed them up."""
+        return 0 <= self.version < (self.summed_up() or 0)
+
+    def summed_up(self) -> int | None:
+        """Return the version of the newest checkpoint in the store."""
+        last = self._bucket.get(LAST)
+        return None if last is None else int(json.loads(last)["version"])
+
+    def add_commit(self, version: int, text: bytes) -> None:
+        """Add a commit that the store has."""
+        self._keep(commit_name(version), text)
+        self.version = max(self.version, version)
+
+    def bring_commit(self, version: int) -> None:
+        """Bring a commit that may be older than the checkpoint by which the copy began."""
+        name = commit_name(version)
+        text = None if (self.directory / name).exists() else self._bucket.get(name)
+        if text is not None:
+            self._keep(name, text)
+
+    def bring_summary(self, version: int) -> bool:
+        """Bring a checkpoint; False where it is not there any more."""
+        summary = self._bucket.get(summary_name(version))
+        if summary is not None:
+            self._keep(summary_name(version), summary)
+            self._keep(LAST, json.dumps({"version": version, "size": 1}).encode())
+        return summary is not None
+
+    def bring_files(self, names: Iterable[str]) -> None:
+        """Bring files of rows.
+
+        Raises
+        ------
+        FileGoneError
+            When one is gone: somebody has put its rows elsewhere.
+        """
+        lacking = [name for name in names if not (self.directory / name).exists()]
+        found = self._bucket.at_once(self._bucket.get, lacking)
+        for name, content in zip(lacking, found, strict=True):
+            if content is None:
+                # What this process knows is too old to go by.
+                self._looked = 0.0
+                raise FileGoneError(f"{self._bucket.url}/{name}")
+            self._keep(name, content)
+
+    def put(self, name: str) -> None:
+        """Write a file of the copy to the store, under a name that nobody else writes."""
+        self._bucket.put(name, (self.directory / name).read_bytes())
+
+    def shorten(self, version: int, live: Iterable[str]) -> None:
+        """Remove commits that a checkpoint has summed up, and files that are not read any more.
+
+        Parameters
+        ----------
+        version : int
+            That of the checkpoint.
+        live : iterable of str
+            The files that are read.
+        """
+        kept = {self.directory / name for name in live}
+        gone = [self.directory / commit_name(at) for at in range(1, version)]
+        for path in [
+            *gone,
+            *(path for path in self.directory.glob("*.parquet") if path not in kept),
+        ]:
+            # One that is younger may be about to be committed.
+            with suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > _KEPT:
+                    path.unlink()
+
+    def _pull_checkpoint(self) -> None:
+        """Begin with what a checkpoint sums up, if there is one."""
+        first = self._bucket.get(commit_name(0))
+        if first is None:
+            return
+        self.add_commit(0, first)
+        version = self.summed_up()
+        if version is not None and self.bring_summary(version):
+            self.version = version
+            self.bring_commit(version)
+
+    def _pull_commit(self, version: int) -> bool:
+        text = self._bucket.get(commit_name(version))
+        if text is not None:
+            self.add_commit(version, text)
+        return text is not None
+
+    def _pull_many(self) -> None:
+        """Bring all commits that a list shows, and then those that were made meanwhile."""
+        listed = self._bucket.look_up(LOG, after=commit_name(self.version))
+        names = [name for name, _ in listed if len(name) == len(commit_name(0))]
+        for name, text in zip(names, self._bucket.at_once(self._bucket.get, names), strict=True):
+            if text is None or name != commit_name(self.version + 1):
+                break
+            self.add_commit(self.version + 1, text)
+        while self._pull_commit(self.version + 1):
+            pass
+
+    def _keep(self, name: str, content: bytes) -> None:
+        """Write an object into the copy, whole and at once."""
+        file = self.directory / name
+        with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".tmp", delete=False) as draft:
+            draft.write(content)
+        Path(draft.name).replace(file)
+
+
+def commit_name(version: int) -> str:
+    """Return the object that a version of a table is, or will be."""
+    return f"{LOG}/{name_of(version)}"
+
+
+def summary_name(version: int) -> str:
+    """Return the object of a checkpoint."""
+    return f"{LOG}/{version:020}.checkpoint.parquet"

@@ -1,0 +1,376 @@
+"""A log on an object store, which this process reads and writes without Spark.
+
+A step is the PUT of a Parquet file, and that of its commit if no other is there
+(``If-None-Match``). This process reads its copy of the table as :class:`LocalLog` does.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from spark_queue.delta.tables import made, paths
+from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.commits import Commit, summed_up
+from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.heads import Head
+from spark_queue.delta.tables.local_log import LocalLog
+from spark_queue.delta.tables.log_kinds import log_of
+from spark_queue.delta.tables.object_copy import (
+    LAST,
+    LOG,
+    OLD,
+    TableCopy,
+    commit_name,
+    summary_name,
+)
+from spark_queue.delta.tables.object_requests import Bucket, ObjectTakenError
+from spark_queue.delta.tables.open_table import OpenTable
+from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
+from spark_queue.delta.tables.seals import read_actions, seal
+from spark_queue.delta.tables.sweeping import Ages, named_files
+from spark_queue.delta.tables.wishes import Session
+from spark_queue.errors import FileGoneError, QueueExistsError, SetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: What a writer of such a table has to know. Other writers refuse a table with a feature that they
+#: do not know; readers need not know it.
+FEATURE = "sparkQueueConditionalCommits"
+
+_PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": [FEATURE]}
+
+#: Seconds for which a commit is kept that is summed up, as Delta's own default has it.
+_LOG_KEPT = 30 * 86_400.0
+
+_Head = TypeVar("_Head", bound=Head)
+
+
+class ObjectLog(LocalLog[_Head]):
+    """See :class:`Log`: of the objects below a prefix.
+
+    Parameters
+    ----------
+    bucket : Bucket
+        Where they are.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        address: TableAddress,
+        parse: Callable[[str], _Head],
+        bucket: Bucket,
+    ) -> None:
+        super().__init__(session, address, parse)
+        self._bucket = bucket
+        self._is_synced = False
+        self._copy = TableCopy(bucket)
+        self._stays = threading.local()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return log_of, (self.session, self.address, self.parse)
+
+    @property
+    def directory(self) -> Path:
+        """Where the copy is."""
+        return self._copy.directory
+
+    def find_directory(self) -> Path | None:
+        """See :meth:`Log.find_directory`: the table is on no disk of this machine."""
+        return None
+
+    def location(self) -> str:
+        """See :meth:`Log.location`."""
+        return self._bucket.url
+
+    def detail(self) -> tuple[str, str]:
+        """See :meth:`Log.detail`."""
+        self._require_known()
+        return self.location(), paths.first_id(self.directory) or ""
+
+    def exists(self) -> bool:
+        """See :meth:`Log.exists`."""
+        return self._bucket.get(commit_name(0)) is not None
+
+    def is_unfinished(self) -> bool:
+        """See :meth:`Log.is_unfinished`: one request makes it whole."""
+        return False
+
+    def is_near(self) -> bool:
+        """See :meth:`Log.is_near`: a look is a request."""
+        return False
+
+    def is_followed(self) -> bool:
+        """See :meth:`Log.is_followed`."""
+        return True
+
+    @contextmanager
+    def still(self, older_than: float | None) -> Iterator[None]:
+        """See :meth:`Log.still`."""
+        copy, age = self._copy, self._copy.age()
+        if age >= OLD or (copy.is_contended if older_than is None else age >= older_than):
+            self.look()
+        before = self._is_still()
+        self._stays.value = True
+        try:
+            yield
+        finally:
+            self._stays.value = before
+
+    def _is_still(self) -> bool:
+        return getattr(self._stays, "value", False)
+
+    def look(self) -> bool:
+        """See :meth:`Log.look`."""
+        with self._guard:
+            known = self._copy.version
+            if self._copy.age() >= OLD and self._copy.is_behind():
+                self.forget()
+            self._copy.pull()
+            return self._copy.version != known
+
+    def newest(self, known: int | None) -> int | None:
+        """See :meth:`Log.newest`."""
+        if known is None or self._copy.version < known or not self._is_still():
+            self.look()
+        return self._copy.version if self._copy.version >= 0 else None
+
+    def _commit_at(self, version: int) -> Commit:
+        self._copy.bring_commit(version)
+        return super()._commit_at(version)
+
+    def _find_table(self, known: int | None = None) -> OpenTable | None:
+        with suppress(FileGoneError):
+            table = self._table(known)
+            return table if table.is_read else None
+        return None
+
+    def _table(self, known: int | None = None) -> OpenTable:
+        self._require_known(known or 0)
+        if self._copy.version < 0:
+            raise FileGoneError(f"{self.location()}/{commit_name(0)}")
+        if self._opened is None:
+            self._opened = OpenTable(self.directory, link=self._put_commit, feature=FEATURE)
+        else:
+            self._opened.look()
+        return self._opened
+
+    def _require_known(self, version: int = 0) -> None:
+        if self._copy.version < version:
+            self.look()
+
+    def create(
+        self, schema: str, *, replaces: bool = True, skipping: str = SKIPPING_COLUMNS
+    ) -> None:
+        """See :meth:`Log.create`."""
+        if not made.is_plain(schema):
+            self._needs_spark("to make its tables", made.why_spark(fields_of(schema)))
+        if self.exists():
+            if replaces and fields_of(self.schema()) != fields_of(schema):
+                why = "a creation with other columns was cut, or is under way: remove its objects"
+                raise QueueExistsError(self.address.target, why)
+            return
+        text = _first_commit(schema, skipping)
+        if self._bucket.create(commit_name(0), text):
+            self._require_refusal(text)
+        self.forget()
+
+    def _require_refusal(self, text: bytes) -> None:
+        """Check that the store does not make an object a second time."""
+        try:
+            self._bucket.create_once(commit_name(0), text)
+        except ObjectTakenError:
+            return
+        self._bucket.delete([commit_name(0)])
+        raise SetupError(
+            f"the store of {self.location()!r} wrote an object over another in spite of "
+            "If-None-Match, so that steps would be lost: use a store that refuses it"
+        )
+
+    def drop(self) -> None:
+        """See :meth:`Log.drop`."""
+        # Without its first commit there is no table.
+        self._bucket.delete([commit_name(0)])
+        self._bucket.delete([name for name, _ in self._bucket.look_up("")])
+        self.forget()
+
+    def forget(self) -> None:
+        """See :meth:`Log.forget`."""
+        with self._guard:
+            super().forget()
+            self._copy = TableCopy(self._bucket)
+
+    def force(self) -> None:
+        """See :meth:`Log.force`: what a store has told is safe."""
+
+    def append(
+        self, head: Head, rows: DataFrame | pa.Table | None, *, is_synced: bool = True
+    ) -> bool:
+        """See :meth:`Log.append`."""
+        del is_synced
+        with self.still(math.inf):
+            return super().append(head, rows, is_synced=False)
+
+    def commit(
+        self,
+        head: _Head,
+        rows: DataFrame | pa.Table | None,
+        *,
+        small: bool = True,
+        known: int | None = None,
+        is_synced: bool = True,
+    ) -> bool:
+        """See :meth:`Log.commit`."""
+        del is_synced
+        with self.still(math.inf):
+            return super().commit(head, rows, small=small, known=known, is_synced=False)
+
+    def _put_commit(
+        self,
+        log: Path,
+        version: int,
+        actions: Sequence[Mapping[str, Any]],
+        *,
+        files: Sequence[Path] = (),
+        is_synced: bool,
+    ) -> bool:
+        """Commit a version to the store, then to the copy."""
+        del is_synced
+        names = [str(file.relative_to(log.parent)) for file in files]
+        self._bucket.at_once(self._copy.put, names)
+        text = seal(actions).encode()
+        if not self._bucket.create(commit_name(version), text):
+            self._bucket.delete(names)
+            self.look()
+            return False
+        self._copy.add_commit(version, text)
+        return True
+
+    def files(self) -> list[LogFile]:
+        """See :meth:`Log.files`: as of a look."""
+        if not self._is_still():
+            self.look()
+        return super().files()
+
+    def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
+        """See :meth:`Log.rows_of`."""
+        return super().rows_of(self._bring(files), columns)
+
+    def parts_of(
+        self,
+        files: Iterable[LogFile],
+        columns: Sequence[str],
+        may_matter: Callable[[LogFile], bool] | None,
+    ) -> Iterator[pa.Table]:
+        """See :meth:`Log.parts_of`."""
+        wanted = [file for file in files if may_matter is None or may_matter(file)]
+        return super().parts_of(self._bring(wanted), columns, may_matter)
+
+    def _bring(self, files: Iterable[LogFile]) -> list[LogFile]:
+        """Return files that the copy has."""
+        wanted = list(files)
+        self._copy.bring_files(dict.fromkeys(file.name for file in wanted))
+        return wanted
+
+    def written(self, gen: int, rows: pa.Table) -> dict[str, Any]:
+        """See :meth:`Log.written`."""
+        add = (self._opened or self._table()).append.written(gen, rows, is_synced=False)
+        self._copy.put(unquote(add["path"]))
+        return add
+
+    def replace(
+        self, gone: Sequence[LogFile], adds: Sequence[Mapping[str, Any]], *, takes_away: bool
+    ) -> bool:
+        """See :meth:`Log.replace`: other commits meanwhile do not matter."""
+        with self._guard:
+            rest = self._beside(gone)
+            more = [
+                self.written(gen, self.rows_of(files, self.columns()))
+                for gen, files in rest.items()
+            ]
+            whole = [*gone, *(file for files in rest.values() for file in files)]
+            while self._has(whole):
+                if super().replace(whole, [*adds, *more], takes_away=takes_away):
+                    return True
+        self.discard(more)
+        return False
+
+    def _has(self, files: Iterable[LogFile]) -> bool:
+        there = self._table().files()
+        return all(file.path in there for file in files)
+
+    def _beside(self, gone: Sequence[LogFile]) -> dict[int, list[LogFile]]:
+        """Return what lies in the same files, by its partition."""
+        names, parts = {file.name for file in gone}, {file.path for file in gone}
+        found: dict[int, list[LogFile]] = {}
+        for file in self._table().files().values():
+            if file.name in names and file.path not in parts:
+                found.setdefault(file.gen, []).append(file)
+        return found
+
+    def discard(self, adds: Iterable[Mapping[str, Any]]) -> None:
+        """See :meth:`Log.discard`."""
+        gone = list(adds)
+        super().discard(gone)
+        self._bucket.delete([unquote(add["path"]) for add in gone])
+
+    def again(self) -> LocalLog[Any]:
+        """See :meth:`LocalLog.again`: the only one with this copy."""
+        return self
+
+    def sum_up(self) -> bool:
+        """See :meth:`LocalLog.sum_up`."""
+        known = self._copy.summed_up()
+        if known is not None and known > (summed_up(self.directory) or 0):
+            self._copy.bring_summary(known)
+        if not super().sum_up():
+            return False
+        version = summed_up(self.directory) or 0
+        for name in (summary_name(version), LAST):
+            self._copy.put(name)
+        self._copy.shorten(version, {file.name for file in self.files()})
+        return True
+
+    def sweep(self, ages: Ages | None = None) -> int:
+        """See :meth:`LocalLog.sweep`: what no commit names, and commits that are summed up."""
+        summed, named = self._copy.summed_up(), named_files(self.directory)
+        if named is None or summed is None:
+            return 0
+        kept, ages, now = {commit_name(0), *named}, ages or Ages(), datetime.now(timezone.utc)
+        gone = [
+            name
+            for name, at in self._bucket.look_up("")
+            if name not in kept and _may_go(name, (now - at).total_seconds(), summed, ages)
+        ]
+        self._bucket.delete(gone)
+        return len(gone)
+
+
+def _may_go(name: str, age: float, summed: int, ages: Ages) -> bool:
+    """Tell whether an object that no commit names is old enough to be nobody's."""
+    if not name.startswith(f"{LOG}/"):
+        return age >= ages.others
+    version = name.rpartition("/")[2][:20]
+    return version.isdecimal() and int(version) < summed and age >= _LOG_KEPT
+
+
+def _first_commit(schema: str, skipping: str) -> bytes:
+    """Return the commit that makes an empty table, which only this library writes."""
+    with tempfile.TemporaryDirectory(prefix="spark-queue-") as place:
+        made.make_table(Path(place), schema, made.properties_of(skipping), ())
+        text = Path(place, commit_name(0)).read_text(encoding="utf-8")
+    actions = [
+        {"protocol": _PROTOCOL} if "protocol" in action else action for action in read_actions(text)
+    ]
+    return seal(actions).encode()
