@@ -126,6 +126,11 @@ def store_of(seen: Opened) -> Store:
     return seen._store  # noqa: SLF001
 
 
+def views_of(seen: Looking[FrameT, SchemaT]) -> QueueViews[FrameT, SchemaT]:
+    """Return who answers questions about a queue, for such rooms."""
+    return seen._views  # noqa: SLF001
+
+
 def main_store_of(seen: Opened) -> Store:
     """Return the logs behind a queue, of all its readers, for such rooms."""
     return seen._main  # noqa: SLF001

@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from spark_queue.doctor.finding import Checkup, Thresholds
     from spark_queue.local_queue import LocalQueue, LocalReader
     from spark_queue.reader import Reader
-    from spark_queue.report.reading import Followed
 
 #: The ends of names, before which another may say how the file is compressed.
 _ENDS = {
@@ -116,27 +114,6 @@ def _values(kind: Format, names: Sequence[str], record: str) -> Mapping[str, Any
 #: A queue, as one of its readers sees it.
 AnyQueue: TypeAlias = "DeltaQueue | Reader | LocalQueue | LocalReader"
 
-#: A step of the status log, an instant, or (``None``) now.
-Past: TypeAlias = int | datetime | None
-
-#: What status shows of an item beside the user's columns.
-SHOWN = (
-    "_seq",
-    "_state",
-    "_attempts",
-    "_losses",
-    "_enqueued_at",
-    "_available_at",
-    "_claimed_at",
-    "_finished_at",
-    "_worker_id",
-    "_lease_expires_at",
-    "_error",
-)
-
-#: What is shown of a dead letter.
-LETTER = ("_seq", "_attempts", "_losses", "_finished_at", "_error", "_successor")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSource:
@@ -177,28 +154,6 @@ class CommandEngine(Protocol):
 
     def enqueue(self, scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult[Any]:
         """Add rows."""
-
-    def columns(self, queue: AnyQueue) -> str:
-        """Return the user's columns as DDL."""
-
-    def status(
-        self, queue: AnyQueue, past: Past, where: str | None, limit: int
-    ) -> tuple[datetime, dict[str, Any]]:
-        """Return the instant that is seen, how many items are in which state, and the first."""
-
-    def dead(
-        self, queue: AnyQueue, past: Past, where: str | None, limit: int
-    ) -> tuple[int, list[dict[str, Any]]]:
-        """Return how many dead letters there are, and the first of them."""
-
-    def stats(self, queue: AnyQueue, past: Past, limit: int) -> dict[str, Any]:
-        """Return counts per state and of the keys that wait longest."""
-
-    def reports(self, queue: AnyQueue, window: timedelta, like: Followed | None = None) -> Followed:
-        """Return what reads a report whenever it is called, and of the logs what is new.
-
-        What it has read it shares with another one, of the same queue as any reader sees it.
-        """
 
 
 #: By these a path, or a name, may mean something to Spark that is not on this machine's disk.

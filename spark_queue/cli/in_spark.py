@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.errors import AnalysisException
@@ -12,30 +11,22 @@ from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_queue.cli.choice import (
-    LETTER,
-    SHOWN,
     AnyQueue,
     Format,
-    Past,
     RowSource,
     absolute,
     misfits,
 )
-from spark_queue.cli.words import VALUE_CHARS, clip, plain, rows
+from spark_queue.cli.words import VALUE_CHARS, clip
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta.plans.spark_look import choose, quote
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
 from spark_queue.delta.tables.spark_types import struct_of
-from spark_queue.delta.views import spark_views
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.doctor import examine as examination
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkQueueError
-from spark_queue.looking import store_of
-from spark_queue.report import reading
-from spark_queue.report.reading import Followed
 from spark_queue.results import Affected, EnqueueResult
 
 if TYPE_CHECKING:
@@ -43,7 +34,6 @@ if TYPE_CHECKING:
 
     from spark_queue.cli.scope import Scope
     from spark_queue.doctor.finding import Checkup, Thresholds
-    from spark_queue.reader import Reader
 
 _RECORD = "_record"
 
@@ -189,65 +179,3 @@ def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult[A
         return into.enqueue(
             frame, source.order_by, on_duplicate=source.on_duplicate, batch=source.batch
         )
-
-
-def columns(queue: AnyQueue) -> str:
-    """See :class:`CommandEngine`."""
-    fields = _as_queue(queue).schema.fields
-    return ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields)
-
-
-def status(
-    queue: AnyQueue, past: Past, where: str | None, limit: int
-) -> tuple[datetime, dict[str, Any]]:
-    """See :class:`CommandEngine`."""
-    seen = _as_queue(queue)
-    at = seen.instant_of(past) if isinstance(past, int) else past or SystemClock().now()
-    at = at.astimezone(timezone.utc)
-    items = matching(seen.status(past), where)
-    counts, seqs = spark_views.VIEWS.note(store_of(seen), items, at, limit)
-    first = choose(items, {"_seq": seqs}).select(*quote([*seen.schema.names, *SHOWN]))
-    shown = sorted(rows(first), key=lambda row: seqs.index(row["_seq"]))
-    return at, {**counts, "items": shown}
-
-
-def dead(
-    queue: AnyQueue, past: Past, where: str | None, limit: int
-) -> tuple[int, list[dict[str, Any]]]:
-    """See :class:`CommandEngine`."""
-    seen = _as_queue(queue)
-    letters = matching(seen.dead(past), where)
-    shown = letters.select(*seen.schema.names, *LETTER).orderBy("_seq")
-    return letters.count(), rows(shown, limit)
-
-
-def stats(queue: AnyQueue, past: Past, limit: int) -> dict[str, Any]:
-    """See :class:`CommandEngine`."""
-    found = _as_queue(queue).stats(past)
-    counts = {name: plain(getattr(found, name)) for name in found.__dataclass_fields__}
-    return {**counts, "per_key": rows(_worst(found.per_key), limit)}
-
-
-def _worst(per_key: DataFrame) -> DataFrame:
-    """Order keys: those with dead letters, then those that have waited longest."""
-    return per_key.orderBy(F.desc("dead"), F.desc_nulls_last("oldest_age"), "fair_key")
-
-
-def reports(queue: AnyQueue, window: timedelta, like: Followed | None = None) -> Followed:
-    """See :class:`CommandEngine`."""
-    return reading.follow(store_of(_as_queue(queue)), window, like.engines if like else None)
-
-
-def matching(items: DataFrame, where: str | None) -> DataFrame:
-    """Return the items for which a predicate is true.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When the predicate is more than an expression, or names no column of theirs.
-    """
-    return items if where is None else choose(items, where)
-
-
-def _as_queue(queue: AnyQueue) -> DeltaQueue | Reader:
-    return cast("DeltaQueue | Reader", queue)

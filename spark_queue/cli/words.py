@@ -32,8 +32,8 @@ def _value(value: Any, kind: Any) -> Any:
     of the wall as what it is, which has no offset to print.
     """
     name = kind.typeName()
-    if value is None or name == "timestamp_ntz":
-        return value if value is None else value.isoformat()
+    if name == "timestamp" and value is not None:
+        return value.astimezone(timezone.utc).isoformat()
     if name == "struct":
         return {f.name: _value(v, f.dataType) for f, v in zip(kind.fields, value, strict=True)}
     if name == "array":
@@ -44,9 +44,7 @@ def _value(value: Any, kind: Any) -> Any:
 
 
 def _foreign(value: Any) -> Any:
-    if isinstance(value, datetime):
-        # A naive time is one of this process's zone: so Spark hands them out.
-        return value.astimezone(timezone.utc).isoformat()
+    # An instant has its offset, UTC; a time of the wall has none.
     if isinstance(value, date):
         return value.isoformat()
     if hasattr(value, "collect"):

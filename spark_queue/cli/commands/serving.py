@@ -94,13 +94,14 @@ def require_installed() -> None:
 
 
 def _opener(scope: Scope, window: timedelta) -> Opener:
+    from spark_queue.cli import views  # noqa: PLC0415 - as above
     from spark_queue.serve.watching import OpenedQueue  # noqa: PLC0415 - as above
 
     looks: dict[str, Followed] = {}
 
     def open_queue(name: str, reader: str | None) -> OpenedQueue:
-        engine, queue = scope.open_queue(name, reader)
-        looks[name] = engine.reports(queue, window, looks.get(name))
+        queue = scope.open_queue(name, reader)[1]
+        looks[name] = views.reports(queue, window, looks.get(name))
         return OpenedQueue(look=looks[name], operate=queue)
 
     return open_queue

@@ -87,8 +87,10 @@ def configure(
 @looking
 def config(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     """Show the configuration of a queue, as a file that create and configure read."""
-    engine, queue = scope.open_queue(name, reader)
-    columns, found = engine.columns(queue), queue.config.to_dict()
+    from spark_queue.cli import views  # noqa: PLC0415 - help works without Arrow
+
+    queue = scope.open_queue(name, reader)[1]
+    columns, found = views.columns(queue), queue.config.to_dict()
     shown = {"queue": queue.name, "schema": columns, "paused": queue.paused, "config": found}
     scope.display.show(shown, *config_text(queue.name, columns, found).split("\n"))
 

@@ -43,11 +43,12 @@ def status(
     reader: ReaderOption = None,
 ) -> None:
     """Show how many items are in which state, and the first of them, what went wrong first."""
-    past = read_as_of(as_of)
-    engine, queue = scope.open_queue(name, reader)
-    at, seen = engine.status(queue, past, where, limit)
+    from spark_queue.cli import views  # noqa: PLC0415 - help works without Arrow
+
+    past, queue = read_as_of(as_of), scope.open_queue(name, reader)[1]
+    at, counts, items = views.items(queue, past, where, limit, views.SHOWN)
     paused = past is None and queue.paused
-    shown = {"queue": queue.name, "at": at.isoformat(), "paused": paused, **seen}
+    shown = {"queue": queue.name, "at": at, "paused": paused, **counts, "items": items}
     scope.display.show(shown, *show_counts.status(shown))
 
 
@@ -60,9 +61,10 @@ def stats(
     reader: ReaderOption = None,
 ) -> None:
     """Show counts per state and per key, waiting times, and the age of the oldest item."""
-    past = read_as_of(as_of)
-    engine, queue = scope.open_queue(name, reader)
-    shown = engine.stats(queue, past, limit)
+    from spark_queue.cli import views  # noqa: PLC0415 - help works without Arrow
+
+    past, queue = read_as_of(as_of), scope.open_queue(name, reader)[1]
+    shown = views.stats(queue, past, limit)
     scope.display.show(shown, *show_counts.stats(shown))
 
 
@@ -76,10 +78,11 @@ def dead(
     reader: ReaderOption = None,
 ) -> None:
     """Show the dead letters: items that failed for good, with their last error."""
-    past = read_as_of(as_of)
-    engine, queue = scope.open_queue(name, reader)
-    count, letters = engine.dead(queue, past, where, limit)
-    shown = {"queue": queue.name, "count": count, "items": letters}
+    from spark_queue.cli import views  # noqa: PLC0415 - help works without Arrow
+
+    past, queue = read_as_of(as_of), scope.open_queue(name, reader)[1]
+    _, counts, letters = views.items(queue, past, where, limit, views.LETTER, dead=True)
+    shown = {"queue": queue.name, "count": sum(counts["states"].values()), "items": letters}
     scope.display.show(shown, *show_counts.dead(shown, where))
 
 
@@ -182,8 +185,10 @@ def top(
     reader: ReaderOption = None,
 ) -> None:
     """Show a queue as it changes; with --json an object on a line for each look."""
-    engine, queue = scope.open_queue(name, reader)
-    look = engine.reports(queue, timedelta(seconds=window))
+    from spark_queue.cli import views  # noqa: PLC0415 - help works without Arrow
+
+    queue = scope.open_queue(name, reader)[1]
+    look = views.reports(queue, timedelta(seconds=window))
     # An interrupt is the usual end of it.
     with suppress(KeyboardInterrupt):
         if scope.display.json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from spark_queue.delta.plans.bringing import plain
 from spark_queue.delta.plans.spark_engines import FrameRows, SparkDatabase
 from spark_queue.delta.sql.look import ENTERED, MOVED, MOVES, VIEWED, QueueLook
 from spark_queue.delta.store import by_spark
+from spark_queue.delta.tables import rows
 from spark_queue.delta.tables.schema import ITEM, RENEWAL
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import InvalidArgumentError
@@ -29,6 +30,7 @@ class SparkLook(QueueLook[DataFrame]):
     """See :class:`QueueLook`: frames are read when they are used."""
 
     logs = FrameRows()
+    is_lazy = True
 
     def _start(self) -> SparkDatabase:
         return SparkDatabase(self.store.spark, {})
@@ -83,15 +85,9 @@ class SparkLook(QueueLook[DataFrame]):
         return found.localCheckpoint()
 
     def sample(self, found: DataFrame, names: Sequence[str], count: int) -> list[Mapping[str, Any]]:
-        """See :class:`QueueLook`; times get the offset that Spark leaves out."""
+        """See :class:`QueueLook`."""
         shown = found.orderBy("_seq").limit(count).select(*quote(names))
-        zoned = [one.name for one in shown.schema if isinstance(one.dataType, TimestampType)]
-        rows: list[Mapping[str, Any]] = []
-        for row in shown.collect():
-            said = row.asDict(recursive=True)
-            times = {name: said[name] for name in zoned if said[name] is not None}
-            rows.append(said | {name: at.astimezone(timezone.utc) for name, at in times.items()})
-        return rows
+        return [rows.plain(row, shown.schema) for row in shown.collect()]
 
     def rename(self, found: DataFrame, names: Mapping[str, str], nothing: str | None) -> DataFrame:
         """See :class:`QueueLook`."""

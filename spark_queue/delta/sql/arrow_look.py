@@ -130,7 +130,13 @@ class ArrowLook(QueueLook[pa.Table]):
 
     def sample(self, found: pa.Table, names: Sequence[str], count: int) -> list[Mapping[str, Any]]:
         """See :class:`QueueLook`."""
-        rows: list[Mapping[str, Any]] = found.select(list(names)).slice(0, count).to_pylist()
+        shown = found.slice(0, count)
+        others = [name for name in names if name not in shown.column_names]
+        if others:
+            own = rows_of(self.store, "queue", ("_seq", *others), having(shown["_seq"]))
+            own = beside(own, shown["_seq"]).select(others)
+            shown = pa.table([*shown.columns, *own.columns], [*shown.column_names, *others])
+        rows: list[Mapping[str, Any]] = shown.select(list(names)).to_pylist()
         return rows
 
     def rename(self, found: pa.Table, names: Mapping[str, str], nothing: str | None) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -117,6 +117,9 @@ class QueueLook(ABC, Generic[FrameT]):
 
     #: Rows of the logs since a checkpoint.
     logs: LogRows[Any]
+
+    #: Whether what is shown is read when it is used, and costs nothing before.
+    is_lazy: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -251,7 +254,7 @@ class QueueLook(ABC, Generic[FrameT]):
 
     @abstractmethod
     def sample(self, found: FrameT, names: Sequence[str], count: int) -> list[Mapping[str, Any]]:
-        """Return the first rows of what was shown."""
+        """Return the first rows of what was shown, also with values that were not."""
 
     @abstractmethod
     def rename(self, found: FrameT, names: Mapping[str, str], nothing: str | None) -> FrameT:

@@ -6,21 +6,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.arrow.rows import (
-    beside,
-    having,
     item_files,
     log_of,
     once_more,
-    rows_of,
 )
 from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.commands.rows import columns_of
 from spark_queue.delta.input.plain.arrow import schema_of
 from spark_queue.delta.sql.arrow_look import ArrowLook
-from spark_queue.delta.sql.look import STATUS
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import ITEM, QUEUE_COLUMNS, REFUSED
-from spark_queue.delta.views.ends import Ends
 from spark_queue.delta.views.views import QueueViews
 
 
@@ -63,21 +58,3 @@ def _logged(store: Store, step: int, users: pa.Schema) -> pa.Table:
 
 
 VIEWS = QueueViews(ArrowLook, schema, outcomes)
-
-
-def standing(store: Store, ends: Ends, most: float, *, dead: bool = False) -> pa.Table:
-    """Return items, or dead letters, without the user's columns (:func:`values`).
-
-    Raises
-    ------
-    SparkNeededError
-        When only Spark reads the logs, or one has more rows than ``most``.
-    """
-    with VIEWS.at(store, ends, most=most, has_values=False) as at:
-        return at.view("dead", (*STATUS, "_successor")) if dead else at.view("status")
-
-
-def values(store: Store, seqs: pa.ChunkedArray) -> pa.Table:
-    """Return the columns of the user for some items, in their order."""
-    users = store.user_columns()
-    return beside(rows_of(store, "queue", ("_seq", *users), having(seqs)), seqs).select(users)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
@@ -37,7 +37,7 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         Returns what became of each row of an enqueue.
     """
 
-    look: Callable[..., QueueLook[FrameT]]
+    look: type[QueueLook[FrameT]]
     schema: Callable[[Store], _SchemaT_co]
     outcomes: Callable[[Store, Enqueued], FrameT]
     in_order: Callable[[FrameT], FrameT] = lambda rows: rows
@@ -113,17 +113,53 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
             dropped=gone["items"],
         )
 
-    def note(
-        self, store: Store, found: FrameT, now: datetime, limit: int
-    ) -> tuple[dict[str, Any], list[int]]:
-        """Count items per state, and those of which there is more to say; and list the first."""
-        with self.look(store, asked={"now": log_rows.micros(now)}) as at:
+    def listing(
+        self,
+        store: Store,
+        ends: Ends,
+        names: Sequence[str],
+        limit: int,
+        *,
+        where: Any = None,
+        dead: bool = False,
+        most: float = float("inf"),
+    ) -> tuple[dict[str, Any], list[Mapping[str, Any]]]:
+        """Count items per state, and those of which there is more to say; and return the first.
+
+        Parameters
+        ----------
+        names : sequence of str
+            What is shown of an item beside the user's columns.
+        limit : int
+            How many are shown: what went wrong comes first.
+        where : optional
+            Which are meant, as ``cancel`` takes it; all by default.
+        dead : bool
+            Whether only dead letters are, each with its successor.
+        most : float
+            Rows up to which each log is read, where that is not left to Spark.
+        """
+        now = store.clock.now() if ends.at is None else ends.at
+        has_values = where is not None or self.look.is_lazy
+        columns = (*STATUS, "_successor") if dead else STATUS
+        asked = {"now": log_rows.micros(now)}
+        with self.at(store, ends, asked=asked, most=most, has_values=has_values) as at:
+            found = at.view("dead" if dead else "status", columns)
+            found = found if where is None else at.choose(found, where)
             at.give("found", at.facts_of(found, _NOTED))
             counted = at.rows("notes")
             first = [row["seq"] for row in at.rows("foremost", limit)]
+            shown = [*store.user_columns(), *names]
+            rows = at.sample(at.choose(found, {"_seq": first}), shown, limit)
         states = {row["state"]: row["items"] for row in counted}
         notes = {name: sum(row[name] for row in counted) for name in _NOTES}
-        return {"states": states, **notes}, first
+        return {"states": states, **notes}, sorted(rows, key=lambda row: first.index(row["_seq"]))
+
+    def worst_keys(self, store: Store, keys: FrameT, limit: int) -> list[dict[str, Any]]:
+        """Return the keys of statistics with dead letters, and then those that wait longest."""
+        with self.look(store) as at:
+            at.give("keys", keys)
+            return at.rows("worst_keys", limit)
 
     def at(self, store: Store, ends: Ends | None, **options: Any) -> QueueLook[FrameT]:
         """Look at both logs up to some step of each."""

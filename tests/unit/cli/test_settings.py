@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
-from pyspark.sql.types import StructType
 
+from spark_queue import LocalQueue
 from spark_queue.cli.commands.setting_commands import config_text
 from spark_queue.config import QueueConfig, RetryPolicy, changes, read_options, read_weights
 from spark_queue.delta_queue import DeltaQueue
@@ -27,7 +27,6 @@ def queue(fake: Callable[..., Any]) -> Any:
     """Return a queue that has a configuration, and takes note of what it is told."""
     made = fake(configure=7)
     made.config, made.paused = _BEFORE, False
-    made.schema = StructType().add("path", "string").add("tenant", "string")
     return made
 
 
@@ -122,13 +121,17 @@ def test_configuration_is_a_file_for_create() -> None:
     assert text.index("fair_key") < text.index("May be changed") < text.index("max_in_flight")
 
 
-def test_config_shows_columns_and_settings(run: Run, queue: Any) -> None:
+def test_config_shows_columns_and_settings(run: Run, tmp_path: Path) -> None:
     """The configuration comes with the columns of an item, and whether the queue is paused."""
-    told = json.loads(run("config", "./q", "--json").out)
+    place = str(tmp_path / "q")
+    LocalQueue.create(place, "path string, tenant string", _BEFORE).pause()
 
-    assert (told["schema"], told["paused"]) == ("path string, tenant string", queue.paused)
+    told = json.loads(run("config", place, "--engine", "local", "--json").out)
+
+    assert (told["schema"], told["paused"]) == ("path string, tenant string", True)
     assert told["config"]["max_in_flight"] == 5
-    assert "# Columns: path string, tenant string" in run("config", "./q").out
+    shown = run("config", place, "--engine", "local").out
+    assert "# Columns: path string, tenant string" in shown
 
 
 def test_a_key_may_hold_the_sign_of_equality() -> None:

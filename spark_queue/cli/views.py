@@ -1,0 +1,72 @@
+"""What commands show of a queue, by whichever engine it was opened with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from datetime import timedelta, timezone
+from typing import Any
+
+from spark_queue.cli.words import plain
+from spark_queue.clock import SystemClock
+from spark_queue.delta.input import kinds
+from spark_queue.delta.views.ends import AsOf, ends_at
+from spark_queue.looking import store_of, views_of
+from spark_queue.report import reading
+from spark_queue.report.reading import Followed
+
+#: What status shows of an item beside the user's columns.
+SHOWN = (
+    *("_seq", "_state", "_attempts", "_losses", "_enqueued_at", "_available_at", "_claimed_at"),
+    *("_finished_at", "_worker_id", "_lease_expires_at", "_error"),
+)
+
+#: What is shown of a dead letter.
+LETTER = ("_seq", "_attempts", "_losses", "_finished_at", "_error", "_successor")
+
+#: Rows up to which this process reads a log; a cluster has more room.
+_MOST = 1_000_000
+
+
+def items(
+    queue: Any,
+    past: AsOf,
+    where: str | None,
+    limit: int,
+    columns: Sequence[str],
+    *,
+    dead: bool = False,
+) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
+    """Return the instant that is seen, how many items or dead letters there are, and the first."""
+    store = store_of(queue)
+    ends = ends_at(store, past)
+    at = (ends.at or SystemClock().now()).astimezone(timezone.utc)
+    counts, first = views_of(queue).listing(
+        store, ends, columns, limit, where=where, dead=dead, most=_MOST
+    )
+    return at.isoformat(), counts, plain(first)
+
+
+def stats(queue: Any, past: AsOf, limit: int) -> dict[str, Any]:
+    """Return counts per state, and of the keys that wait longest."""
+    found = queue.stats(past)
+    told = [one.name for one in fields(found) if one.name != "per_key"]
+    counts = {name: plain(getattr(found, name)) for name in told}
+    keys = views_of(queue).worst_keys(store_of(queue), found.per_key, limit)
+    return {**counts, "per_key": plain(keys)}
+
+
+def columns(queue: Any) -> str:
+    """Return the user's columns as DDL."""
+    store = store_of(queue)
+    users = set(store.user_columns())
+    found = [field for field in kinds.read(store.queue.schema()) if field.name in users]
+    return ", ".join(f"{field.name} {field.kind.simple}" for field in found)
+
+
+def reports(queue: Any, window: timedelta, like: Followed | None = None) -> Followed:
+    """Return what reads a report whenever it is called, and of the logs what is new.
+
+    What it has read it shares with another one, of the same queue as any reader sees it.
+    """
+    return reading.follow(store_of(queue), window, like.engines if like else None)
