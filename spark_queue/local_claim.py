@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.claim import Claim
-from spark_queue.delta.arrow import claim_items
 from spark_queue.delta.replica.request import GrantedClaim
+from spark_queue.delta.sql import claim_items
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import TRACE
 from spark_queue.errors import SparkNeededError

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from spark_queue import checks
-from spark_queue.delta.arrow.where import Where, require_where
 from spark_queue.delta.commands import more_columns, upgrade
 from spark_queue.delta.input.kinds import Field
+from spark_queue.delta.sql.where import Where, require_where
 from spark_queue.delta.tables import tidying
 from spark_queue.delta.tables.address import require_table
 from spark_queue.delta.tables.log import Log

@@ -7,9 +7,9 @@ from typing import Generic, TypeVar
 
 from spark_queue import checks
 from spark_queue.claim import Claim, make_claim
-from spark_queue.delta.arrow.where import Where, require_where
 from spark_queue.delta.commands import admin, claims, foreseeing, recovery, redriving, undoing
 from spark_queue.delta.replica.request import Request
+from spark_queue.delta.sql.where import Where, require_where
 from spark_queue.delta.steps import known_first
 from spark_queue.delta.store import news
 from spark_queue.delta.store.snapshot import Snapshot

@@ -1,4 +1,4 @@
-"""What commands show of a queue, by whichever engine it was opened with."""
+"""Views of a queue as commands show them, by whichever engine it was opened with."""
 
 from __future__ import annotations
 

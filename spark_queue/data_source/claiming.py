@@ -15,8 +15,8 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 
 from spark_queue.checks import PER_CLAIM
 from spark_queue.data_source.options import number, open_reader
-from spark_queue.delta.arrow import claim_items
 from spark_queue.delta.commands import claims
+from spark_queue.delta.sql import claim_items
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.facts import logger
 from spark_queue.errors import LeaseLostError

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from spark_queue.data_source.options import instant, number, open_queue, open_reader
-from spark_queue.delta.arrow.rows import parts_of
 from spark_queue.delta.commands.enqueue import Enqueued
+from spark_queue.delta.sql.file_rows import parts_of
 from spark_queue.delta.views import arrow_views
 from spark_queue.errors import InvalidArgumentError, did_you_mean
 from spark_queue.looking import main_store_of

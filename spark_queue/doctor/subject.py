@@ -8,8 +8,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from spark_queue.delta.arrow.rows import log_of
 from spark_queue.delta.commands.upgrade import oldest_format
+from spark_queue.delta.sql.file_rows import log_of
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import paths
 from spark_queue.delta.tables.facts import LogName

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.claim import Claim
-from spark_queue.delta.arrow import claim_items
 from spark_queue.delta.commands import asking
 from spark_queue.delta.commands.settle import SettledStep, Some, Verdict
 from spark_queue.delta.input.plain import arrow
 from spark_queue.delta.input.plain.ddl_parser import parse_fields
 from spark_queue.delta.replica.request import Request
+from spark_queue.delta.sql import claim_items
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.claim_record import ClaimRecord, error_room
 from spark_queue.delta.tables.outputs import ResultTable

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from spark_queue import checks
 from spark_queue.config import QueueConfig
-from spark_queue.delta.arrow.rows import rows_of
+from spark_queue.delta.sql.file_rows import rows_of
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, EXPIRED, ITEM

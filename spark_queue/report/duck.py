@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow.rows import (
+from spark_queue.delta.sql import closed
+from spark_queue.delta.sql.file_rows import (
     having,
     item_files,
     log_of,
@@ -22,7 +23,6 @@ from spark_queue.delta.arrow.rows import (
     rows_of,
     settings_files,
 )
-from spark_queue.delta.sql import closed
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.commits import removals
 from spark_queue.delta.tables.facts import LogName

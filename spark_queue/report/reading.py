@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from spark_queue import checks
 from spark_queue.clock import Clock
-from spark_queue.delta.arrow.rows import log_of
 from spark_queue.delta.commands import readers
+from spark_queue.delta.sql.file_rows import log_of
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue import checks
-from spark_queue.delta.arrow.rows import beside, rows_of
-from spark_queue.delta.arrow.where import Where, choose, require_where
+from spark_queue.delta.sql.file_rows import beside, rows_of
+from spark_queue.delta.sql.where import Where, choose, require_where
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import (
     ACKED,

@@ -16,8 +16,8 @@ import pyarrow as pa
 from spark_queue import checks
 from spark_queue.clock import ManualClock
 from spark_queue.delta import alone
-from spark_queue.delta.arrow.where import choose
 from spark_queue.delta.commands import recovery
+from spark_queue.delta.sql.where import choose
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import ACKED, CLAIMED
 from spark_queue.delta.views import arrow_views

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow.rows import log_of, once_more, parts_of, rows_of
 from spark_queue.delta.commands.rows import columns_of
 from spark_queue.delta.input import measures
 from spark_queue.delta.input.plain import arrow_sizes
@@ -18,6 +17,7 @@ from spark_queue.delta.input.plain.rows import column_of
 from spark_queue.delta.journal.tables import Touched, by_column
 from spark_queue.delta.ownership import GivenBack
 from spark_queue.delta.sql.arrow_look import ArrowLook
+from spark_queue.delta.sql.file_rows import log_of, once_more, parts_of, rows_of
 from spark_queue.delta.sql.look import newest_rows
 from spark_queue.delta.sql.operating import release_claimed
 from spark_queue.delta.store.store import Store

@@ -12,12 +12,12 @@ from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType, TimestampType
 
-from spark_queue.delta.arrow.where import Where, values_of
 from spark_queue.delta.input.columns import first_line, sql_expression
 from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.plans.bringing import plain
 from spark_queue.delta.plans.spark_engines import FrameRows, SparkDatabase
 from spark_queue.delta.sql.look import ENTERED, MOVED, MOVES, VIEWED, QueueLook
+from spark_queue.delta.sql.where import Where, values_of
 from spark_queue.delta.store import by_spark
 from spark_queue.delta.tables import rows
 from spark_queue.delta.tables.schema import ITEM, RENEWAL

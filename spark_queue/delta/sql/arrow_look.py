@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow.rows import beside, having, log_of, rows_of, user_fields
-from spark_queue.delta.arrow.where import choose
 from spark_queue.delta.input.plain.arrow_sizes import sizes_of
 from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.database import Database
+from spark_queue.delta.sql.file_rows import beside, having, log_of, rows_of, user_fields
 from spark_queue.delta.sql.log_rows import plain
 from spark_queue.delta.sql.look import ENTERED, MOVED, MOVES, VIEWED, QueueLook
+from spark_queue.delta.sql.where import choose
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.schema import ITEM, RENEWAL

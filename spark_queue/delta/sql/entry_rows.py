@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow.rows import log_of, once_more, sizes_in
 from spark_queue.delta.planner import Frame
 from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.enqueue_state import (
@@ -20,6 +19,7 @@ from spark_queue.delta.sql.enqueue_state import (
     EntryBatch,
     Room,
 )
+from spark_queue.delta.sql.file_rows import log_of, once_more, sizes_in
 from spark_queue.delta.sql.log_rows import TooManyRowsError
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import QueueHead

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow.rows import having, log_of, once_more
 from spark_queue.delta.sql.closed import most_rows
+from spark_queue.delta.sql.file_rows import having, log_of, once_more
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.files import LogFile

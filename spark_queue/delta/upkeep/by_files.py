@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow.rows import log_of, rows_of
 from spark_queue.delta.commands import asking, readers, recovery
 from spark_queue.delta.sql.arrow_look import ArrowLook
+from spark_queue.delta.sql.file_rows import log_of, rows_of
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import merging, tidying
 from spark_queue.delta.tables.facts import LogName

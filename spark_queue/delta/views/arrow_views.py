@@ -5,15 +5,15 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.arrow.rows import (
-    item_files,
-    log_of,
-    once_more,
-)
 from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.commands.rows import columns_of
 from spark_queue.delta.input.plain.arrow import schema_of
 from spark_queue.delta.sql.arrow_look import ArrowLook
+from spark_queue.delta.sql.file_rows import (
+    item_files,
+    log_of,
+    once_more,
+)
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import ITEM, QUEUE_COLUMNS, REFUSED
 from spark_queue.delta.views.views import QueueViews

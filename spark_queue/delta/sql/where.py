@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue import checks
-from spark_queue.delta.arrow.rows import log_of
 from spark_queue.delta.input import kinds
 from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.delta.input.plain import conditions
 from spark_queue.delta.input.plain.arrow import ddl_of
+from spark_queue.delta.sql.file_rows import log_of
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import STATES
 from spark_queue.errors import InvalidArgumentError, did_you_mean
