@@ -21,7 +21,7 @@ try:
         fair_rounds,
         one_active_per_group,
     )
-    from spark_queue.streaming.stream_checks import stored_counts
+    from spark_queue.streaming.stored import stored_counts, stored_items
 except ImportError as exc:
     explain(exc, "spark_queue.streaming")
     raise
@@ -32,4 +32,5 @@ __all__ = [
     "fair_rounds",
     "one_active_per_group",
     "stored_counts",
+    "stored_items",
 ]

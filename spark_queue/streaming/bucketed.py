@@ -43,7 +43,7 @@ from spark_queue.streaming.processor import (
 from spark_queue.streaming.stream_rules import ARRIVAL, BucketRules
 
 #: Into how many buckets keys are divided. More than cores, so that they spread; few enough that
-#: reading and writing each of them costs little beside the rows.
+#: reading and writing what is known of each costs little beside the rows.
 BUCKETS = 64
 
 #: Dates and times. Spark 4.0 has no class of them all.
@@ -150,7 +150,7 @@ def answer(
     add : callable, optional
         Makes the column to add of what the rules say of a row.
     buckets : int
-        Into how many buckets the keys are divided.
+        Into how many buckets the keys are divided, where no state says it.
     checkpoint : str, optional
         Where the query keeps its state, to be looked at before it starts.
     """
@@ -160,7 +160,7 @@ def answer(
     stream_checks.require_state_store(spark)
     kinds = _require_comparable(streams)
     oldest = 2 if any(_has_new_text(kind) for kind in kinds) else 1
-    stream_checks.require_same_keys(spark, checkpoint, buckets, make, oldest)
+    buckets = stream_checks.buckets_of(spark, checkpoint, buckets, oldest)
     events = reduce(
         DataFrame.unionByName, [stream.events(buckets, arrivals.schema) for stream in streams]
     )

@@ -30,6 +30,7 @@ from spark_queue.streaming.stream_rules import (
     ARRIVAL,
     CLOCK,
     COMPLETION,
+    NEVER,
     OUTCOMES,
     DistinctRules,
     FairRules,
@@ -40,9 +41,6 @@ from spark_queue.streaming.stream_rules import (
 RUN = "run"
 
 _OUTCOME = "outcome"
-
-#: A time-out that never comes.
-_NEVER = timedelta(days=36_500)
 
 
 def distinct_in_flight(
@@ -73,9 +71,11 @@ def distinct_in_flight(
         only an arrival that came before it. By default all completions of a micro-batch come before
         its arrivals, and each frees its key.
     buckets : int
-        Into how many buckets keys are divided; fixed with the first start of the query.
+        Into how many buckets keys are divided when the query first starts: more than there are
+        cores. How many keys there are does not matter.
     checkpoint : str, optional
-        Where the query will keep its state: what is stored there is compared with ``buckets``.
+        Where the query keeps its state. With it, a query that starts again may name other
+        ``buckets``: it goes on with those that the state has.
 
     Returns
     -------
@@ -85,8 +85,7 @@ def distinct_in_flight(
     Raises
     ------
     InvalidArgumentError
-        When a frame is no stream, a column is unknown or named as operators name theirs, or the
-        checkpoint has other buckets.
+        When a frame is no stream, or a column is unknown or named as operators name theirs.
     SchemaMismatchError
         When the keys of the two streams have different types; one is a map, a variant or a text
         with a collation; or ``order_by`` is no sequence.
@@ -289,7 +288,7 @@ def one_active_per_group(
         on_failure=on_failure,
         max_attempts=max_attempts,
         retry=retry or RetryPolicy(delay=timedelta(0)),
-        lease=_NEVER if time_out is None else time_out,
+        lease=NEVER if time_out is None else time_out,
         max_losses=max_losses,
     )
     _require_time(at, config.retry, time_out, heartbeats)

@@ -1,25 +1,36 @@
-"""The stateful processor of all operators: a bucket of keys is one value of state.
+"""The stateful processor of all operators: a bucket of keys is a value, and a map of pages.
 
-Spark's Python state costs a round trip for each key and each access. A bucket of many keys, read
-and written once a micro-batch, costs that once for all of them
-(``docs/adr/0009-bucketed-state.md``).
+Spark's Python state costs a round trip for each access. A micro-batch reads and writes the value of
+each bucket, and the pages with the keys that it touches (``docs/adr/0046-pages-of-state.md``).
 """
 
 from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.streaming.stateful_processor import (
+    MapState,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+)
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
+from spark_queue.streaming.stream_pages import Stored
 from spark_queue.streaming.stream_rules import CLOCK, BucketRules, Event, Outgoing
 
 BUCKET = "bucket"
@@ -67,63 +78,78 @@ ROW = "row"
 
 
 class BucketRows:
-    """Rows that are added in order and taken by number.
+    """Rows that are added in order and taken by number."""
 
-    Parameters
-    ----------
-    stored : pyarrow.Array, optional
-        The rows that were kept.
-    numbers : list of int
-        Their numbers.
-    following : int
-        The number of the next row.
-    """
+    def __init__(self) -> None:
+        self._chunks: list[pa.Array] = []
+        self._next = 0
 
-    def __init__(
-        self, stored: pa.Array | None = None, numbers: Iterable[int] = (), following: int = 0
-    ) -> None:
-        self._rows = stored
-        self._places = {number: place for place, number in enumerate(numbers)}
-        self._first_new = self._next = following
-
-    @classmethod
-    def restore(cls, plain: Any, packed: bytes | None) -> BucketRows:
-        """Go on where :meth:`plain` and :meth:`pack` were written."""
-        rows = None if packed is None else from_bytes(packed)[ROW].combine_chunks()
-        return cls(rows, *plain)
-
-    def add(self, rows: pa.ChunkedArray) -> int:
-        """Add the rows of a micro-batch, and return the number of the first."""
-        new = pa.concat_arrays(rows.chunks)
-        known = None if self._rows is None else _cast(self._rows, new.type)
-        self._rows = new if known is None else pa.concat_arrays([known, new])
-        self._first_new, self._next = self._next, self._next + len(new)
-        return self._first_new
+    def add(self, rows: pa.Array) -> range:
+        """Add rows, in the type of the first ones, and return their numbers."""
+        known = self._chunks[0].type if self._chunks else rows.type
+        self._chunks.append(_cast(rows, known))
+        first, self._next = self._next, self._next + len(rows)
+        return range(first, self._next)
 
     def take(self, numbers: Iterable[int]) -> pa.Array:
         """Return rows, in the order in which they are asked for."""
-        assert self._rows is not None  # noqa: S101 - for the type checker: numbers are of rows
-        return self._rows.take(pa.array([self._place(number) for number in numbers], pa.int64()))
+        if len(self._chunks) > 1:
+            self._chunks = [pa.concat_arrays(self._chunks)]
+        return self._chunks[0].take(pa.array(numbers, pa.int64()))
 
-    def select(self, numbers: Iterable[int]) -> BucketRows:
-        """Return some of the rows, under the same numbers."""
-        later = list(numbers)
-        return BucketRows(self.take(later) if later else None, later, self._next)
 
-    def plain(self) -> tuple[list[int], int]:
-        """Return the numbers for JSON: of the rows, and of the next one."""
-        return list(self._places), self._next
+class StoredPages:
+    """The pages of a bucket in Spark's state; what is put in is written at the end.
 
-    def pack(self) -> bytes | None:
-        """Return the rows as one value."""
-        if self._rows is None:
+    Parameters
+    ----------
+    state : MapState
+        Has the text of each page, and its rows.
+    rows : BucketRows
+        Where the rows of a page go when it is read.
+    """
+
+    def __init__(self, state: MapState, rows: BucketRows) -> None:
+        self._state = state
+        self._rows = rows
+        self._new: dict[int, Stored] = {}
+
+    def get(self, number: int) -> Stored | None:
+        """Return a page."""
+        if number in self._new:
+            return self._new[number]
+        found = self._state.getValue((number,))
+        if found is None:
             return None
-        return to_bytes(pa.RecordBatch.from_arrays([self._rows], names=[ROW]))
+        text, packed = found
+        return text, () if packed is None else self._rows.add(unpack_rows(packed))
 
-    def _place(self, number: int) -> int:
-        if number < self._first_new:
-            return self._places[number]
-        return len(self._places) + number - self._first_new
+    def __setitem__(self, number: int, page: Stored) -> None:
+        self._new[number] = page
+
+    def pop(self, number: int) -> None:
+        """Take a page out."""
+        self._new.pop(number, None)
+        self._state.removeKey((number,))
+
+    def write(self) -> None:
+        """Write what was put in."""
+        numbers = [row for _, rows in self._new.values() for row in rows]
+        taken = self._rows.take(numbers) if numbers else None
+        start = 0
+        for number, (text, rows) in self._new.items():
+            packed = None
+            if taken is not None and len(rows):
+                packed = to_bytes(
+                    pa.RecordBatch.from_arrays([taken.slice(start, len(rows))], names=[ROW])
+                )
+                start += len(rows)
+            self._state.updateValue((number,), (text, packed))
+
+
+def unpack_rows(packed: bytes) -> pa.Array:
+    """Return the rows of a value of state."""
+    return from_bytes(packed)[ROW].combine_chunks()
 
 
 def _cast(rows: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -142,12 +168,13 @@ def _cast(rows: pa.Array, wanted: pa.DataType) -> pa.Array:
         ) from exc
 
 
-#: The version of what is stored; a release reads its own and older ones. Before version 2 texts of
-#: keys had times within structs and arrays as JSON cuts them, and a distinct key had no place.
-FORMAT = 2
+#: The version of what is stored; a release reads its own and older ones. Before version 3 a bucket
+#: was one value; before version 2 texts of keys had times within structs and arrays as JSON cuts
+#: them, and a distinct key had no place.
+FORMAT = 3
 
-#: The name of the state variable.
-STATE = "bucket"
+#: The names of the state variables: what is known of a bucket, and its pages.
+STATE, PAGES = "bucket", "pages"
 
 STATE_SCHEMA = StructType(
     [
@@ -158,6 +185,10 @@ STATE_SCHEMA = StructType(
         StructField("rows", BinaryType()),
     ]
 )
+
+PAGE_KEY = StructType([StructField("page", LongType())])
+
+PAGE_SCHEMA = StructType([StructField("body", StringType()), StructField("rows", BinaryType())])
 
 #: The columns of an event, beside its row.
 EVENT_COLUMNS = Event._fields[:-1]
@@ -176,7 +207,7 @@ class BucketProcessor(StatefulProcessor):
     make : callable
         Makes the empty rules of a bucket.
     buckets : int
-        Into how many buckets the keys are divided; kept in the state, since it must not change.
+        Into how many buckets the keys are divided; kept in the state, to which it belongs.
     oldest : int
         The first format in which keys have the texts that they have now.
     """
@@ -187,8 +218,9 @@ class BucketProcessor(StatefulProcessor):
         self._oldest = oldest
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the one value of state."""
+        """Declare the value, and the pages."""
         self._state = handle.getValueState(STATE, STATE_SCHEMA)
+        self._pages = handle.getMapState(PAGES, PAGE_KEY, PAGE_SCHEMA)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -196,50 +228,59 @@ class BucketProcessor(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: Any,  # noqa: ARG002, N803 - Spark's name
     ) -> Iterator[Row]:
-        """Apply the events of a bucket, in order, and write its state down once."""
+        """Apply the events of a bucket, in order, and write down what they have changed."""
         events = pa.concat_tables([from_bytes(row[PACKED]) for row in rows])
         stored = self._state.get()
         if stored is None and pc.all(pc.equal(events["kind"], CLOCK)).as_py():
             return
         events = events.take(pc.sort_indices(events, sort_keys=_ORDER))
         with _without_gc():
-            rules, known = self._load(stored)
-            first = known.add(events[ROW])
+            known = BucketRows()
+            first = known.add(pa.concat_arrays(events[ROW].chunks)).start
+            pages = StoredPages(self._pages, known)
+            rules = self._make()
+            rules.load(self._plain(stored, known), pages)
             answers = rules.apply(_events(events, first))
-            self._store(rules, known.select(rules.pending()))
+            plain = rules.dump()
+            pages.write()
+            counts = json.dumps(plain.pop("counts"))
+            self._state.update((FORMAT, self._buckets, json.dumps(plain), counts, None))
         if answers:
             yield Row(**{PACKED: _pack(answers, known)})
 
     def close(self) -> None:
         """Do nothing: nothing is open."""
 
-    def _store(self, rules: BucketRules, later: BucketRows) -> None:
-        plain = rules.dump()
-        counts = json.dumps(plain.pop("counts"))
-        body = json.dumps({"rules": plain, "rows": later.plain()})
-        self._state.update((FORMAT, self._buckets, body, counts, later.pack()))
-
-    def _load(self, stored: Any) -> tuple[BucketRules, BucketRows]:
-        rules = self._make()
+    def _plain(self, stored: Any, known: BucketRows) -> dict[str, Any]:
+        """Return what is known of a bucket as its rules take it."""
         if stored is None:
-            return rules, BucketRows()
-        if stored[0] > FORMAT:
+            return {"counts": {}}
+        written, buckets, body, counts, packed = stored
+        if written > FORMAT:
             raise InvalidArgumentError(
-                f"the state has format {stored[0]}, this release reads up to {FORMAT}: upgrade"
+                f"the state has format {written}, this release reads up to {FORMAT}: upgrade"
             )
-        if stored[1] != self._buckets:
+        if buckets != self._buckets:
             raise InvalidArgumentError(
-                f"the state has {stored[1]} buckets, the operator {self._buckets}: "
-                "their number cannot change; start with a new checkpoint"
+                f"the state has {buckets} buckets, the operator {self._buckets}: name its "
+                "checkpoint=, and the query goes on with those that the state has"
             )
-        plain = json.loads(stored[2])
-        rules.load({**plain["rules"], "counts": json.loads(stored[3])})
-        if stored[0] < self._oldest:
-            require_no_keys(stored[0], rules)
-        return rules, BucketRows.restore(plain["rows"], stored[4])
+        plain = {**plain_of(written, body), "counts": json.loads(counts)}
+        if written < self._oldest:
+            require_no_keys(written, plain)
+        if packed is not None:
+            numbers, _ = plain.pop("rows")
+            plain["numbers"] = dict(zip(numbers, known.add(unpack_rows(packed)), strict=True))
+        return plain
 
 
-def require_no_keys(written: int, rules: BucketRules) -> None:
+def plain_of(written: int, body: str) -> dict[str, Any]:
+    """Return the plain data of a bucket, in the format in which it was written."""
+    plain = json.loads(body)
+    return plain if written >= FORMAT else {**plain["rules"], "rows": plain["rows"]}
+
+
+def require_no_keys(written: int, plain: Mapping[str, Any]) -> None:
     """Raise where a state of an older format has keys, which have other texts now.
 
     Raises
@@ -247,7 +288,7 @@ def require_no_keys(written: int, rules: BucketRules) -> None:
     InvalidArgumentError
         It names the format and the ways out.
     """
-    if rules.remembers_keys():
+    if any(plain.get(keys) for keys in ("live", "last", "groups")):
         raise InvalidArgumentError(
             f"the state has format {written}, in which the text of a struct or an array with a "
             "time depends on the session, and keys in flight would not be found: let the release "

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     ByteType,
@@ -15,7 +12,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_queue.checks import require_methods, require_text
 from spark_queue.errors import (
     InvalidArgumentError,
     SchemaMismatchError,
@@ -24,8 +20,8 @@ from spark_queue.errors import (
 )
 from spark_queue.operators.key_columns import require_frame
 from spark_queue.session import STREAMING_CONF
-from spark_queue.streaming.processor import STATE, require_no_keys
-from spark_queue.streaming.stream_rules import BucketRules
+from spark_queue.streaming.processor import plain_of, require_no_keys
+from spark_queue.streaming.stored import stored_state
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 
@@ -123,82 +119,20 @@ def require_time(what: str, kind: DataType) -> None:
         raise SchemaMismatchError(what, f"is {kind.simpleString()}: a time is a timestamp")
 
 
-def require_same_keys(
-    spark: SparkSession,
-    checkpoint: str | None,
-    buckets: int,
-    make: Callable[[], BucketRules],
-    oldest: int,
-) -> None:
-    """Raise where keys would not be found in a state: by number of buckets, or by their texts.
+def buckets_of(spark: SparkSession, checkpoint: str | None, buckets: int, oldest: int) -> int:
+    """Return into how many buckets keys are divided: what a state has, or what is asked for.
 
     Raises
     ------
     InvalidArgumentError
-        It names both numbers, or the format of the state.
+        When keys would not be found in the state by their texts; it names the format.
     """
     state = None if checkpoint is None else stored_state(spark, checkpoint)
     if state is None:
-        return
+        return buckets
+    if oldest > 1:
+        older = state.where(f"value.format < {oldest}").select("value.format", "value.body")
+        for written, body in older.collect():
+            require_no_keys(written, plain_of(written, body))
     row = state.select("value.buckets").head()
-    if row is not None and row[0] != buckets:
-        raise InvalidArgumentError(
-            f"the state at {checkpoint!r} has {row[0]} buckets, the operator {buckets}: "
-            "their number cannot change; start with a new checkpoint"
-        )
-    older = state.where(f"value.format < {oldest}").select("value.format", "value.body")
-    for written, body in [] if oldest == 1 else older.collect():
-        rules = make()
-        rules.load({**json.loads(body)["rules"], "counts": {}})
-        require_no_keys(written, rules)
-
-
-def stored_counts(spark: SparkSession, checkpoint: str) -> dict[str, int]:
-    """Return what an operator has counted since its query first started.
-
-    Parameters
-    ----------
-    spark : SparkSession
-        The caller's session.
-    checkpoint : str
-        Where the query keeps its state.
-
-    Returns
-    -------
-    dict
-        By name: rows that passed, were refused or tagged or started, completions that were taken,
-        unknown or stale; each operator says which it has. Empty where nothing is stored yet.
-    """
-    state = stored_state(spark, checkpoint)
-    total: dict[str, int] = {}
-    for row in () if state is None else state.select("value.counts").collect():
-        for name, count in json.loads(row[0]).items():
-            total[name] = total.get(name, 0) + count
-    return total
-
-
-def stored_state(spark: SparkSession, checkpoint: str) -> DataFrame | None:
-    """Return the state of an operator, a row for each bucket; None where nothing is stored yet."""
-    require_methods("spark", spark, "sql")
-    require_text("checkpoint", checkpoint)
-    # A session knows its state stores only when its streams have been asked for once.
-    _ = spark.streams.active
-    try:
-        frame = spark.read.format("statestore").option("stateVarName", STATE).load(checkpoint)
-        _ = frame.schema
-    except Exception as exc:
-        if _is_empty(exc):
-            return None
-        raise
-    return frame
-
-
-def _is_empty(exc: Exception) -> bool:
-    signs = (
-        "STDS_COMMITTED_BATCH_UNAVAILABLE",
-        "STDS_FAILED_TO_READ_OPERATOR_METADATA",
-        "STDS_NO_PARTITION_DISCOVERED_IN_STATE_STORE",
-        "STDS_OFFSET_LOG_UNAVAILABLE",
-        "does not exist",
-    )
-    return any(sign in str(exc) for sign in signs)
+    return buckets if row is None else int(row[0])

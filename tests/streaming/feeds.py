@@ -25,7 +25,7 @@ class Feed:
             spark.readStream.schema(schema).option("maxFilesPerTrigger", files).json(folder)
         )
         self._names = schema.split(",")
-        self._files = 0
+        self._files = len(list(self.folder.glob("*.json")))
 
     def put(self, rows: Sequence[dict[str, Any]]) -> None:
         """Write rows as one more file: it is there at once, whole."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 from pyspark.sql.pandas.group_ops import PandasGroupedOpsMixin
 
 from spark_queue.errors import InvalidArgumentError, SetupError, SparkQueueError
@@ -131,9 +132,10 @@ def test_keys_of_an_older_state_are_refused_at_the_call(
         def __init__(self, make: Any, buckets: int, _oldest: int) -> None:
             super().__init__(make, buckets)
 
-        def _store(self, rules: Any, later: Any) -> None:
-            super()._store(rules, later)
-            self._state.update((1, *(self._state.get() or ())[1:]))
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+            yield from super().handleInputRows(key, rows, timerValues)
+            body = {"rules": {"live": ["a"]}, "rows": [[], 1]}
+            self._state.update((1, self._buckets, json.dumps(body), "{}", None))
 
     def passing(checkpoint: str | None = None) -> DataFrame:
         key = F.struct("path", F.timestamp_seconds("at"))

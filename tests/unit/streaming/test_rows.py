@@ -7,9 +7,9 @@ import pyarrow as pa
 from spark_queue.streaming.processor import BUCKET, PACKED, BucketRows, from_bytes, pack, unpack
 
 
-def structs(*names: str) -> pa.ChunkedArray:
+def structs(*names: str) -> pa.Array:
     """Make rows of one micro-batch."""
-    return pa.chunked_array([pa.array([{"name": name} for name in names])])
+    return pa.array([{"name": name} for name in names])
 
 
 def names(rows: BucketRows, *numbers: int) -> list[str]:
@@ -17,25 +17,13 @@ def names(rows: BucketRows, *numbers: int) -> list[str]:
     return [row["name"] for row in rows.take(numbers).to_pylist()]
 
 
-def test_a_row_keeps_its_number_for_as_long_as_it_is_kept() -> None:
-    """New rows are numbered on, whatever was dropped, also after rows were written and read."""
+def test_rows_are_numbered_on() -> None:
+    """Rows of a micro-batch and of pages have numbers of their own, in the order they come."""
     rows = BucketRows()
-    assert rows.add(structs("a", "b", "c")) == 0
-    later = rows.select([2, 0])
-    for kept in (later, BucketRows.restore(later.plain(), later.pack())):
-        assert kept.add(structs("d", "e")) == 3
-        assert names(kept, 0, 2, 3, 4) == ["a", "c", "d", "e"]
-
-
-def test_numbers_go_on_when_nothing_is_kept() -> None:
-    """A number is never given twice, and no rows take no room."""
-    rows = BucketRows()
-    rows.add(structs("a", "b"))
-    later = rows.select([])
-
-    assert (later.plain(), later.pack()) == (([], 2), None)
-    assert later.add(structs("c")) == 2
-    assert names(later, 2) == ["c"]
+    assert rows.add(structs("a", "b", "c")) == range(3)
+    assert names(rows, 2, 0) == ["c", "a"]
+    assert rows.add(structs("d", "e")) == range(3, 5)
+    assert names(rows, 4, 1, 3) == ["e", "b", "d"]
 
 
 def test_each_bucket_gets_its_own_rows() -> None:

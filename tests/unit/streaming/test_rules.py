@@ -58,12 +58,19 @@ def played(
     """Apply batches, and write the rules down and read them back between any two."""
     answers = []
     rules = make()
+    store: dict[int, Any] = {}
+    rules.load({"counts": {}}, store)
     for batch in batches:
         answers.append(rules.apply(sorted(batch, key=lambda event: event[:3])))
         plain = json.loads(json.dumps(rules.dump()))
         rules = make()
-        rules.load(plain)
+        rules.load(plain, store)
     return answers
+
+
+def written(rules: BucketRules) -> tuple[dict[str, Any], dict[int, Any]]:
+    """Return the head that a bucket writes, and its pages."""
+    return rules.dump(), dict(rules.pages.store)  # type: ignore[call-overload]
 
 
 def rows(answers: Iterable[Outgoing]) -> list[int]:
@@ -74,7 +81,8 @@ def rows(answers: Iterable[Outgoing]) -> list[int]:
 def serial(**options: Any) -> Callable[[], SerialRules]:
     """Make serial rules that retry at once and time out never, unless options say otherwise."""
     defaults = {"retry": RetryPolicy(delay=timedelta(0)), "lease": timedelta(days=9999)}
-    return partial(SerialRules, QueueConfig(group_key="g", **{**defaults, **options}))
+    sizes = {name: options.pop(name) for name in ("page", "near") if name in options}
+    return partial(SerialRules, QueueConfig(group_key="g", **{**defaults, **options}), **sizes)
 
 
 def test_a_key_passes_again_after_its_completion() -> None:
@@ -117,7 +125,7 @@ def test_a_completion_frees_what_came_before_it_once() -> None:
 def test_a_key_of_an_older_state_is_freed_by_any_completion() -> None:
     """An earlier release kept no place of a key in flight: the next completion is its."""
     rules = DistinctRules(ordered=True)
-    rules.load({"live": ["a", "b"], "counts": {"passed": 2}})
+    rules.load({"live": ["a", "b"], "counts": {"passed": 2}}, {})
     assert rows(rules.apply([done(0, "a", -7), arrival(1, "a", 1), arrival(2, "b", 2)])) == [1]
 
 
@@ -126,7 +134,14 @@ def test_a_key_that_is_free_is_not_remembered() -> None:
     rules = DistinctRules()
     for number in range(1_000):
         rules.apply([arrival(number, f"k{number}"), done(0, f"k{number}")])
-    assert rules.dump() == {"live": [], "counts": {"passed": 1_000, "completed": 1_000}}
+    head, pages = written(rules)
+    assert head == {
+        "pages": 1,
+        "weight": 0,
+        "due": [],
+        "counts": {"passed": 1_000, "completed": 1_000},
+    }
+    assert not pages
 
 
 def test_rounds_go_on_where_a_key_ended() -> None:
@@ -146,11 +161,12 @@ def test_a_silent_key_costs_nothing_after_its_rounds() -> None:
     """Once the last round of a key was served, nothing is remembered of it."""
     rules = FairRules({}, at_once=False)
     rules.apply([arrival(n, f"k{n}") for n in range(100)] + [arrival(100, "k1")])
-    assert len(rules.dump()["last"]) == 100
+    assert rules.dump()["weight"] == 200
     rules.apply([served(1.0)])
-    assert rules.dump()["last"] == [["k1", 2.0]]
+    assert rules.dump()["weight"] == 2
     rules.apply([served(2.0)])
-    assert rules.dump()["last"] == []
+    head, pages = written(rules)
+    assert (head["weight"], head["due"], pages) == (0, [], {})
 
 
 def test_a_served_row_without_a_round_changes_nothing() -> None:
@@ -206,11 +222,42 @@ def test_the_next_of_a_group_comes_when_the_one_before_is_over() -> None:
 
 
 def test_a_deep_group_costs_what_may_start() -> None:
-    """Of a group only as many rows are looked at as may run; the others wait by number alone."""
-    rules = serial(group_limit=2)()
+    """Of a group only as many rows are looked at as may run; the others wait in pieces."""
+    read: list[int] = []
+
+    class Read(dict[int, Any]):
+        def get(self, number: int, _: Any = None) -> Any:
+            read.append(number)
+            return super().get(number)
+
+    make, store = serial(group_limit=2, near=10), Read()
+    rules = make()
+    rules.load({"counts": {}}, store)
     rules.apply([arrival(number, "g") for number in range(1, 101)])
-    assert len(rules.dump()["scheduler"]["items"]) == 2
-    assert sorted(rules.pending()) == list(range(1, 101))
+    head = rules.dump()
+    assert sorted(row for _, kept in store.values() for row in kept) == list(range(1, 101))
+    assert sorted(store) == [-3, -2, -1, 0]
+    rules = make()
+    rules.load(head, store)
+    read.clear()
+    assert rows(rules.apply([arrival(101, "g"), done(1, "g", 1)])) == [3]
+    rules.dump()
+    assert read == [0, -1]
+
+
+def test_rows_that_are_late_in_a_deep_group_are_looked_for() -> None:
+    """A row that waits in a piece is a duplicate; one between those of a piece is not."""
+    rules = serial(near=2)()
+    rules.apply([arrival(number, "g") for number in range(0, 100, 2)])
+    rules.dump()
+    rules.apply([arrival(n, "g", 1) for n in (10, 11, 98, 99, 101)])
+    assert rules.counts == {"started": 1, "duplicate": 2}
+    found = [rows(rules.apply([done(n, "g", 2 + n)])) for n in (*range(0, 100, 2), 11, 99)]
+    assert [row for one in found for row in one] == [*range(2, 100, 2), 11, 99, 101]
+    written(rules)
+    assert rows(rules.apply([done(101, "g", 200)])) == []
+    head, pages = written(rules)
+    assert (head["weight"], pages) == (0, {})
 
 
 def test_a_failed_head_blocks_or_is_skipped() -> None:
@@ -283,16 +330,36 @@ def test_a_row_that_waits_or_runs_is_not_taken_twice() -> None:
 def test_groups_that_are_done_leave_no_state() -> None:
     """The state of a serial stream is what waits or runs, and the counts."""
     rules = serial()()
-    empty = rules.dump()
+    empty, _ = written(rules)
     for number in range(200):
         rules.apply([arrival(number, f"g{number}", number), done(number, f"g{number}", number + 1)])
         rules.apply([done(number, f"g{number}", number + 1)])
-    left = rules.dump()
+    left, pages = written(rules)
     assert len(json.dumps(left)) < len(json.dumps(empty)) + 200
-    assert left["groups"] == []
+    assert not pages
 
 
-keys = st.sampled_from(["a", "b", "c", None])
+def test_pages_split_and_merge_with_what_they_hold() -> None:
+    """There are as many pages as entries need, and a batch reads those of its keys."""
+    rules = DistinctRules(page=20)
+    rules.apply([arrival(n, f"k{n}") for n in range(1_000)])
+    head, pages = written(rules)
+    assert head["pages"] == 100
+    assert len(pages) > 90
+    assert max(text.count("\n") for text, _ in pages.values()) < 40
+    store = dict(pages)
+    rules = DistinctRules(page=20)
+    rules.load(head, store)
+    assert all(rules.pages.find(f"k{n}") for n in range(1_000))
+    for start in range(0, 1_000, 100):
+        rules.apply([done(0, f"k{n}") for n in range(start, start + 100)])
+        rules.dump()
+    head, _ = written(rules)
+    assert (head["pages"], head["weight"], store) == (1, 0, {})
+    assert rules.counts == {"passed": 1_000, "completed": 1_000}
+
+
+keys = st.sampled_from([*"abcdef", None])
 
 
 @st.composite
@@ -318,19 +385,33 @@ def pieces(events: list[T], cuts: list[int]) -> list[list[T]]:
     return [events[a:b] for a, b in pairwise(ends)]
 
 
+def _with_small_pages(skip: RetryPolicy) -> list[Callable[[], BucketRules]]:
+    return [
+        partial(DistinctRules, ordered=True, page=2),
+        serial(page=2, near=1),
+        serial(group_limit=2, max_attempts=2, page=3, near=2),
+        serial(
+            on_failure="skip", retry=skip, lease=timedelta(seconds=5), max_losses=2, page=2, near=1
+        ),
+        partial(FairRules, {"a": 2.0}, at_once=False, page=2),
+    ]
+
+
 @given(histories())
 def test_the_cut_of_a_history_does_not_matter(drawn: tuple[list[Event], list[int]]) -> None:
     """However a history is cut, with a restart at each cut, the same rows come in one order."""
     events, cuts = drawn
     skip = RetryPolicy(backoff="fixed", delay=timedelta(seconds=3))
-    for make in (
+    makes: list[Callable[[], BucketRules]] = [
         DistinctRules,
         partial(DistinctRules, ordered=True),
         serial(),
         serial(group_limit=2, max_attempts=2),
         serial(on_failure="skip", retry=skip, lease=timedelta(seconds=5)),
         partial(FairRules, {"a": 2.0}, at_once=False),
-    ):
+        *_with_small_pages(skip),
+    ]
+    for make in makes:
         whole = [answer for found in played(make, [events]) for answer in found]
         cut = [answer for found in played(make, pieces(events, cuts)) for answer in found]
         assert cut == whole
@@ -356,13 +437,19 @@ def test_a_distinct_stream_does_what_the_scheduler_does(
         elif event.key in running and event.key is not None:
             seq, lease = running.pop(event.key)
             scheduler.settle(lease, {seq: Ack()}, 0.0)
-    found = played(DistinctRules, pieces(events, cuts))
+    found = played(partial(DistinctRules, page=2), pieces(events, cuts))
     assert [seq for batch in found for seq in rows(batch)] == passed
 
 
-@given(histories(), st.sampled_from(["block", "skip"]), st.integers(1, 2), st.integers(0, 4))
+@given(
+    histories(),
+    st.sampled_from(["block", "skip"]),
+    st.integers(1, 2),
+    st.integers(0, 4),
+    st.sampled_from([2, 256]),
+)
 def test_a_serial_stream_does_what_the_scheduler_does(  # noqa: PLR0915 - the oracle beside it
-    drawn: tuple[list[Event], list[int]], on_failure: Any, limit: int, delay: int
+    drawn: tuple[list[Event], list[int]], on_failure: Any, limit: int, delay: int, page: int
 ) -> None:
     """What goes out is what a scheduler grants that has all rows and is asked at every instant."""
     events, cuts = drawn
@@ -402,7 +489,7 @@ def test_a_serial_stream_does_what_the_scheduler_does(  # noqa: PLR0915 - the or
         running = {row: run for row, run in running.items() if run[0] not in grant.dead}
         at_once.append(sorted(granted))
         granted.clear()
-    found = played(serial(**options), pieces(events, cuts))
+    found = played(serial(**options, page=page, near=1), pieces(events, cuts))
     each = pieces(at_once, cuts)
     assert [sorted(rows(batch)) for batch in found] == [sorted(chain(*batch)) for batch in each]
 
@@ -413,7 +500,9 @@ def test_a_fair_stream_serves_in_the_order_of_the_scheduler(
 ) -> None:
     """Sorted by round, the rows come in the order in which a fair scheduler serves them."""
     scheduler = Scheduler(QueueConfig(fair_key="k"))
-    rules: BucketRules = FairRules({}, at_once=False)
+    rules: BucketRules = FairRules({}, at_once=False, page=3)
+    store: dict[int, Any] = {}
+    rules.load({"counts": {}}, store)
     waiting: list[tuple[float, int]] = []
     for seq, (key, claims) in enumerate(steps):
         (answer,) = rules.apply([arrival(seq, key)])
@@ -425,5 +514,5 @@ def test_a_fair_stream_serves_in_the_order_of_the_scheduler(
         rules.apply([served(number) for number, _ in taken])
         if seq in cuts:
             plain = json.loads(json.dumps(rules.dump()))
-            rules = FairRules({}, at_once=False)
-            rules.load(plain)
+            rules = FairRules({}, at_once=False, page=3)
+            rules.load(plain, store)
