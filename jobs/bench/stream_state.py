@@ -63,7 +63,7 @@ class Bench:
     def run(self, operator: Operator, rows: int, group: str) -> tuple[float, float]:
         """Return the seconds of a micro-batch with so many rows in state, and the bytes of each.
 
-        ``group`` says as SQL which group the row ``at`` is in.
+        ``group`` says as SQL which group a row is in; ``{}`` stands for the place of its first row.
         """
         here = self.root / uuid.uuid4().hex
         come, done = here / "come", here / "done"
@@ -77,7 +77,7 @@ class Bench:
             first = (batch - 1) * _HALF
             self._put(done, batch, range(first, first + _HALF), group, f"id * {step} % {rows}")
             new = range(rows + first, rows + first + _HALF)
-            self._put(come, batch, new, group.replace("at", f"pmod(xxhash64(at), {rows})"))
+            self._put(come, batch, new, group.replace("{}", f"pmod(xxhash64(at), {rows})"))
         seconds = self._seconds(operator, here)
         shutil.rmtree(here)
         return statistics.median(seconds[2:]), size / rows
@@ -86,7 +86,7 @@ class Bench:
         """Write a file of rows, with their place and their group as SQL."""
         frame = self.spark.range(ids.start, ids.stop).select(F.expr(at).alias("at"))
         frame = frame.select(
-            F.expr(group).alias("grp"),
+            F.expr(group.replace("{}", "at")).alias("grp"),
             "at",
             F.concat(F.lit("/landing/files/"), "at").alias("body"),
             F.lit(0.5).alias("round"),
@@ -113,8 +113,8 @@ class Bench:
 def open_keys(bench: Bench) -> Iterable[Figure]:
     """Compare many open groups, open keys, and keys with rounds to come, with few."""
     for name, operator in OPERATORS.items():
-        few, _ = bench.run(operator, FEW, "concat('g', at)")
-        many, size = bench.run(operator, bench.many, "concat('g', at)")
+        few, _ = bench.run(operator, FEW, "concat('g', {})")
+        many, size = bench.run(operator, bench.many, "concat('g', {})")
         yield _times(f"open.{name}", many, few)
         if name == "one_active":
             yield Figure("open.bytes", size, at_most(200), "bytes of a group", detail="on disk")

@@ -246,11 +246,20 @@ def state(bench: Bench) -> Iterable[Figure]:
             checkpoint = str(small.root / "checkpoint")
             writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
             writer.start().awaitTermination()
-            stored = bench.spark.read.format("statestore").option("stateVarName", "bucket")
-            value = F.length("value.body") + F.coalesce(F.length("value.rows"), F.lit(0))
-            sizes.append(stored.load(checkpoint).agg(F.sum(value)).collect()[0][0])
+            sizes.append(
+                sum(
+                    _stored_bytes(bench.spark, checkpoint, *names)
+                    for names in (("bucket", "value"), ("pages", "user_map_value"))
+                )
+            )
         detail = f"{sizes[1]:,} bytes, {sizes[0]:,} bytes"
         yield Figure(f"state.{name}", sizes[1] / sizes[0], at_most(1.5), detail=detail)
+
+
+def _stored_bytes(spark: SparkSession, checkpoint: str, variable: str, value: str) -> int:
+    stored = spark.read.format("statestore").option("stateVarName", variable).load(checkpoint)
+    size = F.length(f"{value}.body") + F.coalesce(F.length(f"{value}.rows"), F.lit(0))
+    return stored.agg(F.coalesce(F.sum(size), F.lit(0))).collect()[0][0]
 
 
 def _nothing(bench: Bench) -> DataFrame:
