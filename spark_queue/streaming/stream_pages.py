@@ -18,6 +18,12 @@ Stored: TypeAlias = tuple[str, Sequence[int]]
 to_text = json.JSONEncoder(separators=(",", ":")).encode
 
 
+def _value_text(value: Any) -> str:
+    """Return a value as JSON; of numbers, which most are, without an encoder."""
+    is_plain = type(value) in (int, float) and math.isfinite(value)
+    return repr(value) if is_plain else to_text(value)
+
+
 class PageStore(Protocol):
     """Where pages are; a dict is one."""
 
@@ -73,26 +79,26 @@ class Pages:
 
     def find(self, name: str | None) -> tuple[Any, Sequence[int]] | None:
         """Return the value and the rows of an entry."""
-        text = to_text(name)
-        entry = self._page(self._place(text)).get(text)
+        text, _, page = self._at(name)
+        entry = page.get(text)
         return None if entry is None else (json.loads(entry.value), entry.rows)
 
     def put(
         self, name: str | None, value: Any, rows: Sequence[int] = (), due: float | None = None
     ) -> None:
         """Enter a value, with its rows, instead of the one that there may be."""
-        self.drop(name)
-        text = to_text(name)
-        number = self._place(text)
-        self._page(number)[text] = PageEntry(to_text(value), due, rows)
+        text, number, page = self._at(name)
+        known = page.get(text)
+        if known is not None:
+            self._weight -= 2 + len(known.rows)
+        page[text] = PageEntry(_value_text(value), due, rows)
         self._changed.add(number)
         self._weight += 2 + len(rows)
 
     def drop(self, name: str | None) -> None:
         """Forget an entry, if there is one."""
-        text = to_text(name)
-        number = self._place(text)
-        entry = self._page(number).pop(text, None)
+        text, number, page = self._at(name)
+        entry = page.pop(text, None)
         if entry is not None:
             self._changed.add(number)
             self._weight -= 2 + len(entry.rows)
@@ -129,6 +135,11 @@ class Pages:
         found = [(due, page) for page, due in self._due.items()]
         heapify(found)
         return found
+
+    def _at(self, name: str | None) -> tuple[str, int, Page]:
+        text = to_text(name)
+        number = self._place(text)
+        return text, number, self._loaded.get(number) or self._page(number)
 
     def _place(self, text: str) -> int:
         """Return the page of a name: by as many bits of its hash as tell the pages apart."""
@@ -172,7 +183,7 @@ class Pages:
             self._due[number] = min(dues)
         if page:
             lines = [
-                f"{text}\t{to_text(entry.due)}\t{len(entry.rows)}\t{entry.value}"
+                f"{text}\t{_value_text(entry.due)}\t{len(entry.rows)}\t{entry.value}"
                 for text, entry in page.items()
             ]
             self.store[number] = (
