@@ -259,7 +259,7 @@ def state(bench: Bench) -> Iterable[Figure]:
 def _stored_bytes(spark: SparkSession, checkpoint: str, variable: str, value: str) -> int:
     stored = spark.read.format("statestore").option("stateVarName", variable).load(checkpoint)
     size = F.length(f"{value}.body") + F.coalesce(F.length(f"{value}.rows"), F.lit(0))
-    return stored.agg(F.coalesce(F.sum(size), F.lit(0))).collect()[0][0]
+    return int(stored.agg(F.coalesce(F.sum(size), F.lit(0))).collect()[0][0])
 
 
 def _nothing(bench: Bench) -> DataFrame:
