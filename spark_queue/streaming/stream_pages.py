@@ -182,10 +182,10 @@ class Pages:
         if dues:
             self._due[number] = min(dues)
         if page:
-            lines = [
-                f"{text}\t{_value_text(entry.due)}\t{len(entry.rows)}\t{entry.value}"
-                for text, entry in page.items()
-            ]
+            lines = []
+            for text, entry in page.items():
+                due = "" if entry.due is None else entry.due
+                lines.append(f"{text}\t{due}\t{len(entry.rows)}\t{entry.value}")
             self.store[number] = (
                 "\n".join(lines),
                 [row for entry in page.values() for row in entry.rows],
@@ -212,7 +212,7 @@ def _parse(text: str, rows: Sequence[int]) -> Page:
     page, start = {}, 0
     for name, due, count, value in lines_of(text):
         end = start + count
-        page[name] = PageEntry(value, json.loads(due), rows[start:end])
+        page[name] = PageEntry(value, float(due) if due else None, rows[start:end])
         start = end
     return page
 

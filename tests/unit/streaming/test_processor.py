@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +14,16 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.streaming.processor import PACKED, PAGES, STATE, BucketProcessor, from_bytes, pack
+from spark_queue.streaming.processor import (
+    PACKED,
+    PAGES,
+    ROW,
+    STATE,
+    BucketProcessor,
+    from_bytes,
+    pack,
+    to_bytes,
+)
 from spark_queue.streaming.stream_rules import (
     ARRIVAL,
     CLOCK,
@@ -149,6 +159,61 @@ def test_a_state_whose_keys_had_other_texts_is_refused_while_it_has_keys() -> No
     body["rules"] = {"live": []}
     tester.updateValueState(STATE, 1, (1, 8, json.dumps(body), "{}", None))
     assert seqs(tester.test(1, rows([(ARRIVAL, 1, "a")]))) == [1]
+
+
+#: What a bucket of format 2 was, with g2 and h3 running, and g4 behind; its rows are packed beside.
+OLDER: dict[str, Any] = {
+    "scheduler": {
+        "format": 2,
+        "step": 6,
+        "last_seq": 3,
+        "paused": False,
+        "keep_finished": False,
+        "clock": 0.0,
+        "tally": {"enqueued": 3, "ready": 0, "claimed": 2, "acked": 1},
+        "levels": [
+            {
+                "priority": 0,
+                "turn": 3.0,
+                "seq": 3,
+                "accounts": [[None, 1.0, 0.0, 0.0, 3.0, 3.0, None]],
+            }
+        ],
+        "items": [
+            {
+                "seq": seq,
+                "raw_tag": float(seq),
+                "enqueued_at": 0.0,
+                "state": "claimed",
+                "lease": lease,
+                "lease_expires_at": 300.0,
+                "new": {"payload": order, "group_key": group},
+            }
+            for seq, lease, order, group in [(2, 3, 3, "h"), (3, 6, 2, "g")]
+        ],
+        "refused": [],
+        "holders": [],
+        "grants": [],
+    },
+    "groups": [["g", [[2, 3, 1, 6, 1]], [[4, 3]]], ["h", [[3, 2, 2, 3, 1]], []]],
+}
+
+
+def test_a_bucket_that_was_one_value_goes_on_in_pages() -> None:
+    """What ran in a state of format 2 still runs, and what waited comes with its own row."""
+    tester = TwsTester(BucketProcessor(partial(SerialRules, QueueConfig(group_key="g")), 4))
+    stored = [{"at": at, "body": body} for at, body in [(2, "g"), (4, "g"), (3, "h")]]
+    packed = to_bytes(
+        pa.RecordBatch.from_arrays([pa.array(stored, EVENTS.field("row").type)], [ROW])
+    )
+    body = json.dumps({"rules": OLDER, "rows": [[1, 3, 2], 5]})
+    tester.updateValueState(STATE, 3, (2, 4, body, '{"started": 3, "ack": 1}', packed))
+    assert seqs(tester.test(3, rows([(ARRIVAL, 4, "g"), (ARRIVAL, 5, "h")]))) == []
+    assert seqs(tester.test(3, rows([(COMPLETION, 2, "g"), (COMPLETION, 3, "h")]))) == [4, 5]
+    written = tester.peekValueState(STATE, 3)
+    assert written is not None
+    assert written[0] == 3
+    assert json.loads(written[3]) == {"started": 5, "ack": 3, "duplicate": 1}
 
 
 def test_state_does_not_grow_with_keys_that_are_gone() -> None:
