@@ -18,6 +18,7 @@ from spark_queue.streaming import (
     one_active_per_group,
 )
 from spark_queue.streaming.processor import BucketProcessor
+from spark_queue.streaming.stream_pages import lines_of
 from tests.streaming.feeds import BUCKETS, Feed, Sink
 
 SCHEMA = "path string, at long, outcome string"
@@ -134,7 +135,10 @@ def test_keys_of_an_older_state_are_refused_at_the_call(
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
             yield from super().handleInputRows(key, rows, timerValues)
-            body = {"rules": {"live": ["a"]}, "rows": [[], 1]}
+            page = self._pages.getValue((0,))
+            self._pages.clear()
+            live = [] if page is None else [json.loads(name) for name, *_ in lines_of(page[0])]
+            body = {"rules": {"live": live}, "rows": [[], 1]}
             self._state.update((1, self._buckets, json.dumps(body), "{}", None))
 
     def passing(checkpoint: str | None = None) -> DataFrame:
