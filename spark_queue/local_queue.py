@@ -28,8 +28,10 @@ from spark_queue.delta.steps import known_first
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import object_tables
 from spark_queue.delta.tables.address import QueueAddress, is_name
 from spark_queue.delta.tables.facts import Listener
+from spark_queue.delta.tables.object_tables import Storage
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.views import arrow_views
 from spark_queue.durability import StepDurability, require_step_durability
@@ -63,7 +65,7 @@ class LocalVerbs(Working["pa.Table", "pa.Schema", LocalClaim]):
 
 
 class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalReader"]):
-    """A queue on this machine's disk, in a process without Spark.
+    """A queue on this machine's disk, or on an object store, in a process without Spark.
 
     It is the queue that :class:`~spark_queue.DeltaQueue` works with: any number of processes, with
     Spark or without, enqueue, claim and settle at the same time. Steps take milliseconds. What only
@@ -98,13 +100,15 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         durability: StepDurability = "disk",
         clock: Clock | None = None,
         listener: Listener | None = None,
+        storage: Storage | None = None,
     ) -> LocalQueue:
         """Make a new queue.
 
         Parameters
         ----------
         path : str or Path
-            Where its tables are to be.
+            Where its tables are to be: on this machine's disk, or on an object store, as in
+            ``"s3://bucket/files"``.
         schema : str
             The columns of an item, as DDL: ``"path string, tenant string"``.
         config : QueueConfig, optional
@@ -115,6 +119,9 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
             Asked once an operation; the system's by default.
         listener : callable, optional
             Called with :class:`StepFacts` after every step, on the thread that made it.
+        storage : mapping or obstore.store.ObjectStore, optional
+            Options of ``obstore.store.from_url``, or a store of a whole bucket, for a queue that is
+            on an object store. By default the environment has keys and region.
 
         Raises
         ------
@@ -124,8 +131,10 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
             When a key is no expression over the columns.
         SparkNeededError
             When only Spark computes a key, or keeps a type.
+        SetupError
+            When the object store does not refuse a second object of a name.
         """
-        return cls._create(_store(path, durability, clock, listener), schema, config)
+        return cls._create(_store(path, durability, clock, listener, storage), schema, config)
 
     @classmethod
     def _create(cls, store: Store, schema: str, config: QueueConfig | None) -> LocalQueue:
@@ -143,6 +152,7 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         durability: StepDurability = "disk",
         clock: Clock | None = None,
         listener: Listener | None = None,
+        storage: Storage | None = None,
     ) -> LocalQueue:
         """Open a queue that exists; parameters as for :meth:`create`.
 
@@ -153,7 +163,7 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         FormatVersionError
             When a newer release wrote it.
         """
-        store = _store(path, durability, clock, listener)
+        store = _store(path, durability, clock, listener, storage)
         if is_name(path) and not existence.exists(store):
             by_spark = f"a table name of a catalog takes DeltaQueue.open(spark, {path!r})"
             raise QueueNotFoundError(store.name, f"there is no such path; {by_spark}")
@@ -161,18 +171,20 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         return cls(store)
 
     @classmethod
-    def exists(cls, path: str | Path) -> bool:
+    def exists(cls, path: str | Path, *, storage: Storage | None = None) -> bool:
         """Tell whether there is a queue at this path."""
-        return existence.exists(_store(path, "disk", None, None))
+        return existence.exists(_store(path, "disk", None, None, storage))
 
     @classmethod
-    def drop(cls, path: str | Path, *, dry_run: bool = False) -> Affected | None:
+    def drop(
+        cls, path: str | Path, *, dry_run: bool = False, storage: Storage | None = None
+    ) -> Affected | None:
         """Remove a queue and everything in it.
 
         Parameters
         ----------
-        path
-            As for :meth:`open`.
+        path, storage
+            As for :meth:`open`. On an object store no other process may work with it any more.
         dry_run : bool
             Only count its items, by state, and show the first: what is returned then.
 
@@ -181,7 +193,7 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         QueueNotFoundError, WriterLockedError, FencedError, FormatVersionError
             As for :meth:`DeltaQueue.drop`.
         """
-        return drop_queue(_store(path, "disk", None, None), dry_run=dry_run)
+        return drop_queue(_store(path, "disk", None, None, storage), dry_run=dry_run)
 
     def _enter(
         self,
@@ -221,10 +233,14 @@ class LocalReader(LocalVerbs, ReaderFacts["pa.Table", "pa.Schema"]):
 
 
 def _store(
-    path: str | Path, durability: StepDurability, clock: Clock | None, listener: Listener | None
+    path: str | Path,
+    durability: StepDurability,
+    clock: Clock | None,
+    listener: Listener | None,
+    storage: Storage | None,
 ) -> Store:
     require_step_durability(durability)
-    session = PlainSession({DURABILITY: durability})
+    session = PlainSession({DURABILITY: durability}, object_tables.tables_at(path, storage))
     return Store.of(session, QueueAddress(_as_path(path)), clock, listener)
 
 

@@ -120,6 +120,10 @@ class MemoryLog(Log[_Head]):
         """See :meth:`Log.is_readable`."""
         return self.exists()
 
+    def has_files(self) -> bool:
+        """See :meth:`Log.has_files`: they are for rows that fit into memory."""
+        return False
+
     def drop(self) -> None:
         """See :meth:`Log.drop`."""
         with self._lock:

@@ -18,6 +18,7 @@ from tests.conformance.engines import KEYS, DeltaEngine, Engine, SchedulerEngine
 from tests.conformance.fronts import FrontEngine, FrontVerbs, LocalFrontEngine
 from tests.conformance.local import LocalEngine
 from tests.conformance.memory import MemoryEngine
+from tests.conformance.objects import ObjectEngine
 from tests.conformance.operators import BatchEngine, StreamEngine
 from tests.conformance.twins import Pair, Seen, Twins
 from tests.conftest import REMOTE
@@ -31,6 +32,7 @@ ENGINES: dict[str, type[Engine]] = {
             "scheduler": SchedulerEngine,
             "local": LocalEngine,
             "memory": MemoryEngine,
+            "object": ObjectEngine,
             "stream": StreamEngine,
             "front": FrontEngine,
             "local-front": LocalFrontEngine,
@@ -45,6 +47,7 @@ ENGINES: dict[str, type[Engine]] = {
 _IN_MEMORY: dict[str, Callable[[QueueConfig], Engine]] = {
     "scheduler": SchedulerEngine,
     "memory": MemoryEngine,
+    "object": ObjectEngine,
     "stream": StreamEngine,
 }
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +18,8 @@ from spark_queue.delta.replica.peers import NAMED, Place, Row
 from spark_queue.delta.replica.window import WAITED, WAITING, KeyHashes, LineKey
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import Checkpoint
-from spark_queue.delta.tables.log import Log
-from spark_queue.delta.tables.scanning import Part, parts_of
+from spark_queue.delta.tables.local_log import LocalLog
+from spark_queue.delta.tables.scanning import Part
 from spark_queue.delta.tables.schema import KEY, META_LANE, QUEUE_COLUMNS
 from spark_queue.delta.tables.settings import SLACK, Settings
 from spark_queue.delta.tables.turns import are_after, are_unpassed, turns_of
@@ -51,7 +50,7 @@ class TablesAhead:
     Attributes
     ----------
     log : Log[Any]
-        The item log, in ``directory``.
+        The item log.
     settings : Settings
         Those in force: what turns the stored tags are.
     checkpoint : Checkpoint
@@ -72,8 +71,7 @@ class TablesAhead:
         at least up to this step.
     """
 
-    log: Log[Any]
-    directory: Path
+    log: LocalLog[Any]
     settings: Settings
     checkpoint: Checkpoint
     over: pa.Array
@@ -159,7 +157,7 @@ class TablesAhead:
     def _parts(self, may: Callable[[LogFile], bool]) -> list[Part]:
         """Return the parts of files that may have what is looked for."""
         files = [file for file in self.log.files() if may(file)]
-        return [part for part in parts_of(self.directory, files) if may(part.file)]
+        return [part for part in self.log.parts(files) if may(part.file)]
 
     def _turns_of(self, priority: int, begin: _Turn, most: int) -> tuple[pa.Table, bool]:
         """Return the next items of a priority in their order, and whether those are the last."""

@@ -3,7 +3,7 @@
 On this machine's disk every step is a file whose name is known before it is there: the commit after
 the newest one. To ask for it costs microseconds, for any writer, and needs nothing of the system
 that some have and others have not. Elsewhere nobody is told: there the queue is looked at again
-from time to time.
+from time to time; the more rarely, the longer nobody has written to an object store.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
+from spark_queue.delta.store.memory import Seen
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import CLAIMED
 
 #: Seconds between two questions: most of what it takes until somebody who waits is woken.
 TICK = 0.02
-
-#: Seconds after which the queue is looked at anyhow: that a process has ended writes nothing.
-_AGAIN = 1.0
 
 
 class Countable(Protocol):
@@ -42,17 +40,30 @@ class Look:
 
     seen: tuple[tuple[Log[Any], int], ...]
     """The logs that are asked at no cost, and their versions."""
+    known: tuple[tuple[Seen[Any], int | None], ...] = ()
+    """What this process knows of the others, and their versions as it has seen them."""
 
     def is_outdated(self) -> bool:
-        """Tell whether somebody has written since."""
-        return any(log.newest(version) != version for log, version in self.seen)
+        """Tell whether somebody has written since; elsewhere, whether this process knows of it."""
+        return any(log.newest(version) != version for log, version in self.seen) or any(
+            seen.version != version for seen, version in self.known
+        )
 
 
 def look_at(store: Store) -> Look:
     """Begin to look at the logs of a queue, as one of its readers sees them."""
     known = ((store.queue, store.cache().queue), (store.status, store.position().status))
     found = ((log, log.newest(seen.version)) for log, seen in known if log.is_near())
-    return Look(tuple((log, version) for log, version in found if version is not None))
+    near = tuple((log, version) for log, version in found if version is not None)
+    return Look(near, tuple((seen, seen.version) for log, seen in known if not log.is_near()))
+
+
+def pause(store: Store) -> float:
+    """Return the seconds after which one who waits looks anyhow.
+
+    That a process has ended writes nothing.
+    """
+    return min(store.queue.pause(), store.status.pause())
 
 
 def rest(store: Store, most: float) -> float:
@@ -77,12 +88,13 @@ def awaited(store: Store, attempt: Callable[[], _Got], wait: timedelta) -> _Got:
         left = end - time.monotonic()
         if got.count or got.over or left <= 0:
             return got
-        _wait(look, min(left, rest(store, _AGAIN)))
+        _wait(look, min(left, rest(store, pause(store))))
 
 
 def wait_until(store: Store, look: Look, end: float | None, stop: threading.Event) -> None:
     """Wait until there may be an item, an instant of the monotonic clock, or a stop."""
-    left = _AGAIN if end is None else min(_AGAIN, end - time.monotonic())
+    most = pause(store)
+    left = most if end is None else min(most, end - time.monotonic())
     until = time.monotonic() + rest(store, left)
     while (left := until - time.monotonic()) > 0 and not look.is_outdated():
         if stop.wait(min(TICK, left)):

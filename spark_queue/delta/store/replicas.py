@@ -186,7 +186,7 @@ def _has_too_many_keys(at: Snapshot, known: Replica) -> bool:
 
 def _cut(at: Snapshot, before: Replica | None) -> Replica | None:
     """Return what counts of a queue, and look the rest up; ``None`` where all is to be known."""
-    if not at.is_local:
+    if not at.are_files_read:
         return None
     is_large = at.outstanding > _NEAR
     has_outgrown = before is not None and (before.window is not None or len(before.keys) > _KEYS)
@@ -228,7 +228,7 @@ def _whole(at: Snapshot) -> Replica | None:
 
 def _is_scattered(at: Snapshot) -> bool:
     """Tell whether the logs on this disk are more files than are read, or not to be read here."""
-    if not at.is_local:
+    if not at.is_local and not at.are_files_read:
         return False
     return any(log is None or log.file_count() > _FILES for log in (at.item_log, at.status_log))
 

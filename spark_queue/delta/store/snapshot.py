@@ -168,9 +168,8 @@ class Snapshot:
     @_LazyProperty
     def are_files_read(self) -> bool:
         """Tell whether this process reads the files of both logs, so that SQL decides here."""
-        if not self.is_decidable or not self.is_local:
-            return False
-        return self.item_log is not None and self.status_log is not None
+        logs = (self.item_log, self.status_log)
+        return self.is_decidable and all(log is not None and log.has_files() for log in logs)
 
     @property
     def has_spark(self) -> bool:

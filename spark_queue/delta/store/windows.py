@@ -15,8 +15,8 @@ from spark_queue.delta.store.ahead import TablesAhead
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import QueueHead
+from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import Log
-from spark_queue.delta.tables.scanning import parts_of
 from spark_queue.delta.tables.schema import (
     ITEM,
     KEY,
@@ -45,8 +45,7 @@ def built(at: Snapshot, most: int) -> Replica | None:
         ``None`` where more was done since the checkpoint, or only Spark reads the tables.
     """
     items, states, queue, status = at.item_log, at.status_log, at.queue, at.status
-    directory = at.store.handle.place.directory_of(at.store.queue)
-    if items is None or states is None or directory is None:
+    if not isinstance(items, LocalLog) or states is None:
         return None
     settings = at.settings
     followed = _followed(at, states, most)
@@ -57,7 +56,6 @@ def built(at: Snapshot, most: int) -> Replica | None:
     touched = newest.filter(pc.invert(is_over))["_seq"].combine_chunks()
     source = TablesAhead(
         log=items,
-        directory=directory,
         settings=settings,
         checkpoint=status.checkpoint,
         over=newest.filter(is_over)["_seq"].combine_chunks(),
@@ -96,7 +94,7 @@ def _unsaid(source: TablesAhead, followed: pa.Table) -> pa.Table:
     seqs = sorted(source.touched.filter(among).to_pylist())
     files = [f for f in source.log.files() if f.gen >= 0 and f.may_have_one("_seq", seqs)]
     found = [_ENTERED.empty_table()]
-    for part in parts_of(source.directory, files):
+    for part in source.log.parts(files):
         rows = part.read(ENTERED, QUEUE_COLUMNS.arrow)
         found.append(rows.filter(pc.is_in(rows["_seq"], pa.array(seqs, pa.int64()))))
     return pa.concat_tables(found)
@@ -116,7 +114,7 @@ def _ends(source: TablesAhead, queue: QueueHead) -> pa.Table:
 
     files = [file for file in source.log.files() if may(file)]
     found = [_ENTERED.empty_table()]
-    for part in parts_of(source.directory, files):
+    for part in source.log.parts(files):
         rows = part.read(ENTERED, QUEUE_COLUMNS.arrow)
         found.append(rows.filter(pc.equal(rows["_kind"], KEY)))
     rows = pa.concat_tables(found)

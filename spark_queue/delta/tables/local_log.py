@@ -172,8 +172,7 @@ class LocalLog(Log[_Head]):
 
     def force(self) -> None:
         """See :meth:`Log.force`."""
-        directory = self.find_directory() if promises_disk(self.session) else None
-        if directory is not None:
+        if promises_disk(self.session) and (directory := self.find_directory()) is not None:
             sync_commits(directory)
 
     def commit(
@@ -264,13 +263,12 @@ class LocalLog(Log[_Head]):
         return self.at(self.directory)
 
     def sweep(self, ages: Ages | None = None) -> int:
-        """Remove what was left behind, by who has the right to tidy up; return how many files."""
+        """Remove what was left behind, by who may tidy up; return how many files."""
         return sweep(self.directory, ages)
 
     def is_due(self) -> bool:
         """Tell, once in a while, whether so much was committed that it has to be summed up."""
-        table = self._opened
-        return table is not None and table.is_due()
+        return self._opened is not None and self._opened.is_due()
 
     def sum_up(self) -> bool:
         """Write down what all commits come to; False where somebody has done so not long ago."""
@@ -280,7 +278,7 @@ class LocalLog(Log[_Head]):
     def files(self) -> list[LogFile]:
         """See :meth:`Log.files`."""
         with self._guard:
-            return list(self._table().files().values())
+            return [*self._table().files().values()]
 
     def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
         """See :meth:`Log.rows_of`."""
@@ -298,9 +296,13 @@ class LocalLog(Log[_Head]):
     ) -> Iterator[pa.Table]:
         """See :meth:`Log.parts_of`."""
         schema = self._schema()
-        for part in scanning.parts_of(self.directory, files):
+        for part in self.parts(files):
             if may_matter is None or may_matter(part.file):
                 yield instants.clamp(part.read(columns, schema))
+
+    def parts(self, files: Iterable[LogFile]) -> Iterator[Part]:
+        """Return the parts of files, which are read later."""
+        return scanning.parts_of(self.directory, files)
 
     def _schema(self) -> pa.Schema:
         """Return what may be read as of the last look: the files were found by it."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
@@ -19,6 +18,7 @@ from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import Head, UnknownHeadError
+from spark_queue.delta.tables.looks import Looks
 from spark_queue.delta.tables.made import why_spark
 from spark_queue.delta.tables.schema import HEAD, META_LANE, SKIPPING_COLUMNS, column_names
 from spark_queue.delta.tables.wishes import Session
@@ -38,7 +38,7 @@ _Head = TypeVar("_Head", bound=Head)
 _Found = TypeVar("_Found")
 
 
-class Log(ABC, Generic[_Head]):
+class Log(Looks, ABC, Generic[_Head]):
     """A table as a log of numbered steps, whose rows lie in files.
 
     A new kind of log is a subclass of it, and passes the exercise of ``tests/logs``. Where only
@@ -158,14 +158,9 @@ class Log(ABC, Generic[_Head]):
         """
         return False
 
-    def still(self, older_than: float | None) -> AbstractContextManager[None]:
-        """Keep the log for this thread as of a look, by default a recent one if others write it."""
-        del older_than
-        return nullcontext()
-
-    def look(self) -> bool:
-        """Look where it is :meth:`still`, and tell whether others have committed."""
-        return False
+    def has_files(self) -> bool:
+        """Tell whether SQL can read its rows in this process, however many they are."""
+        return self.is_readable()
 
     def forget(self) -> None:
         """Forget what this has opened of a table: another one may be in its place."""

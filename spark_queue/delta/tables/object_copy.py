@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 import time
@@ -49,15 +50,19 @@ class TableCopy:
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
         place = tempfile.mkdtemp(prefix="spark-queue-")
-        weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
+        weakref.finalize(self, _remove, place, os.getpid())
         self.directory = Path(place)
         (self.directory / LOG).mkdir()
         self.version, self.is_contended = -1, False
-        self._looked = 0.0
+        self._looked, self._changed = 0.0, time.monotonic()
 
     def age(self) -> float:
         """Return the seconds since the last look."""
         return abs(time.time() - self._looked)
+
+    def idle(self) -> float:
+        """Return the seconds since the last commit of anybody was seen."""
+        return time.monotonic() - self._changed
 
     def pull(self) -> None:
         """Bring what others have committed since the last look."""
@@ -80,7 +85,7 @@ class TableCopy:
     def add_commit(self, version: int, text: bytes) -> None:
         """Add a commit that the store has."""
         self._keep(commit_name(version), text)
-        self.version = max(self.version, version)
+        self.version, self._changed = max(self.version, version), time.monotonic()
 
     def bring_commit(self, version: int) -> None:
         """Bring a commit that may be older than the checkpoint by which the copy began."""
@@ -173,6 +178,12 @@ class TableCopy:
         with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".tmp", delete=False) as draft:
             draft.write(content)
         Path(draft.name).replace(file)
+
+
+def _remove(place: str, process: int) -> None:
+    # A child of a fork ends before its parent.
+    if os.getpid() == process:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def commit_name(version: int) -> str:

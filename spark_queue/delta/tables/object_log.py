@@ -21,6 +21,7 @@ import pyarrow as pa
 from spark_queue.delta.tables import made, paths
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.commits import Commit, summed_up
+from spark_queue.delta.tables.conditional import FEATURE
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import Head
 from spark_queue.delta.tables.local_log import LocalLog
@@ -35,6 +36,7 @@ from spark_queue.delta.tables.object_copy import (
 )
 from spark_queue.delta.tables.object_requests import Bucket, ObjectTakenError
 from spark_queue.delta.tables.open_table import OpenTable
+from spark_queue.delta.tables.scanning import Part
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
 from spark_queue.delta.tables.seals import read_actions, seal
 from spark_queue.delta.tables.sweeping import Ages, named_files
@@ -44,14 +46,13 @@ from spark_queue.errors import FileGoneError, QueueExistsError, SetupError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: What a writer of such a table has to know. Other writers refuse a table with a feature that they
-#: do not know; readers need not know it.
-FEATURE = "sparkQueueConditionalCommits"
-
 _PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": [FEATURE]}
 
 #: Seconds for which a commit is kept that is summed up, as Delta's own default has it.
 _LOG_KEPT = 30 * 86_400.0
+
+#: Seconds between two looks of one who waits: at first, and when nothing has come for long.
+_LEAST_PAUSE, _MOST_PAUSE = 0.05, 2.0
 
 _Head = TypeVar("_Head", bound=Head)
 
@@ -115,9 +116,13 @@ class ObjectLog(LocalLog[_Head]):
         """See :meth:`Log.is_followed`."""
         return True
 
+    def pause(self) -> float:
+        """See :meth:`Looks.pause`: the longer, the longer nobody has committed."""
+        return min(max(self._copy.idle() / 4, _LEAST_PAUSE), _MOST_PAUSE)
+
     @contextmanager
     def still(self, older_than: float | None) -> Iterator[None]:
-        """See :meth:`Log.still`."""
+        """See :meth:`Looks.still`."""
         copy, age = self._copy, self._copy.age()
         if age >= OLD or (copy.is_contended if older_than is None else age >= older_than):
             self.look()
@@ -132,7 +137,7 @@ class ObjectLog(LocalLog[_Head]):
         return getattr(self._stays, "value", False)
 
     def look(self) -> bool:
-        """See :meth:`Log.look`."""
+        """See :meth:`Looks.look`."""
         with self._guard:
             known = self._copy.version
             if self._copy.age() >= OLD and self._copy.is_behind():
@@ -275,7 +280,11 @@ class ObjectLog(LocalLog[_Head]):
     ) -> Iterator[pa.Table]:
         """See :meth:`Log.parts_of`."""
         wanted = [file for file in files if may_matter is None or may_matter(file)]
-        return super().parts_of(self._bring(wanted), columns, may_matter)
+        return super().parts_of(wanted, columns, may_matter)
+
+    def parts(self, files: Iterable[LogFile]) -> Iterator[Part]:
+        """See :meth:`LocalLog.parts`."""
+        return super().parts(self._bring(files))
 
     def _bring(self, files: Iterable[LogFile]) -> list[LogFile]:
         """Return files that the copy has."""

@@ -11,11 +11,12 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from spark_queue.errors import FileAccessError
+from spark_queue.waiting.processes import Owner
 
 _T = TypeVar("_T")
 
 #: Seconds for which an unclear request is repeated, and the longest pause between two tries.
-_PATIENCE, _MAX_PAUSE = 180.0, 1.0
+_PATIENCE, _MAX_PAUSE = 60.0, 1.0
 
 #: Errors of obstore by which a request has failed for good; any other one is unclear.
 _REFUSED = frozenset(
@@ -56,6 +57,7 @@ class Bucket:
         self._store = store
         self.url = url
         self._prefix = f"{prefix}/" if prefix else ""
+        self._owner = Owner("the library obstore, which asks the store of a queue,")
 
     def get(self, name: str) -> bytes | None:
         """Return an object; ``None`` where it is not there."""
@@ -135,8 +137,11 @@ class Bucket:
         FileNotFoundError, ObjectTakenError
             As the store answers.
         FileAccessError
-            When it refuses the request, or gives no clear answer for minutes.
+            When it refuses the request, or gives no clear answer for a minute.
+        SetupError
+            In a child of a fork.
         """
+        self._owner.require()
         key, until, pause = f"{self._prefix}{name}", time.monotonic() + _PATIENCE, 0.01
         while True:
             try:

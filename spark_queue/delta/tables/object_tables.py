@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from spark_queue.delta.tables.address import TableAddress
@@ -11,7 +11,20 @@ from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.object_log import ObjectLog
 from spark_queue.delta.tables.object_requests import Bucket
 from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.errors import InvalidArgumentError
 from spark_queue.extras import load
+
+#: Options of ``obstore.store.from_url``, or a store of ``obstore``.
+Storage: TypeAlias = "Mapping[str, Any] | object"
+
+#: Schemes of the stores that refuse a second object of a name where they are asked to.
+_SCHEMES = frozenset({"s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss"})
+
+
+def tables_at(path: object, storage: Storage | None) -> ObjectTables | None:
+    """Return the tables of an object store, where a path or its options say that it is on one."""
+    is_there = isinstance(path, str) and urlsplit(path).scheme in _SCHEMES
+    return ObjectTables(storage) if is_there or storage is not None else None
 
 
 class ObjectTables:
@@ -25,7 +38,7 @@ class ObjectTables:
 
     kept = "disk"
 
-    def __init__(self, storage: Mapping[str, Any] | object | None = None) -> None:
+    def __init__(self, storage: Storage | None = None) -> None:
         self._storage = {} if storage is None else storage
         self._stores: dict[str, Any] = {}
 
@@ -43,5 +56,11 @@ class ObjectTables:
         queue, _, table = url.rpartition("/")
         if queue not in self._stores:
             stores = load("obstore.store", f"a queue at {queue}")
-            self._stores[queue] = stores.from_url(queue, **self._storage)
+            # What is unclear is asked again here.
+            options = {"retry_config": {"max_retries": 0}, **self._storage}
+            try:
+                self._stores[queue] = stores.from_url(queue, **options)
+            except Exception as exc:
+                why = f"{type(exc).__name__}: {exc}"
+                raise InvalidArgumentError(f"storage of queue {queue!r}: {why}") from exc
         return Bucket(self._stores[queue], url, table)

@@ -223,7 +223,7 @@ def fail_refused(stage: DataFrame, refused: DataFrame, groups: DataFrame | None)
 
 def _constraints(there: StructType, properties: Mapping[str, str]) -> Iterator[tuple[str, Column]]:
     """Return what a table asks of a row: as a text, and as a condition."""
-    for path in _require_value(there):
+    for path in _required_paths(there):
         quoted = ".".join(f"`{name}`" for name in path)
         yield f"column {'.'.join(path)!r} is NOT NULL", F.col(quoted).isNotNull()
     for field in there:
@@ -237,13 +237,13 @@ def _constraints(there: StructType, properties: Mapping[str, str]) -> Iterator[t
             yield f"CHECK constraint {name.removeprefix(_CHECK)!r} ({check})", F.expr(check)
 
 
-def _require_value(columns: StructType) -> Iterator[tuple[str, ...]]:
+def _required_paths(columns: StructType) -> Iterator[tuple[str, ...]]:
     """Return the paths of columns that are NOT NULL, those in structs, too."""
     for field in columns:
         if not field.nullable:
             yield (field.name,)
         if isinstance(field.dataType, StructType):
-            yield from ((field.name, *path) for path in _require_value(field.dataType))
+            yield from ((field.name, *path) for path in _required_paths(field.dataType))
 
 
 def _filling(field: StructField) -> Column:

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
-from spark_queue.delta.tables import jvms, paths, turnstile
+from spark_queue.delta.tables import conditional, jvms, paths, turnstile
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.commits import Commit, newest_token
 from spark_queue.delta.tables.describing import described
@@ -304,7 +304,7 @@ class SparkLog(LocalLog[_Head]):
     def _writes(self, what: str) -> AbstractContextManager[None]:
         """Describe the jobs of a block in which Spark writes to the table."""
         turnstile.leave_behind(self.find_directory(), lambda: jvms.trace_of(self.spark))
-        return self._for(what)
+        return conditional.writes(self.address.target, self._for(what))
 
     def _heads(self) -> DataFrame:
         return self._of_kind(HEAD)
