@@ -3,14 +3,17 @@
 A first micro-batch fills the state: with many open groups or keys, or with one deep group. Then
 come micro-batches of 1,000 rows, half of them completions. Each figure is the time of one of them
 over that of one with little in the state, in the same run; beside them is what an open group takes
-on disk. At full size this takes some ten minutes on two cores.
+on disk. ``rate`` measures rows a second of large micro-batches with few keys; ``--before`` names a
+checkout to compare them with. At full size this takes some ten minutes on two cores.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterable
@@ -21,8 +24,9 @@ from typing import Annotated, TypeAlias
 import typer
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
+import streaming
 from place import session_and_folder
-from report import Figure, at_most, measure
+from report import Figure, at_least, at_most, measure
 from spark_queue.streaming import (
     STREAMING_CONF,
     distinct_in_flight,
@@ -59,6 +63,7 @@ class Bench:
     spark: SparkSession
     root: Path
     many: int
+    before: Path | None
 
     def run(self, operator: Operator, rows: int, group: str) -> tuple[float, float]:
         """Return the seconds of a micro-batch with so many rows in state, and the bytes of each.
@@ -127,11 +132,36 @@ def deep(bench: Bench) -> Iterable[Figure]:
     yield _times("deep.one_active", many, few)
 
 
+def rate(bench: Bench) -> Iterable[Figure]:
+    """Measure rows a second with few keys, and compare them with those of another checkout."""
+    before = {} if bench.before is None else _rates_of(bench.before)
+    root = bench.root / "rate"
+    root.mkdir()
+    large = streaming.Bench(bench.spark, root, rows=100_000, batches=6)
+    for name, (operator, _) in streaming.OPERATORS.items():
+        speed = large.speed(operator(large, FEW))
+        yield Figure(f"rate.{name}", speed, None, "rows/s")
+        if before:
+            yield Figure(f"rate.{name}.over_before", speed / before[f"rate.{name}"], at_least(0.9))
+
+
+def _rates_of(checkout: Path) -> dict[str, float]:
+    job = [sys.executable, __file__, "--only", "rate", "--json"]
+    env = {**os.environ, "PYTHONPATH": str(checkout)}
+    out = subprocess.run(job, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603 - this job
+    lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    return {line["name"]: line["value"] for line in lines}
+
+
 def _times(name: str, many: float, few: float) -> Figure:
     return Figure(name, many / few, at_most(2), detail=f"{many:.2f} s, {few:.2f} s")
 
 
-SECTIONS: dict[str, Callable[[Bench], Iterable[Figure]]] = {"open": open_keys, "deep": deep}
+SECTIONS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
+    "open": open_keys,
+    "deep": deep,
+    "rate": rate,
+}
 
 
 @app.command(help=__doc__)
@@ -139,13 +169,14 @@ def main(
     only: Annotated[list[str] | None, typer.Option(help="Sections to run; all of them.")] = None,
     many: Annotated[int, typer.Option(min=1_000, help="What is in state.")] = 1_000_000,
     place: Annotated[Path | None, typer.Option(help="Where to put files.")] = None,
+    before: Annotated[Path | None, typer.Option(help="A checkout to compare with.")] = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="No table at the end.")] = False,
     strict: Annotated[bool, typer.Option(help="Fail when a target is missed.")] = False,
 ) -> None:
     """Measure, print a JSON line for each figure, and a table."""
     with session_and_folder("stream_state", place, **STREAMING_CONF) as (spark, root):
-        bench = Bench(spark, root, many)
+        bench = Bench(spark, root, many, before)
         sections = {name: (lambda run=run: run(bench)) for name, run in SECTIONS.items()}
         code = measure(sections, only, as_json=as_json, strict=strict)
     sys.exit(code)
