@@ -30,7 +30,6 @@ from spark_queue.streaming.stream_rules import (
     ARRIVAL,
     CLOCK,
     COMPLETION,
-    NEVER,
     OUTCOMES,
     DistinctRules,
     FairRules,
@@ -41,6 +40,9 @@ from spark_queue.streaming.stream_rules import (
 RUN = "run"
 
 _OUTCOME = "outcome"
+
+#: A time-out that never comes.
+_NEVER = timedelta(days=36_500)
 
 
 def distinct_in_flight(
@@ -288,7 +290,7 @@ def one_active_per_group(
         on_failure=on_failure,
         max_attempts=max_attempts,
         retry=retry or RetryPolicy(delay=timedelta(0)),
-        lease=NEVER if time_out is None else time_out,
+        lease=_NEVER if time_out is None else time_out,
         max_losses=max_losses,
     )
     _require_time(at, config.retry, time_out, heartbeats)

@@ -6,7 +6,6 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, NamedTuple, cast
@@ -265,11 +264,7 @@ OUTCOMES: Mapping[str, Outcome] = {
 
 _SECOND = 1_000_000
 
-
 _NO_TAIL = ((), 0, ())
-
-#: A time-out that never comes.
-NEVER = timedelta(days=36_500)
 
 
 @dataclass(slots=True)
@@ -382,9 +377,7 @@ class SerialRules(BucketRules):
     def _plain(self, order: int, run: _Run) -> list[Any]:
         item = self._scheduler.item(run.seq)
         assert item is not None  # noqa: S101 - for the type checker: it is live
-        until = item.available_at
-        if item.lease is not None:
-            until = None if self._config.lease >= NEVER else item.lease_expires_at
+        until = item.available_at if item.lease is None else item.lease_expires_at
         tag = self._scheduler.stored_tag(run.seq)
         known = [run.seq, tag, item.attempts, item.losses, run.lease, until]
         return [order, run.number, run.since, *known]
@@ -502,7 +495,6 @@ def _item(
     item |= {"attempts": attempts, "losses": losses, "lease": lease or None}
     if not lease:
         return item | {"available_at": until}
-    until = math.inf if until is None else until
     return item | {"state": "claimed", "lease_expires_at": until}
 
 

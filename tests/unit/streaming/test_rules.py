@@ -359,7 +359,7 @@ def test_pages_split_and_merge_with_what_they_hold() -> None:
     assert rules.counts == {"passed": 1_000, "completed": 1_000}
 
 
-keys = st.sampled_from([*"abcde", "\t\nü\"", None])
+keys = st.sampled_from([*"abcde", '\t\nü"', None])
 
 
 @st.composite
