@@ -32,6 +32,9 @@ _OF_A_CHECKOUT = re.compile(r"python3 \.ci/|python jobs/bench/|pip wheel |PYSPAR
 #: Those, and our own on queues that a page has not made.
 _ELSEWHERE = re.compile(rf"{_OF_A_CHECKOUT.pattern}|pip install |python -m |spark-(queue|submit) ")
 
+#: Pages that show what each line prints.
+_PRINTING = {"streams", "status-table", "control-table", "starving-tenants", "files-once"}
+
 
 def _commands_of_ours() -> dict[str, Any]:
     group: Any = get_command(app)
@@ -98,7 +101,7 @@ def test_program_of_a_page_runs(
 
     exec(program, {"spark": spark})  # noqa: S102 - our own program
 
-    if page.stem == "streams":
+    if page.stem in _PRINTING:
         said = re.findall(r"^print\(.*\)  # (.*)$", program, re.MULTILINE)
         assert capsys.readouterr().out.splitlines() == said
     if page.stem == "databricks":
