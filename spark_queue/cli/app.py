@@ -12,6 +12,7 @@ from spark_queue import __version__
 from spark_queue.cli.commands import (
     admin_commands,
     checkup,
+    demo,
     ingest,
     item_commands,
     reader_commands,
@@ -57,6 +58,7 @@ def _whole(
 
 _COMMANDS = (
     ingest.ingest,
+    demo.demo,
     admin_commands.create,
     setting_commands.configure,
     setting_commands.config,
@@ -68,7 +70,7 @@ _COMMANDS = (
     replay.replay,
     view_commands.report,
     view_commands.top,
-    serving.serve,
+    serving.serve_command,
     view_commands.status,
     view_commands.stats,
     view_commands.dead,

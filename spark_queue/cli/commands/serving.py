@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import secrets
 import socket
+import webbrowser
 from contextlib import suppress
 from datetime import timedelta
 from importlib.util import find_spec
@@ -30,7 +31,6 @@ _LOOPBACK = {4: "127.0.0.1", 6: "::1"}
 _Names = Annotated[list[str], Argument(help="The queues: paths, or table names of the catalog.")]
 
 
-@looking
 def serve(
     scope: Scope,
     names: _Names,
@@ -49,6 +49,7 @@ def serve(
     allow_actions: Annotated[
         bool, Option("--allow-actions", help="Let who has the token pause, cancel and the like.")
     ] = False,
+    show: Annotated[bool, Option("--open", help="Show them in a browser at once.")] = False,
 ) -> None:
     """Show queues in a browser as they change; what is not on this machine needs a token."""
     require_installed()
@@ -74,10 +75,15 @@ def serve(
         lines = [url, *([f"token: {token}"] if sessions else [])]
         lines += [f"{name} cannot be shown: {why}" for name, why in wrong.items()]
         scope.display.show({**shown, "failed": wrong}, *lines)
+        if show:
+            webbrowser.open(url)
         # An interrupt is the usual end of it.
         with suppress(KeyboardInterrupt):
             names = [host, socket.gethostname()] if is_private else [host]
             run(site.app({*LOOPBACK, *names, *(allow_host or [])}), at)
+
+
+serve_command = looking(serve)
 
 
 def require_installed() -> None:
