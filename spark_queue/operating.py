@@ -78,6 +78,7 @@ class Claimable(Configured, Generic[ClaimT]):
 
         def prepare() -> tuple[Snapshot, Request]:
             at = Snapshot(store)
+            _ = at.status
             return at, claims.request(at, limit, lease, worker_id, run, claim_id)
 
         def take() -> ClaimT:

@@ -24,6 +24,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from importlib import import_module
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -168,7 +169,8 @@ def _work(queue: LocalQueue, diary: Diary, draw: random.Random) -> None:
     seqs = [row["_seq"] for row in claim.rows]
     diary.note("claimed", lease=claim.lease, seqs=seqs)
     verb = draw.choices(("ack", "nack", "release"), (0.85, 0.1, 0.05))[0]
-    diary.time("settle", getattr(claim, verb))
+    why = ("failed",) if verb == "nack" else ()
+    diary.time("settle", partial(getattr(claim, verb), *why))
     diary.note("settled", lease=claim.lease, seqs=seqs, verb=verb)
 
 
@@ -186,7 +188,7 @@ def main(
     for name in _LATER:
         import_module(name)
     with tempfile.TemporaryDirectory() as told, served(told) as store:
-        _in_child(lambda: _make(store))
+        _in_child(partial(_make, store))
         faults = {"lost": lost, "refused": refused, "delay": delay / 1000, "seed": seed}
         began = time.time()
         with shaken(store, **faults) as port:

@@ -33,6 +33,9 @@ MAX_TRIES = 20
 #: Seconds for which what is known of a log is good enough where nothing depends on the newest step.
 KNOWN_FOR = 10.0
 
+#: Seconds within which others have hardly committed once more.
+_JUST = 0.1
+
 #: Steps of up to this many rows are written as one file.
 _SMALL = 100_000
 
@@ -282,13 +285,16 @@ class Tries:
         self._older_than = older_than
         self._seen = seen
         self._is_first, self._count = False, 0
+        self._began = time.monotonic()
 
     @contextmanager
     def begin(self) -> Iterator[Snapshot]:
         """Return the queue as the next try sees it, which stays as it is meanwhile."""
         self._count += 1
         self._is_first = self._count == 1
-        own, other = (None, self._older_than) if self._is_first else (0.0, 0.0)
+        # Whoever was lost has looked at its own log, and at the other one since it began.
+        since = time.monotonic() - self._began
+        own, other = (None, self._older_than) if self._is_first else (_JUST, since)
         with self._own.still(own), self._other.still(other):
             yield next(self._seen)
 

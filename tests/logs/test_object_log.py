@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def test_an_answer_that_is_lost_is_asked_for_again(log: TestedLog, store: ShakyS
 
 
 def test_a_request_that_was_not_done_may_come_second(log: TestedLog, store: ShakyStore) -> None:
-    """Another has the number when it is sent again: the step is lost, and nothing is left of it."""
+    """Another has the number when it is sent again: the step is lost, and its file goes later."""
     head, other = following(log.head()), log.open_again()
 
     def refuse(_: Callable[[], Any]) -> None:
@@ -72,7 +73,9 @@ def test_a_request_that_was_not_done_may_come_second(log: TestedLog, store: Shak
     store.fail_next("PUT q/status/_delta_log", refuse)
     assert not log.append(head, rows(1))
     assert log.open_again().seqs() == [7]
-    assert len([name for name in store.found() if name.endswith(".parquet")]) == 1
+    vars(log.rows_here._table())["interval"] = 1
+    assert log.rows_here.sum_up()
+    assert len([name for name in store.found() if "step-" in name]) == 1
 
 
 def test_a_store_that_does_not_answer_is_named(
@@ -109,15 +112,21 @@ def test_a_creation_that_was_cut_is_finished_with_the_same_columns(log: TestedLo
     assert log.add(1).step == 1
 
 
-def test_a_follower_that_is_far_behind_lists(log: TestedLog, store: ShakyStore) -> None:
-    """It does not ask for each commit in turn."""
+def test_a_follower_that_is_behind_asks_for_many_at_once(log: TestedLog, store: ShakyStore) -> None:
+    """It waits for a few rounds of answers, not for one a commit; and for one when up to date."""
     other = log.open_again()
     assert other.head().step == 0
     for seq in range(1, 30):
         log.add(seq)
-    store.asked.clear()
+    store.delay = 0.02
+    began = time.monotonic()
+    assert other.version(other.log.newest(None)) == log.version()
+    assert time.monotonic() - began < 29 * store.delay
     assert (other.head().step, other.seqs()) == (29, list(range(1, 30)))
-    assert store.asked["LIST"] == 1
+    other.version()
+    store.asked.clear()
+    other.version()
+    assert store.asked == {"GET": 1}
 
 
 def test_a_log_is_read_from_its_checkpoint(log: TestedLog, store: ShakyStore) -> None:

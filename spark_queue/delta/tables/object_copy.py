@@ -13,7 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from spark_queue.delta.tables.commits import name_of
+from spark_queue.delta.tables.conditional_commits import files_of
 from spark_queue.delta.tables.object_requests import Bucket
+from spark_queue.delta.tables.sweeping import Ages
 from spark_queue.errors import FileGoneError
 
 LOG = "_delta_log"
@@ -23,8 +25,11 @@ LAST = f"{LOG}/_last_checkpoint"
 #: and for which files stay that are not read any more.
 OLD, _KEPT = 3_600.0, 600.0
 
-#: Commits that are asked for one by one, until a list of them takes fewer requests.
-_NEAR = 4
+#: Seconds for which a commit is kept that is summed up, as Delta's own default has it.
+_LOG_KEPT = 30 * 86_400.0
+
+#: Commits that are asked for at once, at most.
+_WIDEST = 16
 
 
 class TableCopy:
@@ -54,6 +59,8 @@ class TableCopy:
         self.directory = Path(place)
         (self.directory / LOG).mkdir()
         self.version, self.is_contended = -1, False
+        self._found = 0
+        """Commits of others that the last look has found."""
         self._looked, self._changed = 0.0, time.monotonic()
 
     def age(self) -> float:
@@ -66,12 +73,15 @@ class TableCopy:
 
     def pull(self) -> None:
         """Bring what others have committed since the last look."""
-        known, self._looked = self.version, time.time()
-        if known < 0:
+        self._looked = time.time()
+        if self.version < 0:
             self._pull_checkpoint()
-        if all(self._pull_commit(self.version + 1) for _ in range(_NEAR)):
-            self._pull_many()
-        self.is_contended = self.version != known
+        known, width = self.version, self._found + 1
+        # About as many are asked for at once as were there the last time.
+        while self._pull_commits(min(width, _WIDEST)):
+            width *= 2
+        self._found = self.version - known
+        self.is_contended = self._found > 0
 
     def is_behind(self) -> bool:
         """Tell whether commits may be gone that come next: a checkpoint has summed them up."""
@@ -84,6 +94,9 @@ class TableCopy:
 
     def add_commit(self, version: int, text: bytes) -> None:
         """Add a commit that the store has."""
+        for name, content in files_of(text):
+            if not (self.directory / name).exists():
+                self._keep(name, content)
         self._keep(commit_name(version), text)
         self.version, self._changed = max(self.version, version), time.monotonic()
 
@@ -155,22 +168,15 @@ class TableCopy:
             self.version = version
             self.bring_commit(version)
 
-    def _pull_commit(self, version: int) -> bool:
-        text = self._bucket.get(commit_name(version))
-        if text is not None:
+    def _pull_commits(self, count: int) -> bool:
+        """Bring so many commits, and tell whether all of them are there."""
+        wanted = range(self.version + 1, self.version + 1 + count)
+        found = self._bucket.at_once(self._bucket.get, map(commit_name, wanted))
+        for version, text in zip(wanted, found, strict=True):
+            if text is None:
+                return False
             self.add_commit(version, text)
-        return text is not None
-
-    def _pull_many(self) -> None:
-        """Bring all commits that a list shows, and then those that were made meanwhile."""
-        listed = self._bucket.look_up(LOG, after=commit_name(self.version))
-        names = [name for name, _ in listed if len(name) == len(commit_name(0))]
-        for name, text in zip(names, self._bucket.at_once(self._bucket.get, names), strict=True):
-            if text is None or name != commit_name(self.version + 1):
-                break
-            self.add_commit(self.version + 1, text)
-        while self._pull_commit(self.version + 1):
-            pass
+        return True
 
     def _keep(self, name: str, content: bytes) -> None:
         """Write an object into the copy, whole and at once."""
@@ -194,3 +200,17 @@ def commit_name(version: int) -> str:
 def summary_name(version: int) -> str:
     """Return the object of a checkpoint."""
     return f"{LOG}/{version:020}.checkpoint.parquet"
+
+
+def may_go(name: str, age: float, summed: int, ages: Ages) -> bool:
+    """Tell whether an object that no commit names is old enough to be nobody's.
+
+    Parameters
+    ----------
+    summed : int
+        The version of the newest checkpoint.
+    """
+    if not name.startswith(f"{LOG}/"):
+        return age >= ages.others
+    version = name.rpartition("/")[2][:20]
+    return version.isdecimal() and int(version) < summed and age >= _LOG_KEPT

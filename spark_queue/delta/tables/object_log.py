@@ -7,8 +7,9 @@ A step is the PUT of a Parquet file, and that of its commit if no other is there
 from __future__ import annotations
 
 import math
-import tempfile
+import random
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
@@ -22,23 +23,23 @@ from spark_queue.delta.tables import made, paths
 from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.commits import Commit, summed_up
 from spark_queue.delta.tables.conditional import FEATURE
+from spark_queue.delta.tables.conditional_commits import first_text, text_of
 from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import Head
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log_kinds import log_of
 from spark_queue.delta.tables.object_copy import (
     LAST,
-    LOG,
     OLD,
     TableCopy,
     commit_name,
+    may_go,
     summary_name,
 )
 from spark_queue.delta.tables.object_requests import Bucket, ObjectTakenError
 from spark_queue.delta.tables.open_table import OpenTable
 from spark_queue.delta.tables.scanning import Part
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
-from spark_queue.delta.tables.seals import read_actions, seal
 from spark_queue.delta.tables.sweeping import Ages, named_files
 from spark_queue.delta.tables.wishes import Session
 from spark_queue.errors import FileGoneError, QueueExistsError, SetupError
@@ -46,10 +47,8 @@ from spark_queue.errors import FileGoneError, QueueExistsError, SetupError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": [FEATURE]}
-
-#: Seconds for which a commit is kept that is summed up, as Delta's own default has it.
-_LOG_KEPT = 30 * 86_400.0
+#: Requests that somebody is behind who was lost to another, at most.
+_WAY = 4
 
 #: Seconds between two looks of one who waits: at first, and when nothing has come for long.
 _LEAST_PAUSE, _MOST_PAUSE = 0.05, 2.0
@@ -78,6 +77,8 @@ class ObjectLog(LocalLog[_Head]):
         self._is_synced = False
         self._copy = TableCopy(bucket)
         self._stays = threading.local()
+        self._committed = -math.inf
+        self._left: list[str] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
         return log_of, (self.session, self.address, self.parse)
@@ -124,6 +125,8 @@ class ObjectLog(LocalLog[_Head]):
     def still(self, older_than: float | None) -> Iterator[None]:
         """See :meth:`Looks.still`."""
         copy, age = self._copy, self._copy.age()
+        if older_than is None and copy.is_contended:
+            self._give_way()
         if age >= OLD or (copy.is_contended if older_than is None else age >= older_than):
             self.look()
         before = self._is_still()
@@ -132,6 +135,12 @@ class ObjectLog(LocalLog[_Head]):
             yield
         finally:
             self._stays.value = before
+
+    def _give_way(self) -> None:
+        """Let those be next who were lost to this process: they have more to read than it has."""
+        room = _WAY * self._bucket.took
+        if time.monotonic() - self._committed < room:
+            time.sleep(random.uniform(0, room))  # noqa: S311
 
     def _is_still(self) -> bool:
         return getattr(self._stays, "value", False)
@@ -150,6 +159,13 @@ class ObjectLog(LocalLog[_Head]):
         if known is None or self._copy.version < known or not self._is_still():
             self.look()
         return self._copy.version if self._copy.version >= 0 else None
+
+    def follow(self, since: int, until: int) -> list[Commit]:
+        """See :meth:`Log.follow`: what they have added is read next, so all of it is brought."""
+        made = super().follow(since, until)
+        with suppress(FileGoneError):
+            self._bring([file for commit in made for file in commit.files])
+        return made
 
     def _commit_at(self, version: int) -> Commit:
         self._copy.bring_commit(version)
@@ -186,8 +202,8 @@ class ObjectLog(LocalLog[_Head]):
                 why = "a creation with other columns was cut, or is under way: remove its objects"
                 raise QueueExistsError(self.address.target, why)
             return
-        text = _first_commit(schema, skipping)
-        if self._bucket.create(commit_name(0), text):
+        text = first_text(schema, skipping)
+        if self._bucket.create(commit_name(0), text) == text:
             self._require_refusal(text)
         self.forget()
 
@@ -207,7 +223,7 @@ class ObjectLog(LocalLog[_Head]):
         """See :meth:`Log.drop`."""
         # Without its first commit there is no table.
         self._bucket.delete([commit_name(0)])
-        self._bucket.delete([name for name, _ in self._bucket.look_up("")])
+        self._bucket.delete(self._bucket.names())
         self.forget()
 
     def forget(self) -> None:
@@ -252,15 +268,19 @@ class ObjectLog(LocalLog[_Head]):
     ) -> bool:
         """Commit a version to the store, then to the copy."""
         del is_synced
-        names = [str(file.relative_to(log.parent)) for file in files]
-        self._bucket.at_once(self._copy.put, names)
-        text = seal(actions).encode()
-        if not self._bucket.create(commit_name(version), text):
-            self._bucket.delete(names)
-            self.look()
-            return False
-        self._copy.add_commit(version, text)
-        return True
+        contents = {str(file.relative_to(log.parent)): file.read_bytes() for file in files}
+        self._bucket.at_once(lambda name: self._bucket.put(name, contents[name]), contents)
+        text = text_of(actions, contents)
+        found = self._bucket.create(commit_name(version), text)
+        self._copy.add_commit(version, found)
+        if found == text:
+            self._committed = time.monotonic()
+            return True
+        # Who was lost has to hurry; they are removed when there is time.
+        self._left += contents
+        self._copy.pull()
+        self._copy.is_contended = True
+        return False
 
     def files(self) -> list[LogFile]:
         """See :meth:`Log.files`: as of a look."""
@@ -348,6 +368,8 @@ class ObjectLog(LocalLog[_Head]):
         version = summed_up(self.directory) or 0
         for name in (summary_name(version), LAST):
             self._copy.put(name)
+        left, self._left = self._left, []
+        self._bucket.delete(left)
         self._copy.shorten(version, {file.name for file in self.files()})
         return True
 
@@ -359,27 +381,8 @@ class ObjectLog(LocalLog[_Head]):
         kept, ages, now = {commit_name(0), *named}, ages or Ages(), datetime.now(timezone.utc)
         gone = [
             name
-            for name, at in self._bucket.look_up("")
-            if name not in kept and _may_go(name, (now - at).total_seconds(), summed, ages)
+            for name, at in self._bucket.names().items()
+            if name not in kept and may_go(name, (now - at).total_seconds(), summed, ages)
         ]
         self._bucket.delete(gone)
         return len(gone)
-
-
-def _may_go(name: str, age: float, summed: int, ages: Ages) -> bool:
-    """Tell whether an object that no commit names is old enough to be nobody's."""
-    if not name.startswith(f"{LOG}/"):
-        return age >= ages.others
-    version = name.rpartition("/")[2][:20]
-    return version.isdecimal() and int(version) < summed and age >= _LOG_KEPT
-
-
-def _first_commit(schema: str, skipping: str) -> bytes:
-    """Return the commit that makes an empty table, which only this library writes."""
-    with tempfile.TemporaryDirectory(prefix="spark-queue-") as place:
-        made.make_table(Path(place), schema, made.properties_of(skipping), ())
-        text = Path(place, commit_name(0)).read_text(encoding="utf-8")
-    actions = [
-        {"protocol": _PROTOCOL} if "protocol" in action else action for action in read_actions(text)
-    ]
-    return seal(actions).encode()

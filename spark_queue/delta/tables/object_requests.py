@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, TypeVar
@@ -57,6 +57,8 @@ class Bucket:
         self._store = store
         self.url = url
         self._prefix = f"{prefix}/" if prefix else ""
+        self.took = 0.0
+        """Seconds of the last request that was answered."""
         self._owner = Owner("the library obstore, which asks the store of a queue,")
 
     def get(self, name: str) -> bytes | None:
@@ -71,8 +73,8 @@ class Bucket:
         self._repeat(name, lambda key: self._store.put(key, content))
 
     # rule again: lost step
-    def create(self, name: str, content: bytes) -> bool:
-        """Write an object that is not there yet; False where another one is.
+    def create(self, name: str, content: bytes) -> bytes:
+        """Write an object that is not there yet, and return it; or the other one that is.
 
         An unclear answer is no answer: the same bytes are sent again. If the object is there then,
         its bytes say whose it is, as no two commits are alike.
@@ -85,8 +87,8 @@ class Bucket:
                 if found is None:
                     # A store may refuse one of two that come at once before either is there.
                     continue
-                return found == content
-            return True
+                return found
+            return content
 
     def create_once(self, name: str, content: bytes) -> None:
         """Write an object that is not there yet.
@@ -98,17 +100,14 @@ class Bucket:
         """
         self._repeat(name, lambda key: self._store.put(key, content, mode="create"))
 
-    def look_up(self, folder: str, after: str = "") -> Iterator[tuple[str, datetime]]:
-        """Return the names and times of the objects in a folder, in order."""
+    def names(self) -> dict[str, datetime]:
+        """Return the names of all objects, and when each was written."""
 
         def look(key: str) -> list[Any]:
-            offset = f"{self._prefix}{after}" if after else None
-            return [one for some in self._store.list(key or None, offset=offset) for one in some]
+            return [one for some in self._store.list(key or None) for one in some]
 
-        found = self._repeat(folder, look)
-        for one in sorted(found, key=lambda found: str(found["path"])):
-            name = str(one["path"]).removeprefix(self._prefix)
-            yield name, one["last_modified"]
+        found = self._repeat("", look)
+        return {str(one["path"]).removeprefix(self._prefix): one["last_modified"] for one in found}
 
     def delete(self, names: Iterable[str]) -> None:
         """Remove objects, there or not."""
@@ -144,8 +143,9 @@ class Bucket:
         self._owner.require()
         key, until, pause = f"{self._prefix}{name}", time.monotonic() + _PATIENCE, 0.01
         while True:
+            began = time.monotonic()
             try:
-                return ask(key)
+                answer = ask(key)
             except FileNotFoundError:
                 raise
             except Exception as exc:
@@ -156,6 +156,9 @@ class Bucket:
                     raise self._refusal(name, errno.EACCES, exc) from exc
                 if time.monotonic() > until:
                     raise self._refusal(name, errno.ETIMEDOUT, exc) from exc
+            else:
+                self.took = time.monotonic() - began
+                return answer
             time.sleep(random.uniform(0, pause))  # noqa: S311
             pause = min(2 * pause, _MAX_PAUSE)
 

@@ -1,0 +1,52 @@
+"""Texts of commits that are conditional PUTs."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from spark_queue.delta.tables import made
+from spark_queue.delta.tables.commits import name_of
+from spark_queue.delta.tables.conditional import FEATURE
+from spark_queue.delta.tables.seals import read_actions, seal
+
+_PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": [FEATURE]}
+
+#: Bytes of files up to which a commit has a copy of them: who follows it asks for no second object.
+_SMALL = 65_536
+
+_COPIES = "sparkQueueFiles"
+
+
+def first_text(schema: str, skipping: str) -> bytes:
+    """Return the commit that makes an empty table, which only this library writes."""
+    with tempfile.TemporaryDirectory(prefix="spark-queue-") as place:
+        made.make_table(Path(place), schema, made.properties_of(skipping), ())
+        text = Path(place, "_delta_log", name_of(0)).read_text(encoding="utf-8")
+    actions = [
+        {"protocol": _PROTOCOL} if "protocol" in action else action for action in read_actions(text)
+    ]
+    return seal(actions).encode()
+
+
+def text_of(actions: Sequence[Mapping[str, Any]], files: Mapping[str, bytes]) -> bytes:
+    """Return a commit, with a copy of the files that it names, if they are small."""
+    first, *others = actions
+    if "commitInfo" in first and files and sum(map(len, files.values())) <= _SMALL:
+        copies = {name: b64encode(content).decode() for name, content in files.items()}
+        first = {"commitInfo": {**first["commitInfo"], _COPIES: copies}}
+    return seal([first, *others]).encode()
+
+
+def files_of(text: bytes) -> Iterator[tuple[str, bytes]]:
+    """Return the names and contents of files of which a commit has a copy."""
+    first = text.partition(b"\n")[0]
+    if _COPIES.encode() not in first:
+        return
+    copies = json.loads(first).get("commitInfo", {}).get(_COPIES, {})
+    for name, content in copies.items():
+        yield name, b64decode(content)
