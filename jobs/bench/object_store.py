@@ -308,7 +308,8 @@ def _overlaps(rows: list[_Row]) -> list[str]:
         elif row["_state"] != "claimed" and (held is None or held["_lease"] != row["_lease"]):
             found.append(f"{row['_seq']} settled in step {row['_step']} by another")
         held = row
-    return found
+    moves = [f"{row['_step']}:{row['_state']}/{row['_lease']}" for row in rows]
+    return [f"{fault} ({' '.join(moves)})" for fault in found]
 
 
 def _print(lines: list[_Row], seconds: float, broken: dict[str, list[str]]) -> None:
@@ -325,7 +326,7 @@ def _print(lines: list[_Row], seconds: float, broken: dict[str, list[str]]) -> N
     counted = Counter(line["what"] for line in lines)
     typer.echo(f"late settles {counted['late']}, unclear steps {counted['unclear']}")
     for kind, faults in broken.items():
-        typer.echo(f"{kind:20} {len(faults)}  {' '.join(faults[:3])}")
+        typer.echo(f"{kind:20} {len(faults)}  {', '.join(faults[:3])}")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import typer
 from spark_queue.cli import choice
 from spark_queue.cli.choice import EngineChoice
 from spark_queue.cli.display import Display, SafeFormatter, Terminated, exit_of
+from spark_queue.delta.tables.address import is_on_object_store
 from spark_queue.errors import InvalidArgumentError, SetupError, SparkNeededError, SparkQueueError
 from spark_queue.java import java_problem
 from spark_queue.processing.interrupts import interruptible, raising_at_sigterm
@@ -139,15 +140,17 @@ class Scope:
         Raises
         ------
         InvalidArgumentError
-            When it is to be this process, and the queue is not on its disk.
+            When it is to be this process, which does not reach the queue without Spark.
         """
         answers: CommandEngine = import_module(f"spark_queue.cli.{self._engine_of(name)}")
         return answers
 
     def _engine_of(self, name: str) -> str:
-        if self._choice is EngineChoice.LOCAL and not choice.is_local(name):
+        is_here = choice.is_local(name) or is_on_object_store(name)
+        if self._choice is EngineChoice.LOCAL and not is_here:
             raise InvalidArgumentError(
-                f"engine is 'local', and queue {name!r} is not on this machine's disk"
+                f"engine is 'local', and queue {name!r} is not on this machine's disk, or on an "
+                "object store"
             )
         if self._choice is EngineChoice.AUTO and choice.is_local_to_spark(name):
             return "in_process"

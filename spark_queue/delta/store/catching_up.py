@@ -61,15 +61,25 @@ def items(store: Store, cache: Cache) -> QueueHead:
 
 def status(store: Store, cache: Cache, at: Position) -> StatusHead:
     """Return the newest head of a reader's status log; as :func:`items`."""
+    is_looked_at = False
+
+    def look_at_items() -> None:
+        # Also by who keeps that log as he has seen it: later it would tell of these as of new.
+        nonlocal is_looked_at
+        if not is_looked_at:
+            is_looked_at = True
+            store.queue.look()
 
     def follow(step: _Followed[StatusHead]) -> None:
         # What a step moves has entered before it, and would else enter here after it, as new: also
         # where the item log was looked at a moment before somebody made both.
+        look_at_items()
         items(store, cache)
         followed(at, step.head, step.rows)
 
     def drop() -> None:
         at.replica = at.tail = None
+        look_at_items()
 
     log = _Follow(store, "status", store.status, at.status, cache)
     with cache.lock:

@@ -6,6 +6,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from spark_queue import checks
 from spark_queue.errors import InvalidArgumentError
@@ -17,6 +18,8 @@ _PATH_FORBIDDEN = re.compile(r"[`\x00-\x1f]")
 _ON_DISK = re.compile(r"(?P<scheme>file:(//)?)?(?P<path>/(?!/).*)", re.DOTALL)
 #: Bytes of a folder's name, and of a path: what the tables have in it needs some more.
 _LONGEST_NAME, _LONGEST_PATH = 255, 3_900
+#: Schemes of object stores.
+_OBJECT_STORES = frozenset({"s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss"})
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -36,6 +39,11 @@ def placed(path: str) -> str:
     if "/" not in path or path.startswith("/") or _URI.match(path):
         return path
     return os.path.abspath(path)  # noqa: PTH100 - a place on a store is a string
+
+
+def is_on_object_store(path: object) -> bool:
+    """Tell whether a path is on a store that can refuse a second object of a name."""
+    return isinstance(path, str) and urlsplit(path).scheme in _OBJECT_STORES
 
 
 def is_name(path: object) -> bool:

@@ -181,6 +181,7 @@ class TableCopy:
     def _keep(self, name: str, content: bytes) -> None:
         """Write an object into the copy, whole and at once."""
         file = self.directory / name
+        file.parent.mkdir(exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".tmp", delete=False) as draft:
             draft.write(content)
         Path(draft.name).replace(file)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.address import TableAddress, is_on_object_store
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.object_log import ObjectLog
 from spark_queue.delta.tables.object_requests import Bucket
@@ -17,14 +17,11 @@ from spark_queue.extras import load
 #: Options of ``obstore.store.from_url``, or a store of ``obstore``.
 Storage: TypeAlias = "Mapping[str, Any] | object"
 
-#: Schemes of the stores that refuse a second object of a name where they are asked to.
-_SCHEMES = frozenset({"s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss"})
-
 
 def tables_at(path: object, storage: Storage | None) -> ObjectTables | None:
     """Return the tables of an object store, where a path or its options say that it is on one."""
-    is_there = isinstance(path, str) and urlsplit(path).scheme in _SCHEMES
-    return ObjectTables(storage) if is_there or storage is not None else None
+    is_there = storage is not None or is_on_object_store(path)
+    return ObjectTables(storage) if is_there else None
 
 
 class ObjectTables:

@@ -220,7 +220,7 @@ class OpenTable:
         self.columns: str = self.table.schema().to_json()
         self.is_read = protocol.min_reader_version <= PLAIN_READER
         self.may_append = (
-            (protocol.min_writer_version <= _PLAIN_WRITER or self._is_known(protocol))
+            self._is_known(protocol)
             and all(field.nullable for field in fields)
             and not any("delta.invariants" in (field.metadata or {}) for field in fields)
         )
@@ -240,5 +240,7 @@ class OpenTable:
         self._summed = summed_up(self.directory) or 0
 
     def _is_known(self, protocol: Any) -> bool:
-        """Tell whether writers have to know the one feature that this one knows."""
+        """Tell whether it asks of its writers what this one knows: nothing, or the one feature."""
+        if self._feature is None:
+            return bool(protocol.min_writer_version <= _PLAIN_WRITER)
         return bool(protocol.writer_features == [self._feature])

@@ -301,7 +301,7 @@ def test_who_wants_no_spark_gets_none(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="this command needs Spark"):
         _ = scope.spark
     with pytest.raises(InvalidArgumentError, match="not on this machine's disk"):
-        scope.engine("s3a://bucket/q")
+        scope.engine("hdfs://host/q")
     with pytest.raises(SystemExit) as ended:
         main(["process", str(tmp_path / "q"), "json:loads", "--engine", "local"])
     assert ended.value.code == 2

@@ -28,6 +28,7 @@ from spark_queue.errors import (
     QueueNotFoundError,
     SchemaMismatchError,
     SetupError,
+    SparkNeededError,
 )
 from spark_queue.local_queue import LocalQueue
 from tests.logs.stores import ShakyStore
@@ -103,6 +104,22 @@ def test_machines_see_each_others_steps(machines: Machines) -> None:
     other.enqueue([{"path": "d"}])
     assert paths(other) == []
     assert one.counts() == other.counts()
+
+
+def test_what_came_and_went_unseen_is_not_given_out(machines: Machines) -> None:
+    """An item that others entered and acked is over for one who was looking at the other log."""
+    one, other = machines.one, machines.other
+    one.enqueue([{"path": "a"}])
+    held = other.claim()
+    one.enqueue([{"path": "b"}])
+    one.claim().ack()
+    assert other.counts()["acked"] == 1  # it has seen that others write
+    one.enqueue([{"path": "c"}])
+    one.claim().ack()
+    held.ack()
+    one.enqueue([{"path": "d"}])
+    assert paths(other) == ["d"]
+    assert other.counts()["acked"] == 3
 
 
 def test_who_settles_by_an_old_view_is_refused(machines: Machines) -> None:
@@ -225,6 +242,15 @@ def test_it_is_opened_where_it_is(tmp_path: Path) -> None:
         spark_queue.open("s3://bucket/team/other", storage=store)
     LocalQueue.drop("s3://bucket/team/files", storage=store)
     assert not LocalQueue.exists("s3://bucket/team/files", storage=store)
+
+
+def test_a_queue_that_others_may_write_is_not_written(tmp_path: Path) -> None:
+    """One that Delta commits to, as on a disk, may get a commit over one that was told."""
+    LocalQueue.create(tmp_path / "files", "path string").enqueue([{"path": "a"}])
+    queue = spark_queue.open("s3://bucket/files", storage=LocalStore(tmp_path))
+    assert queue.counts()["ready"] == 1
+    with pytest.raises(SparkNeededError):
+        queue.enqueue([{"path": "b"}])
 
 
 def test_options_say_how_a_store_is_reached() -> None:
