@@ -26,14 +26,13 @@ from spark_queue.operators.key_columns import (
 )
 from spark_queue.streaming.bucketed import BUCKETS, Stream, answer
 from spark_queue.streaming.stream_checks import require_streaming
+from spark_queue.streaming.stream_groups import OUTCOMES, SerialRules
 from spark_queue.streaming.stream_rules import (
     ARRIVAL,
     CLOCK,
     COMPLETION,
-    OUTCOMES,
     DistinctRules,
     FairRules,
-    SerialRules,
 )
 
 #: The column that :func:`one_active_per_group` adds.

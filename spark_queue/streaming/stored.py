@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from spark_queue.checks import require_methods, require_text
+from spark_queue.streaming.in_flight import InFlight, items_of, items_of_bucket
 from spark_queue.streaming.processor import PAGES, STATE, plain_of
 from spark_queue.streaming.stream_pages import lines_of
-from spark_queue.streaming.stream_rules import InFlight, items_of, items_of_bucket
 
 _ITEMS = "key string, state string, since long, seq long, number double, behind long"
 

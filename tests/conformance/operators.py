@@ -23,6 +23,7 @@ from spark_queue.operators import (
     serial_runs,
 )
 from spark_queue.streaming.processor import NUMBER, PACKED, BucketProcessor, from_bytes, pack
+from spark_queue.streaming.stream_groups import SerialRules
 from spark_queue.streaming.stream_rules import (
     ARRIVAL,
     CLOCK,
@@ -30,7 +31,6 @@ from spark_queue.streaming.stream_rules import (
     BucketRules,
     DistinctRules,
     FairRules,
-    SerialRules,
 )
 from tests.conformance.engines import Capability, Held, Row
 

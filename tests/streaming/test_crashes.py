@@ -21,6 +21,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, QueueConfig
+from spark_queue.streaming.stream_groups import SerialRules
 from spark_queue.streaming.stream_rules import (
     ARRIVAL,
     COMPLETION,
@@ -28,7 +29,6 @@ from spark_queue.streaming.stream_rules import (
     DistinctRules,
     Event,
     FairRules,
-    SerialRules,
 )
 from tests.conftest import memory_place
 from tests.streaming import crash, kills

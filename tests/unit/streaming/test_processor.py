@@ -24,6 +24,7 @@ from spark_queue.streaming.processor import (
     pack,
     to_bytes,
 )
+from spark_queue.streaming.stream_groups import SerialRules
 from spark_queue.streaming.stream_rules import (
     ARRIVAL,
     CLOCK,
@@ -31,7 +32,6 @@ from spark_queue.streaming.stream_rules import (
     BucketRules,
     DistinctRules,
     FairRules,
-    SerialRules,
 )
 
 EVENTS = pa.schema(

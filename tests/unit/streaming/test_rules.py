@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
+from spark_queue.streaming.stream_groups import SerialRules
 from spark_queue.streaming.stream_rules import (
     ARRIVAL,
     CLOCK,
@@ -22,7 +23,6 @@ from spark_queue.streaming.stream_rules import (
     Event,
     FairRules,
     Outgoing,
-    SerialRules,
 )
 
 SECOND = 1_000_000
