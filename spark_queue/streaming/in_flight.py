@@ -1,4 +1,4 @@
-"""What is in flight, of what a checkpoint has of a bucket."""
+"""Items in flight, by what a checkpoint has of a bucket."""
 
 from __future__ import annotations
 
