@@ -14,6 +14,7 @@ from spark_queue.delta.steps import Answer, Step
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.delta.tables.heads import QueueHead, following
+from spark_queue.delta.tables.looks import Looks
 from spark_queue.errors import StepLostError
 
 
@@ -21,6 +22,7 @@ class Log:
     """A store whose next steps are taken by others, so many times."""
 
     name, handle = "q", None
+    queue = status = Looks()
 
     def __init__(self, lost: int = 0) -> None:
         self.lost = lost

@@ -88,7 +88,7 @@ def test_a_shared_store_is_for_spark(tmp_path: Path) -> None:
     """Without Spark a queue there is neither made nor opened nor cloned to."""
     queue = LocalQueue.create(tmp_path / "queue", "id string", durability="process")
 
-    for call in _uses(queue, "s3://bucket/queue"):
+    for call in _uses(queue, "hdfs://host/queue"):
         with pytest.raises(SparkNeededError, match="not on this machine's disk"):
             call()
 
