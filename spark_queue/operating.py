@@ -78,8 +78,9 @@ class Claimable(Configured, Generic[ClaimT]):
 
         def prepare() -> tuple[Snapshot, Request]:
             at = Snapshot(store)
+            request = claims.request(at, limit, lease, worker_id, run, claim_id)
             _ = at.status
-            return at, claims.request(at, limit, lease, worker_id, run, claim_id)
+            return at, request
 
         def take() -> ClaimT:
             at, request = known_first(store, prepare)
