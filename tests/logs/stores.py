@@ -45,6 +45,9 @@ class ShakyStore:
         """How often each verb was asked."""
         self.names: list[str] = []
         """The requests, each as a verb and a name."""
+        self.at_once = 0
+        """How many were under way at once, at most."""
+        self._under_way = 0
 
     def put(self, path: str, content: bytes, **options: Any) -> Any:
         return self._ask("PUT", path, lambda: self._store.put(path, content, **options))
@@ -75,7 +78,10 @@ class ShakyStore:
     def _ask(self, verb: str, path: str, ask: Callable[[], Any]) -> Any:
         self.asked[verb] += 1
         self.names.append(f"{verb} {path}")
+        self._under_way += 1
+        self.at_once = max(self.at_once, self._under_way)
         time.sleep(self.delay)
+        self._under_way -= 1
         if self._fault is not None and self.names[-1].startswith(self._fault[0]):
             (_, fault), self._fault = self._fault, None
             return fault(ask)
