@@ -154,6 +154,8 @@ def entered(
 
 def _older_than(store: Store) -> float:
     """Return for how long nobody need ask what became of the items that are in the queue."""
+    if not store.queue.is_remote:
+        return 0.0
     with store.queue.still(KNOWN_FOR), store.status.still(KNOWN_FOR):
         at = Snapshot(store)
         limits = {name for facts in at.queue.readers.values() for name in facts.config}

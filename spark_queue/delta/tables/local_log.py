@@ -284,9 +284,8 @@ class LocalLog(Log[_Head]):
         """See :meth:`Log.rows_of`."""
         schema, directory = self._schema(), self.directory
         parts = [Part(directory / file.name, file, file).read(columns, schema) for file in files]
-        if not parts:
-            return pa.schema([schema.field(name) for name in columns]).empty_table()
-        return instants.clamp(pa.concat_tables(parts))
+        none = pa.schema([schema.field(name) for name in columns]).empty_table()
+        return instants.clamp(pa.concat_tables([none, *parts]))
 
     def parts_of(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import ClassVar
 
 
 class Looks:
@@ -11,6 +12,9 @@ class Looks:
     Where it is a request, a thread keeps what it has seen while it decides: a step that was
     decided by an old view is lost by its commit.
     """
+
+    #: Whether each look is a request.
+    is_remote: ClassVar[bool] = False
 
     def still(self, older_than: float | None) -> AbstractContextManager[None]:
         """Keep the log for this thread as it was last seen.

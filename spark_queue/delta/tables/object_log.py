@@ -65,6 +65,8 @@ class ObjectLog(LocalLog[_Head]):
         Where they are.
     """
 
+    is_remote = True
+
     def __init__(
         self,
         session: Session,
