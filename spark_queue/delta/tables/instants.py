@@ -44,8 +44,8 @@ def clamp(rows: pa.Table) -> pa.Table:
     """Return rows whose instants have names: those outside are the first or the last one inside."""
     for number, values in enumerate(rows.columns):
         if not are_named(values):
-            chunks = [_clamp(chunk.take(pa.array(range(len(chunk))))) for chunk in values.chunks]
-            named = pa.chunked_array(chunks, values.type)
+            copied = values.take(pa.array(range(len(values)), pa.int64()))
+            named = pa.chunked_array(map(_clamp, copied.chunks), values.type)
             rows = rows.set_column(number, rows.schema.field(number), named)
     return rows
 
