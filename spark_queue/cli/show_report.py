@@ -87,6 +87,8 @@ def _sheet_lines(sheet: Sheet, most: int | None = None) -> Iterable[RenderableTy
     yield f"{sheet.title}{note}"
     if sheet.rows:
         yield _table(sheet, most)
+    if sheet.foot:
+        yield sheet.foot
 
 
 def _as_text(part: RenderableType) -> RenderableType:

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 
-from spark_queue.report import sheets
-from spark_queue.report.model import ItemReport, Report
+from spark_queue.report import drawing, panel_tables, sheets
+from spark_queue.report.condition import judge_condition
+from spark_queue.report.model import ItemReport, Report, SharedReport
+from spark_queue.report.panel_tables import Buttons, Links, link, no_buttons, no_links, table
 from spark_queue.report.sheets import Sheet
+from spark_queue.report.tiles import draw_tiles
 from spark_queue.wording import duration, in_html
 
 #: What a page may load: nothing. Its style is in it.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
-#: How its parts look.
-STYLE = """
-.sq{font:14px/1.4 system-ui,sans-serif;color:#1c2330;background:#fff}
-.sq h1{font-size:18px;margin:0 0 4px}
-.sq h2{font-size:15px;margin:20px 0 4px}
-.sq .note{color:#8a4b00}
-.sq .wide{overflow-x:auto}
-.sq table{border-collapse:collapse}
-.sq th,.sq td{padding:2px 10px 2px 0;text-align:left;vertical-align:top;white-space:nowrap}
-.sq th{color:#5b6472;font-weight:600;border-bottom:1px solid #d5dae1}
-.sq .right{text-align:right;font-variant-numeric:tabular-nums}
-.sq .fold{white-space:normal;overflow-wrap:anywhere;min-width:8em}
-.sq code{display:block;background:#f2f4f7;padding:4px 8px;margin:4px 0;overflow-wrap:anywhere}
-.sq svg{display:block;max-width:100%;height:auto}
-.sq svg text{font:11px system-ui,sans-serif;fill:#5b6472}
-"""
+#: The seconds of a day, which the plot of open items shows.
+_DAY = 86_400.0
 
-#: Where a cell of a sheet leads, given the sheet's name, the row and the column's head: to nothing,
-#: to one page, or to as many as the cell has words.
-Links = Callable[[str, int, str], Sequence[str]]
 
-#: A plot, in the units of its own.
-_WIDTH, _HEIGHT, _ROOM = 600, 90, 16
+@cache
+def style() -> str:
+    """Return how all parts look."""
+    return (resources.files(__package__) / "look.css").read_text(encoding="utf-8")
 
 
 def page(report: Report) -> str:
@@ -49,51 +40,130 @@ def item_page(item: ItemReport) -> str:
 
 def fragment(report: Report) -> str:
     """Return what a notebook shows."""
-    return _add_style(heading(sheets.headline(report)) + panels(report))
+    parts = sections(report)
+    return _add_style(banner(report) + navigation(parts) + join(parts))
 
 
-def no_links(_sheet: str, _row: int, _head: str) -> Sequence[str]:
-    """Lead nowhere: a report that is a file has no other pages."""
-    return ()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of a page that its navigation leads to."""
+
+    id: str
+    title: str
+    body: str
+    count: int = 0
+    """How many lines it has."""
 
 
-def panels(report: Report, links: Links = no_links) -> str:
-    """Return all panels of a report, without their style."""
-    overview, errors, *others = sheets.sheets(report)
-    plots = (
-        _plot("Open items, the last day", [point.items for point in report.depth]),
-        _plot(
-            f"Failures, the last {duration(report.window.total_seconds())}",
-            [point.failures for point in report.retries],
-        ),
-        _plot("of which claimed again", [point.claimed_again for point in report.retries]),
+def sections(
+    report: Report,
+    links: Links = no_links,
+    buttons: Buttons = no_buttons,
+    plots: str | None = None,
+) -> list[Section]:
+    """Return the panels of a report, without their style.
+
+    Parameters
+    ----------
+    plots : str, optional
+        Markup in the place of the plots.
+    """
+    overview, *others = sheets.sheets(report)
+    drawn = f'<div class="plots">{"".join(_plots(report))}</div>' if plots is None else plots
+    places = table(overview, links)
+    below = {"errors": sheets.redrives(report), "steps": sheets.undos(report)}
+    body = f'{draw_tiles(report)}<section id="overview"><h2>Overview</h2>{drawn}{places}'
+    found = [Section(id="overview", title="Overview", body=f"{body}</section>")]
+    for sheet in others:
+        commands = "".join(f"<code>{in_html(one)}</code>" for one in below.get(sheet.name, ()))
+        shown = table(sheet, links, buttons) + commands
+        found.append(_section(sheet, shown))
+    return found
+
+
+def _section(sheet: Sheet, body: str) -> Section:
+    marked = section(sheet.title, body, sheet.name)
+    return Section(id=sheet.name, title=sheet.title, body=marked, count=len(sheet.rows))
+
+
+def section(title: str, body: str, name: str = "") -> str:
+    """Return a part of a page with its title."""
+    known = f' id="{in_html(name)}"' if name else ""
+    return f"<section{known}><h2>{in_html(title)}</h2>{body}</section>"
+
+
+def join(parts: Iterable[Section]) -> str:
+    """Return the bodies of sections, one after the other."""
+    return "".join(part.body for part in parts)
+
+
+def navigation(parts: Iterable[Section]) -> str:
+    """Return links to the sections of a page."""
+    links = "".join(
+        f'<a href="#{part.id}">{in_html(part.title)}'
+        + (f" <small>{part.count:,}</small>" if part.count else "")
+        + "</a>"
+        for part in parts
     )
-    first, then = table(overview, links), table(errors, links)
-    rest = [table(other, links) for other in others]
-    redrives, undos = _commands(sheets.redrives(report)), _commands(sheets.undos(report))
-    return "".join((first, *plots, then, redrives, *rest, undos))
+    return f'<nav class="sections" aria-label="Sections">{links}</nav>'
 
 
-def _commands(texts: Sequence[str]) -> str:
-    return "".join(f"<code>{in_html(one)}</code>" for one in texts)
+def banner(report: Report, title: str | None = None) -> str:
+    """Return the head of a page: what it is about, how it does, and of when that is."""
+    seen = judge_condition(report)
+    state = f"{panel_tables.pill(seen.word)} <span>{in_html(seen.why)}</span>"
+    return head(title or report.queue, state, report)
+
+
+def head(title: str, state: str, of: Report | ItemReport | SharedReport) -> str:
+    """Return the head of a page: its title, a state, and of when it is."""
+    reader = f"as reader {of.reader!r} sees it, " if of.reader else ""
+    when = in_html(f"{reader}{sheets.instant(of.as_of)}")
+    return (
+        f'<header class="head"><h1>{in_html(title)}</h1>{state}'
+        f'<p class="muted as-of">{when}</p></header>'
+    )
+
+
+def _plots(report: Report) -> Iterable[str]:
+    window = report.window.total_seconds()
+    yield drawing.bars("Open items", "open", [point.items for point in report.depth], _DAY)
+    failures = [point.failures for point in report.retries]
+    yield drawing.bars("Failures", f"in {duration(window / 60)}", failures, window, "stop")
+    again = [point.claimed_again for point in report.retries]
+    if any(again):
+        yield drawing.bars("Claimed again", f"in {duration(window / 60)}", again, window)
 
 
 def item_fragment(item: ItemReport) -> str:
     """Return what a notebook shows of one item."""
-    return _add_style(heading(f"Item {item.seq} of {sheets.headline(item)}") + item_panels(item))
+    first = head(f"Item {item.seq} of {item.queue}", item_state(item), item)
+    return _add_style(first + item_panels(item))
 
 
-def item_panels(item: ItemReport, link: Callable[[int], str] = lambda _seq: "") -> str:
+def item_state(item: ItemReport) -> str:
+    """Return where an item is, as a pill."""
+    return panel_tables.pill(item.history[-1].state if item.history else "ready")
+
+
+def item_panels(item: ItemReport, lead: Callable[[int], str] = lambda _seq: "") -> str:
     """Return what there is to say of an item, without its style; others lead to their pages."""
     why = "".join(
-        f"<li>{_item_link(one.seq, link)}: {in_html(one.detail)}</li>" for one in item.chain
+        f"<li>{_item_link(one.seq, lead)}: {in_html(one.detail)}</li>" for one in item.chain
     )
-    chain = f"<p><b>{in_html(item.text)}</b></p><ul>{why}</ul>"
-    return chain + table(sheets.entry(item)) + table(sheets.history(item))
+    chain = f'<p><b>{in_html(item.text)}</b></p><ol class="chain">{why}</ol>'
+    entered = None if item.entry is None else item.entry.enqueued_at
+    line = drawing.time_line(item.history, entered, item.as_of) + table(sheets.history(item))
+    parts: Mapping[str, str] = {
+        "Why it is where it is": chain,
+        "Time line": line,
+        "What it is": table(sheets.entry(item)),
+    }
+    return "".join(section(title, body) for title, body in parts.items())
 
 
-def _item_link(seq: int, link: Callable[[int], str]) -> str:
-    return _link(f"item {seq}", [link(seq)] if link(seq) else [])
+def _item_link(seq: int, lead: Callable[[int], str]) -> str:
+    return link(f"item {seq}", [lead(seq)] if lead(seq) else [])
 
 
 def _document(title: str, body: str) -> str:
@@ -101,67 +171,13 @@ def _document(title: str, body: str) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{in_html(title)}</title></head><body>{body}</body></html>"
+        f"<title>{in_html(title)}</title><style>{_AROUND}</style></head><body>{body}</body></html>"
     )
+
+
+#: What a document has around what a notebook shows.
+_AROUND = "body{margin:0}.sq{min-height:100vh;padding:16px max(16px,50vw - 600px)}"
 
 
 def _add_style(body: str) -> str:
-    return f'<style>{STYLE}</style><div class="sq">{body}</div>'
-
-
-def heading(text: str) -> str:
-    """Return the first line of a page."""
-    return f"<h1>{in_html(text)}</h1>"
-
-
-def table(sheet: Sheet, links: Links = no_links) -> str:
-    """Return a panel, with its title."""
-    note = f'<p class="note">{in_html(sheet.note)}</p>' if sheet.note else ""
-    title = f"<h2>{in_html(sheet.title)}</h2>{note}"
-    if not sheet.rows:
-        return title
-    kinds = [kind for _, kind in sheet.heads]
-    heads = _cells("th", [head for head, _ in sheet.heads], kinds)
-    rows = "".join(_row(sheet, at, links) for at in range(len(sheet.rows)))
-    return f'{title}<div class="wide"><table><tr>{heads}</tr>{rows}</table></div>'
-
-
-def _row(sheet: Sheet, at: int, links: Links) -> str:
-    hrefs = [links(sheet.name, at, head) for head, _ in sheet.heads]
-    return f"<tr>{_cells('td', sheet.rows[at], [kind for _, kind in sheet.heads], hrefs)}</tr>"
-
-
-def _cells(
-    tag: str, texts: Sequence[str], kinds: Sequence[str], hrefs: Sequence[Sequence[str]] = ()
-) -> str:
-    cells = zip(texts, kinds, hrefs or [()] * len(texts), strict=True)
-    return "".join(f'<{tag} class="{kind}">{_link(text, to)}</{tag}>' for text, kind, to in cells)
-
-
-def _link(text: str, hrefs: Sequence[str]) -> str:
-    """Return a text that leads to a page, or whose words lead to one each."""
-    if not hrefs:
-        return in_html(text)
-    words = [text] if len(hrefs) == 1 else text.split()
-    pairs = zip(words, hrefs, strict=True)
-    return " ".join(f'<a href="{in_html(href)}">{in_html(word)}</a>' for word, href in pairs)
-
-
-def _plot(title: str, values: Sequence[int]) -> str:
-    """Draw bars from the oldest to the newest; the highest says how much it is."""
-    most = max(values, default=0)
-    step = _WIDTH / max(1, len(values))
-    bars = "".join(
-        f'<rect x="{at * step:.1f}" y="{_ROOM + _HEIGHT - height:.1f}" '
-        f'width="{step * 0.85:.1f}" height="{height:.1f}" fill="#3b6fb6">'
-        f"<title>{value:,}</title></rect>"
-        for at, value in enumerate(values)
-        if (height := _HEIGHT * value / most if most else 0) > 0
-    )
-    base = _ROOM + _HEIGHT
-    return (
-        f"<h2>{in_html(title)}</h2>"
-        f'<svg viewBox="0 0 {_WIDTH} {base + 2}" width="{_WIDTH}" role="img" '
-        f'aria-label="{in_html(title)}"><text x="0" y="11">at most {most:,}</text>{bars}'
-        f'<line x1="0" y1="{base}" x2="{_WIDTH}" y2="{base}" stroke="#d5dae1"/></svg>'
-    )
+    return f'<style>{style()}</style><div class="sq">{body}</div>'

@@ -49,6 +49,8 @@ class Sheet:
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
     """What there is to say beside: how many rows are left out, or that there is none."""
+    foot: str = ""
+    """What there is to say below: of rows that share a line."""
 
 
 def headline(report: Report | ItemReport | SharedReport) -> str:
@@ -77,16 +79,15 @@ def sheets(report: Report) -> tuple[Sheet, ...]:
 
 
 def _tenants(report: Report) -> Sheet:
-    """Return the panel of the tenants; the idle ones share its last line."""
+    """Return the panel of the tenants; the idle ones share a line below."""
     busy = [one for one in report.tenants if not one.idle]
     some = report.tenants[0] if report.tenants else None
     if some is None or not some.idle_keys:
         return panel("tenants", busy, report.as_of, _all(busy, "keys"))
     sheet = panel("tenants", busy, report.as_of, some.keys - some.idle_keys)
-    heads = [head for head, _ in sheet.heads]
-    idle = {"tenant": f"({some.idle_keys:,} idle)", "dead": _count(some.idle_dead)}
-    rows = (*sheet.rows, tuple(idle.get(head, "") for head in heads))
-    return replace(sheet, rows=rows, note=sheet.note if busy else "")
+    dead = f", with {some.idle_dead:,} dead" if some.idle_dead else ""
+    foot = f"{some.idle_keys:,} {'more, ' if busy else ''}all idle{dead}"
+    return replace(sheet, foot=foot, note=sheet.note if busy else "")
 
 
 def panel(name: str, lines: Sequence[Any], now: datetime, total: int = 0) -> Sheet:
@@ -229,7 +230,7 @@ def _overview(report: Report) -> Sheet:
     }
     notes = {
         "runnable": _oldest(seen),
-        "claimed": ", ".join(_unwell(report)),
+        "claimed": ", ".join(unwell(report)),
         "acked": f"{seen.done_in_window:,} in {window}{_rate(seen.done_per_second)}",
     }
     always = ("runnable", "claimed", "dead", "acked")
@@ -249,7 +250,7 @@ def _overview(report: Report) -> Sheet:
     )
 
 
-def _unwell(report: Report) -> Iterator[str]:
+def unwell(report: Report) -> Iterator[str]:
     """Say of items in flight how many nobody works on, as far as that is known."""
     if report.overview.late:
         yield f"{report.overview.late:,} with a lease that ran out"

@@ -7,74 +7,21 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
-from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from spark_queue.delta.tables.facts import logger
 from spark_queue.errors import SparkQueueError
-from spark_queue.report import page, sheets
-from spark_queue.report.model import ErrorGroup, ItemLine, Report, SharedReport
-from spark_queue.report.page import Links
+from spark_queue.report import page, panel_tables, sheets
+from spark_queue.report.condition import judge_condition
+from spark_queue.report.model import ErrorGroup, ItemLine, SharedReport
 from spark_queue.report.reading import Shared
 from spark_queue.report.sheets import Sheet
-from spark_queue.report.view_texts import id_of, redrive_where
+from spark_queue.report.view_texts import redrive_where
+from spark_queue.serve.addresses import act, base_of, link_item, of_items, of_report
 from spark_queue.serve.watching import LISTED, Board, WatchedQueue
 from spark_queue.wording import duration, line_of, visible
-
-
-def base_of(number: int, reader: str | None = None) -> str:
-    """Return where the pages of a queue begin, as one of its readers sees it."""
-    return f"/queues/{number}" + ("" if reader is None else f"@{quote(reader, safe='')}")
-
-
-def link_item(base: str, seq: int) -> str:
-    """Return the page of an item."""
-    return f"{base}/items/{seq}"
-
-
-def link_shared(base: str, by: Shared, text: str | None) -> str:
-    """Return the page of a tenant, a group or an error."""
-    return f"{base}/{by}s/{id_of(text)}"
-
-
-def act(base: str, verb: str, **fields: str) -> str:
-    """Return the form of an action, with some of its fields filled in."""
-    return f"{base}/act/{verb}" + (f"?{query(**fields)}" if fields else "")
-
-
-def of_report(base: str, number: int, report: Report) -> Links:
-    """Return where the cells of a report's panels lead."""
-    leads: Mapping[tuple[str, str], Callable[[Any], Sequence[str]]] = {
-        ("errors", "error"): lambda line: [link_shared(base, "error", line.wording)],
-        ("errors", "such as"): lambda line: [link_item(base, seq) for seq in line.samples],
-        ("tenants", "tenant"): lambda line: (
-            [] if line.idle else [link_shared(base, "tenant", line.fair_key)]
-        ),
-        ("groups", "group"): lambda line: [link_shared(base, "group", line.group_key)],
-        ("groups", "item"): lambda line: [link_item(base, line.head)],
-        ("readers", "reader"): lambda line: [] if line.streams else [base_of(number, line.reader)],
-    }
-
-    def links(sheet: str, row: int, head: str) -> Sequence[str]:
-        lead = leads.get((sheet, head))
-        lines = getattr(report, sheet) if lead else ()
-        # The last line of a panel may sum up what is not listed.
-        return lead(lines[row]) if lead and row < len(lines) else ()
-
-    return links
-
-
-def of_items(base: str, seqs: Sequence[int]) -> Links:
-    """Return where the cells of a list of items lead."""
-    return lambda _sheet, row, head: [link_item(base, seqs[row])] if head == "item" else ()
-
-
-def query(**fields: str) -> str:
-    """Return fields as an address has them."""
-    return urlencode(fields)
-
 
 #: Signs that are shown of a value in a list.
 _LONGEST = 200
@@ -96,8 +43,19 @@ class Page:
 
     def html(self, **more: Any) -> str:
         """Return it as a document; every text that is no markup of ours is escaped."""
-        common = {"every": None, "said": "", "error": "", "trail": ()}
+        common = {"every": None, "said": "", "error": "", "trail": (), "base": "", "scripts": ()}
         return _templates().get_template(self.template).render({**common, **self.values, **more})
+
+
+_SCRIPT = "text/javascript"
+
+#: The files that are served, and what they are.
+FILES = {
+    "style.css": "text/css",
+    "icon.svg": "image/svg+xml",
+    "theme.js": _SCRIPT,
+    "live.js": _SCRIPT,
+}
 
 
 @cache
@@ -114,7 +72,7 @@ def _templates() -> Environment:
 @cache
 def style() -> str:
     """Return the style of all pages: that of a report, and of what is around it."""
-    return page.STYLE + static("more.css")
+    return page.style() + static("more.css")
 
 
 @cache
@@ -136,33 +94,35 @@ def board(seats: Board, most_age: float) -> Page:
 
 
 def _line(seat: WatchedQueue, most_age: float) -> Mapping[str, Any]:
-    line = {"name": seat.name, "href": base_of(seat.number), "error": "", "note": ""}
+    line = {"name": seat.name, "href": base_of(seat.number), "error": ""}
     try:
         report = seat.report(most_age)
     except (SparkQueueError, OSError) as exc:
         # The others are shown nevertheless.
-        return {**line, "error": str(exc)}
+        return {**line, "error": str(exc), "state": _marked(panel_tables.pill("ERROR"))}
     except Exception as exc:  # noqa: BLE001 - an error of one queue stops no other
         logger.exception("%s: cannot be shown", seat.name)
-        return {**line, "error": line_of(exc) or type(exc).__name__}
+        why = line_of(exc) or type(exc).__name__
+        return {**line, "error": why, "state": _marked(panel_tables.pill("ERROR"))}
     seen = report.overview
     return {
         **line,
+        "state": _marked(panel_tables.pill(judge_condition(report).word)),
         "ready": f"{seen.ready:,}",
         "claimed": f"{seen.claimed:,}",
         "dead": f"{seen.dead:,}",
         "failing": f"{sum(one.in_window for one in report.errors):,}",
         "oldest": duration(seen.oldest_age),
-        "note": "PAUSED" if report.paused else "",
     }
 
 
 def queue(seat: WatchedQueue, base: str, most_age: float, verbs: Sequence[str]) -> Page:
     """Return the page of a queue, with links to the forms of some actions."""
     report = seat.report(most_age)
-    parts = [page.panels(report, of_report(base, seat.number, report))]
+    sections = page.sections(report, of_report(base, seat.number, report))
+    parts = [page.navigation(sections), page.join(sections)]
     actions = [(verb, act(base, verb)) for verb in verbs]
-    return _panels(sheets.headline(report), parts, actions)
+    return _panels(sheets.headline(report), page.banner(report), parts, actions)
 
 
 def item(seat: WatchedQueue, base: str, seq: int, most_age: float) -> Page | None:
@@ -171,7 +131,9 @@ def item(seat: WatchedQueue, base: str, seq: int, most_age: float) -> Page | Non
     if not found.history:
         return None
     parts = [page.item_panels(found, lambda other: link_item(base, other) if other != seq else "")]
-    return _panels(f"Item {seq} of {sheets.headline(found)}", parts, (), _trail(seat, base))
+    title = f"Item {seq}"
+    head = page.head(title, page.item_state(found), found)
+    return _panels(f"{title} of {sheets.headline(found)}", head, parts, (), _trail(seat, base))
 
 
 def shared_page(
@@ -187,10 +149,13 @@ def shared_page(
     name = _name_of(by, lines[0]) if about is None else text_of(about)
     parts = [*_about(report, f"{by}s"), *_sample(about)]
     items = sheets.items(lines, report.as_of, more=more)
-    parts.append(page.table(items, of_items(base, [line.seq for line in lines])))
+    listed = panel_tables.table(items, of_items(base, [line.seq for line in lines]))
+    parts.append(page.section(items.title, listed))
     actions = list(_redrive(base, about)) if "redrive" in verbs else []
-    title = f"{called} {_clip(name)} of {sheets.headline(report)}"
-    return _panels(title, parts, actions, _trail(seat, base))
+    title = f"{called} {_clip(name)}"
+    head = page.head(title, "", report)
+    full = f"{title} of {sheets.headline(report)}"
+    return _panels(full, head, parts, actions, _trail(seat, base))
 
 
 def _name_of(by: Shared, line: ItemLine) -> str | None:
@@ -201,18 +166,17 @@ def _name_of(by: Shared, line: ItemLine) -> str | None:
 
 def _about(report: SharedReport, panel: str) -> Iterator[str]:
     if report.about:
-        yield page.table(sheets.panel(panel, report.about, report.as_of))
+        sheet = sheets.panel(panel, report.about, report.as_of)
+        yield page.section(sheet.title, panel_tables.table(sheet))
 
 
-def _sample(about: object) -> Iterator[Markup]:
+def _sample(about: object) -> Iterator[str]:
     if isinstance(about, ErrorGroup):
-        yield Markup("<h2>As it was last</h2><pre>{}</pre>").format(
-            visible(about.sample, lines=True)
-        )
+        text = Markup("<pre>{}</pre>").format(visible(about.sample, lines=True))
+        yield page.section("As it was last", text)
         if about.redrive:
-            yield Markup("<h2>To enqueue its dead items again</h2><code>{}</code>").format(
-                about.redrive
-            )
+            command = Markup("<code>{}</code>").format(about.redrive)
+            yield page.section("To enqueue its dead items again", command)
 
 
 def _redrive(base: str, about: object) -> Iterator[tuple[str, str]]:
@@ -223,14 +187,24 @@ def _redrive(base: str, about: object) -> Iterator[tuple[str, str]]:
 
 def _panels(
     title: str,
+    head: str,
     parts: Sequence[str],
     actions: Sequence[tuple[str, str]],
     trail: Sequence[tuple[str, str]] = (),
 ) -> Page:
-    # Texts of a report are escaped where it is made HTML.
-    marked = [Markup(part) for part in parts]  # noqa: S704 - see above
-    values = {"title": title, "parts": marked, "actions": actions, "trail": trail}
+    values = {
+        "title": title,
+        "head": _marked(head),
+        "parts": [_marked(part) for part in parts],
+        "actions": actions,
+        "trail": trail,
+    }
     return Page(template="panels.html", values=values)
+
+
+def _marked(text: str) -> Markup:
+    # Texts of a report are escaped where it is made HTML.
+    return Markup(text)  # noqa: S704 - see above
 
 
 def _trail(seat: WatchedQueue, base: str) -> Sequence[tuple[str, str]]:
@@ -244,7 +218,7 @@ def sample(rows: Sequence[Mapping[str, Any]]) -> Markup:
     heads = tuple((name, "fold") for name in rows[0])
     texts = tuple(tuple(_clip(value) for value in row.values()) for row in rows)
     sheet = Sheet(name="sample", title="The first of them", heads=heads, rows=texts)
-    return Markup(page.table(sheet))  # noqa: S704 - escaped there
+    return _marked(page.section(sheet.title, panel_tables.table(sheet)))
 
 
 def _clip(value: object) -> str:

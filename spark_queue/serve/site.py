@@ -24,7 +24,7 @@ from spark_queue.errors import (
     SparkQueueError,
 )
 from spark_queue.report.reading import Shared
-from spark_queue.serve import pages
+from spark_queue.serve import addresses, pages
 from spark_queue.serve.guard import RequestGuard, Session, Sessions
 from spark_queue.serve.pages import Page
 from spark_queue.serve.verbs import VERBS, FormField, Preview, Verb
@@ -128,7 +128,7 @@ class Site:
 
     def _ask_in(self, request: Request) -> Response:
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        return RedirectResponse(f"/sign-in?{pages.query(next=wanted)}", HTTPStatus.SEE_OTHER)
+        return RedirectResponse(f"/sign-in?{addresses.query(next=wanted)}", HTTPStatus.SEE_OTHER)
 
     def _seat(self, request: Request) -> tuple[WatchedQueue, str]:
         """Return the queue that is asked for, and where its pages begin."""
@@ -137,7 +137,7 @@ class Site:
             found = self.board.seat(_number(number), reader if has_reader else None)
         except IndexError:
             raise HTTPException(HTTPStatus.NOT_FOUND) from None
-        return found, pages.base_of(found.number, reader if has_reader else None)
+        return found, addresses.base_of(found.number, reader if has_reader else None)
 
     def _page(self, request: Request, page: Page | None) -> Response:
         if page is None:
@@ -262,7 +262,7 @@ def _of_forms(session: Session, seat: WatchedQueue, base: str, verb: str) -> dic
     return {
         "operator": session.operator,
         "csrf": session.csrf,
-        "action": pages.act(base, verb),
+        "action": addresses.act(base, verb),
         "back": base,
         "trail": ((seat.name, base),),
     }
@@ -309,12 +309,10 @@ def _refuse(_request: Request, exc: Exception) -> Response:
     return HTMLResponse(pages.wrong("That did not work", said).html(), exc.status_code)
 
 
-def _style(_request: Request) -> Response:
-    return Response(pages.style(), media_type="text/css")
+def _file(request: Request) -> Response:
+    name = request.url.path.removeprefix("/")
+    text = pages.style() if name == "style.css" else pages.static(name)
+    return Response(text, media_type=pages.FILES[name])
 
 
-def _script(_request: Request) -> Response:
-    return Response(pages.static("live.js"), media_type="text/javascript")
-
-
-_FILES = [Route("/style.css", _style), Route("/live.js", _script)]
+_FILES = [Route(f"/{name}", _file) for name in pages.FILES]

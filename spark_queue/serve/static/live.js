@@ -7,6 +7,25 @@
   const fresh = document.getElementById("fresh");
   let isStopped = false;
 
+  // What the viewer has done to a page: scrolled a table, shown all of its rows, gone to a link.
+  function places(now) {
+    const scrolled = Array.from(now.querySelectorAll(".wide, .sections"), (one) => one.scrollLeft);
+    const ticked = Array.from(now.querySelectorAll(".all:checked"), (one) => one.id);
+    const at = now.contains(document.activeElement) ? document.activeElement : null;
+    const href = at && at.getAttribute("href");
+    return (next) => {
+      next.querySelectorAll(".wide, .sections").forEach((one, number) => {
+        one.scrollLeft = scrolled[number] || 0;
+      });
+      for (const box of next.querySelectorAll(".all")) {
+        box.checked = ticked.includes(box.id);
+      }
+      if (href) {
+        Array.from(next.querySelectorAll("a")).find((one) => one.getAttribute("href") === href)?.focus({ preventScroll: true });
+      }
+    };
+  }
+
   async function look() {
     const answer = await fetch(location.href, {
       headers: { "X-Refresh": "1" },
@@ -19,14 +38,11 @@
       throw new Error(String(answer.status));
     }
     const now = document.getElementById("live");
-    const places = Array.from(now.querySelectorAll(".wide"), (one) => one.scrollLeft);
+    const restore = places(now);
     now.replaceWith(document.adoptNode(next));
-    next.querySelectorAll(".wide").forEach((one, at) => {
-      one.scrollLeft = places[at] || 0;
-    });
-    // It says of which instant the page is.
-    document.querySelector("h1").textContent = page.querySelector("h1").textContent;
+    restore(next);
     document.title = page.title;
+    document.dispatchEvent(new Event("looked"));
     fresh.textContent = "as of " + new Date().toLocaleTimeString();
     fresh.classList.remove("wrong");
   }

@@ -148,9 +148,8 @@ def test_tenants_that_starve_come_first_and_idle_ones_share_a_line(
     assert [one.starving for one in report.tenants] == [True, False, False, False]
     assert [one.idle for one in report.tenants] == [False, False, True, True]
     sheet = next(one for one in sheets.sheets(report) if one.name == "tenants")
-    assert [row[0] for row in sheet.rows] == ["poor STARVES", "rich", "(2 idle)"]
-    heads = [head for head, _ in sheet.heads]
-    assert sheet.rows[-1][heads.index("dead")] == "1"
+    assert [row[0] for row in sheet.rows] == ["poor STARVES", "rich"]
+    assert sheet.foot == "2 more, all idle, with 1 dead"
     assert sheet.note == ""
     assert show_report.live(report)
 
@@ -165,9 +164,9 @@ def test_a_queue_of_idle_tenants_says_so(make: Make, clock: ManualClock) -> None
     report = queue.report()
 
     sheet = next(one for one in sheets.sheets(report) if one.name == "tenants")
-    assert [row[0] for row in sheet.rows] == ["(120 idle)"]
+    assert (sheet.rows, sheet.foot) == ((), "120 all idle")
     assert len(report.tenants) == 100
     queue.enqueue([{"tenant": str(n)} for n in range(110)])
     (sheet,) = (one for one in sheets.sheets(queue.report()) if one.name == "tenants")
-    assert (len(sheet.rows), sheet.rows[-1][0]) == (101, "(10 idle)")
+    assert (len(sheet.rows), sheet.foot) == (100, "10 more, all idle")
     assert sheet.note == "100 of 110"

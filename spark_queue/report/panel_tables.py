@@ -1,0 +1,159 @@
+"""Panels as tables of HTML, whose every word is escaped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from spark_queue.report import drawing
+from spark_queue.report.sheets import Sheet
+from spark_queue.wording import in_html
+
+#: Where a cell of a sheet leads, given the sheet's name, the row and the column's head: to nothing,
+#: to one page, or to as many as the cell has words.
+Links = Callable[[str, int, str], Sequence[str]]
+
+#: What may be done about a row of a sheet, given the sheet's name and the row: names, and the pages
+#: that ask for it.
+Buttons = Callable[[str, int], Sequence[tuple[str, str]]]
+
+#: Rows that are shown at once; the others are there, and shown by a click.
+SHOWN = 10
+
+#: Columns that have a bar beside their number: that of the most is whole.
+_BARRED = frozenset(
+    {("errors", "now"), ("tenants", "share"), ("groups", "behind"), ("readers", "behind")}
+)
+
+#: Columns that say a state.
+_STATES = frozenset(
+    {("groups", "is"), ("workers", "is"), ("items", "is"), ("history", "state"), ("places", "is")}
+)
+
+#: What an empty panel says.
+_EMPTY: Mapping[str, str] = {
+    "errors": "Nothing has failed, as far as the tables still say.",
+    "tenants": "No item has a tenant, or none is left.",
+    "groups": "No item waits for another of its group.",
+    "workers": "Nobody holds an item, and nobody claimed one lately.",
+    "readers": "There is no reader.",
+    "steps": "No operator has done anything.",
+    "items": "No item is like that.",
+    "history": "Nothing has happened to it: it waits.",
+}
+
+#: How a tenant ends that starves.
+_STARVES = " STARVES"
+
+_NUMBER = re.compile(r"[\d,.]+")
+
+
+def no_links(_sheet: str, _row: int, _head: str) -> Sequence[str]:
+    """Lead nowhere: a report that is a file has no other pages."""
+    return ()
+
+
+def no_buttons(_sheet: str, _row: int) -> Sequence[tuple[str, str]]:
+    """Offer nothing: who reads a file changes nothing by it."""
+    return ()
+
+
+def table(sheet: Sheet, links: Links = no_links, buttons: Buttons = no_buttons) -> str:
+    """Return a panel without its title; one that is empty says so in a sentence."""
+    if not sheet.rows:
+        said = sheet.foot or _EMPTY.get(sheet.name, sheet.note)
+        return f'<p class="empty">{in_html(said)}</p>'
+    note = f'<p class="note">{in_html(sheet.note)}</p>' if sheet.note else ""
+    offers = [buttons(sheet.name, at) for at in range(len(sheet.rows))]
+    shown = _Drawn(sheet, links, offers if any(offers) else None, _tops(sheet))
+    heads = "".join(
+        f'<th scope="col" class="{kind}">{in_html(head)}</th>' for head, kind in sheet.heads
+    )
+    heads += "<th><span>do</span></th>" if any(offers) else ""
+    drawn = [shown.row(at) for at in range(len(sheet.rows))]
+    first, rest = "".join(drawn[:SHOWN]), "".join(drawn[SHOWN:])
+    body = f"<tbody>{first}</tbody>"
+    body += f'<tbody class="more">{rest}</tbody>' if rest else ""
+    return (
+        f'{note}<div class="wide" tabindex="0" role="region" aria-label="{in_html(sheet.title)}">'
+        f'<table data-sheet="{in_html(sheet.name)}"><thead><tr>{heads}</tr></thead>{body}</table>'
+        f"{_showing(sheet.name, len(drawn) - SHOWN)}{_foot(sheet)}</div>"
+    )
+
+
+def _showing(name: str, more: int) -> str:
+    """Return what shows the rows that are not among the first."""
+    if more <= 0:
+        return ""
+    return (
+        f'<label class="showing"><input type="checkbox" class="all" id="all-{in_html(name)}">'
+        f" show {more:,} more</label>"
+    )
+
+
+def _foot(sheet: Sheet) -> str:
+    return f'<p class="muted">{in_html(sheet.foot)}</p>' if sheet.foot else ""
+
+
+def _tops(sheet: Sheet) -> Mapping[int, float]:
+    """Return the most of each column that has bars, by its place."""
+    places = [at for at, (head, _) in enumerate(sheet.heads) if (sheet.name, head) in _BARRED]
+    return {at: max(_number(row[at]) for row in sheet.rows) or 1.0 for at in places}
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """A sheet that is drawn row by row."""
+
+    sheet: Sheet
+    links: Links
+    offers: Sequence[Sequence[tuple[str, str]]] | None
+    tops: Mapping[int, float]
+
+    def row(self, at: int) -> str:
+        cells = "".join(self._cell(at, column) for column in range(len(self.sheet.heads)))
+        if self.offers is not None:
+            offered = "".join(button(name, to) for name, to in self.offers[at])
+            cells += f'<td class="right">{offered}</td>'
+        return f"<tr>{cells}</tr>"
+
+    def _cell(self, at: int, column: int) -> str:
+        head, kind = self.sheet.heads[column]
+        text = self.sheet.rows[at][column]
+        shown = self._text(head, text, self.links(self.sheet.name, at, head))
+        if column in self.tops:
+            shown += drawing.share(_number(text) / self.tops[column])
+        return f'<td class="{kind}">{shown}</td>'
+
+    def _text(self, head: str, text: str, hrefs: Sequence[str]) -> str:
+        if text and (self.sheet.name, head) in _STATES:
+            return pill(text)
+        if self.sheet.name == "tenants" and text.endswith(_STARVES):
+            return f"{link(text.removesuffix(_STARVES), hrefs)} {pill(_STARVES.strip())}"
+        return link(text, hrefs)
+
+
+def _number(text: str) -> float:
+    found = _NUMBER.match(text)
+    return float(found[0].replace(",", "")) if found else 0.0
+
+
+def pill(word: str) -> str:
+    """Return a state as a word that has a sign and a colour."""
+    kind = re.sub(r"[^a-z]+", "-", word.lower())
+    return f'<b class="pill {kind}">{in_html(word)}</b>'
+
+
+def button(name: str, href: str) -> str:
+    """Return a link that leads to the form of an action."""
+    return f'<a class="act" href="{in_html(href)}">{in_html(name)}</a>'
+
+
+def link(text: str, hrefs: Sequence[str]) -> str:
+    """Return a text that leads to a page, or whose words lead to one each."""
+    if not hrefs:
+        return in_html(text)
+    words = [text] if len(hrefs) == 1 else text.split()
+    pairs = zip(words, hrefs, strict=True)
+    return " ".join(f'<a href="{in_html(href)}">{in_html(word)}</a>' for word, href in pairs)

@@ -1,0 +1,99 @@
+"""Numbers of a report that matter most, each with a note."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from spark_queue.report import sheets
+from spark_queue.report.model import Overview, Report
+from spark_queue.wording import duration, in_html
+
+#: How a number is meant: of no weight, well, at work, to be looked at, wrong.
+Tone = Literal["", "good", "busy", "warn", "stop"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """A number that matters."""
+
+    label: str
+    value: str
+    note: str = ""
+    tone: Tone = ""
+
+
+def tiles(report: Report) -> tuple[Tile, ...]:
+    """Return the numbers that an operator looks at first."""
+    seen, window = report.overview, duration(report.window.total_seconds())
+    unwell = ", ".join(sheets.unwell(report))
+    failures = sum(point.failures for point in report.retries)
+    died = sum(point.dead for point in report.retries)
+    held = seen.ready - seen.runnable
+    return (
+        Tile(label="ready", value=f"{seen.ready:,}", note=_waiting(seen, held)),
+        Tile(
+            label="claimed",
+            value=f"{seen.claimed:,}",
+            note=unwell,
+            tone="warn" if unwell else "busy" if seen.claimed else "",
+        ),
+        Tile(label="dead", value=f"{seen.dead:,}", tone="stop" if seen.dead else ""),
+        Tile(
+            label=f"failures in {window}",
+            value=f"{failures:,}",
+            note=f"{died:,} of them final" if died else "",
+            tone="warn" if failures else "",
+        ),
+        Tile(
+            label=f"enqueued in {window}",
+            value=f"{seen.enqueued_in_window:,}",
+            note=rate(seen.enqueued_per_second),
+        ),
+        Tile(
+            label=f"acked in {window}",
+            value=f"{seen.done_in_window:,}",
+            note=rate(seen.done_per_second),
+            tone="good" if seen.done_in_window else "",
+        ),
+        Tile(label="done in", value=_left(seen), note=_pace(seen)),
+    )
+
+
+def _waiting(seen: Overview, held: int) -> str:
+    parts = [f"{held:,} of them may not run yet"] if held else []
+    if seen.oldest_age is not None:
+        parts.append(f"the oldest since {duration(seen.oldest_age)}")
+    return ", ".join(parts)
+
+
+def rate(per_second: float | None) -> str:
+    """Say how many come or go, in the unit of which there is one."""
+    if not per_second:
+        return ""
+    for seconds, unit in ((1, "s"), (60, "min"), (3_600, "h")):
+        if per_second * seconds >= 1:
+            return f"{per_second * seconds:,.1f} / {unit}"
+    return f"{per_second * 86_400:,.1f} / d"
+
+
+def _left(seen: Overview) -> str:
+    if seen.time_left is None:
+        return "never"
+    return duration(seen.time_left) if seen.time_left else "now"
+
+
+def _pace(seen: Overview) -> str:
+    if seen.time_left is None:
+        return "what is open does not become less"
+    return "at this pace" if seen.time_left else "nothing is open"
+
+
+def draw_tiles(report: Report) -> str:
+    """Return the numbers as HTML."""
+    drawn = "".join(
+        f'<div class="tile {one.tone}"><span>{in_html(one.label)}</span><b>{in_html(one.value)}</b>'
+        f"<small>{in_html(one.note)}</small></div>"
+        for one in tiles(report)
+    )
+    return f'<div class="tiles">{drawn}</div>'
