@@ -32,7 +32,7 @@ from spark_queue.cli import show_report
 from spark_queue.delta.tables.heads import following
 from spark_queue.delta.tables.log import Log
 from spark_queue.looking import store_of
-from spark_queue.report import reading
+from spark_queue.report.following import follow
 from spark_queue.report.view_texts import id_of
 from spark_queue.serve.guard import LOOPBACK
 from spark_queue.serve.site import Site
@@ -73,7 +73,7 @@ def looks() -> Iterator[Figure]:
         filled = Filled(root, 100_000)
         moved = filled.move(0.5, fails=1.0, ends=False)
         queue = filled.queue
-        look, work = reading.follow(store_of(queue)), []
+        look, work = follow(store_of(queue)), []
         console = Console(width=120, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
         for _ in range(_LOOKS + 1):
             filled.enter_next()
@@ -107,7 +107,7 @@ def pages() -> Iterator[Figure]:
 
 def _browser(queue: LocalQueue) -> TestClient:
     def opener(_name: str, _reader: str | None) -> OpenedQueue:
-        return OpenedQueue(look=reading.follow(store_of(queue)), operate=queue)
+        return OpenedQueue(look=follow(store_of(queue)), operate=queue)
 
     app = Site(board=Board([queue.name], opener)).app(LOOPBACK)
     return TestClient(app, base_url="http://127.0.0.1")

@@ -12,8 +12,8 @@ from spark_queue.clock import SystemClock
 from spark_queue.delta.input import kinds
 from spark_queue.delta.views.ends import AsOf, ends_at
 from spark_queue.looking import store_of, views_of
-from spark_queue.report import reading
-from spark_queue.report.reading import Followed
+from spark_queue.report import following
+from spark_queue.report.following import Followed
 
 #: What status shows of an item beside the user's columns.
 SHOWN = (
@@ -69,4 +69,4 @@ def reports(queue: Any, window: timedelta, like: Followed | None = None) -> Foll
 
     What it has read it shares with another one, of the same queue as any reader sees it.
     """
-    return reading.follow(store_of(queue), window, like.engines if like else None)
+    return following.follow(store_of(queue), window, like.engines if like else None)

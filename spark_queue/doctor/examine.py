@@ -10,6 +10,7 @@ from spark_queue.doctor import service, starvation, trust, upkeep
 from spark_queue.doctor.finding import Checkup, Finding, Thresholds, how_bad
 from spark_queue.doctor.subject import Subject
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError, SparkQueueError
+from spark_queue.report.engine import Engines
 from spark_queue.wording import line_of, shorten
 
 #: Looks at a queue, and yields what it finds.
@@ -44,7 +45,9 @@ CHECKS: Mapping[str, Check] = {
 }
 
 
-def examine(store: Store, limits: Thresholds | None = None) -> Checkup:
+def examine(
+    store: Store, limits: Thresholds | None = None, engines: Engines | None = None
+) -> Checkup:
     """Make all checks of a queue; nothing is written.
 
     Parameters
@@ -53,13 +56,16 @@ def examine(store: Store, limits: Thresholds | None = None) -> Checkup:
         The queue, of all its readers. It need not be one that opens: why it does not is a finding.
     limits : Thresholds, optional
         From where on something is worth a word.
+    engines : Engines, optional
+        Who answers for its readers; by default as :func:`~spark_queue.report.reading.engines_of`
+        says.
 
     Raises
     ------
     QueueNotFoundError
         When there is no queue.
     """
-    subject = Subject(store, _require_thresholds(limits))
+    subject = Subject(store, _require_thresholds(limits), engines)
     findings: list[Finding] = []
     unchecked: dict[str, str] = {}
     for name, check in CHECKS.items():

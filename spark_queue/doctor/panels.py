@@ -9,6 +9,7 @@ from typing import Any
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.views.ends import ends_at
 from spark_queue.report import holders
+from spark_queue.report.engine import Engines
 from spark_queue.report.model import HeldGroup, Overview, RetryPoint, WorkerLine
 from spark_queue.report.reading import asked_of, engines_of
 
@@ -88,7 +89,7 @@ class Panels:
     errors: tuple[FailureGroup, ...]
 
 
-def read(store: Store, window: timedelta) -> Panels:
+def read(store: Store, window: timedelta, engines: Engines | None = None) -> Panels:
     """Ask the logs of a reader, by who answers reports of its queue.
 
     Raises
@@ -98,7 +99,7 @@ def read(store: Store, window: timedelta) -> Panels:
     """
     ends = ends_at(store, None)
     asked = asked_of(store, ends, window)
-    with engines_of(store).over(store, ends, asked) as engine:
+    with (engines or engines_of(store)).over(store, ends, asked) as engine:
         (overview,) = engine.rows("overview")
         directory = holders.directory_at(store, ends)
         return Panels(

@@ -22,6 +22,7 @@ from spark_queue.doctor.finding import Storage, Thresholds
 from spark_queue.doctor.panels import Panels
 from spark_queue.doctor.table import TableHere
 from spark_queue.errors import LogDamagedError
+from spark_queue.report.engine import Engines
 from spark_queue.wording import shell_command
 
 if TYPE_CHECKING:
@@ -52,11 +53,14 @@ class Subject:
         The queue, of all its readers.
     limits : Thresholds
         From where on something is worth a word.
+    engines : Engines, optional
+        Who answers for its readers.
     """
 
-    def __init__(self, store: Store, limits: Thresholds) -> None:
+    def __init__(self, store: Store, limits: Thresholds, engines: Engines | None = None) -> None:
         self.store = store
         self.limits = limits
+        self._engines = engines
         self.now: datetime = store.clock.now()
         self._panels: dict[int, Panels] = {}
 
@@ -110,7 +114,9 @@ class Subject:
     def panels(self, reader: ReaderSubject) -> Panels:
         """Return what a report says of a reader."""
         if reader.store.reader not in self._panels:
-            self._panels[reader.store.reader] = panels.read(reader.store, self.limits.window)
+            self._panels[reader.store.reader] = panels.read(
+                reader.store, self.limits.window, self._engines
+            )
         return self._panels[reader.store.reader]
 
     @cached_property

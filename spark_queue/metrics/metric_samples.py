@@ -20,8 +20,9 @@ from spark_queue.doctor.finding import Checkup
 from spark_queue.errors import InvalidArgumentError, SetupError
 from spark_queue.metrics import instruments as named
 from spark_queue.metrics.instruments import NO_KEY, REST, Metric
+from spark_queue.report.following import follow
 from spark_queue.report.model import Report, Tenant
-from spark_queue.report.reading import engines_of, follow
+from spark_queue.report.reading import engines_of
 from spark_queue.results import Liveness
 from spark_queue.wording import visible
 

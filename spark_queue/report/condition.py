@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from spark_queue.report.chains import lasting
 from spark_queue.report.model import Report
 from spark_queue.results import Liveness
 from spark_queue.wording import duration, plural
@@ -40,7 +41,7 @@ def _troubles(report: Report) -> Iterator[Condition]:
     failures = sum(point.failures for point in report.retries)
     died = sum(point.dead for point in report.retries)
     if died or failures > seen.done_in_window:
-        within = duration(report.window.total_seconds())
+        within = lasting(report.window.total_seconds())
         why = f"{plural(failures, 'failure')} in {within}, {died:,} of them final; "
         yield Condition(word="FAILING", why=f"{why}{seen.done_in_window:,} done")
 

@@ -14,6 +14,9 @@ _WIDTH, _HEIGHT, _ABOVE, _BELOW = 400, 80, 16, 18
 #: A line of a few points beside other columns.
 _SPARK_WIDTH, _SPARK_HEIGHT = 110, 26
 
+#: A time line, and the least of it that a state takes.
+_LINE, _LEAST = 1000, 8.0
+
 #: The states that an item stays in.
 _ENDS = frozenset({"acked", "dead", "expired", "cancelled", "refused"})
 
@@ -52,12 +55,16 @@ def _bar(at: float, wide: float, value: int, most: int) -> str:
 
 
 def _times(lasts: float, y: float) -> str:
-    marks = ((0, "start", f"{duration(lasts)} ago"), (_WIDTH / 2, "middle", duration(lasts / 2)))
+    marks = ((0, "start", f"{_round(lasts)} ago"), (_WIDTH / 2, "middle", _round(lasts / 2)))
     texts = (*marks, (_WIDTH, "end", "now"))
     return "".join(
         f'<text x="{x:.0f}" y="{y}" text-anchor="{anchor}">{in_html(text)}</text>'
         for x, anchor, text in texts
     )
+
+
+def _round(seconds: float) -> str:
+    return duration(seconds).replace(".0 ", " ")
 
 
 def share(part: float) -> str:
@@ -88,43 +95,46 @@ def spark(title: str, values: Sequence[int]) -> str:
     )
 
 
-def time_line(moves: Sequence[Transition], entered: datetime | None, now: datetime) -> str:
+def time_line(moves: Sequence[Transition], now: datetime) -> str:
     """Draw where an item was when, from its entry to its end or to now."""
-    spans = _spans(moves, entered, now)
+    spans = _spans(moves, now)
     if not spans:
         return ""
     first, last = spans[0][1], spans[-1][2]
     whole = max(1e-6, (last - first).total_seconds())
-    base = 30
-    drawn = "".join(_span(one, first, whole, base) for one in spans)
-    names = ", ".join(f"{state} {duration((to - at).total_seconds())}" for state, at, to in spans)
+    drawn = "".join(_span(one, first, whole) for one in spans)
+    names = ", ".join(f"{state} {_length(at, to)}" for state, at, to in spans)
+    legend = "".join(
+        f'<span><i class="{in_html(state)}"></i>{in_html(state)} {in_html(_length(at, to))}</span>'
+        for state, at, to in spans
+    )
     return (
-        f'<svg class="plot" role="img" aria-label="{in_html(names)}" viewBox="0 0 {_WIDTH} 62">'
-        f'{drawn}<text x="0" y="58">{in_html(first.strftime("%H:%M:%S"))}</text>'
-        f'<text x="{_WIDTH}" y="58" text-anchor="end">{in_html(duration(whole))} later</text></svg>'
+        f'<svg class="line" role="img" aria-label="{in_html(names)}" '
+        f'viewBox="0 0 {_LINE} 16" preserveAspectRatio="none">{drawn}</svg>'
+        f'<p class="legend muted">{legend}</p>'
     )
 
 
-def _spans(
-    moves: Sequence[Transition], entered: datetime | None, now: datetime
-) -> list[tuple[str, datetime, datetime]]:
+def _length(at: datetime, to: datetime) -> str:
+    return duration((to - at).total_seconds()) if to > at else ""
+
+
+def _spans(moves: Sequence[Transition], now: datetime) -> list[tuple[str, datetime, datetime]]:
     """Return the states of an item, each with its begin and its end."""
-    known = [("ready", entered)] if entered is not None else []
-    known += [(move.state, move.at) for move in moves]
+    known = [(move.state, move.at) for move in moves]
     ends = [at for _, at in known[1:]]
     if known:
         ends.append(known[-1][1] if known[-1][0] in _ENDS else max(now, known[-1][1]))
     return [(state, at, to) for (state, at), to in zip(known, ends, strict=True)]
 
 
-def _span(one: tuple[str, datetime, datetime], first: datetime, whole: float, base: int) -> str:
+def _span(one: tuple[str, datetime, datetime], first: datetime, whole: float) -> str:
     state, at, to = one
-    x = (_WIDTH - 6) * (at - first).total_seconds() / whole
-    wide = max(6.0, (_WIDTH - 6) * (to - at).total_seconds() / whole)
-    # A span that is narrower than its name says it in its title.
-    text = f'<text x="{x + 2:.1f}" y="{base - 6}">{in_html(state)}</text>' if wide > 60 else ""  # noqa: PLR2004
-    title = in_html(f"{state}, {duration((to - at).total_seconds())}")
+    room = _LINE - _LEAST
+    x = room * (at - first).total_seconds() / whole
+    wide = max(_LEAST, room * (to - at).total_seconds() / whole)
+    title = in_html(f"{state} {_length(at, to)}".strip())
     return (
-        f'{text}<rect class="span {in_html(state)}" x="{x:.1f}" y="{base}" width="{wide:.1f}" '
-        f'height="14"><title>{title}</title></rect>'
+        f'<rect class="{in_html(state)}" x="{x:.1f}" y="0" width="{wide:.1f}" '
+        f'height="16"><title>{title}</title></rect>'
     )

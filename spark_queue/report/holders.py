@@ -28,7 +28,7 @@ def directory_at(store: Store, ends: Ends) -> Path | None:
 
 def workers(engine: Engine, directory: Path | None, now: datetime) -> tuple[WorkerLine, ...]:
     """Return the panel of workers: first those that hold items and are gone, then late ones."""
-    found = [_worker(row, directory, now) for row in engine.rows("workers")]
+    found = [worker(row, directory, now) for row in engine.rows("workers")]
     return tuple(sorted(found, key=_place))
 
 
@@ -52,7 +52,8 @@ def item_line(row: dict[str, Any], directory: Path | None, now: datetime) -> Ite
     return ItemLine(**{one.name: row[one.name] for one in fields(ItemLine)})
 
 
-def _worker(row: dict[str, Any], directory: Path | None, now: datetime) -> WorkerLine:
+def worker(row: dict[str, Any], directory: Path | None, now: datetime) -> WorkerLine:
+    """Return a line of the panel of workers."""
     # One whose other leases are in force is late, however long ago the first of them ran out.
     until = now if 0 < row["late"] < row["items"] else row["until"]
     return WorkerLine(**row, liveness=judge(directory, row["worker_id"], until, now))

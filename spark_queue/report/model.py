@@ -77,6 +77,17 @@ class DepthPoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FlowPoint:
+    """A part of a stretch of time, and how many items were open at its end."""
+
+    at: datetime
+    entered: int
+    done: int
+    failed: int
+    items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
     """A fair key. Durations are seconds."""
 
@@ -299,7 +310,7 @@ class SharedReport:
     queue: str
     reader: str
     as_of: datetime
-    about: tuple[Tenant | HeldGroup | ErrorGroup, ...]
+    about: tuple[Tenant | HeldGroup | ErrorGroup | WorkerLine, ...]
     """The lines that its panel has of it: none where it is not among those."""
     items: tuple[ItemLine, ...]
 

@@ -8,12 +8,13 @@ from functools import cache
 from importlib import resources
 
 from spark_queue.report import drawing, panel_tables, sheets
+from spark_queue.report.chains import lasting
 from spark_queue.report.condition import judge_condition
 from spark_queue.report.model import ItemReport, Report, SharedReport
 from spark_queue.report.panel_tables import Buttons, Links, link, no_buttons, no_links, table
 from spark_queue.report.sheets import Sheet
 from spark_queue.report.tiles import draw_tiles
-from spark_queue.wording import duration, in_html
+from spark_queue.wording import in_html
 
 #: What a page may load: nothing. Its style is in it.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -59,17 +60,17 @@ def sections(
     report: Report,
     links: Links = no_links,
     buttons: Buttons = no_buttons,
-    plots: str | None = None,
+    chart: str | None = None,
 ) -> list[Section]:
     """Return the panels of a report, without their style.
 
     Parameters
     ----------
-    plots : str, optional
+    chart : str, optional
         Markup in the place of the plots.
     """
     overview, *others = sheets.sheets(report)
-    drawn = f'<div class="plots">{"".join(_plots(report))}</div>' if plots is None else plots
+    drawn = plots(report) if chart is None else chart
     places = table(overview, links)
     below = {"errors": sheets.redrives(report), "steps": sheets.undos(report)}
     body = f'{draw_tiles(report)}<section id="overview"><h2>Overview</h2>{drawn}{places}'
@@ -125,14 +126,19 @@ def head(title: str, state: str, of: Report | ItemReport | SharedReport) -> str:
     )
 
 
+def plots(report: Report) -> str:
+    """Return the plots of a report."""
+    return f'<div class="plots">{"".join(_plots(report))}</div>'
+
+
 def _plots(report: Report) -> Iterable[str]:
     window = report.window.total_seconds()
     yield drawing.bars("Open items", "open", [point.items for point in report.depth], _DAY)
     failures = [point.failures for point in report.retries]
-    yield drawing.bars("Failures", f"in {duration(window / 60)}", failures, window, "stop")
+    yield drawing.bars("Failures", f"in {lasting(window / 60)}", failures, window, "stop")
     again = [point.claimed_again for point in report.retries]
     if any(again):
-        yield drawing.bars("Claimed again", f"in {duration(window / 60)}", again, window)
+        yield drawing.bars("Claimed again", f"in {lasting(window / 60)}", again, window)
 
 
 def item_fragment(item: ItemReport) -> str:
@@ -152,8 +158,7 @@ def item_panels(item: ItemReport, lead: Callable[[int], str] = lambda _seq: "") 
         f"<li>{_item_link(one.seq, lead)}: {in_html(one.detail)}</li>" for one in item.chain
     )
     chain = f'<p><b>{in_html(item.text)}</b></p><ol class="chain">{why}</ol>'
-    entered = None if item.entry is None else item.entry.enqueued_at
-    line = drawing.time_line(item.history, entered, item.as_of) + table(sheets.history(item))
+    line = drawing.time_line(item.history, item.as_of) + table(sheets.history(item))
     parts: Mapping[str, str] = {
         "Why it is where it is": chain,
         "Time line": line,

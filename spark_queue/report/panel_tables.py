@@ -59,26 +59,28 @@ def no_buttons(_sheet: str, _row: int) -> Sequence[tuple[str, str]]:
     return ()
 
 
-def table(sheet: Sheet, links: Links = no_links, buttons: Buttons = no_buttons) -> str:
+def table(
+    sheet: Sheet, links: Links = no_links, buttons: Buttons = no_buttons, shown: int = SHOWN
+) -> str:
     """Return a panel without its title; one that is empty says so in a sentence."""
     if not sheet.rows:
         said = sheet.foot or _EMPTY.get(sheet.name, sheet.note)
         return f'<p class="empty">{in_html(said)}</p>'
     note = f'<p class="note">{in_html(sheet.note)}</p>' if sheet.note else ""
     offers = [buttons(sheet.name, at) for at in range(len(sheet.rows))]
-    shown = _Drawn(sheet, links, offers if any(offers) else None, _tops(sheet))
+    rows = _Drawn(sheet, links, offers if any(offers) else None, _tops(sheet))
     heads = "".join(
         f'<th scope="col" class="{kind}">{in_html(head)}</th>' for head, kind in sheet.heads
     )
     heads += "<th><span>do</span></th>" if any(offers) else ""
-    drawn = [shown.row(at) for at in range(len(sheet.rows))]
-    first, rest = "".join(drawn[:SHOWN]), "".join(drawn[SHOWN:])
+    drawn = [rows.row(at) for at in range(len(sheet.rows))]
+    first, rest = "".join(drawn[:shown]), "".join(drawn[shown:])
     body = f"<tbody>{first}</tbody>"
     body += f'<tbody class="more">{rest}</tbody>' if rest else ""
     return (
         f'{note}<div class="wide" tabindex="0" role="region" aria-label="{in_html(sheet.title)}">'
         f'<table data-sheet="{in_html(sheet.name)}"><thead><tr>{heads}</tr></thead>{body}</table>'
-        f"{_showing(sheet.name, len(drawn) - SHOWN)}{_foot(sheet)}</div>"
+        f"{_showing(sheet.name, len(drawn) - shown)}{_foot(sheet)}</div>"
     )
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from spark_queue import checks
 from spark_queue.clock import Clock
@@ -31,16 +30,14 @@ from spark_queue.report.model import (
     HOUR,
     DepthPoint,
     ErrorGroup,
-    HeldGroup,
     ItemReport,
     Overview,
     ReaderLine,
     Report,
     RetryPoint,
-    SharedReport,
     Tenant,
 )
-from spark_queue.report.view_texts import id_of, redrive_command
+from spark_queue.report.view_texts import redrive_command
 from spark_queue.wording import shorten
 
 _LOGS: tuple[LogName, ...] = ("queue", "status")
@@ -94,95 +91,6 @@ def read(
     engines = engines or engines_of(store)
     with engines.over(store, ends, asked) as engine:
         return _report(store, engines, engine, ends, asked)
-
-
-#: By what items are listed: what they share, by its digest (:func:`model.id_of`).
-Shared = Literal["tenant", "group", "error"]
-
-#: The panel that has a line of it, and the line's column that says what it is.
-_PANELS: Mapping[Shared, tuple[str, str]] = {
-    "tenant": ("tenants", "fair_key"),
-    "group": ("groups", "group_key"),
-    "error": ("errors", "wording"),
-}
-
-_Line = Tenant | HeldGroup | ErrorGroup
-
-#: The states of the items that are listed: finished ones need no more attention.
-_LISTED = "state IN ('ready', 'claimed', 'dead')"
-
-_ID = re.compile(r"[0-9a-f]{32}")
-
-
-class Followed:
-    """A queue that is looked at again and again: only what is new is read of the logs.
-
-    Parameters and errors of its calls are those of :func:`read`. One thread at a time may use it.
-    """
-
-    def __init__(
-        self, store: Store, window: timedelta = HOUR, engines: Engines | None = None
-    ) -> None:
-        checks.require_duration("window", window)
-        self._store, self._window = store, window
-        self._engines = engines or engines_of(store)
-
-    @property
-    def engines(self) -> Engines:
-        """The engines, for others that look at the same queue as another of its readers."""
-        return self._engines
-
-    def __call__(self) -> Report:
-        """Read a report."""
-        return read(self._store, window=self._window, engines=self._engines)
-
-    def item(self, seq: int) -> ItemReport:
-        """Read what happened to an item, as :func:`read_item` does."""
-        return read_item(self._store, seq, engines=self._engines)
-
-    def items(self, by: Shared, digest: str, most: int) -> SharedReport:
-        """Read the first open and dead items that share something, and what a report says of it.
-
-        Raises
-        ------
-        InvalidArgumentError
-            When it is no digest.
-        """
-        if not _ID.fullmatch(digest):
-            raise InvalidArgumentError(f"{by} is {digest!r}: it must be 32 hexadecimal digits")
-        ends = ends_at(self._store, None)
-        asked = asked_of(self._store, ends, self._window)
-        with self._engines.over(self._store, ends, asked) as engine:
-            about = tuple(_about(self._store, engine, by, digest, asked.now))
-            rows = engine.rows("listed", f"{_LISTED} AND {by}_id = '{digest}'", most)
-        directory = holders.directory_at(self._store, ends)
-        return SharedReport(
-            queue=self._store.name,
-            reader=self._store.registered().name,
-            as_of=asked.now,
-            about=about,
-            items=tuple(holders.item_line(row, directory, asked.now) for row in rows),
-        )
-
-
-def _about(store: Store, engine: Engine, by: Shared, digest: str, now: datetime) -> Iterator[_Line]:
-    """Return the lines that the panel has; of a group there may be several."""
-    panel, key = _PANELS[by]
-    for row in engine.rows(panel):
-        if id_of(row[key]) == digest:
-            yield _line_of(by, store, row, now)
-
-
-def _line_of(by: Shared, store: Store, row: dict[str, Any], now: datetime) -> _Line:
-    if by == "error":
-        return _error(store.name, store.registered().name, row)
-    directory = store.handle.place.directory()
-    return Tenant(**row) if by == "tenant" else holders.held_group(row, directory, now)
-
-
-def follow(store: Store, window: timedelta = HOUR, engines: Engines | None = None) -> Followed:
-    """Return what reads a report whenever it is called, and pages of it."""
-    return Followed(store, window, engines)
 
 
 def read_item(
@@ -322,7 +230,7 @@ def _report(store: Store, engines: Engines, engine: Engine, ends: Ends, asked: Q
         overview=Overview(**overview, refused=_queue_head(store, ends).refused),
         depth=tuple(DepthPoint(**row) for row in engine.rows("depth")),
         tenants=tuple(Tenant(**row) for row in engine.rows("tenants")),
-        errors=tuple(_error(name, reader, row) for row in engine.rows("errors")),
+        errors=tuple(error_group(name, reader, row) for row in engine.rows("errors")),
         retries=tuple(RetryPoint(**row) for row in engine.rows("retries")),
         groups=holders.groups(engine, directory, asked.now),
         workers=holders.workers(engine, directory, asked.now),
@@ -336,7 +244,8 @@ def _removals(store: Store, engines: Engines, ends: Ends) -> list[Removal]:
     return [one for one in found if ends.at is None or one.at <= ends.at]
 
 
-def _error(queue: str, reader: str, row: Mapping[str, Any]) -> ErrorGroup:
+def error_group(queue: str, reader: str, row: Mapping[str, Any]) -> ErrorGroup:
+    """Return a line of the panel of errors."""
     named = ("first_seq", "last_seq", "newest_seq")
     rest = {name: value for name, value in row.items() if name not in named}
     return ErrorGroup(

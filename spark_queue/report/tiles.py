@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spark_queue.report import sheets
+from spark_queue.report.chains import lasting
 from spark_queue.report.model import Overview, Report
 from spark_queue.wording import duration, in_html
 
@@ -25,7 +26,7 @@ class Tile:
 
 def tiles(report: Report) -> tuple[Tile, ...]:
     """Return the numbers that an operator looks at first."""
-    seen, window = report.overview, duration(report.window.total_seconds())
+    seen, window = report.overview, lasting(report.window.total_seconds())
     unwell = ", ".join(sheets.unwell(report))
     failures = sum(point.failures for point in report.retries)
     died = sum(point.dead for point in report.retries)

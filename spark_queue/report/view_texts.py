@@ -32,6 +32,7 @@ VIEWS = (
     "wordings",
     "overview",
     "depth",
+    "flow",
     "starving",
     "tenants",
     "errors",

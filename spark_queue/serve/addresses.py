@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from spark_queue.report.following import Shared
 from spark_queue.report.model import Report
-from spark_queue.report.panel_tables import Links
-from spark_queue.report.reading import Shared
+from spark_queue.report.panel_tables import Buttons, Links
 from spark_queue.report.view_texts import id_of
 
 
@@ -23,7 +23,7 @@ def link_item(base: str, seq: int) -> str:
 
 
 def link_shared(base: str, by: Shared, text: str | None) -> str:
-    """Return the page of a tenant, a group or an error."""
+    """Return the page of a tenant, a group, an error or a worker."""
     return f"{base}/{by}s/{id_of(text)}"
 
 
@@ -41,6 +41,7 @@ def of_report(base: str, number: int, report: Report) -> Links:
             [] if line.idle else [link_shared(base, "tenant", line.fair_key)]
         ),
         ("groups", "group"): lambda line: [link_shared(base, "group", line.group_key)],
+        ("workers", "worker"): lambda line: _worker(base, line.worker_id),
         ("groups", "item"): lambda line: [link_item(base, line.head)],
         ("readers", "reader"): lambda line: [] if line.streams else [base_of(number, line.reader)],
     }
@@ -54,9 +55,26 @@ def of_report(base: str, number: int, report: Report) -> Links:
     return links
 
 
+def _worker(base: str, worker_id: str | None) -> Sequence[str]:
+    """Return the page of a worker; one that is not named has none."""
+    return [] if worker_id is None else [link_shared(base, "worker", worker_id)]
+
+
 def of_items(base: str, seqs: Sequence[int]) -> Links:
     """Return where the cells of a list of items lead."""
     return lambda _sheet, row, head: [link_item(base, seqs[row])] if head == "item" else ()
+
+
+def undo_buttons(base: str, report: Report) -> Buttons:
+    """Return what takes the steps of operators back, beside each."""
+
+    def buttons(sheet: str, row: int) -> Sequence[tuple[str, str]]:
+        step = report.steps[row] if sheet == "steps" else None
+        if step is None or not step.undo:
+            return ()
+        return [(f"Undo {step.step}", act(base, "undo", step=str(step.step)))]
+
+    return buttons
 
 
 def query(**fields: str) -> str:

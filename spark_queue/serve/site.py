@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from spark_queue.acting import acting_as
 from spark_queue.errors import (
+    CannotUndoError,
     InvalidArgumentError,
     InvalidConfigError,
     QueueNotFoundError,
@@ -23,12 +25,12 @@ from spark_queue.errors import (
     SparkNeededError,
     SparkQueueError,
 )
-from spark_queue.report.reading import Shared
-from spark_queue.serve import addresses, pages
+from spark_queue.report.following import Shared, Wanted
+from spark_queue.serve import addresses, item_pages, pages, queue_pages
 from spark_queue.serve.guard import RequestGuard, Session, Sessions
 from spark_queue.serve.pages import Page
-from spark_queue.serve.verbs import VERBS, FormField, Preview, Verb
-from spark_queue.serve.watching import FOR_A_CLICK, FOR_A_REFRESH, Board, WatchedQueue
+from spark_queue.serve.verbs import VERBS, Preview, Verb
+from spark_queue.serve.watching import FOR_A_CLICK, FOR_A_REFRESH, RANGES, Board, WatchedQueue
 from spark_queue.wording import plural
 
 #: Bytes that a form may have, and digits of a number in an address.
@@ -36,10 +38,15 @@ _LONGEST_FORM = 64_000
 _LONGEST_NUMBER = 18
 
 #: What is wrong with what was asked, not with the queue.
-_ASKED = (InvalidArgumentError, InvalidConfigError, SparkNeededError)
+_ASKED = (CannotUndoError, InvalidArgumentError, InvalidConfigError, SparkNeededError)
 _GONE = (QueueNotFoundError, ReaderNotFoundError)
 
-_SHARED: dict[str, Shared] = {"tenants": "tenant", "groups": "group", "errors": "error"}
+_SHARED: dict[str, Shared] = {
+    "tenants": "tenant",
+    "groups": "group",
+    "errors": "error",
+    "workers": "worker",
+}
 
 Form = dict[str, str]
 
@@ -73,6 +80,9 @@ class Site:
         reads = [
             Route("/", self._get(self._board)),
             Route("/queues/{seat}", self._get(self._queue)),
+            Route("/queues/{seat}/flow", self._get(self._flow)),
+            Route("/queues/{seat}/find", self._get(self._find)),
+            Route("/queues/{seat}/items", self._get(self._items)),
             Route("/queues/{seat}/items/{seq}", self._get(self._item)),
         ]
         acts = [
@@ -148,17 +158,44 @@ class Site:
         return HTMLResponse(page.html(every=self.every, said=said))
 
     def _board(self, request: Request) -> Response:
-        return self._page(request, pages.board(self.board, _age(request)))
+        return self._page(request, queue_pages.board(self.board, _age(request), self._verbs()))
 
     def _queue(self, request: Request) -> Response:
         seat, base = self._seat(request)
-        verbs = tuple(VERBS) if self.acts else ()
-        return self._page(request, pages.queue(seat, base, _age(request), verbs))
+        return self._page(request, queue_pages.queue(seat, base, _age(request), self._verbs()))
+
+    def _verbs(self) -> tuple[str, ...]:
+        return tuple(VERBS) if self.acts else ()
+
+    def _flow(self, request: Request) -> Response:
+        """Answer what the chart of a queue shows."""
+        seat, _ = self._seat(request)
+        hours = _number(request.query_params.get("hours", "1"))
+        if hours not in RANGES:
+            raise HTTPException(HTTPStatus.NOT_FOUND)
+        points = seat.flow(hours, _age(request))
+        shown: dict[str, Any] = {"at": [point.at.timestamp() for point in points]}
+        for name in ("entered", "done", "failed", "items"):
+            shown[name] = [getattr(point, name) for point in points]
+        return JSONResponse(shown)
+
+    def _find(self, request: Request) -> Response:
+        _, base = self._seat(request)
+        seq = _number(request.query_params.get("seq", "").strip())
+        return RedirectResponse(addresses.link_item(base, seq), HTTPStatus.SEE_OTHER)
+
+    def _items(self, request: Request) -> Response:
+        seat, base = self._seat(request)
+        asked = request.query_params
+        texts = {name: asked.get(name, "").strip() for name in ("state", "tenant", "group", "text")}
+        wanted = Wanted(**texts, after=_number(asked.get("after", "0")))
+        return self._page(request, item_pages.found_page(seat, base, wanted, _age(request)))
 
     def _item(self, request: Request) -> Response:
         seat, base = self._seat(request)
         seq = _number(request.path_params["seq"])
-        return self._page(request, pages.item(seat, base, seq, _age(request)))
+        page = item_pages.item(seat, base, seq, _age(request), self._verbs())
+        return self._page(request, page)
 
     def _shared_page(self, request: Request) -> Response:
         by = _SHARED.get(request.path_params["panel"])
@@ -166,8 +203,9 @@ class Site:
             raise HTTPException(HTTPStatus.NOT_FOUND)
         seat, base = self._seat(request)
         digest = request.path_params["digest"]
-        verbs = tuple(VERBS) if self.acts else ()
-        return self._page(request, pages.shared_page(seat, base, by, digest, _age(request), verbs))
+        age, verbs = _age(request), self._verbs()
+        page = item_pages.shared_page(seat, base, by, digest, age, verbs)
+        return self._page(request, page)
 
     def _sign_in_form(self, request: Request) -> Response:
         return self._asked_in(request.query_params.get("next", "/"))
@@ -203,20 +241,8 @@ class Site:
         if session is None:
             return self._ask_in(request)
         seat, base = self._seat(request)
-        name, verb = _verb(request)
-        fields = [
-            FormField(
-                name=one.name, label=one.label, value=request.query_params.get(one.name, one.value)
-            )
-            for one in verb.fields(seat.open().operate.config)
-        ]
-        values = {
-            "title": f"{name} {seat.name}",
-            "what": verb.what,
-            "fields": fields,
-            **_of_forms(session, seat, base, name),
-        }
-        return HTMLResponse(Page(template="form.html", values=values).html())
+        name, _ = _verb(request)
+        return _asking(session, seat, base, name, request.query_params)
 
     def _act(self, request: Request, form: Form) -> Response:
         """Say what would be done, or do it: if that was confirmed, and is no more than was said."""
@@ -226,12 +252,41 @@ class Site:
         seat, base = self._seat(request)
         name, verb = _verb(request)
         confirmed = form.pop("confirmed", None)
-        plan = verb.planned(seat, form)
-        if confirmed is None or (plan.is_bounded and plan.items > _number(confirmed)):
-            return _confirmation(session, seat, base, name, plan, form, is_again=bool(confirmed))
-        with acting_as(session.operator):
-            session.said = str(seat.operate(plan.do))
+        try:
+            plan = verb.planned(seat, form)
+            if confirmed is None or (plan.is_bounded and plan.items > _number(confirmed)):
+                again = bool(confirmed)
+                return _confirmation(session, seat, base, name, plan, form, is_again=again)
+            with acting_as(session.operator):
+                session.said = str(seat.operate(plan.do))
+        except _ASKED as exc:
+            # What was typed stays, to be mended.
+            return _asking(session, seat, base, name, form, str(exc))
         return RedirectResponse(base, HTTPStatus.SEE_OTHER)
+
+
+def _asking(
+    session: Session,
+    seat: WatchedQueue,
+    base: str,
+    name: str,
+    asked: Mapping[str, str],
+    error: str = "",
+) -> Response:
+    """Return the form of an action, with what was asked before."""
+    verb = VERBS[name]
+    fields = [
+        replace(one, value=asked.get(one.name, one.value))
+        for one in verb.fields(seat.open().operate.config)
+    ]
+    values = {
+        "title": f"{name} {seat.name}",
+        "what": verb.what,
+        "fields": fields,
+        **_of_forms(session, seat, base, name),
+    }
+    status = HTTPStatus.BAD_REQUEST if error else HTTPStatus.OK
+    return HTMLResponse(Page(template="form.html", values=values).html(error=error), status)
 
 
 def _confirmation(

@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_queue.config import QueueConfig, changes, read_options, read_weights as _weights
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.results import Affected
+from spark_queue.results import Affected, Undone
 from spark_queue.serve.watching import FOR_A_REFRESH, Operable, WatchedQueue
 from spark_queue.wording import plural
 
@@ -114,6 +114,25 @@ def _settings(config: QueueConfig) -> Sequence[FormField]:
     return [*fields, FormField(name="weights", label=label, value=weights)]
 
 
+def _undo(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
+    step = int(_number("step", asked.get("step", "").strip(), int))
+    found = seat.open().operate.undo(step, dry_run=True)
+    return Preview(
+        items=found.restored,
+        text=f"step {step} ({found.what}) will be taken back: {_undone(found)}",
+        do=lambda queue: f"took step {step} back: {_undone(queue.undo(step))}",
+        is_bounded=bool(found.restored),
+    )
+
+
+def _undone(found: Undone) -> str:
+    if found.settings:
+        return ", ".join(f"{name} is {value} again" for name, value in found.settings.items())
+    said = f"{plural(found.restored, 'item')} back"
+    said += f", {found.taken:,} not, as another has their key" if found.taken else ""
+    return said + (f", {found.left:,} back before, or gone" if found.left else "")
+
+
 def _text(value: object) -> str:
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
@@ -162,6 +181,10 @@ def _items(_config: QueueConfig) -> Sequence[FormField]:
     return [FormField(name="where", label=label)]
 
 
+def _step(_config: QueueConfig) -> Sequence[FormField]:
+    return [FormField(name="step", label="The step of the status log that is taken back")]
+
+
 #: What may be done, by its name.
 VERBS: Mapping[str, Verb] = {
     "pause": Verb(what="Stop giving out items", planned=_pause),
@@ -173,4 +196,5 @@ VERBS: Mapping[str, Verb] = {
     "configure": Verb(
         what="Change settings from the next step on", fields=_settings, planned=_configure
     ),
+    "undo": Verb(what="Take a step back", fields=_step, planned=_undo),
 }

@@ -6,13 +6,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_queue.config import LiveSettings, QueueConfig
+from spark_queue.doctor.examine import examine
+from spark_queue.doctor.finding import Checkup
 from spark_queue.errors import QueueNotFoundError
-from spark_queue.report.model import ItemReport, Report, SharedReport
-from spark_queue.report.reading import Followed, Shared
-from spark_queue.results import Affected
+from spark_queue.report.following import Followed, Shared, Wanted
+from spark_queue.report.model import FlowPoint, ItemReport, Report, SharedReport
+from spark_queue.results import Affected, Undone
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -21,6 +24,12 @@ if TYPE_CHECKING:
 #: refreshed.
 FOR_A_CLICK = 10.0
 FOR_A_REFRESH = 1.0
+
+#: Seconds for which the findings of a checkup are shown: it looks at every file of the tables.
+FOR_A_CHECK = 30.0
+
+#: Hours that the chart of a queue shows, and what its button says.
+RANGES = {1: "1 h", 6: "6 h", 24: "24 h", 168: "7 d"}
 
 #: Items that a page lists.
 LISTED = 100
@@ -47,6 +56,9 @@ class Operable(Protocol):
 
     def redrive(self, where: str, *, dry_run: bool = False) -> Affected:
         """Enqueue items again, that ended."""
+
+    def undo(self, step: int, *, dry_run: bool = False) -> Undone:
+        """Take a step back."""
 
     def configure(self, **settings: Unpack[LiveSettings]) -> int:
         """Change settings."""
@@ -127,6 +139,25 @@ class WatchedQueue:
         )
         return found
 
+    def find(self, wanted: Wanted, most_age: float) -> SharedReport:
+        """Return the first items that are like that: one more than are listed, if there are."""
+        found: SharedReport = self._answer(
+            wanted, most_age, lambda look: look.find(wanted, LISTED + 1)
+        )
+        return found
+
+    def flow(self, hours: int, most_age: float) -> tuple[FlowPoint, ...]:
+        """Return what came and went in the last hours."""
+        found: tuple[FlowPoint, ...] = self._answer(
+            ("flow", hours), most_age, lambda look: look.flow(timedelta(hours=hours))
+        )
+        return found
+
+    def checkup(self) -> Checkup:
+        """Return what a checkup of the queue found, of all its readers."""
+        checkup: Checkup = self._answer("checkup", FOR_A_CHECK, _examine)
+        return checkup
+
     def operate(self, do: Callable[[Operable], Any]) -> Any:
         """Return what somebody has done to the queue; the next look sees it."""
         operate = self.open().operate
@@ -156,6 +187,11 @@ class WatchedQueue:
             # One that is made in its place is another: it is opened again.
             self._opened = None
             raise
+
+
+def _examine(look: Followed) -> Checkup:
+    # What the pages have read is not read again.
+    return examine(look.store.of_reader(0), engines=look.engines)
 
 
 class Board:

@@ -21,7 +21,7 @@ from spark_queue.cli.scope import Scope
 from spark_queue.errors import SetupError
 
 if TYPE_CHECKING:
-    from spark_queue.report.reading import Followed
+    from spark_queue.report.following import Followed
     from spark_queue.serve.watching import Opener
 
 #: An address of another machine, which none has, and one's own, by the version of the protocol.

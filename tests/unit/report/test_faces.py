@@ -20,7 +20,7 @@ from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
-from spark_queue.report import reading
+from spark_queue.report import following
 from spark_queue.report.sheets import Sheet
 from tests.unit.report.conftest import Make
 
@@ -183,7 +183,7 @@ def test_top_shows_what_was_done_since(
         read.append(len(files))
         return rows_of(log, files, columns)
 
-    look = reading.follow(store_of(evil))
+    look = following.follow(store_of(evil))
     assert look().overview.claimed == 1
     evil.enqueue([{"id": "9", "tenant": "b", "path": "y"}])
     evil.claim(1)

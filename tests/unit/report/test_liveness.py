@@ -18,7 +18,7 @@ from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.looking import store_of
 from spark_queue.report import sheets
-from spark_queue.report.reading import follow
+from spark_queue.report.following import follow
 from spark_queue.report.view_texts import id_of
 from spark_queue.results import Liveness
 

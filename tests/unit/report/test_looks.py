@@ -22,7 +22,7 @@ from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.looking import store_of
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.report import duck, reading
+from spark_queue.report import duck, following, reading
 from tests.unit.local.forked import in_child
 from tests.unit.report.conftest import Make
 
@@ -106,7 +106,7 @@ def test_a_look_says_the_same_as_a_report_that_is_read_anew(
     queue: LocalQueue, clock: ManualClock
 ) -> None:
     """Whatever has happened since the last look, nothing of what was kept is out of date."""
-    look = reading.follow(store_of(queue))
+    look = following.follow(store_of(queue))
     look()
     for step in _STEPS:
         step(queue)
@@ -120,7 +120,7 @@ def test_looks_by_readers_of_one_queue_do_not_mix(queue: LocalQueue, clock: Manu
     """What is kept of a reader is its own, as are the ends of its items."""
     limits = ReaderConfig(max_age=timedelta(seconds=150))
     first, other = queue.reader("first"), queue.reader("other", start="beginning", config=limits)
-    looks = [reading.follow(store_of(one)) for one in (first, other)]
+    looks = [following.follow(store_of(one)) for one in (first, other)]
     for step in (lambda _: _enters(queue), _fails, _acks):
         step(first)
         step(other)
@@ -143,7 +143,7 @@ def test_what_did_not_change_is_not_worked_out_again(
         return real(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(duck, "DuckEngine", counted)
-    look = reading.follow(store_of(queue))
+    look = following.follow(store_of(queue))
     for step in (_enters, _fails, _holds):
         step(queue)
         look()
@@ -176,7 +176,7 @@ def test_a_child_of_a_fork_leaves_its_parent_what_it_spilled(
     """A look that the child forgets is still the parent's, with its directory."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(duck, "_ONE", closed.OneDatabase(duck.connect))
-    looks = [reading.follow(store_of(queue))]
+    looks = [following.follow(store_of(queue))]
     seen = looks[0]()
 
     assert in_child(looks.clear) == "ok"
@@ -191,7 +191,7 @@ def test_whoever_looks_as_several_readers_reads_each_file_once(
     queue.reader("first")
     stores = [store_of(queue), store_of(queue.reader("other", start="beginning"))]
     engines = duck.ArrowLogs()
-    looks = [reading.follow(store, engines=engines) for store in stores]
+    looks = [following.follow(store, engines=engines) for store in stores]
     read: list[str] = []
     real = LocalLog.rows_of
 

@@ -15,7 +15,7 @@ from spark_queue.delta.store import memory
 from spark_queue.delta.tables import instants
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
-from spark_queue.report.reading import follow
+from spark_queue.report.following import follow
 from spark_queue.serve.guard import LOOPBACK
 from spark_queue.serve.site import Site
 from spark_queue.serve.watching import Board, OpenedQueue

@@ -44,12 +44,16 @@ class _Read(HTMLParser):
 _TAGS = {
     *("html", "head", "meta", "title", "link", "script", "body", "nav", "span", "main", "div"),
     *("header", "section", "small", "h1", "h2", "h3", "p", "b", "a", "pre", "code", "ol", "li"),
-    *("table", "thead", "tbody", "tr", "th", "td", "label", "input", "button"),
+    *("table", "thead", "tbody", "tr", "th", "td", "label", "input", "button", "form", "select"),
+    *("option", "details", "summary"),
     *("svg", "path", "rect", "line", "text"),
 }
 
 
-_SCRIPTS = {'<script src="/theme.js">', '<script src="/live.js" defer>'}
+_SCRIPTS = {
+    '<script src="/theme.js">',
+    *(f'<script src="/{x}.js" defer>' for x in ("live", "sort", "chart", "vendor/uplot")),
+}
 
 
 def test_board_has_a_line_for_each_queue(make: Make, pages: Pages) -> None:
@@ -129,8 +133,8 @@ def test_every_link_of_a_queue_is_a_page(evil: LocalQueue, pages: Pages) -> None
         todo += [link for link in found if _kind(link) not in {_kind(x) for x in {*seen, *todo}}]
 
     assert {_kind(path) for path in seen} == {
-        *("/", "/queues/*", "/queues/0@", "/queues/0/items/*", "/queues/0/tenants/*"),
-        *("/queues/0/groups/*", "/queues/0/errors/*"),
+        *("/", "/queues/*", "/queues/0@", "/queues/0/items", "/queues/0/items/*"),
+        *("/queues/0/tenants/*", "/queues/0/groups/*", "/queues/0/errors/*", "/queues/0/workers/*"),
     }
 
 

@@ -1,0 +1,206 @@
+"""Looks at one queue, again and again, of which only new rows are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from spark_queue import checks
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.views.ends import ends_at
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.report import holders, reading
+from spark_queue.report.engine import Engine, Engines, Question
+from spark_queue.report.model import (
+    HOUR,
+    ErrorGroup,
+    FlowPoint,
+    HeldGroup,
+    ItemReport,
+    Report,
+    SharedReport,
+    Tenant,
+    WorkerLine,
+)
+from spark_queue.report.view_texts import id_of
+from spark_queue.wording import shorten, without_unsafe
+
+#: By what items are listed: what they share, by its digest (:func:`id_of`).
+Shared = Literal["tenant", "group", "error", "worker"]
+
+#: The panel that has a line of it, and the line's column that says what it is.
+_PANELS: Mapping[Shared, tuple[str, str]] = {
+    "tenant": ("tenants", "fair_key"),
+    "group": ("groups", "group_key"),
+    "error": ("errors", "wording"),
+    "worker": ("workers", "worker_id"),
+}
+
+_Line = Tenant | HeldGroup | ErrorGroup | WorkerLine
+
+#: The states of the items that are listed: finished ones need no more attention.
+_LISTED = "state IN ('ready', 'claimed', 'dead')"
+
+#: How a listed item says by a digest whom it is of.
+_DIGEST: Mapping[Shared, str] = {
+    "tenant": "tenant_id",
+    "group": "group_id",
+    "error": "error_id",
+    "worker": "md5(concat('=', worker_id))",
+}
+
+#: The states by which items are found.
+STATES = ("ready", "claimed", "dead", "acked", "expired", "cancelled")
+
+_ID = re.compile(r"[0-9a-f]{32}")
+
+#: What is searched for a text.
+_TEXTS = ("error", "worker_id", "fair_key", "group_key")
+
+#: What no text of SQL has to quote: any one character is in the place of what it has.
+_ANY_ONE = str.maketrans(dict.fromkeys("'\"\\`$!", "_"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which items are looked for: those of which all is so."""
+
+    state: str = ""
+    """One of :data:`STATES`; empty for any."""
+    tenant: str = ""
+    group: str = ""
+    text: str = ""
+    """A part of the error, the worker, the tenant or the group; ``%`` is any text."""
+    after: int = 0
+    """Only items that come later than this one."""
+
+    def where(self) -> str:
+        """Return it as a predicate over the view ``listed``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When there is no such state.
+        """
+        if self.state and self.state not in STATES:
+            raise InvalidArgumentError(
+                f"state is {shorten(self.state)}: it must be one of {', '.join(STATES)}"
+            )
+        told = [f"seq > {self.after}"]
+        told += [f"state = '{self.state}'"] if self.state else []
+        told += [f"tenant_id = '{id_of(self.tenant)}'"] if self.tenant else []
+        told += [f"group_id = '{id_of(self.group)}'"] if self.group else []
+        if self.text:
+            part = without_unsafe(self.text.lower().translate(_ANY_ONE), "_")
+            likes = (f"lower({name}) LIKE '%{part}%'" for name in _TEXTS)
+            told.append(f"({' OR '.join(likes)})")
+        return " AND ".join(told)
+
+
+class Followed:
+    """A queue that is looked at again and again: only what is new is read of the logs.
+
+    Parameters and errors of its calls are those of :func:`~spark_queue.report.reading.read`. One
+    thread at a time may use it.
+    """
+
+    def __init__(
+        self, store: Store, window: timedelta = HOUR, engines: Engines | None = None
+    ) -> None:
+        checks.require_duration("window", window)
+        self._store, self._window = store, window
+        self._engines = engines or reading.engines_of(store)
+
+    @property
+    def store(self) -> Store:
+        """The queue, as the reader sees it."""
+        return self._store
+
+    @property
+    def engines(self) -> Engines:
+        """The engines, for others that look at the same queue as another of its readers."""
+        return self._engines
+
+    def __call__(self) -> Report:
+        """Read a report."""
+        return reading.read(self._store, window=self._window, engines=self._engines)
+
+    def item(self, seq: int) -> ItemReport:
+        """Read what happened to an item, as :func:`~spark_queue.report.reading.read_item` does."""
+        return reading.read_item(self._store, seq, engines=self._engines)
+
+    def items(self, by: Shared, digest: str, most: int) -> SharedReport:
+        """Read the first open and dead items that share something, and what a report says of it.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When it is no digest.
+        """
+        if not _ID.fullmatch(digest):
+            raise InvalidArgumentError(f"{by} is {digest!r}: it must be 32 hexadecimal digits")
+        with self._over(self._window) as (engine, asked):
+            about = tuple(_about(self._store, engine, by, digest, asked.now))
+            where = f"{_LISTED} AND {_DIGEST[by]} = '{digest}'"
+            return self._shared(engine, asked, where, most, about)
+
+    def find(self, wanted: Wanted, most: int) -> SharedReport:
+        """Read the first items that are like that."""
+        with self._over(self._window) as (engine, asked):
+            return self._shared(engine, asked, wanted.where(), most)
+
+    def flow(self, lasting: timedelta) -> tuple[FlowPoint, ...]:
+        """Read what came and went, and how much was open, in sixty parts up to now."""
+        with self._over(lasting) as (engine, _):
+            return tuple(FlowPoint(**row) for row in engine.rows("flow"))
+
+    @contextmanager
+    def _over(self, window: timedelta) -> Iterator[tuple[Engine, Question]]:
+        ends = ends_at(self._store, None)
+        asked = reading.asked_of(self._store, ends, window)
+        with self._engines.over(self._store, ends, asked) as engine:
+            yield engine, asked
+
+    def _shared(
+        self,
+        engine: Engine,
+        asked: Question,
+        where: str,
+        most: int,
+        about: tuple[_Line, ...] = (),
+    ) -> SharedReport:
+        rows = engine.rows("listed", where, most)
+        directory = self._store.handle.place.directory()
+        return SharedReport(
+            queue=self._store.name,
+            reader=self._store.registered().name,
+            as_of=asked.now,
+            about=about,
+            items=tuple(holders.item_line(row, directory, asked.now) for row in rows),
+        )
+
+
+def _about(store: Store, engine: Engine, by: Shared, digest: str, now: datetime) -> Iterator[_Line]:
+    """Return the lines that the panel has; of a group there may be several."""
+    panel, key = _PANELS[by]
+    for row in engine.rows(panel):
+        if id_of(row[key]) == digest:
+            yield _line_of(by, store, row, now)
+
+
+def _line_of(by: Shared, store: Store, row: dict[str, Any], now: datetime) -> _Line:
+    if by == "error":
+        return reading.error_group(store.name, store.registered().name, row)
+    directory = store.handle.place.directory()
+    if by == "worker":
+        return holders.worker(row, directory, now)
+    return Tenant(**row) if by == "tenant" else holders.held_group(row, directory, now)
+
+
+def follow(store: Store, window: timedelta = HOUR, engines: Engines | None = None) -> Followed:
+    """Return what reads a report whenever it is called, and pages of it."""
+    return Followed(store, window, engines)

@@ -1,0 +1,136 @@
+"""Pages of queues: the index, and one queue with its panels."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from spark_queue.delta.tables.facts import logger
+from spark_queue.errors import SparkQueueError
+from spark_queue.report import drawing, page, panel_tables, sheets
+from spark_queue.report.condition import judge_condition
+from spark_queue.report.model import Report
+from spark_queue.report.tiles import rate
+from spark_queue.results import Liveness
+from spark_queue.serve import pages
+from spark_queue.serve.addresses import act, base_of, of_report, undo_buttons
+from spark_queue.serve.pages import Page
+from spark_queue.serve.strip import Checked, draw_strip
+from spark_queue.serve.watching import RANGES, Board, WatchedQueue
+from spark_queue.wording import duration, line_of
+
+#: What the buttons of a queue say that lead to the forms of its actions.
+_SAID = {
+    "pause": "Pause claims …",
+    "resume": "Resume claims …",
+    "cancel": "Cancel items …",
+    "redrive": "Redrive items …",
+    "configure": "Change settings …",
+}
+
+#: Queues that are wrong come first where the state is sorted by.
+_RANKS = ("ERROR", "STUCK", "FAILING", "PAUSED", "OK")
+
+
+def board(seats: Board, most_age: float, verbs: Collection[str]) -> Page:
+    """Return the page of all queues."""
+    lines = [_line(seat, most_age) for seat in seats]
+    checked = [one for seat in seats for one in _checked(seat)]
+    strip = draw_strip(checked, verbs, names=True)
+    values = {"title": "Queues", "queues": lines, "strip": pages.marked(strip)}
+    return Page(template="board.html", values={**values, "scripts": ("sort.js",)})
+
+
+def _line(seat: WatchedQueue, most_age: float) -> dict[str, Any]:
+    line = {"name": seat.name, "href": base_of(seat.number), "error": ""}
+    try:
+        return {**line, **_figures(seat.report(most_age))}
+    except (SparkQueueError, OSError) as exc:
+        # The others are shown nevertheless.
+        return {**line, "error": str(exc), **_state("ERROR")}
+    except Exception as exc:  # noqa: BLE001 - an error of one queue stops no other
+        logger.exception("%s: cannot be shown", seat.name)
+        return {**line, "error": line_of(exc) or type(exc).__name__, **_state("ERROR")}
+
+
+def _figures(report: Report) -> dict[str, Any]:
+    seen = report.overview
+    since = seen.runnable_since
+    oldest = None if since is None else (report.as_of - since).total_seconds()
+    depth = drawing.spark("open items of a day", [point.items for point in report.depth])
+    return {
+        **_state(judge_condition(report).word),
+        "ready": f"{seen.ready:,}",
+        "claimed": f"{seen.claimed:,}",
+        "dead": f"{seen.dead:,}",
+        "failing": f"{sum(one.in_window for one in report.errors):,}",
+        "entering": rate(seen.enqueued_per_second),
+        "leaving": rate(seen.done_per_second),
+        "oldest": duration(oldest),
+        "workers": _workers(report),
+        "depth": pages.marked(depth),
+    }
+
+
+def _state(word: str) -> dict[str, Any]:
+    return {"state": pages.marked(panel_tables.pill(word)), "rank": _RANKS.index(word)}
+
+
+def _workers(report: Report) -> str:
+    """Say how many of those who hold items live."""
+    counts = {
+        kind: sum(1 for one in report.workers if one.items and one.liveness is kind)
+        for kind in (Liveness.ALIVE, Liveness.LATE, Liveness.GONE)
+    }
+    return ", ".join(f"{count:,} {kind.value}" for kind, count in counts.items() if count)
+
+
+def _checked(seat: WatchedQueue) -> Iterator[Checked]:
+    """Return what a checkup found; nothing where the queue cannot be read, as its line says."""
+    try:
+        yield Checked(number=seat.number, name=seat.name, checkup=seat.checkup())
+    except (SparkQueueError, OSError):
+        return
+    except Exception:  # noqa: BLE001 - as above
+        logger.exception("%s: cannot be checked", seat.name)
+
+
+def queue(seat: WatchedQueue, base: str, most_age: float, verbs: Sequence[str]) -> Page:
+    """Return the page of a queue, with buttons that lead to the forms of some actions."""
+    report = seat.report(most_age)
+    buttons = undo_buttons(base, report) if "undo" in verbs else panel_tables.no_buttons
+    links = of_report(base, seat.number, report)
+    sections = page.sections(report, links, buttons, chart=_chart(base, report))
+    strip = draw_strip([*_checked(seat)], verbs, names=False)
+    parts = [strip, page.navigation(sections), page.join(sections)]
+    actions = [(_SAID[verb], act(base, verb)) for verb in _applying(report, verbs)]
+    head = page.banner(report, seat.name)
+    scripts = ("sort.js", "vendor/uplot.js", "chart.js")
+    return pages.panels(sheets.headline(report), head, parts, actions, base=base, scripts=scripts)
+
+
+def _applying(report: Report, verbs: Collection[str]) -> Iterator[str]:
+    """Return the actions that would change something now."""
+    seen = report.overview
+    applies = {
+        "pause": not report.paused,
+        "resume": report.paused,
+        "cancel": bool(seen.ready or seen.claimed),
+        "redrive": bool(seen.dead or seen.expired or seen.cancelled),
+        "configure": True,
+    }
+    yield from (verb for verb, applies_now in applies.items() if applies_now and verb in verbs)
+
+
+def _chart(base: str, report: Report) -> str:
+    """Return the place of the chart, and the plots that are shown without a script."""
+    ranges = "".join(
+        f'<button type="button" data-hours="{hours}">{said}</button>'
+        for hours, said in RANGES.items()
+    )
+    plots = page.plots(report)
+    return (
+        f'<div class="chart" data-flow="{base}/flow"><div class="ranges" role="group" '
+        f'aria-label="Range">{ranges}</div><div class="canvas" role="img" '
+        f'aria-label="Items that came, were acked, failed, and were open"></div>{plots}</div>'
+    )

@@ -1,0 +1,255 @@
+"""How somebody finds an item, a worker, what is wrong, and what came and went."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from html import unescape
+
+import pytest
+
+from spark_queue.clock import ManualClock
+from spark_queue.local_queue import LocalQueue
+from tests.unit.serve.conftest import EVIL, Browser, Pages
+
+Make = Callable[..., LocalQueue]
+
+
+@pytest.fixture
+def queue(make: Make, clock: ManualClock) -> LocalQueue:
+    """Make a queue with an item of each of four states, of three tenants."""
+    queue = make(fair_key="tenant", max_attempts=1)
+    queue.enqueue([{"id": str(n), "tenant": "abc"[n % 3], "path": "p"} for n in range(6)])
+    queue.claim(1, worker_id="anvil").ack()
+    queue.claim(1, worker_id="anvil").nack("no 'route' to 10.0.0.7")
+    queue.claim(1, worker_id="bellows")
+    clock.advance(timedelta(minutes=1))
+    return queue
+
+
+def _items(page: str) -> list[int]:
+    """Return the items that a page lists."""
+    return [int(seq) for seq in re.findall(r'href="/queues/0/items/([0-9]+)"', page)]
+
+
+def _link(page: str, part: str) -> str:
+    return unescape(next(x for x in re.findall(r'href="([^"]+)"', page) if part in x))
+
+
+def test_number_leads_to_its_item(queue: LocalQueue, pages: Pages) -> None:
+    """A number that is typed leads to the page of that item; what is no number, to none."""
+    browser = pages(queue)
+    assert 'action="/queues/0/find"' in browser.get("/queues/0").text
+    answer = browser.get("/queues/0/find?seq=2", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/queues/0/items/2")
+    for seq in ("x", "", "9" * 30):
+        assert browser.get(f"/queues/0/find?seq={seq}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("", [1, 2, 3, 4, 5, 6]),
+        ("state=dead", [2]),
+        ("state=acked", [1]),
+        ("tenant=a", [1, 4]),
+        ("tenant=a&state=ready", [4]),
+        ("text=ROUTE", [2]),
+        ("text=no+%27route", [2]),
+        ("text=bellow", [3]),
+        ("group=none", []),
+        ("text=%27+OR+true+--", []),
+        ("text=%5C", [1, 2, 3, 4, 5, 6]),
+    ],
+)
+def test_items_are_found_by_what_they_are(
+    queue: LocalQueue, pages: Pages, asked: str, found: list[int]
+) -> None:
+    """State, tenant and group are exact, a text is a part; a quote ends no text of SQL."""
+    answer = pages(queue).get(f"/queues/0/items?{asked}")
+    assert (answer.status_code, _items(answer.text)) == (200, found)
+    assert ("No item is like that" in answer.text) == (not found)
+
+
+def test_filter_stays_in_its_form(queue: LocalQueue, pages: Pages) -> None:
+    """What was asked for is there to be changed, as it was typed; a state that is none is said."""
+    browser = pages(queue)
+    shown = browser.get("/queues/0/items", params={"state": "dead", "tenant": EVIL}).text
+    assert "<option selected>dead</option>" in shown
+    assert unescape(re.findall(r'name="tenant" value="([^"]*)"', shown)[0]) == EVIL
+    answer = browser.get("/queues/0/items?state=lost")
+    assert (answer.status_code, "must be one of ready" in answer.text) == (400, True)
+
+
+def test_more_than_a_hundred_items_are_on_further_pages(make: Make, pages: Pages) -> None:
+    """Each page has a link to the next hundred, and one back to the first, with the same filter."""
+    queue = make("id string")
+    queue.enqueue([{"id": str(n)} for n in range(230)])
+    browser, path, seen = pages(queue), "/queues/0/items?state=ready", []
+    for _ in range(3):
+        page = browser.get(path).text
+        seen.append(_items(page))
+        path = _link(page, "after=" if "Next 100" in page else "state=ready")
+    assert [(one[0], one[-1], len(one)) for one in seen] == [
+        *((1, 100, 100), (101, 200, 100), (201, 230, 30)),
+    ]
+    assert path == "/queues/0/items?state=ready"
+
+
+def test_worker_has_a_page_of_its_items(queue: LocalQueue, pages: Pages) -> None:
+    """It says whether the worker lives, and which items it holds or let die."""
+    browser = pages(queue)
+    page = browser.get("/queues/0").text
+    links = {
+        unescape(text): href
+        for href, text in re.findall(r'href="(/queues/0/workers/[0-9a-f]+)">([^<]+)<', page)
+    }
+    assert {*links} == {"anvil", "bellows"}
+    shown = browser.get(links["bellows"]).text
+    assert ("Worker bellows" in shown, _items(shown)) == (True, [3])
+
+
+def test_state_of_a_queue_is_a_word(make: Make, pages: Pages, clock: ManualClock) -> None:
+    """A queue is OK, FAILING when items die, STUCK when nobody claims, PAUSED before all else."""
+    queue = make("id string", max_attempts=1)
+    browser = pages(queue)
+
+    def word() -> str:
+        clock.advance(timedelta(minutes=1))
+        page = browser.get("/", headers={"x-refresh": "1"}).text
+        return re.findall(r'data-sort="[0-9]"><b class="pill [a-z]+">([A-Z]+)<', page)[0]
+
+    queue.enqueue([{"id": str(n)} for n in range(3)])
+    seen = [word()]
+    queue.claim(1).nack("boom")
+    browser = pages(queue)
+    seen.append(word())
+    clock.advance(timedelta(hours=2))
+    browser = pages(queue)
+    seen.append(word())
+    queue.pause()
+    browser = pages(queue)
+    assert [*seen, word()] == ["OK", "FAILING", "STUCK", "PAUSED"]
+
+
+def test_findings_of_the_doctor_are_on_top_with_what_mends_them(make: Make, pages: Pages) -> None:
+    """The index and the queue say what is wrong, with the command; who may act has a button."""
+    queue = make("id string", max_attempts=1)
+    queue.enqueue([{"id": "1"}, {"id": "2"}])
+    queue.claim(1).nack("KeyError: total")
+    queue.pause()
+    for acts in (False, True):
+        browser = pages(queue, acts=acts)
+        for path in ("/", "/queues/0"):
+            page = unescape(browser.get(path).text)
+            strip = page[page.index('class="strip"') : page.index("<table")]
+            assert "claims get nothing" in strip
+            assert f"spark-queue resume {queue.name}" in strip
+            assert ('href="/queues/0/act/resume"' in strip) == acts
+            assert ("/act/redrive?where=_state+%3D+%27dead%27" in strip) == acts
+
+
+def test_healthy_queue_says_that_nothing_is_wrong(make: Make, pages: Pages) -> None:
+    """An empty strip is a sentence, and a queue that is gone has its line, and no finding."""
+    well, gone = make("id string"), make("id string")
+    browser = pages(well, gone)
+    LocalQueue.drop(gone.name)
+    gone.close()
+    assert "The doctor finds nothing wrong." in browser.get("/").text
+
+
+def test_index_says_what_comes_and_goes(queue: LocalQueue, pages: Pages) -> None:
+    """A line has the rates in and out, the age of the oldest runnable item, and who works."""
+    page = pages(queue).get("/").text
+    cells = dict(re.findall(r'data-head="([a-z ,]+)">([^<]*)<', page))
+    assert (cells["in"], cells["out"]) == ("6.0 / min", "1.0 / min")
+    assert (cells["oldest runnable"], cells["workers"]) == ("60.0 s", "1 alive")
+    assert "open items of a day: 0 to 4, now 4" in page
+
+
+@pytest.mark.parametrize("hours", [1, 6, 24, 168])
+def test_flow_counts_what_came_and_went(queue: LocalQueue, pages: Pages, hours: int) -> None:
+    """In sixty parts of any range, all that entered, was acked or failed is counted once."""
+    answer = pages(queue).get(f"/queues/0/flow?hours={hours}").json()
+    assert {name: len(values) for name, values in answer.items()} == dict.fromkeys(
+        ("at", "entered", "done", "failed", "items"), 60
+    )
+    assert [sum(answer[name]) for name in ("entered", "done", "failed")] == [6, 1, 1]
+    assert (answer["items"][0], answer["items"][-1]) == (0, 4)
+    assert answer["at"][1] - answer["at"][0] == hours * 60
+
+
+def test_flow_of_before_the_range_is_in_its_depth(
+    queue: LocalQueue, pages: Pages, clock: ManualClock
+) -> None:
+    """Items that were open before are open at its begin; a range that no button has is refused."""
+    clock.advance(timedelta(hours=3))
+    browser = pages(queue)
+    answer = browser.get("/queues/0/flow").json()
+    assert (sum(answer["entered"]), {*answer["items"]}) == (0, {4})
+    for hours in ("2", "x", "-1"):
+        assert browser.get(f"/queues/0/flow?hours={hours}").status_code == 404
+
+
+def test_only_what_applies_is_offered(make: Make, pages: Pages) -> None:
+    """A queue is paused or resumed, and nothing is redriven where nothing ended."""
+    queue = make("id string", max_attempts=1)
+
+    def offered(path: str = "/queues/0") -> list[str]:
+        page = pages(queue, acts=True).get(path).text
+        actions = re.findall(r'<p class="actions">(.*?)</p>', page, re.DOTALL)
+        return re.findall(r"/act/([a-z]+)", actions[0]) if actions else []
+
+    assert offered() == ["pause", "configure"]
+    queue.enqueue([{"id": "1"}, {"id": "2"}, {"id": "3"}])
+    queue.pause()
+    assert offered() == ["resume", "cancel", "configure"]
+    queue.resume()
+    queue.claim(1).ack()
+    queue.claim(1).nack("boom")
+    assert offered() == ["pause", "cancel", "redrive", "configure"]
+    assert [offered(f"/queues/0/items/{n}") for n in (1, 2, 3)] == [[], ["redrive"], ["cancel"]]
+
+
+def test_undo_is_beside_the_step_it_takes_back(queue: LocalQueue, pages: Pages) -> None:
+    """Its button leads to the form, the form to what would come back, and that is done once."""
+    queue.cancel("tenant = 'c' AND _seq = 6")
+    browser = pages(queue, acts=True)
+    browser.sign_in()
+    form = _link(browser.get("/queues/0").text, "/act/undo?step=")
+    step = form.partition("step=")[2]
+    assert f'name="step" value="{step}"' in browser.get(form).text
+
+    shown = browser.act("undo", step=step)
+
+    assert f"step {step} (cancel) will be taken back: 1 item back" in shown.text
+    assert queue.counts()["cancelled"] == 1
+    assert browser.act("undo", step=step, confirmed="1").status_code == 303
+    page = browser.get("/queues/0").text
+    assert f"took step {step} back: 1 item back" in page
+    assert "/act/undo?step=" not in page
+    assert queue.counts()["ready"] == 3
+
+
+def test_undo_of_a_pause_says_what_is_so_again(queue: LocalQueue, pages: Pages) -> None:
+    """Settings are named with the values that they get; a step that cannot be undone says why."""
+    step = queue.pause()
+    browser = pages(queue, acts=True)
+    browser.sign_in()
+    assert "paused is False again" in browser.act("undo", step=str(step)).text
+    for wrong in ("1", "x", "999"):
+        answer = browser.act("undo", step=wrong)
+        assert (answer.status_code, f'value="{wrong}"' in answer.text) == (400, True)
+    assert queue.paused
+
+
+def test_form_that_is_wrong_keeps_what_was_typed(queue: LocalQueue, pages: Pages) -> None:
+    """The error is above the form, whose fields are as they were sent."""
+    browser: Browser = pages(queue, acts=True)
+    browser.sign_in()
+    answer = browser.act("cancel", where="tenent = 'a'")
+    assert (answer.status_code, 'role="alert"' in answer.text) == (400, True)
+    assert 'value="tenent = &#39;a&#39;"' in answer.text
+    answer = browser.act("configure", lease="soon", max_attempts="7")
+    assert ('value="soon"' in answer.text, 'value="7"' in answer.text) == (True, True)
