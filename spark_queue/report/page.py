@@ -176,7 +176,7 @@ def _document(title: str, body: str) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{in_html(title)}</title><style>{_AROUND}</style></head><body>{body}</body></html>"
+        f"<title>{in_html(title)}</title><style>{_AROUND}</style></head><body><main>{body}</main></body></html>"
     )
 
 

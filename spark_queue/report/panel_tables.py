@@ -69,10 +69,8 @@ def table(
     note = f'<p class="note">{in_html(sheet.note)}</p>' if sheet.note else ""
     offers = [buttons(sheet.name, at) for at in range(len(sheet.rows))]
     rows = _Drawn(sheet, links, offers if any(offers) else None, _tops(sheet))
-    heads = "".join(
-        f'<th scope="col" class="{kind}">{in_html(head)}</th>' for head, kind in sheet.heads
-    )
-    heads += "<th><span>do</span></th>" if any(offers) else ""
+    heads = "".join(_head(head, kind) for head, kind in sheet.heads)
+    heads += _head("do", "right") if any(offers) else ""
     drawn = [rows.row(at) for at in range(len(sheet.rows))]
     first, rest = "".join(drawn[:shown]), "".join(drawn[shown:])
     body = f"<tbody>{first}</tbody>"
@@ -82,6 +80,12 @@ def table(
         f'<table data-sheet="{in_html(sheet.name)}"><thead><tr>{heads}</tr></thead>{body}</table>'
         f"{_showing(sheet.name, len(drawn) - shown)}{_foot(sheet)}</div>"
     )
+
+
+def _head(text: str, kind: str) -> str:
+    if not text:
+        return f'<td class="{kind}"></td>'
+    return f'<th scope="col" class="{kind}">{in_html(text)}</th>'
 
 
 def _showing(name: str, more: int) -> str:

@@ -84,6 +84,13 @@ def page(chromium: Browser) -> Iterator[Page]:
     assert heard == []
 
 
+def sign_in(page: Page, at: Served, form: str = "") -> None:
+    """Sign in, and go to the form of an action."""
+    page.goto(f"{at.url}/queues/0/act/{form or 'pause'}")
+    page.fill("#token", TOKEN)
+    page.click("button:text-is('sign in')")
+
+
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Served]]:
     """Serve queues on a port of this machine, looked at each second."""

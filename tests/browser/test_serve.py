@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_queue.config import QueueConfig
 from spark_queue.local_queue import LocalQueue
-from tests.browser.conftest import PICTURES, TOKEN, Served
+from tests.browser.conftest import Served, sign_in
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -45,12 +43,6 @@ def evil(place: str) -> LocalQueue:
     return queue
 
 
-def _sign_in(page: Page, at: Served, form: str = "") -> None:
-    page.goto(f"{at.url}/queues/0/act/{form or 'pause'}")
-    page.fill("#token", TOKEN)
-    page.click("button:text-is('sign in')")
-
-
 def _cell(page: Page, state: str) -> str:
     row = page.locator(f"tr:has(td:text-is('{state}'))").first
     # A string, also for a type checker that does not know the browser's library.
@@ -72,7 +64,8 @@ def _links(page: Page) -> list[str]:
     hrefs: list[str] = page.eval_on_selector_all(
         "main a", "all => all.map((a) => a.getAttribute('href'))"
     )
-    return [href for href in hrefs if not href.startswith(("#", "/queues/0@"))]
+    passed = [href for href in hrefs if not href.startswith(("#", "/queues/0@"))]
+    return [href for href in passed if "/act/" not in href]
 
 
 def test_what_is_shown_is_refreshed(page: Page, serve: Serve, queue: LocalQueue) -> None:
@@ -105,7 +98,7 @@ def test_no_text_runs_as_a_script(page: Page, serve: Serve, evil: LocalQueue) ->
         page.wait_for_selector("#fresh:text('as of')")
         assert page.locator("main script, main img, main [onload], main [onerror]").count() == 0
         assert path == "/" or "<script>alert('x')</script>" in page.inner_text("body")
-    _sign_in(page, at, "cancel?where=true")
+    sign_in(page, at, "cancel?where=true")
     page.click("button:text-is('what would it do?')")
     assert _EVIL in page.inner_text("body")
     assert asked == {f"127.0.0.1:{at.port}"}
@@ -128,7 +121,7 @@ def test_script_that_is_not_ours_does_not_run(page: Page, serve: Serve, queue: L
 
 def test_operator_cancels_what_was_counted(page: Page, serve: Serve, queue: LocalQueue) -> None:
     """Who signs in, names the items and confirms their count finds the step with their name."""
-    _sign_in(page, serve(queue), "cancel")
+    sign_in(page, serve(queue), "cancel")
     page.fill("#where", "_seq = 2")
     page.click("button:text-is('what would it do?')")
     assert "1 item will be cancelled (1 ready now)" in page.inner_text("body")
@@ -165,7 +158,7 @@ def test_another_site_does_nothing(
 ) -> None:
     """A form of another site is refused, though it knows the secret and brings the cookie."""
     at = serve(queue)
-    _sign_in(page, at)
+    sign_in(page, at)
     csrf = page.get_attribute("[name=csrf]", "value")
     evil = other_site(
         f"""<form method="post" action="{at.url}/queues/0/act/pause">
@@ -214,7 +207,7 @@ def test_pages_fit_a_phone_and_eighty_columns(
     """No page is wider than the window: a table that is has a bar of its own."""
     page.set_viewport_size({"width": width, "height": 800})
     at = serve(night)
-    _sign_in(page, at)
+    sign_in(page, at)
     for path in [*_pages_of(page, at), "/queues/0/act/configure"]:
         page.goto(at.url + path)
         wide = page.evaluate("document.documentElement.scrollWidth")
@@ -222,29 +215,70 @@ def test_pages_fit_a_phone_and_eighty_columns(
         assert page.evaluate("document.querySelectorAll('h1').length") == 1
 
 
-def test_pictures_of_the_documents(
-    page: Page, serve: Serve, night: LocalQueue, queue: LocalQueue, tmp_path: Path
+def _heads(page: Page, sheet: str, column: int) -> list[str]:
+    texts: list[str] = page.locator(
+        f"table[data-sheet={sheet}] tbody td:nth-child({column})"
+    ).all_inner_texts()
+    return texts
+
+
+def test_a_click_sorts_a_table(page: Page, serve: Serve, night: LocalQueue) -> None:
+    """By numbers, the most first, then the least; a refresh keeps the order."""
+    page.goto(f"{serve(night, acts=False).url}/queues/0")
+    for expected in ("descending", "ascending"):
+        page.click("table[data-sheet=tenants] th button:text-is('ready')")
+        head = page.locator("table[data-sheet=tenants] th[aria-sort]")
+        assert (head.inner_text().strip(), head.get_attribute("aria-sort")) == ("ready", expected)
+        counts = [int(text or 0) for text in _heads(page, "tenants", 4)]
+        assert counts == sorted(counts, reverse=expected == "descending")
+    page.wait_for_selector("#fresh:text('as of')")
+    assert [int(text or 0) for text in _heads(page, "tenants", 4)] == counts
+
+
+def test_chart_has_a_range_and_says_what_is_under_the_pointer(
+    page: Page, serve: Serve, night: LocalQueue
 ) -> None:
-    """The documents show a queue, an error, what is to be confirmed, and the queue on a phone."""
-    pictures = Path(PICTURES) if PICTURES else tmp_path
-    at = serve(night, queue)
+    """It is drawn of what the page asks for, has units, and stays as it is over a refresh."""
+    page.set_viewport_size({"width": 1280, "height": 1400})
+    page.goto(f"{serve(night, acts=False).url}/queues/0")
+    page.wait_for_selector(".chart.drawn canvas")
+    with page.expect_response("**/flow?hours=6"):
+        page.click("button:text-is('6 h')")
+    page.wait_for_selector("[data-hours='6'][aria-pressed=true]")
+    box = page.locator(".u-over").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 60)
+    page.wait_for_selector(".tip:visible")
+    assert re.search(r"enqueued \d+\nacked \d+\nfailed \d+\nopen \d+", page.inner_text(".tip"))
+    assert "In 6 h: " in str(page.get_attribute(".canvas", "aria-label"))
+    page.wait_for_selector("#fresh:text('as of')")
+    assert page.locator(".tip:visible").count() == 1
 
-    def taken(name: str, path: str, width: int, height: int) -> None:
-        page.set_viewport_size({"width": width, "height": height})
-        page.goto(at.url + path)
-        page.screenshot(path=pictures / f"{name}.png")
 
-    (error,) = (x for x in _pages_of(page, at) if "/errors/" in x)
-    taken("serve-queue", "/queues/0", 960, 1100)
-    taken("serve-error", error, 960, 620)
-    taken("serve-phone", "/queues/0", 390, 800)
-    page.set_viewport_size({"width": 960, "height": 420})
-    _sign_in(page, at, "cancel?where=tenant+%3D+%27dune%27")
-    page.click("button:text-is('what would it do?')")
-    page.screenshot(path=pictures / "serve-confirm.png")
-    assert "will be cancelled" in page.inner_text("body")
-    assert all(
-        (pictures / f"serve-{name}.png").stat().st_size > 5_000
-        for name in ("queue", "error", "phone", "confirm")
-    )
-    assert night.report().window == timedelta(hours=1)
+def test_light_or_dark_is_the_viewers_choice(page: Page, serve: Serve, queue: LocalQueue) -> None:
+    """A page is as the system is; a click makes it the other, and the next page, too."""
+
+    def paper() -> str:
+        return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+    at = serve(queue, acts=False)
+    page.emulate_media(color_scheme="light")
+    page.goto(at.url)
+    light = paper()
+    page.click("#theme")
+    dark = paper()
+    page.goto(f"{at.url}/queues/0")
+    assert (light, dark, paper()) == ("rgb(245, 246, 248)", "rgb(17, 20, 26)", dark)
+
+
+def test_all_rows_are_shown_by_a_click(page: Page, serve: Serve, place: str) -> None:
+    """Ten tenants are shown, then all of them, also after a refresh."""
+    config = QueueConfig(fair_key="tenant")
+    queue = LocalQueue.create(f"{place}/many", "tenant string", config, durability="process")
+    queue.enqueue([{"tenant": f"t{n}"} for n in range(14)])
+    page.goto(f"{serve(queue, acts=False).url}/queues/0")
+    rows = page.locator("table[data-sheet=tenants] tbody tr:visible")
+    assert rows.count() == 10
+    page.check("#all-tenants")
+    page.wait_for_selector("#fresh:text('as of')")
+    assert rows.count() == 14
