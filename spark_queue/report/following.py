@@ -146,12 +146,12 @@ class Followed:
         with self._over(self._window) as (engine, asked):
             about = tuple(_about(self._store, engine, by, digest, asked.now))
             where = f"{_LISTED} AND {_DIGEST[by]} = '{digest}'"
-            return self._shared(engine, asked, where, most, about)
+            return self._share(engine, asked, where, most, about)
 
     def find(self, wanted: Wanted, most: int) -> SharedReport:
         """Read the first items that are like that."""
         with self._over(self._window) as (engine, asked):
-            return self._shared(engine, asked, wanted.where(), most)
+            return self._share(engine, asked, wanted.where(), most)
 
     def flow(self, lasting: timedelta) -> tuple[FlowPoint, ...]:
         """Read what came and went, and how much was open, in sixty parts up to now."""
@@ -165,7 +165,7 @@ class Followed:
         with self._engines.over(self._store, ends, asked) as engine:
             yield engine, asked
 
-    def _shared(
+    def _share(
         self,
         engine: Engine,
         asked: Question,

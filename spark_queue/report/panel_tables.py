@@ -128,7 +128,7 @@ class _Drawn:
         head, kind = self.sheet.heads[column]
         text = self.sheet.rows[at][column]
         shown = self._text(head, text, self.links(self.sheet.name, at, head))
-        if column in self.tops:
+        if column in self.tops and text:
             shown += drawing.share(_number(text) / self.tops[column])
         return f'<td class="{kind}">{shown}</td>'
 

@@ -57,7 +57,7 @@ def tiles(report: Report) -> tuple[Tile, ...]:
             note=rate(seen.done_per_second),
             tone="good" if seen.done_in_window else "",
         ),
-        Tile(label="done in", value=_left(seen), note=_pace(seen)),
+        Tile(label="done in", value=_time_left(seen), note=_pace(seen)),
     )
 
 
@@ -78,7 +78,7 @@ def rate(per_second: float | None) -> str:
     return f"{per_second * 86_400:,.1f} / d"
 
 
-def _left(seen: Overview) -> str:
+def _time_left(seen: Overview) -> str:
     if seen.time_left is None:
         return "never"
     return duration(seen.time_left) if seen.time_left else "now"

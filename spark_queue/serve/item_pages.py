@@ -67,7 +67,11 @@ def shared_page(
     called, text_of = _CALLED[by]
     about = report.about[0] if report.about else None
     name = _name_of(by, lines[0]) if about is None else text_of(about)
-    parts = [*_about(report, f"{by}s"), *_sample(about), _listed(base, report, lines, more=more)]
+    parts = [
+        *_about(report, f"{by}s"),
+        *_sample(about),
+        _list_items(base, report, lines, more=more),
+    ]
     actions = list(_redrive(base, about)) if "redrive" in verbs else []
     title = f"{called} {pages.clip(name)}"
     head = page.head(title, "", report)
@@ -75,7 +79,7 @@ def shared_page(
     return pages.panels(full, head, parts, actions, trail=pages.trail_of(seat, base), base=base)
 
 
-def _listed(
+def _list_items(
     base: str, report: SharedReport, lines: Sequence[ItemLine], *, more: bool = False
 ) -> str:
     items = sheets.items(lines, report.as_of, more=more)
@@ -92,10 +96,10 @@ def found_page(seat: WatchedQueue, base: str, wanted: Wanted, most_age: float) -
     later = replace(wanted, after=lines[-1].seq) if more else None
     values = {
         "title": f"Items of {sheets.headline(report)}",
-        "head": pages.marked(page.head("Items", "", report)),
+        "head": pages.as_markup(page.head("Items", "", report)),
         "states": STATES,
         "wanted": wanted,
-        "listed": pages.marked(_listed(base, report, lines)),
+        "listed": pages.as_markup(_list_items(base, report, lines)),
         "first": f"{base}/items?{query(**first)}" if wanted.after else "",
         "later": f"{base}/items?{query(**{**first, 'after': str(later.after)})}" if later else "",
         "trail": pages.trail_of(seat, base),

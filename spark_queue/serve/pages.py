@@ -86,15 +86,15 @@ def panels(
     """Return a page of panels, whose texts are escaped already."""
     values = {
         "title": title,
-        "head": marked(head),
-        "parts": [marked(part) for part in parts],
+        "head": as_markup(head),
+        "parts": [as_markup(part) for part in parts],
         "actions": actions,
         **more,
     }
     return Page(template="panels.html", values=values)
 
 
-def marked(text: str) -> Markup:
+def as_markup(text: str) -> Markup:
     """Return HTML that a template takes as it is."""
     # Texts of a report are escaped where it is made HTML.
     return Markup(text)  # noqa: S704 - see above
@@ -112,7 +112,7 @@ def sample(rows: Sequence[Mapping[str, Any]]) -> Markup:
     heads = tuple((name, "fold") for name in rows[0])
     texts = tuple(tuple(clip(value) for value in row.values()) for row in rows)
     sheet = Sheet(name="sample", title="The first of them", heads=heads, rows=texts)
-    return marked(page.section(sheet.title, panel_tables.table(sheet)))
+    return as_markup(f"<h2>{sheet.title}</h2>{panel_tables.table(sheet)}")
 
 
 def clip(value: object) -> str:

@@ -35,9 +35,9 @@ _RANKS = ("ERROR", "STUCK", "FAILING", "PAUSED", "OK")
 def board(seats: Board, most_age: float, verbs: Collection[str]) -> Page:
     """Return the page of all queues."""
     lines = [_line(seat, most_age) for seat in seats]
-    checked = [one for seat in seats for one in _checked(seat)]
+    checked = [one for seat in seats for one in _check(seat)]
     strip = draw_strip(checked, verbs, names=True)
-    values = {"title": "Queues", "queues": lines, "strip": pages.marked(strip)}
+    values = {"title": "Queues", "queues": lines, "strip": pages.as_markup(strip)}
     return Page(template="board.html", values={**values, "scripts": ("sort.js",)})
 
 
@@ -68,12 +68,12 @@ def _figures(report: Report) -> dict[str, Any]:
         "leaving": rate(seen.done_per_second),
         "oldest": duration(oldest),
         "workers": _workers(report),
-        "depth": pages.marked(depth),
+        "depth": pages.as_markup(depth),
     }
 
 
 def _state(word: str) -> dict[str, Any]:
-    return {"state": pages.marked(panel_tables.pill(word)), "rank": _RANKS.index(word)}
+    return {"state": pages.as_markup(panel_tables.pill(word)), "rank": _RANKS.index(word)}
 
 
 def _workers(report: Report) -> str:
@@ -85,7 +85,7 @@ def _workers(report: Report) -> str:
     return ", ".join(f"{count:,} {kind.value}" for kind, count in counts.items() if count)
 
 
-def _checked(seat: WatchedQueue) -> Iterator[Checked]:
+def _check(seat: WatchedQueue) -> Iterator[Checked]:
     """Return what a checkup found; nothing where the queue cannot be read, as its line says."""
     try:
         yield Checked(number=seat.number, name=seat.name, checkup=seat.checkup())
@@ -101,7 +101,7 @@ def queue(seat: WatchedQueue, base: str, most_age: float, verbs: Sequence[str]) 
     buttons = undo_buttons(base, report) if "undo" in verbs else panel_tables.no_buttons
     links = of_report(base, seat.number, report)
     sections = page.sections(report, links, buttons, chart=_chart(base, report))
-    strip = draw_strip([*_checked(seat)], verbs, names=False)
+    strip = draw_strip([*_check(seat)], verbs, names=False)
     parts = [strip, page.navigation(sections), page.join(sections)]
     actions = [(_SAID[verb], act(base, verb)) for verb in _applying(report, verbs)]
     head = page.banner(report, seat.name)

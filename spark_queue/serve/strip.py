@@ -40,7 +40,7 @@ def draw_strip(checked: Sequence[Checked], verbs: Collection[str], *, names: boo
     grave = [pair for pair in found if pair[1].severity != "info"][:_SHOWN]
     lines = [_line(one, finding, verbs, name=names) for one, finding in found]
     more = _more(lines[len(grave) :], "more finding" if grave else "note")
-    left = "".join(_unchecked(one) for one in checked)
+    left = "".join(_failures_of(one) for one in checked)
     if not grave:
         said = "The doctor finds nothing wrong."
         return f'<div class="strip"><p class="empty">{said}</p>{more}{left}</div>'
@@ -57,7 +57,7 @@ def _more(lines: Sequence[str], called: str) -> str:
     )
 
 
-def _unchecked(one: Checked) -> str:
+def _failures_of(one: Checked) -> str:
     if not one.checkup.unchecked:
         return ""
     whys = "".join(
@@ -92,8 +92,9 @@ def _offers(number: int, finding: Finding, verbs: Collection[str]) -> Iterator[t
         return
     verb, rest = words[0], words[2:]
     base = base_of(number, finding.reader or None)
-    if verb == "explain" and rest and rest[0].isdecimal():
-        yield f"Item {rest[0]}", link_item(base, int(rest[0]))
+    seq = rest[-1] if rest and verb in {"explain", "report"} else ""
+    if seq.isdecimal():
+        yield f"Item {seq}", link_item(base, int(seq))
     if verb in verbs:
         where = rest[rest.index("--where") + 1] if "--where" in rest else ""
         yield f"{verb.capitalize()} …", act(base, verb, **({"where": where} if where else {}))

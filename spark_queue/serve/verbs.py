@@ -119,13 +119,13 @@ def _undo(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
     found = seat.open().operate.undo(step, dry_run=True)
     return Preview(
         items=found.restored,
-        text=f"step {step} ({found.what}) will be taken back: {_undone(found)}",
-        do=lambda queue: f"took step {step} back: {_undone(queue.undo(step))}",
+        text=f"step {step} ({found.what}) will be taken back: {_say_undone(found)}",
+        do=lambda queue: f"took step {step} back: {_say_undone(queue.undo(step))}",
         is_bounded=bool(found.restored),
     )
 
 
-def _undone(found: Undone) -> str:
+def _say_undone(found: Undone) -> str:
     if found.settings:
         return ", ".join(f"{name} is {value} again" for name, value in found.settings.items())
     said = f"{plural(found.restored, 'item')} back"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_queue.acting import acting_as
+from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
@@ -31,7 +32,7 @@ _PAGES = {
     "index": "/",
     "queue": "/queues/0",
     "items": "/queues/0/items?state=ready",
-    "item": "/queues/0/items/40",
+    "item": "/queues/0/items/5",
     "tenant": f"/queues/0/tenants/{id_of('dune')}",
     "worker": f"/queues/0/workers/{id_of('worker-1')}",
     "error": f"/queues/0/errors/{id_of('TimeoutError: GET <path> took <n> s')}",
@@ -46,6 +47,7 @@ _CASES = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark
 def queues(night: LocalQueue) -> list[LocalQueue]:
     """Make one queue that fails, one that is well, one that is paused, one that nobody claims."""
     root, clock = Path(night.name).parent, store_of(night).clock
+    assert isinstance(clock, ManualClock)
     made = [
         LocalQueue.create(
             root / name, "id string", QueueConfig(), durability="process", clock=clock
@@ -55,9 +57,15 @@ def queues(night: LocalQueue) -> list[LocalQueue]:
     mails, exports, _ = made
     for queue in made:
         queue.enqueue([{"id": str(n)} for n in range(40)])
-    for _ in range(20):
+    for turn in range(20):
         clock.advance(timedelta(minutes=4))
         mails.claim(2, worker_id="mailer").ack()
+        night.enqueue([{"path": f"late/{turn}", "tenant": "acme", "folder": f"f{turn}"}])
+        claim = night.claim(3, worker_id=f"worker-{turn % 2}")
+        if turn % 5:
+            claim.ack()
+        else:
+            claim.nack("TimeoutError: GET /v2/render/7 took 30.0 s")
     with acting_as("bob"):
         exports.pause()
     with acting_as("ann"):
@@ -108,7 +116,7 @@ def test_a_report_in_a_file_can_be_read_by_all(
 ) -> None:
     """One file, without a script or a network, has nothing either that axe finds fault with."""
     page.emulate_media(color_scheme=scheme)
-    for name, html in (("queue", night.report().html()), ("item", night.report_item(40).html())):
+    for name, html in (("queue", night.report().html()), ("item", night.report_item(5).html())):
         file = tmp_path / f"{name}.html"
         file.write_text(html, encoding="utf-8")
         page.goto(file.as_uri())
