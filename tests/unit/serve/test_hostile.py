@@ -125,7 +125,7 @@ def test_no_page_shows_a_control_sign(make: Callable[..., LocalQueue], pages: Pa
     asked = re.search(r'name="where" value="([^"]+)"', dry_run)
     assert asked is not None
     assert unescape(asked[1]) == where
-    assert {link.split("/")[3] for link in links} == {"items", "tenants", "errors"}
+    assert {link.split("/")[3] for link in links} == {"items", "tenants", "errors", "workers"}
     for shown in (seat, dry_run.replace(asked[0], ""), *(browser.get(at).text for at in links)):
         assert r"\x1b" in shown
         assert not RAW.findall(shown)
