@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -33,6 +33,7 @@ from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.address import QueueAddress
 from spark_queue.delta.tables.facts import Listener
+from spark_queue.delta.tables.object_tables import ObjectTables, Storage
 from spark_queue.delta.tables.schema import fields_of
 from spark_queue.opened import drop_queue
 from spark_queue.queue import Order, Queue
@@ -40,9 +41,6 @@ from spark_queue.reader import Reader, SparkVerbs
 from spark_queue.reader_config import require_reader
 from spark_queue.results import Affected
 from spark_queue.tracing import Traces
-
-if TYPE_CHECKING:
-    pass
 
 
 class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
@@ -74,6 +72,7 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
         *,
         clock: Clock | None = None,
         listener: Listener | None = None,
+        storage: Storage | None = None,
     ) -> DeltaQueue:
         """Make a new queue.
 
@@ -93,6 +92,10 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
             Asked once an operation; the system's by default.
         listener : callable, optional
             Called with :class:`StepFacts` after every step, on the thread that made it.
+        storage : mapping or obstore.store.ObjectStore, optional
+            Options of ``obstore.store.from_url``, or a store of a whole bucket, for a queue on an
+            object store that processes without Spark share: its commits are conditional PUTs. The
+            tasks that write its files get them, too. By default Delta commits, as anywhere else.
 
         Raises
         ------
@@ -104,11 +107,12 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
         SchemaMismatchError
             When a column has a name that belongs to the queue, or one with a dot or a backtick.
         SetupError
-            When the session is of a version of Spark that the library does not run on.
+            When the session is of a version of Spark that the library does not run on, or the
+            object store does not refuse a second object of a name.
         """
         columns, settings = parse_columns(schema), require_config(config)
         require_user_schema(columns)
-        store = Store.of(spark, QueueAddress(path), clock, listener)
+        store = _store(spark, path, storage, clock, listener)
         require_keys(spark, columns, settings)
         making.create(store, fields_of(columns.json()), settings)
         return cls(store)
@@ -121,6 +125,7 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
         *,
         clock: Clock | None = None,
         listener: Listener | None = None,
+        storage: Storage | None = None,
     ) -> DeltaQueue:
         """Open a queue that exists; parameters as for :meth:`create`.
 
@@ -133,23 +138,30 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
         SetupError
             When the session is of a version of Spark that the library does not run on.
         """
-        store = Store.of(spark, QueueAddress(path), clock, listener)
+        store = _store(spark, path, storage, clock, listener)
         store.settings(existence.require_exists(store))
         return cls(store)
 
     @classmethod
-    def exists(cls, spark: SparkSession, path: str) -> bool:
+    def exists(cls, spark: SparkSession, path: str, *, storage: Storage | None = None) -> bool:
         """Tell whether there is a queue of this name or path."""
-        return existence.exists(Store.of(spark, QueueAddress(path)))
+        return existence.exists(_store(spark, path, storage))
 
     @classmethod
-    def drop(cls, spark: SparkSession, path: str, *, dry_run: bool = False) -> Affected | None:
+    def drop(
+        cls,
+        spark: SparkSession,
+        path: str,
+        *,
+        dry_run: bool = False,
+        storage: Storage | None = None,
+    ) -> Affected | None:
         """Remove a queue and everything in it.
 
         Parameters
         ----------
-        spark, path
-            As for :meth:`open`.
+        spark, path, storage
+            As for :meth:`open`. On an object store no other process may work with it any more.
         dry_run : bool
             Only count its items, by state, and show the first: what is returned then.
 
@@ -164,7 +176,7 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
         FormatVersionError
             When a newer release wrote it: which tables it has is not known here.
         """
-        return drop_queue(Store.of(spark, QueueAddress(path)), dry_run=dry_run)
+        return drop_queue(_store(spark, path, storage), dry_run=dry_run)
 
     def enqueue_stream(
         self,
@@ -266,3 +278,14 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
     def _place_of(self, path: str | Path) -> str:
         checks.require_text("path", path)
         return cast("str", path)
+
+
+def _store(
+    spark: SparkSession,
+    path: str,
+    storage: Storage | None,
+    clock: Clock | None = None,
+    listener: Listener | None = None,
+) -> Store:
+    tables = None if storage is None else ObjectTables(storage)
+    return Store.of(spark, QueueAddress(path), clock, listener, tables)

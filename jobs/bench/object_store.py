@@ -34,13 +34,16 @@ import typer
 
 from shaky_proxy import ShakyProxy
 from spark_queue import LocalQueue, QueueConfig
-from spark_queue.errors import LeaseLostError
+from spark_queue.errors import LeaseLostError, StepLostError
 from spark_queue.log_errors import FileAccessError
 
 app = typer.Typer(add_completion=False)
 
-_PLACE = "s3://bench/queue"
+PLACE = "s3://bench/queue"
 _LEASE = timedelta(seconds=4)
+
+#: Seconds for which a process with a session of Spark is let live.
+_LIFE = 60.0
 
 #: What is imported when it is first used: once, before the first life.
 _LATER = ("deltalake", "obstore.store", "pyarrow.parquet", "pyarrow.compute", "duckdb")
@@ -133,15 +136,18 @@ class Diary:
         return done
 
 
-def live(directory: str, port: int, seed: int) -> None:
+def live(directory: str, port: int, seed: int, *, has_spark: bool = False) -> None:
     """Put, claim and settle until somebody ends it."""
     draw, diary = random.Random(seed), Diary(directory)  # noqa: S311 - of a benchmark
-    queue = LocalQueue.open(_PLACE, storage=options_of(port))
+    if has_spark:
+        queue = import_module("object_store_spark").opened(PLACE, port)
+    else:
+        queue = LocalQueue.open(PLACE, storage=options_of(port))
     while True:
         _act(queue, diary, draw)
 
 
-def _act(queue: LocalQueue, diary: Diary, draw: random.Random) -> None:
+def _act(queue: Any, diary: Diary, draw: random.Random) -> None:
     try:
         if draw.random() < 0.4:  # noqa: PLR2004 - a little less than is claimed
             _put(queue, diary, draw)
@@ -149,11 +155,13 @@ def _act(queue: LocalQueue, diary: Diary, draw: random.Random) -> None:
             _work(queue, diary, draw)
     except LeaseLostError:
         diary.note("late")
+    except StepLostError:
+        diary.note("lost")
     except FileAccessError as exc:
         diary.note("unclear", why=str(exc))
 
 
-def _put(queue: LocalQueue, diary: Diary, draw: random.Random) -> None:
+def _put(queue: Any, diary: Diary, draw: random.Random) -> None:
     keys = [uuid.uuid4().hex for _ in range(draw.randint(1, 3))]
     diary.note("put?", keys=keys)
     rows = [{"k": key, "tenant": f"t{draw.randint(0, 3)}"} for key in keys]
@@ -161,7 +169,7 @@ def _put(queue: LocalQueue, diary: Diary, draw: random.Random) -> None:
     diary.note("put", keys=keys, inserted=done.inserted)
 
 
-def _work(queue: LocalQueue, diary: Diary, draw: random.Random) -> None:
+def _work(queue: Any, diary: Diary, draw: random.Random) -> None:
     claim = diary.time("claim", lambda: queue.claim(draw.randint(1, 4), lease=_LEASE))
     if not claim.count:
         time.sleep(0.05)
@@ -181,6 +189,7 @@ def main(
     lost: Annotated[float, typer.Option(help="Part of the answers that are lost.")] = 0.05,
     refused: Annotated[float, typer.Option(help="Part of the requests that get 503.")] = 0.05,
     delay: Annotated[int, typer.Option(help="Milliseconds that a request takes longer.")] = 30,
+    spark: Annotated[int, typer.Option(help="Processes with a session of Spark.")] = 0,
     every: Annotated[float, typer.Option(help="Seconds between two kills.")] = 0.5,
     seed: Annotated[int, typer.Option(help="Decides every fault, and who is killed.")] = 0,
 ) -> None:
@@ -192,7 +201,7 @@ def main(
         faults = {"lost": lost, "refused": refused, "delay": delay / 1000, "seed": seed}
         began = time.time()
         with shaken(store, **faults) as port:
-            _kill(told, port, kills, processes, every, seed)
+            _kill(told, port, kills, processes, every, seed, spark)
         seconds = time.time() - began
         lines = [json.loads(line) for path in Path(told).glob("*.told") for line in _lines(path)]
         broken = check(_drained(store), lines)
@@ -202,7 +211,7 @@ def main(
 
 def _make(store: int) -> None:
     config = QueueConfig(dedup_key="k", fair_key="tenant")
-    LocalQueue.create(_PLACE, "k string, tenant string", config, storage=options_of(store))
+    LocalQueue.create(PLACE, "k string, tenant string", config, storage=options_of(store))
 
 
 def _in_child(act: Callable[[], None]) -> None:
@@ -214,23 +223,31 @@ def _in_child(act: Callable[[], None]) -> None:
         raise RuntimeError(f"a child ended with {child.exitcode}")
 
 
-def _kill(told: str, port: int, kills: int, processes: int, every: float, seed: int) -> None:
+def _kill(
+    told: str, port: int, kills: int, processes: int, every: float, seed: int, spark: int
+) -> None:
     draw = random.Random(seed)  # noqa: S311 - of a benchmark
+    born: dict[int, float] = {}
 
-    def begin(number: int) -> BaseProcess:
-        life = _fork.Process(target=live, args=(told, port, seed * 10_000 + number), daemon=True)
+    def begin(number: int, at: int) -> BaseProcess:
+        args, named = (told, port, seed * 10_000 + number), {"has_spark": at < spark}
+        life = _fork.Process(target=live, args=args, kwargs=named, daemon=True)
         life.start()
+        born[at] = time.monotonic()
         return life
 
-    lives = [begin(number) for number in range(processes)]
+    lives = [begin(number, number) for number in range(processes)]
     for number in range(kills):
         time.sleep(every * draw.uniform(0.5, 1.5))
         at = draw.randrange(processes)
+        if at < spark and time.monotonic() - born[at] < _LIFE:
+            # A session takes half a minute to start here.
+            at = draw.randrange(spark, processes)
         lives[at].kill()
         lives[at].join()
         if lives[at].exitcode != -signal.SIGKILL:
             raise RuntimeError(f"a process ended by itself, with {lives[at].exitcode}")
-        lives[at] = begin(processes + number)
+        lives[at] = begin(processes + number, at)
     for life in lives:
         life.kill()
         life.join()
@@ -243,7 +260,7 @@ def _lines(path: Path) -> list[str]:
 
 def _drained(store: int) -> LocalQueue:
     """Return the queue once everything in it is over."""
-    queue = LocalQueue.open(_PLACE, storage=options_of(store))
+    queue = LocalQueue.open(PLACE, storage=options_of(store))
     until = time.monotonic() + 120
     while queue.counts()["ready"] + queue.counts()["claimed"] and time.monotonic() < until:
         queue.claim(1_000, wait=timedelta(seconds=1)).ack()
@@ -324,7 +341,8 @@ def _print(lines: list[_Row], seconds: float, broken: dict[str, list[str]]) -> N
         p50, p99 = (ordered[int(len(ordered) * part)] * 1000 for part in (0.5, 0.99))
         typer.echo(f"{step:8} {len(took):6}  p50 {p50:6.0f} ms  p99 {p99:6.0f} ms")
     counted = Counter(line["what"] for line in lines)
-    typer.echo(f"late settles {counted['late']}, unclear steps {counted['unclear']}")
+    told_of = {"late settles": "late", "unclear steps": "unclear", "given up": "lost"}
+    typer.echo(", ".join(f"{what} {counted[name]}" for what, name in told_of.items()))
     for kind, faults in broken.items():
         typer.echo(f"{kind:20} {len(faults)}  {', '.join(faults[:3])}")
 

@@ -324,7 +324,8 @@ def _snapshots(store: Store, first: Snapshot | None = None) -> Iterator[Snapshot
     On this machine's disk that is what is there once the log is locked. Elsewhere the first try may
     go by an earlier look: if others have committed since, it is lost.
     """
-    if first is not None and first.has_spark and first.is_recent() and not first.is_local:
+    is_looked_at = store.is_local() or store.queue.is_remote
+    if first is not None and first.has_spark and first.is_recent() and not is_looked_at:
         yield first
     while True:
         yield Snapshot(store)

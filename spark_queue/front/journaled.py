@@ -105,7 +105,7 @@ def journaled_queue(
     name = require_name(_name_of(given.name))
     # By a handle of its own: the holder of the other one is not the front.
     mine = given.handle
-    store = Store(Handle(mine.session, mine.address, mine.clock, mine.listener))
+    store = Store(Handle(mine.session, mine.address, mine.clock, mine.listener, tables=mine.tables))
     journal = DeltaJournal(store, retention=retention, archive_to=archive_to, native=native)
     return JournaledQueue(
         journal,

@@ -31,7 +31,7 @@ from spark_queue.delta.tables.heads import Head
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
 from spark_queue.delta.tables.step_rows import columns_of, step_rows, table_of
-from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.delta.tables.wishes import PlainSession, Session
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
 from spark_queue.local_queue import LocalQueue, create_in
 from spark_queue.wording import shorten
@@ -55,9 +55,7 @@ class MemoryTables:
         self._logs: dict[str, MemoryLog[Any]] = {}
         """By where each table is."""
 
-    def log(
-        self, session: PlainSession, address: TableAddress, parse: Callable[[str], Any]
-    ) -> Log[Any]:
+    def log(self, session: Session, address: TableAddress, parse: Callable[[str], Any]) -> Log[Any]:
         """Return the table at an address as a log, whether or not it is there."""
         del session
         return self._logs.setdefault(address.target, MemoryLog(self._id, address, parse))

@@ -43,10 +43,6 @@ DIFFERENCES: dict[tuple[str, ...], str] = {
     },
     ("LocalQueue", "create", "durability"): _OF_SESSION,
     ("LocalQueue", "open", "durability"): _OF_SESSION,
-    **{
-        ("LocalQueue", verb, "storage"): "a session has its own access to an object store"
-        for verb in ("create", "drop", "exists", "open")
-    },
     ("LocalClaim", "rows"): _ROWS,
     ("LocalClaim", "table"): _ROWS,
 }

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from obstore.store import LocalStore
 
+from spark_queue.delta.tables.object_tables import ObjectTables
 from tests.logs.logs import TestedLog, local_log, memory_log, object_log
+from tests.logs.stand_ins import azure
 from tests.logs.stores import ShakyStore
 
 
@@ -35,12 +38,24 @@ def log_of(
     }
     if kind in here:
         return here[kind](), lambda: None
+    if kind == "azure":
+        held = ExitStack()
+        store = held.enter_context(azure(Path(place)))
+        request.addfinalizer(held.close)
+        return object_log(store), lambda: None
     spark, directory = request.getfixturevalue("spark"), Path(place, "q", "status")
     if kind == "spark":
         return TestedLog(spark, f"{place}/q", directory, by_spark=True), lambda: None
     # A store that is this disk under a name by which nobody knows that.
     name = f"far{uuid.uuid4().hex}"
-    mount = f"fs.viewfs.mounttable.{name}.link./data"
-    spark.conf.set(mount, f"file:{place}")
-    made = TestedLog(spark, f"viewfs://{name}/data/q", directory, by_spark=True)
+    mount, named = f"fs.viewfs.mounttable.{name}.link./data", f"viewfs://{name}/data/q"
+    spark.conf.set(mount, f"file:{place}/data")
+    Path(place, "data").mkdir()
+    if kind == "beside":
+        # The tasks of Spark write to it, and Spark reads it, as any of its file systems.
+        tables = ObjectTables(ShakyStore(LocalStore(place), lost=0.1, refused=0.1))
+        made = TestedLog(spark, named, by_spark=True, tables=tables)
+    else:
+        directory = Path(place, "data", "q", "status")
+        made = TestedLog(spark, named, directory, by_spark=True)
     return made, lambda: spark.conf.unset(mount)

@@ -21,7 +21,7 @@ from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.object_tables import ObjectTables
 from spark_queue.delta.tables.schema import CONFIG, META_LANE, STATUS_COLUMNS
-from spark_queue.delta.tables.wishes import PlainSession, Session, spark_of
+from spark_queue.delta.tables.wishes import PlainSession, Session, TableSource, spark_of
 from spark_queue.session import DURABILITY
 from spark_queue.testing.in_memory import MemoryTables
 
@@ -56,11 +56,13 @@ class TestedLog:
     directory: Path | None = None
     """Where its files are, if on this disk."""
     by_spark: bool = False
-    """Whether Spark commits its steps."""
+    """Whether its steps are frames of Spark."""
+    tables: TableSource | None = None
+    """Who keeps the tables of a session of Spark, if not itself."""
     store: Store = field(init=False)
 
     def __post_init__(self) -> None:
-        self.store = Store.of(self.session, QueueAddress(self.name))
+        self.store = Store.of(self.session, QueueAddress(self.name), tables=self.tables)
 
     @property
     def log(self) -> Log[StatusHead]:
@@ -70,7 +72,7 @@ class TestedLog:
     def open_again(self) -> TestedLog:
         """Return the log as a process sees it that knows nothing of it."""
         memory.forget(self.store.handle.place.identity())
-        return TestedLog(self.session, self.name, self.directory, self.by_spark)
+        return TestedLog(self.session, self.name, self.directory, self.by_spark, self.tables)
 
     def create(self, *, replaces: bool = True) -> None:
         """Make the table."""

@@ -49,6 +49,10 @@ class ShakyStore:
         """How many were under way at once, at most."""
         self._under_way = 0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Who gets a copy in another process asks the store itself.
+        return _same, (self._store,)
+
     def put(self, path: str, content: bytes, **options: Any) -> Any:
         return self._ask("PUT", path, lambda: self._store.put(path, content, **options))
 
@@ -98,3 +102,7 @@ class ShakyStore:
         if error is not None:
             raise error
         return answer
+
+
+def _same(store: Any) -> Any:
+    return store

@@ -19,14 +19,17 @@ from tests.logs import writer
 from tests.logs.conftest import log_of
 from tests.logs.killing import kill_at
 from tests.logs.logs import TestedLog, local_log, rows, settings
+from tests.logs.stand_ins import NEEDS_AZURITE
 from tests.unit.local.test_damage import COMMITS, FILES, Damage
 
 #: All kinds of logs, with Spark as the one who commits on a shared store and on this disk; and
-#: those whose files this process reads.
+#: those whose files this process reads. One is on an object store, beside a session of Spark.
 FAR = pytest.param("far", marks=pytest.mark.spark)
 SPARK = pytest.param("spark", marks=pytest.mark.spark)
-EVERY = ("memory", "local", "object", "shaky", FAR, SPARK)
-HERE = ("memory", "local", "object", "shaky")
+BESIDE = pytest.param("beside", marks=pytest.mark.spark)
+AZURE = pytest.param("azure", marks=NEEDS_AZURITE)
+HERE = ("memory", "local", "object", "shaky", AZURE)
+EVERY = (*HERE, FAR, SPARK, BESIDE)
 DISK = ("local", SPARK)
 
 _MORE = {"name": "_more", "type": "string", "nullable": True, "metadata": {}}
@@ -80,7 +83,7 @@ def test_rows_of_a_step_are_found_by_their_kind(log: TestedLog) -> None:
     assert (log.log.last_seq(3), log.log.is_empty()) == (2, False)
 
 
-@pytest.mark.parametrize("log", [*HERE, FAR], indirect=True)
+@pytest.mark.parametrize("log", [*HERE, FAR, BESIDE], indirect=True)
 def test_a_column_that_is_added_is_null_in_what_was_there(log: TestedLog) -> None:
     """Steps go on with it, and a follower learns that the table is another one."""
     log.add(1)
@@ -101,7 +104,7 @@ def test_a_column_that_is_added_is_null_in_what_was_there(log: TestedLog) -> Non
     assert [commit.redefines for commit, _ in log.follow(known)] == [True, False]
 
 
-@pytest.mark.parametrize("log", [SPARK], indirect=True)
+@pytest.mark.parametrize("log", [SPARK, BESIDE], indirect=True)
 def test_steps_of_spark_and_of_this_process_follow_each_other(log: TestedLog) -> None:
     """Each sees those of the other at once, and a step that either has is lost to the other."""
     first = log.add(1)
@@ -235,7 +238,7 @@ def test_processes_that_append_have_a_step_each(
     assert tokens == dict(made)
 
 
-@pytest.mark.parametrize("log", [*HERE, SPARK], indirect=True)
+@pytest.mark.parametrize("log", [*HERE, SPARK, BESIDE], indirect=True)
 def test_files_are_put_in_the_place_of_others(log: TestedLog) -> None:
     """The same rows lie elsewhere then, and a follower sees no step."""
     for seq in (1, 2):
@@ -255,7 +258,7 @@ def test_files_are_put_in_the_place_of_others(log: TestedLog) -> None:
     assert commit.gone == {file.name for file in old}
 
 
-@pytest.mark.parametrize("log", [*HERE, SPARK], indirect=True)
+@pytest.mark.parametrize("log", [*HERE, SPARK, BESIDE], indirect=True)
 def test_files_that_are_gone_are_not_replaced(log: TestedLog) -> None:
     """Who comes second to a file has changed nothing, and removes what he has written."""
     log.add(1, 2)
@@ -271,7 +274,7 @@ def test_files_that_are_gone_are_not_replaced(log: TestedLog) -> None:
     assert (log.version(), log.seqs(), log.open_again().seqs()) == (version, [1, 2], [1, 2])
 
 
-@pytest.mark.parametrize("log", [*HERE, SPARK], indirect=True)
+@pytest.mark.parametrize("log", [*HERE, SPARK, BESIDE], indirect=True)
 def test_rows_that_are_taken_away_are_no_step(log: TestedLog) -> None:
     """A follower does not take their commit for one, and a step follows upon it."""
     log.add(1, 2)

@@ -25,7 +25,7 @@ from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
 from spark_queue.delta.sql import admission
 from spark_queue.delta.sql.enqueue_state import EnqueueState
 from spark_queue.delta.sql.sql_engines import SqlEngine, engines_of, first_able
-from spark_queue.delta.steps import KNOWN_FOR, Answer, Step, is_small, on_items
+from spark_queue.delta.steps import KNOWN_FOR, Answer, Step, is_small, known_first, on_items
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
@@ -106,19 +106,26 @@ def enqueue(
     With ``dry_run`` the step is decided, and not written.
     """
     started = time.monotonic()
+    at, frame = known_first(store, lambda: _check(store, df, order_by, extra, trace))
+    if store.queue.is_remote:
+        at = Snapshot(store)
+    return entered(at, frame, rules, batch=batch, started=started, action=action, dry_run=dry_run)
+
+
+def _check(
+    store: Store, df: object, order_by: OrderBy, extra: Sequence[str], trace: Traces
+) -> tuple[Snapshot, Frame]:
+    """Return rows that were checked, and the queue as of then."""
     at = Snapshot(store)
-    settings = at.settings
     # What comes from another queue is compared with what is in the tables.
     is_decidable = set(extra) <= DECIDABLE and at.is_decidable
-    frame: Frame | None = None
     if is_decidable and not extra:
         here = rows.checked_here(at, df, order_by)
-        frame = None if here is None else here.traced(trace)
-    if frame is None:
-        frame = planner_of(store).frame(
-            df, order_by, settings, extra, is_decidable=is_decidable, trace=_carried(store, trace)
-        )
-    return entered(at, frame, rules, batch=batch, started=started, action=action, dry_run=dry_run)
+        if here is not None:
+            return at, here.traced(trace)
+    planner, trace = planner_of(store), _carried(store, trace)
+    frame = planner.frame(df, order_by, at.settings, extra, is_decidable=is_decidable, trace=trace)
+    return at, frame
 
 
 def entered(

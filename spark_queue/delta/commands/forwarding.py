@@ -15,7 +15,7 @@ from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.address import QueueAddress, placed
+from spark_queue.delta.tables.address import placed
 from spark_queue.delta.tables.facts import logger
 from spark_queue.errors import SparkNeededError
 from spark_queue.reader_config import ReaderConfig
@@ -64,7 +64,7 @@ def _targets(limits: ReaderConfig) -> list[str]:
 
 
 def _place(store: Store, target: str) -> Store:
-    return Store.of(store.session, QueueAddress(target), store.clock, store.listener)
+    return existence.beside(store, target, store.listener)
 
 
 def _try_to_send(store: Store, limits: ReaderConfig, target: str) -> int:

@@ -6,8 +6,16 @@ from collections.abc import Collection
 
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import paths, whole
+from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.errors import QueueNotFoundError
+
+
+def beside(store: Store, path: str, listener: Listener | None = None) -> Store:
+    """Return another queue, which is there or not, of the same session and kept alike."""
+    mine = store.handle
+    return Store.of(mine.session, QueueAddress(path), mine.clock, listener, mine.tables)
 
 
 def exists(store: Store) -> bool:

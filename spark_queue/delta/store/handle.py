@@ -14,7 +14,7 @@ from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, status_head
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.log_kinds import log_of
-from spark_queue.delta.tables.wishes import PlainSession, Session
+from spark_queue.delta.tables.wishes import PlainSession, Session, TableSource
 from spark_queue.waiting.processes import Owner
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
@@ -32,10 +32,14 @@ class QueuePlace:
         What the queue was opened with.
     address : QueueAddress
         The queue's name or path.
+    tables : TableSource, optional
+        Who keeps the tables, if not this machine's disk or the session.
     """
 
-    def __init__(self, session: Session, address: QueueAddress) -> None:
-        self._session = session
+    def __init__(
+        self, session: Session, address: QueueAddress, tables: TableSource | None = None
+    ) -> None:
+        self._session, self._tables = session, tables
         self._logs: dict[str, Log[Any]] = {}
         self._first = self.log(address.status, status_head)
         self._is_path = address.is_path
@@ -48,7 +52,7 @@ class QueuePlace:
     def log(self, address: TableAddress, parse: Callable[[str], _Head]) -> Log[_Head]:
         """Return a log of the queue, the same to all that have the queue in hand."""
         if address.target not in self._logs:
-            self._logs[address.target] = log_of(self._session, address, parse)
+            self._logs[address.target] = log_of(self._session, address, parse, self._tables)
         return self._logs[address.target]
 
     def location(self) -> str:
@@ -123,6 +127,8 @@ class Handle:
         The front that this handle writes for; empty for none.
     is_native : bool
         Whether steps are committed without Spark wherever their rows are in this process.
+    tables : TableSource, optional
+        Who keeps the tables of a session of Spark, if not itself.
     around : callable, optional
         Put around each handler that is to work on the items without Spark; tests fail items there.
     """
@@ -135,6 +141,7 @@ class Handle:
     holder: str = ""
     is_native: bool = False
     around: Callable[[Any], Any] | None = None
+    tables: TableSource | None = None
     place: QueuePlace = field(init=False)
     owner: Owner | None = field(init=False, repr=False)
     """Whose session of Spark it is."""
@@ -143,4 +150,4 @@ class Handle:
         is_plain = isinstance(self.session, PlainSession)
         self.owner = None if is_plain else Owner("the session of Spark")
         paths.require_directory(self.session, self.address)
-        self.place = QueuePlace(self.session, self.address)
+        self.place = QueuePlace(self.session, self.address, self.tables)

@@ -34,7 +34,7 @@ from spark_queue.delta.tables.schema import (
     column_names,
 )
 from spark_queue.delta.tables.settings import Settings, format_of
-from spark_queue.delta.tables.wishes import PlainSession, Session, spark_of
+from spark_queue.delta.tables.wishes import PlainSession, Session, TableSource, spark_of
 from spark_queue.errors import (
     FormatVersionError,
     LogDamagedError,
@@ -82,6 +82,7 @@ class Store:
         address: QueueAddress,
         clock: Clock | None = None,
         listener: Listener | None = None,
+        tables: TableSource | None = None,
     ) -> Store:
         """Return a queue as its first reader sees it; by the system's clock if none is given.
 
@@ -95,7 +96,7 @@ class Store:
         if not isinstance(session, PlainSession):
             require_methods("spark", session, "sql")
         optional(require_callable, "listener", listener)
-        handle = Handle(session, address, require_clock(clock), listener)
+        handle = Handle(session, address, require_clock(clock), listener, tables=tables)
         if not isinstance(session, PlainSession):
             require_supported(session.version)
         return cls(handle)
@@ -145,7 +146,8 @@ class Store:
     def in_session(self, spark: SparkSession) -> Store:
         """Return the same queue with frames of another session."""
         mine = self.handle
-        return Store(Handle(spark, mine.address, mine.clock, mine.listener), self.reader)
+        handle = Handle(spark, mine.address, mine.clock, mine.listener, tables=mine.tables)
+        return Store(handle, self.reader)
 
     def registered(self, cache: Cache | None = None) -> Registered:
         """Return what the queue knows of this reader, as of the head that was seen last.

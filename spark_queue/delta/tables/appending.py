@@ -106,7 +106,7 @@ class Appending:
             Whether everything is forced to the disk before the commit can be seen, and the commit
             before this returns.
         """
-        adds = [self._laid(gen, part, is_synced=is_synced) for gen, part in self._parts(rows)]
+        adds = [self._laid(gen, part, is_synced=is_synced) for gen, part in self.parts(rows)]
         app, number = transaction
         actions = [
             {"commitInfo": self._info(metadata)},
@@ -192,7 +192,7 @@ class Appending:
     def _link(self, log: Path, *args: Any, **options: Any) -> bool:
         return (self.link or link_commit)(log, *args, **options)
 
-    def _parts(self, tables: Sequence[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
+    def parts(self, tables: Sequence[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
         """Return the rows of each partition, without the column that it is named by."""
         found: dict[int, list[pa.Table]] = {}
         for table in tables:

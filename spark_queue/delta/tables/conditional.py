@@ -28,7 +28,6 @@ def writes(target: str, block: AbstractContextManager[None]) -> Iterator[None]:
         if FEATURE in str(exc):
             raise InvalidArgumentError(
                 f"{target!r} is on an object store, and its commits are conditional PUTs: Delta on "
-                "Spark would write over steps that were told. Write to the queue without Spark, by "
-                "spark_queue.open"
+                "Spark would write over steps that were told. Open the queue with storage="
             ) from exc
         raise

@@ -1,8 +1,9 @@
-"""Tables on object stores, for a session without Spark."""
+"""Tables on object stores whose commits are conditional PUTs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
@@ -10,7 +11,7 @@ from spark_queue.delta.tables.address import TableAddress, is_on_object_store
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.object_log import ObjectLog
 from spark_queue.delta.tables.object_requests import Bucket
-from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.delta.tables.wishes import PlainSession, Session
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.extras import load
 
@@ -39,11 +40,13 @@ class ObjectTables:
         self._storage = {} if storage is None else storage
         self._stores: dict[str, Any] = {}
 
-    def log(
-        self, session: PlainSession, address: TableAddress, parse: Callable[[str], Any]
-    ) -> Log[Any]:
+    def log(self, session: Session, address: TableAddress, parse: Callable[[str], Any]) -> Log[Any]:
         """Return the table at an address as a log, whether or not it is there."""
-        return ObjectLog(session, address, parse, self._bucket(address.target))
+        kind = ObjectLog
+        if not isinstance(session, PlainSession):
+            kind = import_module("spark_queue.delta.tables.spark_object_log").SparkObjectLog
+        made: Log[Any] = kind(session, address, parse, self._bucket(address.target))
+        return made
 
     def _bucket(self, url: str) -> Bucket:
         parts = urlsplit(url)

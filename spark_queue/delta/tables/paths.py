@@ -33,7 +33,7 @@ def directory_of(session: Session, address: TableAddress) -> Path | None:
         return None
     if not path.startswith("/") or path.startswith("//"):
         return None
-    if address.target.startswith(_SCHEME) or _are_local(session):
+    if address.target.startswith(_SCHEME) or are_local(session):
         return Path(path)
     return None
 
@@ -92,7 +92,7 @@ def first_id(directory: Path) -> str | None:
     return str(ids[0]) if ids else None
 
 
-def _are_local(session: Session) -> bool:
+def are_local(session: Session) -> bool:
     """Tell whether a session finds under a path what this process has put there."""
     if isinstance(session, PlainSession):
         return True

@@ -35,9 +35,7 @@ class TableSource(Protocol):
 
     kept: str
 
-    def log(
-        self, session: PlainSession, address: TableAddress, parse: Callable[[str], Any]
-    ) -> Log[Any]:
+    def log(self, session: Session, address: TableAddress, parse: Callable[[str], Any]) -> Log[Any]:
         """Return the table at an address as a log, whether or not it is there."""
         ...
 

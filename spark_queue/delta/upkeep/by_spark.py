@@ -23,6 +23,7 @@ from spark_queue.delta.tables.schema import ITEM
 from spark_queue.delta.tables.spark_log import is_delta
 from spark_queue.delta.tables.tidying import Tidied
 from spark_queue.delta.tables.wishes import PlainSession, kept_by, small_steps
+from spark_queue.delta.upkeep import by_files
 from spark_queue.delta.upkeep.by_files import FileRewriter
 from spark_queue.delta.upkeep.rewriter import ARCHIVED, Archive, Rewriter, archive_name
 from spark_queue.session import DURABILITY
@@ -93,11 +94,33 @@ class SparkRewriter(Rewriter[DataFrame]):
 REWRITER = SparkRewriter()
 
 
+class ObjectRewriter(SparkRewriter):
+    """See :class:`Rewriter`: of tables that Spark reads, and whose commits are not Delta's."""
+
+    def remove(self, reader: Store, which: LogName, found: DataFrame) -> None:
+        """See :class:`Rewriter`."""
+        by_files.REWRITER.remove(reader, which, found.select("_seq").toArrow())
+
+    def drop(self, reader: Store, which: LogName, gen: int, before: int | None = None) -> None:
+        """See :class:`Rewriter`."""
+        by_files.REWRITER.drop(reader, which, gen, before)
+
+    def tidy(self, store: Store) -> Tidied:
+        """See :class:`Rewriter`."""
+        return by_files.REWRITER.tidy(store)
+
+
+OF_OBJECTS = ObjectRewriter()
+
+
 def without_spark(store: Store) -> tuple[Store, Rewriter[Any]] | None:
     """Return a small queue as a process without Spark sees it, and who keeps it in order there.
 
     ``None`` where Spark is needed.
     """
+    if store.queue.is_remote:
+        # This process has its files already.
+        return store, FileRewriter(partial(_bury, store))
     # A session that asks for decisions by Spark, or by both, has its upkeep done there, too.
     if not Snapshot(store).are_files_read or small_steps(store.session) != "memory":
         return None

@@ -22,7 +22,7 @@ from spark_queue.delta.steps import Answer, Step, on_items, until_done
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import copying, paths, tidying
-from spark_queue.delta.tables.address import QueueAddress, TableAddress
+from spark_queue.delta.tables.address import TableAddress
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.forcing import make_directory, sync_directory
 from spark_queue.delta.tables.heads import Hold, QueueHead, Registered, StatusHead, following
@@ -58,17 +58,22 @@ def clone(store: Store, to: str) -> Store:
     StepLostError
         When drivers on other machines enqueue all the time.
     """
-    begun = Store.of(store.session, QueueAddress(to), store.clock)
+    begun = existence.beside(store, to)
     if existence.exists(begun) or begun.queue.exists():
         raise QueueExistsError(begun.name)
     source, target = _home(store), _home(begun)
     # What was looked at before there was anything is looked at again.
-    made = Store.of(store.session, begun.handle.address, store.clock)
+    made = existence.beside(store, to)
     if source is not None and target is not None:
         _on_disk(store, source, target)
         return made
     if isinstance(store.session, PlainSession):
         raise SparkNeededError(f"to clone {store.name!r}", "a table is not on this machine's disk")
+    if store.handle.tables is not None:
+        raise InvalidArgumentError(
+            f"a clone of {store.name!r} would be a shallow one, and Delta does not write beside "
+            "tables whose commits are conditional PUTs: enqueue its items into a new queue"
+        )
     if (source is None) != (target is None):
         raise InvalidArgumentError(
             f"a clone of {store.name!r} in {made.name!r} would be on another store: a shallow "
@@ -96,7 +101,7 @@ def _on_disk(store: Store, source: Path, target: Path) -> None:
     try:
         with standstill(store):
             _copy(store, begun)
-        made = Store.of(store.session, QueueAddress(str(begun)), store.clock)
+        made = existence.beside(store, str(begun))
         _begin(made)
         _leave(made)
         begun.rename(target)

@@ -82,7 +82,8 @@ def rewriter_of(store: Store, *, reads_files: bool = False) -> Rewriter[Any]:
     """
     is_here = isinstance(store.session, PlainSession)
     is_here = is_here or (reads_files and store.native("queue") is not None)
-    found: Rewriter[Any] = import_module(
-        f"spark_queue.delta.upkeep.{'by_files' if is_here else 'by_spark'}"
-    ).REWRITER
+    module = import_module(f"spark_queue.delta.upkeep.{'by_files' if is_here else 'by_spark'}")
+    found: Rewriter[Any] = module.REWRITER
+    if store.queue.is_remote and not is_here:
+        found = module.OF_OBJECTS
     return found
