@@ -103,6 +103,7 @@ def pages() -> Iterator[Figure]:
             yield Figure(
                 f"pages.{name}.cpu", statistics.median(work[1:]), at_most(0.3), "s", detail
             )
+        yield from _clicked(browser)
 
 
 def _browser(queue: LocalQueue) -> TestClient:
@@ -121,6 +122,18 @@ def _refreshed(filled: Filled, browser: TestClient, path: str) -> Iterator[float
         began = time.process_time()
         browser.get(path, headers={"x-refresh": "1"}).raise_for_status()
         yield time.process_time() - began
+
+
+def _clicked(browser: TestClient) -> Iterator[Figure]:
+    """Go to the page of the queue by a link: the time that takes, and how long the page is."""
+    took, page = [], b""
+    for _ in range(_LOOKS):
+        began = time.monotonic()
+        page = browser.get("/queues/0").raise_for_status().content
+        took.append(time.monotonic() - began)
+    detail = f"100,000 open items, median of {_LOOKS} clicks"
+    yield Figure("pages.queue.click", statistics.median(took), at_most(0.3), "s", detail)
+    yield Figure("pages.queue.size", len(page) / 1024, at_most(200), "KiB", detail)
 
 
 def _reported(name: str, items: int, most: Any, memory: Any) -> Iterator[Figure]:

@@ -125,7 +125,7 @@ def test_both_engines_find_who_gets_no_turn(
         ArrowLogs().over(store, ends, asked) as other,
     ):
         assert isinstance(one, SparkEngine)
-        for view in ("starving", "outranked"):
+        for view in ("starving", "outranked", "flow"):
             assert one.rows(view) == other.rows(view)
         assert [row["fair_key"] for row in other.rows("starving")] == ["b", None]
         assert [row["seq"] for row in other.rows("outranked")] == [1]
