@@ -28,7 +28,7 @@ def status(data: Plain) -> list[RenderableType]:
     if total == 0:
         return [*_pause_line(data), f"no items in {data['queue']}"]
     shown = data["items"]
-    lines: list[RenderableType] = [*_pause_line(data), _state_table(data)]
+    lines: list[RenderableType] = [*_pause_line(data), _condition_line(data), _state_table(data)]
     if shown:
         first = "" if len(shown) == total else f"the first {len(shown):,} of "
         lines += ["", f"{first}{words.plural(total, 'item')}:", _item_table(shown, data["at"])]
@@ -37,6 +37,16 @@ def status(data: Plain) -> list[RenderableType]:
 
 def _pause_line(data: Plain) -> list[RenderableType]:
     return [f"PAUSED: claims of {data['queue']} get nothing; resume it"] if data["paused"] else []
+
+
+def _condition_line(data: Plain) -> str:
+    """Say what is wrong, or that nothing is."""
+    counts = data["states"]
+    wrong = [f"{counts[state]:,} {state}" for state in NOTES if counts.get(state)]
+    wrong += [_some(data["lapsed"], "with a lease that has run out")] if data["lapsed"] else []
+    if wrong:
+        return f"WRONG: {', '.join(wrong)}"
+    return f"OK: {counts.get('ready', 0):,} ready, {counts.get('claimed', 0):,} claimed"
 
 
 def _state_table(data: Plain) -> Table:

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from spark_queue.cli.display import FOLDED, compact_table, text_of
 from spark_queue.report import sheets
+from spark_queue.report.condition import judge_condition
 from spark_queue.report.model import ItemReport, Report
 from spark_queue.report.sheets import Sheet
 from spark_queue.wording import duration
@@ -23,6 +24,9 @@ FEW = 5
 
 #: Spaces between two columns.
 _BETWEEN = 2
+
+#: Signs that the titles of panels take beside each other.
+_TITLES = 13
 
 #: Panels that a terminal shows while it is looked at.
 _LIVE = ("overview", "errors", "tenants", "groups", "workers")
@@ -56,12 +60,24 @@ def item(shown: ItemReport) -> list[RenderableType]:
 
 
 def live(shown: Report) -> list[RenderableType]:
-    """Show what changes from one second to the next, the first rows of each panel."""
+    """Show what changes from one second to the next: the state, a line and rows of each panel."""
     chosen = [sheet for sheet in sheets.sheets(shown) if sheet.name in _LIVE and sheet.rows]
-    parts: list[RenderableType] = [*map(text_of, (sheets.headline(shown), *_plots(shown)))]
+    seen = judge_condition(shown)
+    parts: list[RenderableType] = [text_of(sheets.headline(shown), f"{seen.word}: {seen.why}")]
+    parts += [*map(text_of, _plots(shown)), "", *map(_brief, chosen)]
     for sheet in chosen:
         parts += map(_as_text, _sheet_lines(sheet, None if sheet.name == "overview" else FEW))
     return parts
+
+
+def _brief(sheet: Sheet) -> RenderableType:
+    """Show a panel in a line: how much it has, and its first row."""
+    rows = [row[:2] for row in sheet.rows if any(row[1:2])] if sheet.name == "overview" else ()
+    said = ", ".join(f"{count} {state}" for state, count in rows)
+    said = said or f"{len(sheet.rows):,}: {'  '.join(filter(None, sheet.rows[0]))}"
+    text = text_of(f"{sheet.title:<{_TITLES}}{said}")
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
 
 
 def line(values: Sequence[int]) -> str:

@@ -12,7 +12,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
-from rich.console import Group
 from rich.live import Live
 from typer import Argument, Option
 
@@ -20,6 +19,7 @@ from spark_queue.cli import show_counts, show_report
 from spark_queue.cli.command import AsOfOption, Name, ReaderOption, looking, read_as_of
 from spark_queue.cli.display import SafeConsole
 from spark_queue.cli.scope import Scope
+from spark_queue.cli.scrolling import ScrolledScreen, reading_keys, wait_for_look
 from spark_queue.cli.words import plain
 from spark_queue.errors import InvalidArgumentError
 
@@ -194,10 +194,22 @@ def top(
         if scope.display.json:
             _repeat(lambda: scope.display.line(look().as_dict()), every, looks)
             return
-        with Live(console=SafeConsole(), auto_refresh=False) as live:
-            _repeat(
-                lambda: live.update(Group(*show_report.live(look())), refresh=True), every, looks
-            )
+        _show_live(look, every, looks)
+
+
+def _show_live(look: Callable[[], Report], every: float, looks: int | None) -> None:
+    """Show a report as it changes, on a screen that keys scroll."""
+    screen, seen = ScrolledScreen(), 0
+    with (
+        reading_keys() as wait,
+        Live(screen, console=SafeConsole(), auto_refresh=False) as live,
+    ):
+        while looks is None or seen < looks:
+            if seen and not wait_for_look(screen, wait, every, live.refresh):
+                return
+            screen.parts = show_report.live(look())
+            live.refresh()
+            seen += 1
 
 
 def _repeat(show: Callable[[], None], every: float, looks: int | None) -> None:

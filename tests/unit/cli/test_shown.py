@@ -76,11 +76,18 @@ def test_status_begins_with_what_is_wrong() -> None:
     )
 
     assert lines[0] == "PAUSED: claims of /q get nothing; resume it"
-    states = [line.split()[:2] for line in lines[3:7]]
+    assert lines[1] == "WRONG: 1 dead, 1 with a lease that has run out"
+    states = [line.split()[:2] for line in lines[4:8]]
     assert states == [["dead", "1"], ["claimed", "1"], ["ready", "3"], ["acked", "1,200,000"]]
-    assert "1 with a lease that has run out" in lines[4]
-    assert "2 to be tried again, 1 not due yet" in lines[5]
+    assert "1 with a lease that has run out" in lines[5]
+    assert "2 to be tried again, 1 not due yet" in lines[6]
     assert "the first 3 of 1,200,005 items:" in lines
+
+
+def test_status_of_a_queue_that_is_well_says_so() -> None:
+    """Where nothing is wrong, the first line says how much waits and how much is in hand."""
+    lines = printed(show_counts.status(status(item(1, "ready"), item(2, "acked"))))
+    assert lines[0] == "OK: 1 ready, 0 claimed"
 
 
 def test_an_item_says_since_when_it_is_in_its_state_and_why() -> None:
