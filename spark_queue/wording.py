@@ -144,6 +144,11 @@ def duration(seconds: float | None) -> str:
     return f"{seconds:.1f} s"
 
 
+def lasting(seconds: float) -> str:
+    """Say how long something takes, or still takes, whole numbers without a part."""
+    return duration(max(0.0, seconds)).replace(".0 ", " ")
+
+
 def line_of(exc: BaseException) -> str:
     """Return the line of what an exception says that tells most; empty where it says nothing."""
     lines = [line.strip() for line in str(exc).splitlines() if line.strip()]

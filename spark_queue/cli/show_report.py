@@ -14,7 +14,7 @@ from spark_queue.report import sheets
 from spark_queue.report.condition import judge_condition
 from spark_queue.report.model import ItemReport, Report
 from spark_queue.report.sheets import Sheet
-from spark_queue.wording import duration
+from spark_queue.wording import lasting
 
 #: Eighths of a line, from none to all.
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -90,10 +90,12 @@ def line(values: Sequence[int]) -> str:
 def _plots(shown: Report) -> list[str]:
     depth = [point.items for point in shown.depth]
     failures = [point.failures for point in shown.retries]
-    window = duration(shown.window.total_seconds())
+    # A bar for two parts of the window, as eighty columns have room for.
+    failures = [sum(failures[at : at + 2]) for at in range(0, len(failures), 2)]
+    name = f"failed, {lasting(shown.window.total_seconds())}"
     lines = [f"open, 1 d     |{line(depth)}| at most {max(depth, default=0):,}"]
     if any(failures):
-        lines.append(f"failed, {window} |{line(failures)}| at most {max(failures):,}")
+        lines.append(f"{name:<14}|{line(failures)}| at most {max(failures):,}")
     return ["", *lines]
 
 

@@ -18,7 +18,7 @@ from spark_queue.report.model import Transition
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation
 from spark_queue.rules.rule_model import ItemReason
-from spark_queue.wording import duration
+from spark_queue.wording import lasting
 
 if TYPE_CHECKING:
     from spark_queue.rules.rule_model import Reason, State
@@ -193,8 +193,3 @@ def _times(count: int) -> str:
 def _with(error: str | None) -> str:
     lines = (error or "").strip().splitlines()
     return f" with {lines[0]!r}" if lines else ""
-
-
-def lasting(seconds: float) -> str:
-    """Say how long something still takes, whole numbers without a part."""
-    return duration(max(0.0, seconds)).replace(".0 ", " ")

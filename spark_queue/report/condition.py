@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from spark_queue.report.chains import lasting
 from spark_queue.report.model import Report
 from spark_queue.results import Liveness
-from spark_queue.wording import duration, plural
+from spark_queue.wording import duration, lasting, plural
 
 #: The words, the worst first.
 Word = Literal["PAUSED", "STUCK", "FAILING", "OK"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from spark_queue.report.model import Transition
-from spark_queue.wording import duration, in_html
+from spark_queue.wording import duration, in_html, lasting
 
 #: A plot, in the units of its own: its width, its height, and room above and below.
 _WIDTH, _HEIGHT, _ABOVE, _BELOW = 400, 80, 16, 18
@@ -55,16 +55,12 @@ def _bar(at: float, wide: float, value: int, most: int) -> str:
 
 
 def _times(lasts: float, y: float) -> str:
-    marks = ((0, "start", f"{_round(lasts)} ago"), (_WIDTH / 2, "middle", _round(lasts / 2)))
+    marks = ((0, "start", f"{lasting(lasts)} ago"), (_WIDTH / 2, "middle", lasting(lasts / 2)))
     texts = (*marks, (_WIDTH, "end", "now"))
     return "".join(
         f'<text x="{x:.0f}" y="{y}" text-anchor="{anchor}">{in_html(text)}</text>'
         for x, anchor, text in texts
     )
-
-
-def _round(seconds: float) -> str:
-    return duration(seconds).replace(".0 ", " ")
 
 
 def share(part: float) -> str:

@@ -8,13 +8,12 @@ from functools import cache
 from importlib import resources
 
 from spark_queue.report import drawing, panel_tables, sheets
-from spark_queue.report.chains import lasting
 from spark_queue.report.condition import judge_condition
 from spark_queue.report.model import ItemReport, Report, SharedReport
 from spark_queue.report.panel_tables import Buttons, Links, link, no_buttons, no_links, table
 from spark_queue.report.sheets import Sheet
 from spark_queue.report.tiles import draw_tiles
-from spark_queue.wording import in_html
+from spark_queue.wording import in_html, lasting
 
 #: What a page may load: nothing. Its style is in it.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spark_queue.report import sheets
-from spark_queue.report.chains import lasting
 from spark_queue.report.model import Overview, Report
-from spark_queue.wording import duration, in_html
+from spark_queue.wording import duration, in_html, lasting
 
 #: How a number is meant: of no weight, well, at work, to be looked at, wrong.
 Tone = Literal["", "good", "busy", "warn", "stop"]
