@@ -16,6 +16,7 @@ from spark_queue.errors import QueueNotFoundError
 from spark_queue.report.following import Followed, Shared, Wanted
 from spark_queue.report.model import FlowPoint, ItemReport, Report, SharedReport
 from spark_queue.results import Affected, Undone
+from spark_queue.serve.checking import KeptCheckup
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 #: refreshed.
 FOR_A_CLICK = 10.0
 FOR_A_REFRESH = 1.0
-
-#: Seconds for which the findings of a checkup are shown: it looks at every file of the tables.
-FOR_A_CHECK = 30.0
 
 #: Hours that the chart of a queue shows, and what its button says.
 RANGES = {1: "1 h", 6: "6 h", 24: "24 h", 168: "7 d"}
@@ -108,6 +106,7 @@ class WatchedQueue:
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _opened: OpenedQueue | None = None
     _answers: dict[object, _Answer] = field(default_factory=dict)
+    _checkup: KeptCheckup | None = None
 
     def open(self) -> OpenedQueue:
         """Return the queue, opened when it is asked for first.
@@ -155,8 +154,10 @@ class WatchedQueue:
 
     def checkup(self) -> Checkup:
         """Return what a checkup of the queue found, of all its readers."""
-        checkup: Checkup = self._answer("checkup", FOR_A_CHECK, _examine)
-        return checkup
+        with self._lock:
+            if self._checkup is None:
+                self._checkup = KeptCheckup(lambda: _examine(self.open().look))
+        return self._checkup.look()
 
     def operate(self, do: Callable[[Operable], Any]) -> Any:
         """Return what somebody has done to the queue; the next look sees it."""
@@ -166,6 +167,7 @@ class WatchedQueue:
         finally:
             with self._lock:
                 self._answers.clear()
+                self._checkup = None
 
     def _answer(self, about: object, most_age: float, read: Callable[[Followed], Any]) -> Any:
         # Viewers who come while it is read wait, and are shown the same.

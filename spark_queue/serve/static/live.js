@@ -10,12 +10,16 @@
   // What the viewer has done to a page: scrolled a table, shown all of its rows, gone to a link.
   function places(now) {
     const scrolled = Array.from(now.querySelectorAll(".wide, .sections"), (one) => one.scrollLeft);
+    const opened = Array.from(now.querySelectorAll("details"), (one) => one.open);
     const ticked = Array.from(now.querySelectorAll(".all:checked"), (one) => one.id);
     const at = now.contains(document.activeElement) ? document.activeElement : null;
     const href = at && at.getAttribute("href");
     return (next) => {
       next.querySelectorAll(".wide, .sections").forEach((one, number) => {
         one.scrollLeft = scrolled[number] || 0;
+      });
+      next.querySelectorAll("details").forEach((one, number) => {
+        one.open = opened[number] || false;
       });
       for (const box of next.querySelectorAll(".all")) {
         box.checked = ticked.includes(box.id);

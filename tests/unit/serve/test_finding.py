@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from html import unescape
 
 import pytest
 
 from spark_queue.clock import ManualClock
+from spark_queue.doctor.finding import Checkup
 from spark_queue.local_queue import LocalQueue
+from spark_queue.serve.checking import KeptCheckup
 from tests.unit.serve.conftest import EVIL, Browser, Pages
 
 Make = Callable[..., LocalQueue]
@@ -254,3 +258,55 @@ def test_form_that_is_wrong_keeps_what_was_typed(queue: LocalQueue, pages: Pages
     assert 'value="tenent = &#39;a&#39;"' in answer.text
     answer = browser.act("configure", lease="soon", max_attempts="7")
     assert ('value="soon"' in answer.text, 'value="7"' in answer.text) == (True, True)
+
+
+def _wait_until(is_so: Callable[[], bool]) -> None:
+    ends = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
+def test_checkup_is_renewed_behind_what_is_shown() -> None:
+    """The first look waits; one that comes later is shown the former, and the next the new one."""
+    now, made, may_end = [0.0], list[Checkup](), threading.Event()
+
+    def examine() -> Checkup:
+        if made:
+            may_end.wait(30)
+        at = datetime(2026, 1, 1 + len(made), tzinfo=timezone.utc)
+        made.append(Checkup(queue="q", at=at, findings=(), unchecked={}))
+        return made[-1]
+
+    kept = KeptCheckup(examine, timer=lambda: now[0])
+    first = kept.look()
+    assert kept.look() is first
+    now[0] = 31
+    assert (kept.look(), kept.look()) == (first, first)
+    assert len(made) == 1
+    may_end.set()
+    _wait_until(lambda: kept.look() is not first)
+    assert (kept.look(), len(made)) == (made[1], 2)
+
+
+def test_checkup_that_fails_behind_is_made_again_by_a_look(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What goes wrong is logged, and who looks next is told."""
+    now, times = [0.0], list[int]()
+
+    def examine() -> Checkup:
+        times.append(1)
+        if len(times) > 1:
+            raise OSError("the disk is gone")
+        return Checkup(
+            queue="q", at=datetime(2026, 1, 1, tzinfo=timezone.utc), findings=(), unchecked={}
+        )
+
+    kept = KeptCheckup(examine, timer=lambda: now[0])
+    kept.look()
+    now[0] = 31
+    kept.look()
+    _wait_until(lambda: "cannot be renewed" in caplog.text)
+    with pytest.raises(OSError, match="the disk is gone"):
+        _wait_until(lambda: kept.look() is None)
