@@ -37,10 +37,13 @@ ROWS: Mapping[str, Sequence[str]] = {
     "`process`": ("process",),
     "fronts": ("fronts",),
     "streams of a queue": ("streams of a queue",),
+    '`format("spark_queue")`': ("format",),
+    "… as a sink": ("format as a sink",),
+    "… as a stream of claims": ("format as a stream",),
     "operators on frames": ("operators on frames",),
     "operators on streams": ("operators on streams",),
     "command line": ("command line",),
-    "Spark Connect": ("connect verbs", "connect work"),
+    "Spark Connect": ("connect verbs", "connect work", "connect format"),
 }
 
 #: What a version may have to say of all parts: it was refused as the session was made.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -95,6 +96,10 @@ def _outcome(part: Callable[[SparkSession, Path], None], spark: SparkSession, pl
 
 
 def _failure(exc: Exception) -> str:
+    # A data source refuses in a process of its own, and Spark tells of that with its traceback.
+    refused = re.search(r"\bSetupError: (.+)", str(exc))
+    if refused:
+        return f"refused: {refused[1]}"
     return f"failed: {type(exc).__name__}: {exc}"[:_WORDS]
 
 
@@ -262,6 +267,42 @@ def _stateful(spark: SparkSession, place: Path) -> None:
         _expect(found.count(), 3 if name == "fair" else 2)
 
 
+def _format(spark: SparkSession, place: Path) -> None:
+    """Read views of a queue, and write to it, by the format of Spark."""
+    queue = _made(spark, place)
+    options = {"source": "smoke", "batch": "1"}
+    rows = spark.createDataFrame([("c/1", "cyd")], _COLUMNS)
+    for _ in range(2):
+        rows.write.format("spark_queue").options(**options).mode("append").save(queue.name)
+    of = f"path '{queue.name}', view 'status'"
+    spark.sql(f"CREATE TEMPORARY VIEW smoke USING spark_queue OPTIONS ({of})")
+    _expect(spark.table("smoke").where("_state = 'ready'").count(), 4)
+    spark.catalog.dropTempView("smoke")
+
+
+def _sink(spark: SparkSession, place: Path) -> None:
+    """Fill a queue by a sink, whose last micro-batch comes again."""
+    queue = _made(spark, place)
+    spark.createDataFrame([("c/1", "cyd")], _COLUMNS).write.json(f"{place}/landing")
+    arrivals = spark.readStream.schema(_COLUMNS).json(f"{place}/landing")
+    for _ in range(2):
+        out = arrivals.writeStream.format("spark_queue").option("path", queue.name)
+        out = out.option("checkpointLocation", f"{place}/in").trigger(availableNow=True)
+        out.start().awaitTermination()
+        _expect(queue.stats().ready, 4)
+        for commit in Path(place, "in", "commits").glob("*0*"):
+            commit.unlink()
+
+
+def _claims(spark: SparkSession, place: Path) -> None:
+    """Work a queue off by a stream of claims."""
+    queue = _made(spark, place)
+    claims = spark.readStream.format("spark_queue").load(queue.name)
+    out = claims.writeStream.format("delta").option("checkpointLocation", f"{place}/work")
+    out.trigger(availableNow=True).start(f"{place}/done").awaitTermination()
+    _expect(spark.read.format("delta").load(f"{place}/done").count(), 3)
+
+
 def _commands(_: SparkSession, place: Path) -> None:
     """Use the command line, in processes of its own."""
     Path(place, "new.csv").write_text("path,tenant\na/1,ann\nb/1,bob\n", encoding="utf-8")
@@ -289,6 +330,9 @@ PARTS: dict[str, Callable[[Any, Path], None]] = {
     "fronts": _fronts,
     "upkeep": _upkeep,
     "streams of a queue": _streams,
+    "format": _format,
+    "format as a sink": _sink,
+    "format as a stream": _claims,
     "operators on frames": _frames,
     "operators on streams": _stateful,
     "command line": _commands,
@@ -297,6 +341,7 @@ PARTS: dict[str, Callable[[Any, Path], None]] = {
 CONNECT: dict[str, Callable[[Any, Path], None]] = {
     "connect verbs": _verbs,
     "connect work": _process,
+    "connect format": _format,
 }
 
 if __name__ == "__main__":

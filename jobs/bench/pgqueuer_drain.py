@@ -49,9 +49,10 @@ class _Timed(Queries):  # type: ignore[misc]
 class PgQueuer:
     """A queue in a database, used by one process and one connection at a time."""
 
-    def __init__(self, socket: Path) -> None:
+    def __init__(self, socket: Path, *, install: bool = True) -> None:
         self._socket = socket
-        self._run(self._installed)
+        if install:
+            self._run(self._installed)
 
     def put(self, rows: Sequence[Row]) -> None:
         """Put rows, all in one statement, each with the key by which it is there once."""
