@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     )
     from spark_queue.session import SMALL_STEPS_CONF, local_session
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Where a public name is made that is no error of :mod:`spark_queue.errors`.
 _HOMES = {
