@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta.tables import wishes
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.upkeep import by_spark
 from spark_queue.delta_queue import DeltaQueue
@@ -314,3 +316,31 @@ def test_a_small_queue_is_kept_in_order_without_a_query(
     dead = DeltaQueue.create(spark, f"{queue_path}-dead", "n int")
     queue.reader("sends", config=ReaderConfig(expire_to=dead.name))
     assert by_spark.without_spark(store_of(queue)) is None
+
+
+@pytest.mark.parametrize("planner", ["memory", "spark"])
+def test_upkeep_leaves_large_files_as_they_are(
+    spark: SparkSession, queue_path: str, planner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small files become one; a claim skips the large by their places, and one would have all."""
+    # As of a queue that is too large for upkeep without Spark.
+    monkeypatch.setattr(by_spark, "_MOST_ROWS", 0)
+    monkeypatch.setattr(by_spark, "small_steps", lambda _session: planner)
+    settings = {name: spark.conf.get(name, None) for name in wishes._SIZES}
+    queue = DeltaQueue.create(spark, queue_path, "id long, body string")
+    for number in range(2):
+        body = [(number, token_hex(25_000)) for _ in range(220)]
+        queue.enqueue(spark.createDataFrame(body, "id long, body string").coalesce(1))
+    large = _files(queue)
+    assert len(large) == 2
+    for number in range(3):
+        queue.enqueue(spark.createDataFrame([(number, "small")], "id long, body string"))
+    queue.maintain()
+    assert large < _files(queue)
+    assert len(_files(queue)) == 3
+    assert {name: spark.conf.get(name, None) for name in settings} == settings
+    assert queue.claim(1_000).count == 443
+
+
+def _files(queue: DeltaQueue) -> set[str]:
+    return {file.path for file in store_of(queue).queue.files() if file.gen >= 0}

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, functions as F
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType, TimestampType
 
 from spark_queue.delta.input.columns import first_line, sql_expression
@@ -21,7 +19,7 @@ from spark_queue.delta.sql.where import Where, values_of
 from spark_queue.delta.store import by_spark
 from spark_queue.delta.tables import rows
 from spark_queue.delta.tables.schema import ITEM, RENEWAL
-from spark_queue.delta.tables.spark_types import struct_of
+from spark_queue.delta.tables.spark_types import arrow_schema_of, struct_of
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import shorten
 
@@ -141,9 +139,7 @@ def choose(items: DataFrame, where: Where) -> DataFrame:
 
 def _have(schema: StructType, where: Mapping[str, object]) -> Column:
     """Return the condition that columns have certain values."""
-    columns = pa.schema(
-        [(one.name, to_arrow_type(one.dataType, timezone="UTC")) for one in schema.fields]
-    )
+    columns = arrow_schema_of(schema)
     have = F.lit(True)
     for name, value in where.items():
         known = values_of(columns, name, value).to_pylist()

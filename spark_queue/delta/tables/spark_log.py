@@ -21,10 +21,11 @@ from spark_queue.delta.tables.far_commits import FarCommits
 from spark_queue.delta.tables.heads import Head, to_json
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import APP_ID
+from spark_queue.delta.tables.merging import SMALL
 from spark_queue.delta.tables.schema import HEAD, ITEM, LATER, META_LANE
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.delta.tables.torn import looked
-from spark_queue.delta.tables.wishes import is_fresh, small_steps
+from spark_queue.delta.tables.wishes import is_fresh, merging_small, small_steps
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 
 _TXN_SETTINGS = (
@@ -215,7 +216,7 @@ class SparkLog(LocalLog[_Head]):
 
     def compact(self) -> None:
         """Merge small files. It never loses to appends, nor they to it."""
-        with self._writes("merge small files"):
+        with self._writes("merge small files"), merging_small(self.spark, SMALL):
             self.spark.sql(f"OPTIMIZE {self.address.sql()}")
 
     def _add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:

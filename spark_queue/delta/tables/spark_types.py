@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import to_arrow_schema  # noqa: TID251 - this is the one place
 from pyspark.sql.types import (
     BooleanType,
     DataType,

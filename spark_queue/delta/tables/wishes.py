@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 #: How old a table may be as a session of Spark reads it.
 STALENESS = "spark.databricks.delta.stalenessLimit"
+
+#: What a session's ``OPTIMIZE`` takes for small, and for large enough.
+_SIZES = tuple(f"spark.databricks.delta.optimize.{end}FileSize" for end in ("min", "max"))
 
 #: A session's settings of what every table of it is made with.
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
@@ -106,3 +110,22 @@ def has_own_tables(session: Session) -> bool:
     if isinstance(session, PlainSession):
         return False
     return any(name.startswith(_DEFAULTS) for name in session.conf.getAll)
+
+
+@contextmanager
+def merging_small(spark: SparkSession, size: int) -> Iterator[None]:
+    """Have ``OPTIMIZE`` merge files below a size, in bytes, up to that size, for a while.
+
+    A claim skips files by the places that they have, and one large file has all places.
+    """
+    before = {name: spark.conf.get(name, None) for name in _SIZES}
+    try:
+        for name in _SIZES:
+            spark.conf.set(name, size)
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)

@@ -82,7 +82,9 @@ class SparkRewriter(Rewriter[DataFrame]):
         return rescue.bury(reader)
 
     def tidy(self, store: Store) -> Tidied:
-        """See :class:`Rewriter`; what nobody reads any more stays for ``VACUUM``."""
+        """See :class:`Rewriter`; on a shared store what nobody reads stays for ``VACUUM``."""
+        if Snapshot(store).are_files_read and small_steps(store.session) == "memory":
+            return by_files.REWRITER.tidy(store)
         with rewriting(store, "queue"):
             store.queue.compact()
         for reader in readers.every(store):
