@@ -28,7 +28,7 @@ import typer
 
 import postgres
 from compare_sides import SIDES, Side
-from compare_trace import trace
+from compare_trace import TRACE, trace
 from report import Figure, at_most, measure, median_figure
 from small_steps import Meter
 from steps_bench import Row
@@ -80,6 +80,7 @@ def main(
     rounds: Annotated[int, typer.Option(min=1, help="Kills of each side.")] = 5,
     patience: Annotated[float, typer.Option(help="Seconds to wait for a quiet tenant.")] = 900.0,
     place: Annotated[Path | None, typer.Option(help="Where to put the queues.")] = None,
+    swf: Annotated[Path, typer.Option(help="A trace of the Parallel Workloads Archive.")] = TRACE,
     json: Annotated[bool, typer.Option(help="No table at the end.")] = False,
     strict: Annotated[bool, typer.Option(help="Fail when a target is missed.")] = False,
 ) -> None:
@@ -89,7 +90,7 @@ def main(
         "neighbours": partial(neighbours, bench),
         "kill": partial(kill, bench),
         "drain": partial(drain, bench),
-        "trace": trace,
+        "trace": partial(trace, swf),
     }
     try:
         code = measure(sections, only, as_json=json, strict=strict)

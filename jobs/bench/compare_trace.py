@@ -18,7 +18,8 @@ from spark_queue.replay.play import Job, Run, play, read_swf, run
 from spark_queue.replay.summary import UserSummary, by_user, percentile
 from spark_queue.rules import NewItem
 
-_TRACE = Path(__file__).parents[2] / "tests" / "data" / "NASA-iPSC-1993-3.1-cln.swf.gz"
+#: Where the trace is.
+TRACE = Path(__file__).parents[2] / "tests" / "data" / "NASA-iPSC-1993-3.1-cln.swf.gz"
 
 #: How many times faster time goes.
 _FASTER = 1_000
@@ -125,9 +126,9 @@ class NoisyNeighbours:
         }
 
 
-def trace() -> Iterator[Figure]:
+def trace(swf: Path = TRACE) -> Iterator[Figure]:
     """Play the trace, and tell how long users wait: half of them, the worst, and the quiet half."""
-    recorded = read_swf(_TRACE)
+    recorded = read_swf(swf)
     for servers, load in _LOADS:
         jobs = _stretched(recorded, servers, load)
         detail = (
