@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -42,6 +42,10 @@ _ASKED = pa.schema(
 
 #: The times of items where all rows have them.
 _TIMES = log_rows.plain(QUEUE_COLUMNS.arrow.empty_table().select(log_rows.TIMES))
+
+#: Parts of a reach that are tried before it, and how many times the items that are asked for have
+#: to wait within one: lines are of many lengths, so that the first turns have more than others.
+_NEARER, _ENOUGH = (64, 32, 16, 8, 4, 2), 2
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -196,8 +200,8 @@ class _Claim:
     def choose(self) -> Any:
         """Return the rows that are chosen, looking further until they are enough."""
         database, limit = self.database, self.request.limit
-        for look, reach in enumerate(reaches(self.at, self.head, self.request)):
-            facts = self._look(reach)
+        for look, (reach, entered) in enumerate(self._looks()):
+            facts = self._look(reach, entered)
             if reach is not None or look:
                 database.keep("ranked")
             if reach is None or self._is_enough(facts, reach):
@@ -213,11 +217,24 @@ class _Claim:
         config = self.at.settings.config
         return config.fair_key is not None and config.group_key is not None
 
-    def _look(self, reach: float | None) -> dict[str, int | None]:
+    def _looks(self) -> Iterator[tuple[float | None, Any]]:
+        """Return how far to look, and what has entered within it: the nearer the sooner."""
+        at, head, request = self.at, self.head, self.request
+        wanted = _ENOUGH * request.limit
+        for reach in reaches(at, head, request):
+            entered = self._enter(reach)
+            if reach is not None and isinstance(entered, pa.Table):
+                for near in (reach / part for part in _NEARER):
+                    found, ahead = log_rows.nearer(entered, head, at.settings, near)
+                    if ahead >= wanted:
+                        yield near, found
+                        break
+            yield reach, entered
+
+    def _look(self, reach: float | None, entered: Any) -> dict[str, int | None]:
         """Compute what is within reach, and return the facts of it."""
         database = self.database
         self._ask(reach)
-        entered = self._enter(reach)
         facts = self._judge(entered)
         is_mixed = self._is_tangled() and (self.at.settings.stretches or facts["overdue"])
         if reach is not None and is_mixed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -106,7 +107,38 @@ def entered_of(
             for priority, (least, most) in ends.items()
         )
 
-    return _rows(store, "queue", names, may, None)
+    def counts(rows: pa.Table) -> pa.ChunkedArray:
+        # The rows of a file are as many as all that a claim looks at, many times over.
+        kept = [_between(rows, priority, later, *bounds) for priority, bounds in ends.items()]
+        return reduce(pc.or_, kept)
+
+    return _rows(store, "queue", names, may, counts if ends else None)
+
+
+def nearer(
+    entered: pa.Table, head: StatusHead, settings: Settings, reach: float
+) -> tuple[pa.Table, int]:
+    """Return those of some items that are within a reach, and how many are ahead of the order."""
+    priority, tag = entered["priority"], entered["round"]
+    within, ahead = [], 0
+    for one in pc.unique(priority).to_pylist():
+        turn, _ = head.pointers.get(one, (0.0, 0))
+        is_its = pc.equal(priority, one)
+        near = pc.and_(is_its, pc.less_equal(tag, settings.highest_tag(one, turn + reach)))
+        passed = pc.and_(is_its, pc.less_equal(tag, settings.highest_tag(one, turn)))
+        ahead += (pc.sum(near).as_py() or 0) - (pc.sum(passed).as_py() or 0)
+        within.append(near)
+    return entered.filter(reduce(pc.or_, within)) if within else entered, ahead
+
+
+def _between(
+    rows: pa.Table, priority: int, later: int, least: float, most: float
+) -> pa.ChunkedArray:
+    """Tell which rows are of a priority and between its bounds; a later step has the upper one."""
+    tag = rows["_round"]
+    passed = pc.and_(pc.less(tag, least), pc.less(rows["_step"], later))
+    there = pc.and_(pc.equal(rows["_priority"], priority), pc.less_equal(tag, most))
+    return pc.and_not(there, passed)
 
 
 def items_of(store: Store, found: pa.Table, names: Sequence[str]) -> pa.Table:
