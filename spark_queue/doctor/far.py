@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, functions as F
 
-from spark_queue.delta.tables.merging import SMALL
+from spark_queue.delta.tables.wishes import SMALL
 from spark_queue.delta.tables.schema import HEAD, ITEM, META_LANE
 from spark_queue.doctor.table import (
     RECENT,

@@ -329,7 +329,7 @@ def test_upkeep_leaves_large_files_as_they_are(
     settings = {name: spark.conf.get(name, None) for name in wishes._SIZES}
     queue = DeltaQueue.create(spark, queue_path, "id long, body string")
     for number in range(2):
-        body = [(number, token_hex(25_000)) for _ in range(220)]
+        body = [(number, token_hex(25_000)) for _ in range(175)]
         queue.enqueue(spark.createDataFrame(body, "id long, body string").coalesce(1))
     large = _files(queue)
     assert len(large) == 2
@@ -339,7 +339,7 @@ def test_upkeep_leaves_large_files_as_they_are(
     assert large < _files(queue)
     assert len(_files(queue)) == 3
     assert {name: spark.conf.get(name, None) for name in settings} == settings
-    assert queue.claim(1_000).count == 443
+    assert queue.claim(1_000).count == 353
 
 
 def _files(queue: DeltaQueue) -> set[str]:

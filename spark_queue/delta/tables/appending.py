@@ -32,6 +32,9 @@ from spark_queue.delta.tables.forcing import at_once, sync_directory, sync_file,
 from spark_queue.delta.tables.seals import read_actions, seal
 from spark_queue.delta.tables.traces import birth
 
+#: Rows that are read together: a step's are in the order of service, of which a claim reads a part.
+_GROUP = 65_536
+
 #: A table by its directory, and by its first commit.
 Birth: TypeAlias = tuple[str, object]
 
@@ -235,7 +238,11 @@ class Appending:
         name = f"{OURS}{self.mark}{uuid.uuid4()}{self._gens(rows)}.snappy.parquet"
         with (folder / name).open("xb") as file:
             pq.write_table(
-                rows, file, use_dictionary=rows.num_rows > _FEW, write_page_checksum=True
+                rows,
+                file,
+                row_group_size=_GROUP,
+                use_dictionary=rows.num_rows > _FEW,
+                write_page_checksum=True,
             )
             size = file.tell()
         return {

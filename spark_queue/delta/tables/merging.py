@@ -18,10 +18,8 @@ from spark_queue.delta.tables import turnstile
 from spark_queue.delta.tables.files import NOBODYS, LogFile
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import Log
+from spark_queue.delta.tables.wishes import SMALL
 from spark_queue.errors import StepLostError
-
-#: Bytes up to which a file is merged with others, and that those come to.
-SMALL = 8 * 1024 * 1024
 
 #: Rows, and files, that are merged at once: so much is in memory, or lost to who is stopped.
 _ROWS, _FILES = 500_000, 100

@@ -21,8 +21,16 @@ if TYPE_CHECKING:
 #: How old a table may be as a session of Spark reads it.
 STALENESS = "spark.databricks.delta.stalenessLimit"
 
-#: What a session's ``OPTIMIZE`` takes for small, and for large enough.
-_SIZES = tuple(f"spark.databricks.delta.optimize.{end}FileSize" for end in ("min", "max"))
+#: Bytes up to which a file is merged with others, and that those come to.
+SMALL = 8 * 1024 * 1024
+
+#: Bytes of what Spark writes: of rows that are read together, of a file that is merged with others,
+#: and of what these come to.
+_SIZES = {
+    "parquet.block.size": 1024 * 1024,
+    "spark.databricks.delta.optimize.minFileSize": SMALL,
+    "spark.databricks.delta.optimize.maxFileSize": SMALL,
+}
 
 #: A session's settings of what every table of it is made with.
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
@@ -113,14 +121,14 @@ def has_own_tables(session: Session) -> bool:
 
 
 @contextmanager
-def merging_small(spark: SparkSession, size: int) -> Iterator[None]:
-    """Have ``OPTIMIZE`` merge files below a size, in bytes, up to that size, for a while.
+def sized(spark: SparkSession) -> Iterator[None]:
+    """Have Spark write files of which a claim can read a part, for a while.
 
-    A claim skips files by the places that they have, and one large file has all places.
+    A claim skips files, and rows of them, by the places that they have; one large file has all.
     """
     before = {name: spark.conf.get(name, None) for name in _SIZES}
     try:
-        for name in _SIZES:
+        for name, size in _SIZES.items():
             spark.conf.set(name, size)
         yield
     finally:
