@@ -27,7 +27,7 @@ SMALL = 8 * 1024 * 1024
 #: Bytes of what Spark writes: of rows that are read together, of a file that is merged with others,
 #: and of what these come to.
 _SIZES = {
-    "parquet.block.size": 1024 * 1024,
+    "parquet.block.size": SMALL,
     "spark.databricks.delta.optimize.minFileSize": SMALL,
     "spark.databricks.delta.optimize.maxFileSize": SMALL,
 }
