@@ -11,8 +11,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, functions as F
 
-from spark_queue.delta.tables.wishes import SMALL
 from spark_queue.delta.tables.schema import HEAD, ITEM, META_LANE
+from spark_queue.delta.tables.wishes import SMALL
 from spark_queue.doctor.table import (
     RECENT,
     CheckedTable,
