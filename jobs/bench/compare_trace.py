@@ -130,7 +130,7 @@ def trace(swf: Path = TRACE) -> Iterator[Figure]:
     """Play the trace, and tell how long users wait: half of them, the worst, and the quiet half."""
     recorded = read_swf(swf)
     for servers, load in _LOADS:
-        jobs = _stretched(recorded, servers, load)
+        jobs = _stretch(recorded, servers, load)
         detail = (
             f"{len(jobs):,} jobs on {servers} servers at a load of {load}, 95 % of a user's waits"
         )
@@ -154,7 +154,7 @@ def _half(users: Sequence[UserSummary]) -> float:
     return percentile(sorted(user.wait_p95 for user in users), 0.5)
 
 
-def _stretched(jobs: Sequence[Job], servers: int, load: float) -> list[Job]:
+def _stretch(jobs: Sequence[Job], servers: int, load: float) -> list[Job]:
     """Return jobs of a faster time, so long that they keep servers as busy as it says."""
     busy = sum(job.runs_for for job in jobs) / max(job.submitted for job in jobs)
     longer = servers * load / busy

@@ -24,7 +24,7 @@ from spark_queue.delta.tables.log import APP_ID
 from spark_queue.delta.tables.schema import HEAD, ITEM, LATER, META_LANE
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.delta.tables.torn import looked
-from spark_queue.delta.tables.wishes import is_fresh, sized, small_steps
+from spark_queue.delta.tables.wishes import is_fresh, size_files, small_steps
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 
 _TXN_SETTINGS = (
@@ -215,7 +215,7 @@ class SparkLog(LocalLog[_Head]):
 
     def compact(self) -> None:
         """Merge small files. It never loses to appends, nor they to it."""
-        with self._writes("merge small files"), sized(self.spark):
+        with self._writes("merge small files"), size_files(self.spark):
             self.spark.sql(f"OPTIMIZE {self.address.sql()}")
 
     def _add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
@@ -259,7 +259,10 @@ class SparkLog(LocalLog[_Head]):
         self.require_own_transactions()
         if (rows is None or isinstance(rows, pa.Table)) and self.is_readable():
             return super().commit(head, rows, is_synced=is_synced)
-        with self._writes(f"write step {head.step}"), nullcontext() if small else sized(self.spark):
+        with (
+            self._writes(f"write step {head.step}"),
+            nullcontext() if small else size_files(self.spark),
+        ):
             ours = self._write(head, rows, known, small=small)
         if ours and is_synced:
             self.force()

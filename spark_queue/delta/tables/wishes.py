@@ -121,7 +121,7 @@ def has_own_tables(session: Session) -> bool:
 
 
 @contextmanager
-def sized(spark: SparkSession) -> Iterator[None]:
+def size_files(spark: SparkSession) -> Iterator[None]:
     """Have Spark write files of which a claim can read a part, for a while.
 
     A claim skips files, and rows of them, by the places that they have; one large file has all.
