@@ -43,7 +43,7 @@ PLACE = "s3://bench/queue"
 _LEASE = timedelta(seconds=4)
 
 #: Seconds for which a process with a session of Spark is let live.
-_LIFE = 60.0
+_LIFE = 120.0
 
 #: What is imported when it is first used: once, before the first life.
 _LATER = ("deltalake", "obstore.store", "pyarrow.parquet", "pyarrow.compute", "duckdb")
@@ -120,7 +120,8 @@ def _wait_for(port: int) -> None:
 class Diary:
     """What a process writes down: before it asks for something, and when it was told."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, *, has_spark: bool = False) -> None:
+        self._engine = " by Spark" if has_spark else ""
         path = Path(directory, f"{os.getpid()}-{uuid.uuid4().hex[:6]}.told")
         self._file = path.open("w", buffering=1, encoding="utf-8")
 
@@ -132,13 +133,14 @@ class Diary:
         """Do something, and write down how long it took."""
         began = time.perf_counter()
         done = act()
-        self.note("took", step=what, seconds=time.perf_counter() - began)
+        self.note("took", step=what + self._engine, seconds=time.perf_counter() - began)
         return done
 
 
 def live(directory: str, port: int, seed: int, *, has_spark: bool = False) -> None:
     """Put, claim and settle until somebody ends it."""
-    draw, diary = random.Random(seed), Diary(directory)  # noqa: S311 - of a benchmark
+    draw = random.Random(seed)  # noqa: S311 - of a benchmark
+    diary = Diary(directory, has_spark=has_spark)
     if has_spark:
         queue = import_module("object_store_spark").opened(PLACE, port)
     else:
@@ -339,7 +341,7 @@ def _print(lines: list[_Row], seconds: float, broken: dict[str, list[str]]) -> N
     for step, took in told.items():
         ordered = sorted(took)
         p50, p99 = (ordered[int(len(ordered) * part)] * 1000 for part in (0.5, 0.99))
-        typer.echo(f"{step:8} {len(took):6}  p50 {p50:6.0f} ms  p99 {p99:6.0f} ms")
+        typer.echo(f"{step:17} {len(took):6}  p50 {p50:6.0f} ms  p99 {p99:6.0f} ms")
     counted = Counter(line["what"] for line in lines)
     told_of = {"late settles": "late", "unclear steps": "unclear", "given up": "lost"}
     typer.echo(", ".join(f"{what} {counted[name]}" for what, name in told_of.items()))

@@ -192,6 +192,23 @@ def test_files_are_merged_beside_a_writer(log: TestedLog) -> None:
     assert other.add(5).step == 5
 
 
+def test_a_step_that_loses_its_number_to_a_merger_takes_the_next(
+    log: TestedLog, store: ShakyStore
+) -> None:
+    """Nobody has the step: to be lost to upkeep is not to be lost."""
+    log.add(1)
+    log.add(2)
+    head, other = following(log.head()), log.open_again()
+
+    def merge(ask: Callable[[], Any]) -> Any:
+        assert sum(merging.merging(other.rows_here)) > 1
+        return ask()
+
+    store.fail_next("PUT q/status/_delta_log", merge)
+    assert log.append(head, rows(3))
+    assert (log.seqs(), log.open_again().head()) == ([1, 2, 3], head)
+
+
 def test_other_programs_read_the_table_and_do_not_write_it(tmp_path: Path) -> None:
     """They are told the feature that they do not know; rows are where Delta looks for them."""
     log = object_log(LocalStore(tmp_path))

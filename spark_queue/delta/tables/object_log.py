@@ -259,6 +259,16 @@ class ObjectLog(LocalLog[_Head]):
         with self.still(math.inf):
             return super().commit(head, rows, small=small, known=known, is_synced=False)
 
+    def _append(
+        self, table: OpenTable, head: Head, rows: DataFrame | pa.Table | None, *, is_synced: bool
+    ) -> bool:
+        while not super()._append(table, head, rows, is_synced=is_synced):
+            table = self._table()
+            # Upkeep commits, too, and takes no step.
+            if table.step != head.step - 1:
+                return False
+        return True
+
     def _put_commit(
         self,
         log: Path,
