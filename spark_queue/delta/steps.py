@@ -324,8 +324,8 @@ def _snapshots(store: Store, first: Snapshot | None = None) -> Iterator[Snapshot
     On this machine's disk that is what is there once the log is locked. Elsewhere the first try may
     go by an earlier look: if others have committed since, it is lost.
     """
-    is_looked_at = store.is_local() or store.queue.is_remote
-    if first is not None and first.has_spark and first.is_recent() and not is_looked_at:
+    is_good = first is not None and first.has_spark and first.is_recent() and not first.is_local
+    if first is not None and is_good and not store.queue.is_remote:
         yield first
     while True:
         yield Snapshot(store)
