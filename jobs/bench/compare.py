@@ -41,6 +41,9 @@ _NEEDS = {"PgQueuer": ("pgqueuer", "asyncpg"), "SQLiteAckQueue": ("persistqueue"
 #: Items that are put together, where a side can.
 _TOGETHER = 10_000
 
+#: Seconds that a drain may take.
+_DRAINS = 7_200.0
+
 #: Items of a claim.
 _SIZE = 100
 
@@ -165,7 +168,7 @@ def drain(bench: Bench) -> Iterator[Figure]:
         with bench.place(side) as place:
             meter.time("put", partial(_filled, SIDES[side](place), items))
             with _worker(side, place, size, stay=False) as worker:
-                done = meter.time("drain", partial(worker.done, time.time() + bench.patience))
+                done = meter.time("drain", partial(worker.done, time.time() + _DRAINS))
         if not done or done[0] != items:
             raise AssertionError(f"{side}: {done} of {items:,} items")
         _, took, worked = done
