@@ -112,6 +112,9 @@ def neighbours(bench: Bench) -> Iterator[Figure]:
         over = " (not handled by then)" if waits == [bench.patience] else ""
         target = at_most(1.0) if side == "spark_queue" else None
         yield median_figure(f"neighbours.{side}", waits, target, detail + over, "s")
+        # As long as the flood is there; later ones find the queue empty where it was short.
+        longest = f"{detail}, the longest of {len(waits)}{over}"
+        yield Figure(f"neighbours.{side}.longest", max(waits), None, "s", longest)
 
 
 def _waits(bench: Bench, side: str, place: Path, flood: int) -> list[float]:

@@ -34,7 +34,7 @@ def _sides(values: Values) -> Picture:
     """Draw a bar for each side, in each of four panels."""
     picture = Picture(figsize=(9, 4.5))
     panels = {
-        "neighbours.{}": "a quiet tenant waits, s (log)",
+        "neighbours.{}.longest": "a quiet tenant waits, s (log)",
         "kill.{}": "from a kill to the item again, s (log)",
         "drain.{}": "worked off, items/s",
         "drain.{}.core": "worked off, items/s of a core",
