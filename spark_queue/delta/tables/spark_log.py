@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -259,10 +259,7 @@ class SparkLog(LocalLog[_Head]):
         self.require_own_transactions()
         if (rows is None or isinstance(rows, pa.Table)) and self.is_readable():
             return super().commit(head, rows, is_synced=is_synced)
-        with (
-            self._writes(f"write step {head.step}"),
-            nullcontext() if small else size_files(self.spark),
-        ):
+        with self._writes(f"write step {head.step}"), size_files(self.spark, is_large=not small):
             ours = self._write(head, rows, known, small=small)
         if ours and is_synced:
             self.force()

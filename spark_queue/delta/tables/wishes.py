@@ -121,11 +121,15 @@ def has_own_tables(session: Session) -> bool:
 
 
 @contextmanager
-def size_files(spark: SparkSession) -> Iterator[None]:
+def size_files(spark: SparkSession, *, is_large: bool = True) -> Iterator[None]:
     """Have Spark write files of which a claim can read a part, for a while.
 
     A claim skips files, and rows of them, by the places that they have; one large file has all.
+    Where little is written nothing is set.
     """
+    if not is_large:
+        yield
+        return
     before = {name: spark.conf.get(name, None) for name in _SIZES}
     try:
         for name, size in _SIZES.items():
