@@ -30,7 +30,9 @@ _OF_A_CHECKOUT = re.compile(r"python3 \.ci/|python jobs/bench/|pip wheel |PYSPAR
 
 
 #: Those, and our own on queues that a page has not made.
-_ELSEWHERE = re.compile(rf"{_OF_A_CHECKOUT.pattern}|pip install |python -m |spark-(queue|submit) ")
+_ELSEWHERE = re.compile(
+    rf"{_OF_A_CHECKOUT.pattern}|pip install |databricks bundle |python -m |spark-(queue|submit) "
+)
 
 #: Pages that show what each line prints.
 _PRINTING = {"streams", "status-table", "control-table", "starving-tenants", "files-once"}
