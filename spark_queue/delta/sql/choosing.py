@@ -220,11 +220,12 @@ class _Claim:
     def _looks(self) -> Iterator[tuple[float | None, Any]]:
         """Return how far to look, and what has entered within it: the nearer the sooner."""
         at, head, request = self.at, self.head, self.request
-        wanted = _ENOUGH * request.limit
+        least, wanted = nearest(at.settings, request), _ENOUGH * request.limit
         for reach in reaches(at, head, request):
             entered = self._enter(reach)
             if reach is not None and isinstance(entered, pa.Table):
-                for near in (reach / part for part in _NEARER):
+                # Each engine expires what it passes as far as the least, at any rate.
+                for near in (reach / part for part in _NEARER if reach / part >= least):
                     found, ahead = log_rows.nearer(entered, head, at.settings, near)
                     if ahead >= wanted:
                         yield near, found
