@@ -157,7 +157,9 @@ class WatchedQueue:
         with self._lock:
             if self._checkup is None:
                 self._checkup = KeptCheckup(lambda: _examine(self.open().look))
-        return self._checkup.look()
+            # Somebody may act on the queue before it is looked at.
+            kept = self._checkup
+        return kept.look()
 
     def operate(self, do: Callable[[Operable], Any]) -> Any:
         """Return what somebody has done to the queue; the next look sees it."""
