@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from weakref import WeakKeyDictionary
 
 from spark_queue.durability import require_step_durability
 from spark_queue.errors import InvalidConfigError, SparkNeededError
@@ -31,6 +33,11 @@ _SIZES = {
     "spark.databricks.delta.optimize.minFileSize": SMALL,
     "spark.databricks.delta.optimize.maxFileSize": SMALL,
 }
+
+#: How many blocks write with these sizes in a session, and what it had before.
+_sizes_before: WeakKeyDictionary[SparkSession, tuple[int, dict[str, str | None]]]
+_sizes_before = WeakKeyDictionary()
+_sizing = threading.Lock()
 
 #: A session's settings of what every table of it is made with.
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
@@ -125,19 +132,42 @@ def size_files(spark: SparkSession, *, is_large: bool = True) -> Iterator[None]:
     """Have Spark write files of which a claim can read a part, for a while.
 
     A claim skips files, and rows of them, by the places that they have; one large file has all.
-    Where little is written nothing is set.
+    Where little is written nothing is set. Of blocks at the same time the first one sets it, and
+    the last one leaves the session as the first has found it.
     """
     if not is_large:
         yield
         return
-    before = {name: spark.conf.get(name, None) for name in _SIZES}
+    _set_sizes(spark)
     try:
-        for name, size in _SIZES.items():
-            spark.conf.set(name, size)
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, value)
+        _restore_sizes(spark)
+
+
+def _set_sizes(spark: SparkSession) -> None:
+    with _sizing:
+        users, before = _sizes_before.get(spark, (0, {}))
+        if not users:
+            for name, size in _SIZES.items():
+                # A service may keep a setting to itself: then files are as large as it makes them.
+                with suppress(Exception):
+                    was = spark.conf.get(name, None)
+                    spark.conf.set(name, size)
+                    before[name] = was
+        _sizes_before[spark] = users + 1, before
+
+
+def _restore_sizes(spark: SparkSession) -> None:
+    with _sizing:
+        users, before = _sizes_before.pop(spark)
+        if users > 1:
+            _sizes_before[spark] = users - 1, before
+            return
+        for name, was in before.items():
+            # A session that was stopped meanwhile has none.
+            with suppress(Exception):
+                if was is None:
+                    spark.conf.unset(name)
+                else:
+                    spark.conf.set(name, was)

@@ -24,7 +24,6 @@ from spark_queue.delta.tables.spark_log import is_delta
 from spark_queue.delta.tables.tidying import Tidied
 from spark_queue.delta.tables.wishes import PlainSession, kept_by, small_steps
 from spark_queue.delta.upkeep import by_files
-from spark_queue.delta.upkeep.by_files import FileRewriter
 from spark_queue.delta.upkeep.rewriter import ARCHIVED, Archive, Rewriter, archive_name
 from spark_queue.session import DURABILITY
 
@@ -122,7 +121,7 @@ def without_spark(store: Store) -> tuple[Store, Rewriter[Any]] | None:
     """
     if store.queue.is_remote:
         # This process has its files already.
-        return store, FileRewriter(partial(_bury, store))
+        return store, by_files.FileRewriter(partial(_bury, store))
     # A session that asks for decisions by Spark, or by both, has its upkeep done there, too.
     if not Snapshot(store).are_files_read or small_steps(store.session) != "memory":
         return None
@@ -134,7 +133,7 @@ def without_spark(store: Store) -> tuple[Store, Rewriter[Any]] | None:
     # Both have to share what the process knows of the queue.
     if handle.place.identity() != mine.place.identity():
         return None
-    return Store(handle, store.reader), FileRewriter(partial(_bury, store))
+    return Store(handle, store.reader), by_files.FileRewriter(partial(_bury, store))
 
 
 def _bury(store: Store, reader: Store) -> int:
