@@ -182,10 +182,13 @@ members AS (
     CASE WHEN NOT ends AND state = 'ready' AND is_early THEN seq END AS waiting,
     CASE WHEN NOT ends AND state = 'claimed' AND NOT is_lapsed THEN seq END AS held,
     CASE WHEN NOT ends AND state = 'claimed' AND is_lapsed THEN seq END AS lost,
-    CASE WHEN NOT ends AND state = 'ready' AND NOT is_early THEN seq END AS due
+    CASE WHEN NOT ends AND state = 'ready' AND NOT is_early THEN seq END AS due,
+    a.group_limit
   FROM told
+  CROSS JOIN sq_asked a
   WHERE group_key IS NOT NULL
 ),
+-- Only groups of which somebody can be in the way.
 everybody AS (
   SELECT
     group_key,
@@ -197,22 +200,19 @@ everybody AS (
     count(lost) AS all_lost
   FROM members
   GROUP BY group_key
-),
-ahead AS (
-  SELECT
-    seq,
-    group_key,
-    count(lost) OVER earlier AS lost_ahead,
-    count(due) OVER earlier AS due_ahead
-  FROM members
-  WINDOW earlier AS (
-    PARTITION BY group_key ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-  )
+  HAVING count(waiting) > 0 OR count(held) + count(lost) + count(due) > max(group_limit)
 ),
 seen AS (
-  SELECT e.*, h.seq, h.lost_ahead, h.due_ahead
-  FROM ahead h
-  JOIN everybody e ON e.group_key = h.group_key
+  SELECT
+    e.*,
+    m.seq,
+    count(m.lost) OVER earlier AS lost_ahead,
+    count(m.due) OVER earlier AS due_ahead
+  FROM members m
+  JOIN everybody e ON e.group_key = m.group_key
+  WINDOW earlier AS (
+    PARTITION BY m.group_key ORDER BY m.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+  )
 ),
 in_the_way AS (
   SELECT
@@ -482,7 +482,7 @@ events AS (
 placed AS (
   SELECT
     cast(
-      greatest(-1e0, least(59e0, floor((unix_micros(e.moment) - a.since_us) / a.part_us))) AS bigint
+      greatest(-1e0, least(59e0, ceil((unix_micros(e.moment) - a.since_us) / a.part_us) - 1)) AS bigint
     ) AS part,
     e.items,
     e.entered,
@@ -528,17 +528,8 @@ WITH turns AS (
 every_turn AS (
   SELECT cast(sum(turns) AS bigint) AS turns, count(*) AS served FROM turns
 ),
-ordered AS (
-  SELECT
-    fair_key,
-    since,
-    first_value(seq) OVER (PARTITION BY fair_key ORDER BY since, seq) AS seq
-  FROM sq_runnable
-),
 waiting AS (
-  SELECT fair_key, count(*) AS items, min(since) AS since, min(seq) AS seq
-  FROM ordered
-  GROUP BY fair_key
+  SELECT fair_key, count(*) AS items, min(since) AS since FROM sq_runnable GROUP BY fair_key
 ),
 compared AS (
   SELECT
@@ -549,12 +540,18 @@ compared AS (
   FROM waiting w
   LEFT JOIN turns t ON t.fair_key IS NOT DISTINCT FROM w.fair_key
   CROSS JOIN every_turn e
+),
+starving AS (
+  SELECT c.*
+  FROM compared c
+  CROSS JOIN sq_asked a
+  WHERE c.since <= a.since AND c.turns * 20 * c.others < c.turns_of_others
 )
-SELECT c.fair_key, c.items, c.since, c.seq, c.turns, c.turns_of_others
-FROM compared c
-CROSS JOIN sq_asked a
-WHERE c.since <= a.since AND c.turns * 20 * c.others < c.turns_of_others
-ORDER BY c.since, c.seq
+SELECT s.fair_key, s.items, s.since, min(r.seq) AS seq, s.turns, s.turns_of_others
+FROM starving s
+JOIN sq_runnable r ON r.fair_key IS NOT DISTINCT FROM s.fair_key AND r.since = s.since
+GROUP BY s.fair_key, s.items, s.since, s.turns, s.turns_of_others
+ORDER BY s.since, seq
 LIMIT 100;
 
 -- The fair keys: turns in the window and the share of all, how long those waited that got their first

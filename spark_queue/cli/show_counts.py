@@ -22,31 +22,17 @@ NOTES = {
 }
 
 
-def status(data: Plain) -> list[RenderableType]:
-    """Show counts per state with what is wrong first, and items."""
+def status(data: Plain, condition: str) -> list[RenderableType]:
+    """Show how a queue does, counts per state with what is wrong first, and items."""
     total = sum(data["states"].values())
     if total == 0:
-        return [*_pause_line(data), f"no items in {data['queue']}"]
+        return [condition, f"no items in {data['queue']}"]
     shown = data["items"]
-    lines: list[RenderableType] = [*_pause_line(data), _condition_line(data), _state_table(data)]
+    lines: list[RenderableType] = [condition, _state_table(data)]
     if shown:
         first = "" if len(shown) == total else f"the first {len(shown):,} of "
         lines += ["", f"{first}{words.plural(total, 'item')}:", _item_table(shown, data["at"])]
     return lines
-
-
-def _pause_line(data: Plain) -> list[RenderableType]:
-    return [f"PAUSED: claims of {data['queue']} get nothing; resume it"] if data["paused"] else []
-
-
-def _condition_line(data: Plain) -> str:
-    """Say what is wrong, or that nothing is."""
-    counts = data["states"]
-    wrong = [f"{counts[state]:,} {state}" for state in NOTES if counts.get(state)]
-    wrong += [_some(data["lapsed"], "with a lease that has run out")] if data["lapsed"] else []
-    if wrong:
-        return f"WRONG: {', '.join(wrong)}"
-    return f"OK: {counts.get('ready', 0):,} ready, {counts.get('claimed', 0):,} claimed"
 
 
 def _state_table(data: Plain) -> Table:

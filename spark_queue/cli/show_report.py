@@ -28,6 +28,10 @@ _BETWEEN = 2
 #: Signs that the titles of panels take beside each other.
 _TITLES = 13
 
+#: What comes and goes, by the field that has it, and the signs that the names of lines take.
+_FLOWS = (("enqueued", "entered"), ("acked", "done"), ("failed", "failed"))
+_NAMES = 17
+
 #: Panels that a terminal shows while it is looked at.
 _LIVE = ("overview", "errors", "tenants", "groups", "workers")
 
@@ -37,6 +41,7 @@ def report(shown: Report) -> list[RenderableType]:
     overview, errors, *others = sheets.sheets(shown)
     return [
         sheets.headline(shown),
+        str(judge_condition(shown)),
         *_sheet_lines(overview),
         *_plots(shown),
         *_sheet_lines(errors),
@@ -62,8 +67,8 @@ def item(shown: ItemReport) -> list[RenderableType]:
 def live(shown: Report) -> list[RenderableType]:
     """Show what changes from one second to the next: the state, a line and rows of each panel."""
     chosen = [sheet for sheet in sheets.sheets(shown) if sheet.name in _LIVE and sheet.rows]
-    seen = judge_condition(shown)
-    parts: list[RenderableType] = [text_of(sheets.headline(shown), f"{seen.word}: {seen.why}")]
+    said = str(judge_condition(shown))
+    parts: list[RenderableType] = [text_of(sheets.headline(shown), said)]
     parts += [*map(text_of, _plots(shown)), "", *map(_brief, chosen)]
     for sheet in chosen:
         parts += map(_as_text, _sheet_lines(sheet, None if sheet.name == "overview" else FEW))
@@ -89,14 +94,20 @@ def line(values: Sequence[int]) -> str:
 
 def _plots(shown: Report) -> list[str]:
     depth = [point.items for point in shown.depth]
-    failures = [point.failures for point in shown.retries]
-    # A bar for two parts of the window, as eighty columns have room for.
-    failures = [sum(failures[at : at + 2]) for at in range(0, len(failures), 2)]
-    name = f"failed, {lasting(shown.window.total_seconds())}"
-    lines = [f"open, 1 d     |{line(depth)}| at most {max(depth, default=0):,}"]
-    if any(failures):
-        lines.append(f"{name:<14}|{line(failures)}| at most {max(failures):,}")
+    within = lasting(shown.window.total_seconds())
+    flows = {name: _sum_pairs([getattr(one, of) for one in shown.flow]) for name, of in _FLOWS}
+    lines = [f"{'open, 1 d':<{_NAMES}}|{line(depth)}| at most {max(depth, default=0):,}"]
+    lines += [
+        f"{name + ', ' + within:<{_NAMES}}|{line(values)}| at most {max(values):,}"
+        for name, values in flows.items()
+        if any(values)
+    ]
     return ["", *lines]
+
+
+def _sum_pairs(values: Sequence[int]) -> list[int]:
+    """Return a number for two, as eighty columns have room for."""
+    return [sum(values[at : at + 2]) for at in range(0, len(values), 2)]
 
 
 def _sheet_lines(sheet: Sheet, most: int | None = None) -> Iterable[RenderableType]:

@@ -13,7 +13,9 @@ from spark_queue.delta.input import kinds
 from spark_queue.delta.views.ends import AsOf, ends_at
 from spark_queue.looking import store_of, views_of
 from spark_queue.report import following
+from spark_queue.report.condition import Condition, judge_condition
 from spark_queue.report.following import Followed
+from spark_queue.report.reading import read_vitals
 
 #: What status shows of an item beside the user's columns.
 SHOWN = (
@@ -45,6 +47,11 @@ def items(
         store, ends, columns, limit, where=where, dead=dead, most=_MOST
     )
     return at.isoformat(), counts, plain(first)
+
+
+def condition(queue: Any, past: AsOf) -> Condition:
+    """Return how a queue does, in a word, and why."""
+    return judge_condition(read_vitals(store_of(queue), past))
 
 
 def stats(queue: Any, past: AsOf, limit: int) -> dict[str, Any]:

@@ -65,6 +65,10 @@ class OutrankedPriority:
     """Turns of higher priorities in the window."""
 
 
+#: What is asked at once.
+_PANELS = ("overview", "workers", "retries", "groups", "starving", "outranked", "errors")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureGroup:
     """What fails most in the window, in the same words."""
@@ -100,18 +104,19 @@ def read(store: Store, window: timedelta, engines: Engines | None = None) -> Pan
     ends = ends_at(store, None)
     asked = asked_of(store, ends, window)
     with (engines or engines_of(store)).over(store, ends, asked) as engine:
-        (overview,) = engine.rows("overview")
+        found = engine.panels(*_PANELS)
+        (overview,) = found["overview"]
         directory = holders.directory_at(store, ends)
         return Panels(
             now=asked.now,
             overview=Overview(**overview, refused=store.queue_head().refused),
             oldest=next((_oldest(row) for row in engine.rows("reasons", OLDEST)), None),
-            workers=holders.workers(engine, directory, asked.now),
-            retries=tuple(RetryPoint(**row) for row in engine.rows("retries")),
-            groups=holders.groups(engine, directory, asked.now),
-            starving=tuple(StarvingKey(**row) for row in engine.rows("starving")),
-            outranked=tuple(OutrankedPriority(**row) for row in engine.rows("outranked")),
-            errors=tuple(_errors(row) for row in engine.rows("errors", "in_window > 0")),
+            workers=holders.workers(found["workers"], directory, asked.now),
+            retries=tuple(RetryPoint(**row) for row in found["retries"]),
+            groups=holders.groups(found["groups"], directory, asked.now),
+            starving=tuple(StarvingKey(**row) for row in found["starving"]),
+            outranked=tuple(OutrankedPriority(**row) for row in found["outranked"]),
+            errors=tuple(_errors(row) for row in found["errors"] if row["in_window"]),
         )
 
 

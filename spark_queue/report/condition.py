@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from spark_queue.report.model import Report
 from spark_queue.results import Liveness
 from spark_queue.wording import duration, lasting, plural
 
+if TYPE_CHECKING:
+    from spark_queue.report.model import Vitals
+
 #: The words, the worst first.
 Word = Literal["PAUSED", "STUCK", "FAILING", "OK"]
+
+#: The signs beside them, as the style has them, too.
+SIGNS: Mapping[Word, str] = {"PAUSED": "‖", "STUCK": "■", "FAILING": "▲", "OK": "✓"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,13 +27,16 @@ class Condition:
     why: str
     """In a sentence without a full stop."""
 
+    def __str__(self) -> str:
+        return f"{SIGNS[self.word]} {self.word}: {self.why}"
 
-def judge_condition(report: Report) -> Condition:
+
+def judge_condition(report: Vitals) -> Condition:
     """Say how a queue does: the first of its troubles, or that there is none."""
     return next(_troubles(report), Condition(word="OK", why=_calm(report)))
 
 
-def _troubles(report: Report) -> Iterator[Condition]:
+def _troubles(report: Vitals) -> Iterator[Condition]:
     seen = report.overview
     if report.paused:
         why = f"claims get nothing until it is resumed; {plural(seen.ready, 'item')} wait"
@@ -45,7 +53,7 @@ def _troubles(report: Report) -> Iterator[Condition]:
         yield Condition(word="FAILING", why=f"{why}{seen.done_in_window:,} done")
 
 
-def _idle_seconds(report: Report) -> float | None:
+def _idle_seconds(report: Vitals) -> float | None:
     """Return for how long items could run and nobody took one; ``None`` where somebody works."""
     seen = report.overview
     works = any(one.items and one.liveness is Liveness.ALIVE for one in report.workers)
@@ -55,7 +63,7 @@ def _idle_seconds(report: Report) -> float | None:
     return (report.as_of - max(at for at in times if at is not None)).total_seconds()
 
 
-def _calm(report: Report) -> str:
+def _calm(report: Vitals) -> str:
     seen = report.overview
     if not seen.ready and not seen.claimed:
         return "nothing is open"

@@ -21,7 +21,7 @@ _LINE, _LEAST = 1000, 8.0
 _ENDS = frozenset({"acked", "dead", "expired", "cancelled", "refused"})
 
 
-def bars(title: str, unit: str, values: Sequence[int], lasts: float, tone: str = "") -> str:
+def bars(title: str, unit: str, values: Sequence[int], lasts: float) -> str:
     """Draw bars from the oldest to the newest, with axes.
 
     Parameters
@@ -38,7 +38,7 @@ def bars(title: str, unit: str, values: Sequence[int], lasts: float, tone: str =
     name = in_html(f"{title}: at most {most:,} {unit}")
     times = _times(lasts, base + 14)
     return (
-        f'<div><h3>{in_html(title)}</h3><svg class="plot {tone}" role="img" aria-label="{name}" '
+        f'<div><h3>{in_html(title)}</h3><svg class="plot" role="img" aria-label="{name}" '
         f'viewBox="0 0 {_WIDTH} {base + _BELOW}"><text x="0" y="11">{most:,} {in_html(unit)}</text>'
         f'{drawn}<line x1="0" y1="{base}" x2="{_WIDTH}" y2="{base}"/>{times}</svg></div>'
     )

@@ -135,6 +135,14 @@ class DuckEngine(Engine):
     def _ask(self, text: str) -> list[Answer]:
         return rows_in_utc(self._connection.sql(self._whole(text)).to_arrow_table())
 
+    def _ask_each(self, texts: Sequence[str]) -> list[list[Answer]]:
+        # As one query, which works out once what they have in common; each in a column of its own.
+        lists = (f"SELECT list(r) AS n{at} FROM ({text}) r" for at, text in enumerate(texts))  # noqa: S608 - our own
+        whole = self._whole(" UNION ALL BY NAME ".join(lists))
+        answer = self._connection.sql(whole).to_arrow_table()
+        rows = (column.combine_chunks().flatten() for column in answer.columns)
+        return [rows_in_utc(pa.Table.from_struct_array(one)) for one in rows]
+
     def _whole(self, text: str) -> str:
         return view_texts.with_views(text, self._views.intersection(view_texts.SHARED))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -48,12 +48,14 @@ class Engine(ABC):
         """Return the rows of a view, in its order; or so many of the first by ``seq``."""
         self._have(view)
         some = "" if first is None else f" ORDER BY seq LIMIT {first}"
-        found = self._ask(f"SELECT * FROM sq_{view} WHERE {where}{some}")  # noqa: S608 - our own
-        for row in found:
-            if "moment" in row:
-                # A word that not every SQL lets a column have.
-                row["at"] = row.pop("moment")
-        return found
+        return _rename(self._ask(f"SELECT * FROM sq_{view} WHERE {where}{some}"))  # noqa: S608 - our own
+
+    def panels(self, *views: str) -> dict[str, list[Answer]]:
+        """Return the rows of several views, each in its order."""
+        for view in views:
+            self._have(view)
+        found = self._ask_each([f"SELECT * FROM sq_{view}" for view in views])  # noqa: S608 - our own
+        return {view: _rename(rows) for view, rows in zip(views, found, strict=True)}
 
     def count(self, view: str, where: str) -> int:
         """Return how many rows of a view there are."""
@@ -75,9 +77,21 @@ class Engine(ABC):
     def _ask(self, text: str) -> list[Answer]:
         """Answer a query over the views."""
 
+    def _ask_each(self, texts: Sequence[str]) -> Iterable[list[Answer]]:
+        """Answer several queries."""
+        return map(self._ask, texts)
+
     @abstractmethod
     def close(self) -> None:
         """Forget what was kept."""
+
+
+def _rename(rows: list[Answer]) -> list[Answer]:
+    for row in rows:
+        if "moment" in row:
+            # A word that not every SQL lets a column have.
+            row["at"] = row.pop("moment")
+    return rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.liveness import judge
 from spark_queue.delta.views.ends import Ends
-from spark_queue.report.engine import Answer, Engine, Removal
+from spark_queue.report.engine import Answer, Removal
 from spark_queue.report.model import HeldGroup, ItemLine, OperatorStep, WorkerLine
 from spark_queue.report.view_texts import undo_command
 from spark_queue.results import Liveness
@@ -26,15 +26,17 @@ def directory_at(store: Store, ends: Ends) -> Path | None:
     return store.handle.place.directory() if ends.at is None else None
 
 
-def workers(engine: Engine, directory: Path | None, now: datetime) -> tuple[WorkerLine, ...]:
+def workers(
+    rows: Iterable[Answer], directory: Path | None, now: datetime
+) -> tuple[WorkerLine, ...]:
     """Return the panel of workers: first those that hold items and are gone, then late ones."""
-    found = [worker(row, directory, now) for row in engine.rows("workers")]
+    found = [worker(row, directory, now) for row in rows]
     return tuple(sorted(found, key=_place))
 
 
-def groups(engine: Engine, directory: Path | None, now: datetime) -> tuple[HeldGroup, ...]:
+def groups(rows: Iterable[Answer], directory: Path | None, now: datetime) -> tuple[HeldGroup, ...]:
     """Return the panel of held groups."""
-    return tuple(held_group(row, directory, now) for row in engine.rows("groups"))
+    return tuple(held_group(row, directory, now) for row in rows)
 
 
 def held_group(row: dict[str, Any], directory: Path | None, now: datetime) -> HeldGroup:

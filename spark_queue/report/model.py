@@ -8,6 +8,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from spark_queue.report.condition import judge_condition
 from spark_queue.report.entry import ItemEntry
 from spark_queue.results import Explanation, Liveness
 from spark_queue.wording import plain
@@ -345,8 +346,8 @@ class ItemReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """A queue at an instant, as one of its readers sees it."""
+class Vitals:
+    """What says how a queue does at an instant, as one of its readers sees it."""
 
     queue: str
     reader: str
@@ -359,18 +360,26 @@ class Report:
     """The newest step of the reader's status log that is counted."""
     paused: bool
     overview: Overview
+    retries: tuple[RetryPoint, ...]
+    """The window in sixty parts, the oldest first."""
+    workers: tuple[WorkerLine, ...]
+    """Those that hold items and are gone first, then late ones, then those that lost items."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report(Vitals):
+    """A queue at an instant, as one of its readers sees it."""
+
     depth: tuple[DepthPoint, ...]
     """Half hours of the last day, the oldest first."""
+    flow: tuple[FlowPoint, ...]
+    """The window in sixty parts, the oldest first."""
     tenants: tuple[Tenant, ...]
     """Those that starve first, then the slow and the noisy; the idle last."""
     errors: tuple[ErrorGroup, ...]
     """Those of the window first, by how often they are."""
-    retries: tuple[RetryPoint, ...]
-    """The window in sixty parts, the oldest first."""
     groups: tuple[HeldGroup, ...]
     """Those that most items wait for first."""
-    workers: tuple[WorkerLine, ...]
-    """Those that hold items and are gone first, then late ones, then those that lost items."""
     readers: tuple[ReaderLine, ...]
     """In the order in which they were registered."""
     steps: tuple[OperatorStep, ...]
@@ -379,7 +388,7 @@ class Report:
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain data: times as ISO 8601 in UTC, durations as seconds."""
         found: dict[str, Any] = plain(self)
-        return found
+        return {"condition": plain(judge_condition(self)), **found}
 
     def html(self) -> str:
         """Return it as one document of HTML, which needs nothing from elsewhere.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from spark_queue.report import drawing, panel_tables, sheets
+from spark_queue.report import chart, drawing, panel_tables, sheets
 from spark_queue.report.condition import judge_condition
 from spark_queue.report.model import ItemReport, Report, SharedReport
 from spark_queue.report.panel_tables import Buttons, Links, link, no_buttons, no_links, table
@@ -126,15 +126,14 @@ def head(title: str, state: str, of: Report | ItemReport | SharedReport) -> str:
 
 
 def plots(report: Report) -> str:
-    """Return the plots of a report."""
-    return f'<div class="plots">{"".join(_plots(report))}</div>'
+    """Return the chart of a report's window, and other plots."""
+    drawn = chart.draw_flow(report.flow, report.as_of - report.window, report.window)
+    return f'<div class="plots">{drawn}{"".join(_plots(report))}</div>'
 
 
 def _plots(report: Report) -> Iterable[str]:
     window = report.window.total_seconds()
     yield drawing.bars("Open items", "open", [point.items for point in report.depth], _DAY)
-    failures = [point.failures for point in report.retries]
-    yield drawing.bars("Failures", f"in {lasting(window / 60)}", failures, window, "stop")
     again = [point.claimed_again for point in report.retries]
     if any(again):
         yield drawing.bars("Claimed again", f"in {lasting(window / 60)}", again, window)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from importlib import import_module
@@ -24,23 +24,29 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig, require_reader_name
 from spark_queue.report import holders
 from spark_queue.report.chains import Chains, sentence
-from spark_queue.report.engine import Engine, Engines, Question, Removal
+from spark_queue.report.engine import Answer, Engine, Engines, Question, Removal
 from spark_queue.report.entry import read_entry
 from spark_queue.report.model import (
     HOUR,
     DepthPoint,
     ErrorGroup,
+    FlowPoint,
     ItemReport,
     Overview,
     ReaderLine,
     Report,
     RetryPoint,
     Tenant,
+    Vitals,
 )
 from spark_queue.report.view_texts import redrive_command
 from spark_queue.wording import shorten
 
 _LOGS: tuple[LogName, ...] = ("queue", "status")
+
+#: What says how a queue does, and what else a report has of its logs.
+_VITALS = ("overview", "retries", "workers")
+_PANELS = ("depth", "flow", "tenants", "errors", "groups", "behind", "steps")
 
 
 def engines_of(store: Store) -> Engines:
@@ -91,6 +97,15 @@ def read(
     engines = engines or engines_of(store)
     with engines.over(store, ends, asked) as engine:
         return _report(store, engines, engine, ends, asked)
+
+
+def read_vitals(store: Store, as_of: AsOf = None) -> Vitals:
+    """Read how a queue does in the hour before; parameters and errors as for :func:`read`."""
+    checks.require_as_of(as_of)
+    ends = ends_at(store, as_of)
+    asked = asked_of(store, ends, HOUR)
+    with engines_of(store).over(store, ends, asked) as engine:
+        return Vitals(**_vitals(store, ends, asked, engine.panels(*_VITALS)))
 
 
 def read_item(
@@ -218,25 +233,36 @@ def _reader_facts(store: Store, ends: Ends) -> Registered:
 
 def _report(store: Store, engines: Engines, engine: Engine, ends: Ends, asked: Question) -> Report:
     name, reader = store.name, store.registered().name
-    (overview,) = engine.rows("overview")
+    found = engine.panels(*_VITALS, *_PANELS)
     directory = holders.directory_at(store, ends)
     return Report(
-        queue=name,
-        reader=reader,
-        as_of=asked.now,
-        window=asked.now - asked.since,
-        step=ends.head.step,
-        paused=asked.paused,
-        overview=Overview(**overview, refused=_queue_head(store, ends).refused),
-        depth=tuple(DepthPoint(**row) for row in engine.rows("depth")),
-        tenants=tuple(Tenant(**row) for row in engine.rows("tenants")),
-        errors=tuple(error_group(name, reader, row) for row in engine.rows("errors")),
-        retries=tuple(RetryPoint(**row) for row in engine.rows("retries")),
-        groups=holders.groups(engine, directory, asked.now),
-        workers=holders.workers(engine, directory, asked.now),
-        readers=tuple(_readers(store, engines, engine, ends, asked)),
-        steps=holders.steps(engine.rows("steps"), _removals(store, engines, ends), name, reader),
+        **_vitals(store, ends, asked, found),
+        depth=tuple(DepthPoint(**row) for row in found["depth"]),
+        flow=tuple(FlowPoint(**row) for row in found["flow"]),
+        tenants=tuple(Tenant(**row) for row in found["tenants"]),
+        errors=tuple(error_group(name, reader, row) for row in found["errors"]),
+        groups=holders.groups(found["groups"], directory, asked.now),
+        readers=tuple(_readers(store, engines, found["behind"], ends, asked)),
+        steps=holders.steps(found["steps"], _removals(store, engines, ends), name, reader),
     )
+
+
+def _vitals(
+    store: Store, ends: Ends, asked: Question, found: Mapping[str, list[Answer]]
+) -> dict[str, Any]:
+    (overview,) = found["overview"]
+    directory = holders.directory_at(store, ends)
+    return {
+        "queue": store.name,
+        "reader": store.registered().name,
+        "as_of": asked.now,
+        "window": asked.now - asked.since,
+        "step": ends.head.step,
+        "paused": asked.paused,
+        "overview": Overview(**overview, refused=_queue_head(store, ends).refused),
+        "retries": tuple(RetryPoint(**row) for row in found["retries"]),
+        "workers": holders.workers(found["workers"], directory, asked.now),
+    }
 
 
 def _removals(store: Store, engines: Engines, ends: Ends) -> list[Removal]:
@@ -256,7 +282,7 @@ def error_group(queue: str, reader: str, row: Mapping[str, Any]) -> ErrorGroup:
 
 
 def _readers(
-    store: Store, engines: Engines, engine: Engine, ends: Ends, asked: Question
+    store: Store, engines: Engines, behind: Sequence[Answer], ends: Ends, asked: Question
 ) -> Iterator[ReaderLine]:
     """Return how far each reader is, of those that there were, and are not dropped since."""
     then, known = _queue_head(store, ends), store.queue_head().readers
@@ -267,7 +293,7 @@ def _readers(
         if facts.streams or not existence.is_prepared(other):
             yield _untouched_line(then, facts)
         elif number == store.reader:
-            yield _line(other, engine, ends, asked)
+            yield _line(other, behind, ends, asked)
         else:
             yield from _other(other, engines, ends, asked)
 
@@ -277,7 +303,7 @@ def _other(store: Store, engines: Engines, ends: Ends, asked: Question) -> Itera
         then = ends_at(store, ends.at)
         about = asked_of(store, then, asked.now - asked.since, asked.now)
         with engines.over(store, then, about) as engine:
-            yield _line(store, engine, then, about)
+            yield _line(store, engine.rows("behind"), then, about)
 
 
 def _untouched_line(queue: QueueHead, facts: Registered) -> ReaderLine:
@@ -294,8 +320,8 @@ def _untouched_line(queue: QueueHead, facts: Registered) -> ReaderLine:
     )
 
 
-def _line(store: Store, engine: Engine, ends: Ends, asked: Question) -> ReaderLine:
-    facts, (row,) = _reader_facts(store, ends), engine.rows("behind")
+def _line(store: Store, behind: Sequence[Answer], ends: Ends, asked: Question) -> ReaderLine:
+    facts, (row,) = _reader_facts(store, ends), behind
     first, at = row.pop("first_step"), ends.head.at
     last = _queue_head(store, ends).step
     return ReaderLine(

@@ -246,7 +246,6 @@ def _overview(report: Report) -> Sheet:
         title="Overview",
         heads=(("state", "left"), ("items", "right"), ("", "fold")),
         rows=tuple(rows),
-        note="PAUSED: claims get nothing; resume it" if report.paused else "",
     )
 
 

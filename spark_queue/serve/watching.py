@@ -147,6 +147,9 @@ class WatchedQueue:
 
     def flow(self, hours: int, most_age: float) -> tuple[FlowPoint, ...]:
         """Return what came and went in the last hours."""
+        report = self.report(most_age)
+        if report.window == timedelta(hours=hours):
+            return report.flow
         found: tuple[FlowPoint, ...] = self._answer(
             ("flow", hours), most_age, lambda look: look.flow(timedelta(hours=hours))
         )

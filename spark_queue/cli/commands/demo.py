@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 import sys
@@ -37,6 +38,9 @@ _BROKEN = "bob/3.csv"
 #: Items that the first worker has begun when it is killed, and how long it may take for that.
 _BEGUN, _PATIENCE = 40, 30.0
 
+#: Seconds that the report shows at least.
+_LEAST = 30
+
 _SCHEMA = "path string, tenant string, account string"
 
 
@@ -60,7 +64,10 @@ def demo(
     scope: Scope,
     *,
     keep: Annotated[
-        Path | None, Option(help="Make the queue here, and leave it; in a temporary place if not.")
+        Path | None,
+        Option(
+            help="Make the queue here, and leave it with its report; else in a temporary place."
+        ),
     ] = None,
     spark: Annotated[bool, Option("--spark", help="Let Spark do the rest.")] = False,
     show: Annotated[
@@ -74,14 +81,20 @@ def demo(
     if show:
         serving.require_installed()
     root = Path(tempfile.mkdtemp(prefix="spark-queue-")) if keep is None else keep.absolute()
+    began = time.monotonic()
     try:
         place = str(root / "files")
         queue = _fill(place)
         killed = _kill_worker(queue, place)
         _finish(scope, queue, place, spark=spark)
         told = _tell(queue, killed)
-        report = queue.report(window=timedelta(minutes=5))
+        window = timedelta(seconds=max(_LEAST, math.ceil(time.monotonic() - began)))
+        report = queue.report(window=window)
         parts = [*_story(told), "", *show_report.report(report)]
+        if keep is not None:
+            page = root / "report.html"
+            page.write_text(report.html(), encoding="utf-8")
+            parts += ["", f"the same with a chart of what came and went: {page}"]
         scope.display.show({**told, "queue": place, "report": report.as_dict()}, *parts)
         if show:
             serving.serve(scope, [place], port=0, show=True)

@@ -42,14 +42,15 @@ def status(
     as_of: AsOfOption = None,
     reader: ReaderOption = None,
 ) -> None:
-    """Show how many items are in which state, and the first of them, what went wrong first."""
+    """Show how a queue does, how many items are in which state, and what went wrong first."""
     from spark_queue.cli import views  # noqa: PLC0415 - help works without Arrow
 
     past, queue = read_as_of(as_of), scope.open_queue(name, reader)[1]
     at, counts, items = views.items(queue, past, where, limit, views.SHOWN)
-    paused = past is None and queue.paused
-    shown = {"queue": queue.name, "at": at, "paused": paused, **counts, "items": items}
-    scope.display.show(shown, *show_counts.status(shown))
+    seen = views.condition(queue, past)
+    shown = {"queue": queue.name, "at": at, "condition": plain(seen), **counts}
+    shown = {**shown, "paused": seen.word == "PAUSED", "items": items}
+    scope.display.show(shown, *show_counts.status(shown, str(seen)))
 
 
 @looking

@@ -30,7 +30,7 @@ events AS (
 placed AS (
   SELECT
     cast(
-      greatest(-1e0, least(59e0, floor((unix_micros(e.moment) - a.since_us) / a.part_us))) AS bigint
+      greatest(-1e0, least(59e0, ceil((unix_micros(e.moment) - a.since_us) / a.part_us) - 1)) AS bigint
     ) AS part,
     e.items,
     e.entered,

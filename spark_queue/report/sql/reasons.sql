@@ -28,10 +28,13 @@ members AS (
     CASE WHEN NOT ends AND state = 'ready' AND is_early THEN seq END AS waiting,
     CASE WHEN NOT ends AND state = 'claimed' AND NOT is_lapsed THEN seq END AS held,
     CASE WHEN NOT ends AND state = 'claimed' AND is_lapsed THEN seq END AS lost,
-    CASE WHEN NOT ends AND state = 'ready' AND NOT is_early THEN seq END AS due
+    CASE WHEN NOT ends AND state = 'ready' AND NOT is_early THEN seq END AS due,
+    a.group_limit
   FROM told
+  CROSS JOIN sq_asked a
   WHERE group_key IS NOT NULL
 ),
+-- Only groups of which somebody can be in the way.
 everybody AS (
   SELECT
     group_key,
@@ -43,22 +46,19 @@ everybody AS (
     count(lost) AS all_lost
   FROM members
   GROUP BY group_key
-),
-ahead AS (
-  SELECT
-    seq,
-    group_key,
-    count(lost) OVER earlier AS lost_ahead,
-    count(due) OVER earlier AS due_ahead
-  FROM members
-  WINDOW earlier AS (
-    PARTITION BY group_key ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-  )
+  HAVING count(waiting) > 0 OR count(held) + count(lost) + count(due) > max(group_limit)
 ),
 seen AS (
-  SELECT e.*, h.seq, h.lost_ahead, h.due_ahead
-  FROM ahead h
-  JOIN everybody e ON e.group_key = h.group_key
+  SELECT
+    e.*,
+    m.seq,
+    count(m.lost) OVER earlier AS lost_ahead,
+    count(m.due) OVER earlier AS due_ahead
+  FROM members m
+  JOIN everybody e ON e.group_key = m.group_key
+  WINDOW earlier AS (
+    PARTITION BY m.group_key ORDER BY m.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+  )
 ),
 in_the_way AS (
   SELECT

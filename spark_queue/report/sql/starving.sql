@@ -12,17 +12,8 @@ WITH turns AS (
 every_turn AS (
   SELECT cast(sum(turns) AS bigint) AS turns, count(*) AS served FROM turns
 ),
-ordered AS (
-  SELECT
-    fair_key,
-    since,
-    first_value(seq) OVER (PARTITION BY fair_key ORDER BY since, seq) AS seq
-  FROM sq_runnable
-),
 waiting AS (
-  SELECT fair_key, count(*) AS items, min(since) AS since, min(seq) AS seq
-  FROM ordered
-  GROUP BY fair_key
+  SELECT fair_key, count(*) AS items, min(since) AS since FROM sq_runnable GROUP BY fair_key
 ),
 compared AS (
   SELECT
@@ -33,10 +24,16 @@ compared AS (
   FROM waiting w
   LEFT JOIN turns t ON t.fair_key IS NOT DISTINCT FROM w.fair_key
   CROSS JOIN every_turn e
+),
+starving AS (
+  SELECT c.*
+  FROM compared c
+  CROSS JOIN sq_asked a
+  WHERE c.since <= a.since AND c.turns * 20 * c.others < c.turns_of_others
 )
-SELECT c.fair_key, c.items, c.since, c.seq, c.turns, c.turns_of_others
-FROM compared c
-CROSS JOIN sq_asked a
-WHERE c.since <= a.since AND c.turns * 20 * c.others < c.turns_of_others
-ORDER BY c.since, c.seq
+SELECT s.fair_key, s.items, s.since, min(r.seq) AS seq, s.turns, s.turns_of_others
+FROM starving s
+JOIN sq_runnable r ON r.fair_key IS NOT DISTINCT FROM s.fair_key AND r.since = s.since
+GROUP BY s.fair_key, s.items, s.since, s.turns, s.turns_of_others
+ORDER BY s.since, seq
 LIMIT 100

@@ -59,35 +59,28 @@ def status(*items: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def test_status_begins_with_what_is_wrong() -> None:
-    """A pause is said first, then dead and lapsed items; what went well is last."""
+    """How the queue does is said first, then dead and lapsed items; what went well is last."""
     lines = printed(
         show_counts.status(
             status(
                 item(9, "acked"),
                 item(12, "dead", _attempts=5, _error="ValueError: no bucket\nmore"),
                 item(7, "claimed", _worker_id="host/4711", _lease_expires_at=BEFORE),
-                paused=True,
                 lapsed=1,
                 states={"acked": 1_200_000, "dead": 1, "claimed": 1, "ready": 3},
                 retrying=2,
                 delayed=1,
-            )
+            ),
+            "▲ FAILING: 1 failure in 60 min, 1 of them final; 0 done",
         )
     )
 
-    assert lines[0] == "PAUSED: claims of /q get nothing; resume it"
-    assert lines[1] == "WRONG: 1 dead, 1 with a lease that has run out"
-    states = [line.split()[:2] for line in lines[4:8]]
+    assert lines[0] == "▲ FAILING: 1 failure in 60 min, 1 of them final; 0 done"
+    states = [line.split()[:2] for line in lines[3:7]]
     assert states == [["dead", "1"], ["claimed", "1"], ["ready", "3"], ["acked", "1,200,000"]]
-    assert "1 with a lease that has run out" in lines[5]
-    assert "2 to be tried again, 1 not due yet" in lines[6]
+    assert "1 with a lease that has run out" in lines[4]
+    assert "2 to be tried again, 1 not due yet" in lines[5]
     assert "the first 3 of 1,200,005 items:" in lines
-
-
-def test_status_of_a_queue_that_is_well_says_so() -> None:
-    """Where nothing is wrong, the first line says how much waits and how much is in hand."""
-    lines = printed(show_counts.status(status(item(1, "ready"), item(2, "acked"))))
-    assert lines[0] == "OK: 1 ready, 0 claimed"
 
 
 def test_an_item_says_since_when_it_is_in_its_state_and_why() -> None:
@@ -102,7 +95,8 @@ def test_an_item_says_since_when_it_is_in_its_state_and_why() -> None:
                         item(3, "ready", _attempts=1, _available_at=AFTER, _error="KeyError: 'x'"),
                         item(4, "dead", _losses=5, _error="holder is gone"),
                         item(5, "ready", _available_at=BEFORE),
-                    )
+                    ),
+                    "✓ OK: 2 items wait, 2 in flight",
                 )
             )
         ).split()
@@ -118,13 +112,10 @@ def test_an_item_says_since_when_it_is_in_its_state_and_why() -> None:
     assert "part.csv" not in text
 
 
-@pytest.mark.parametrize(
-    ("paused", "lines"),
-    [(False, ["no items in /q"]), (True, ["PAUSED: claims of /q get nothing; resume it"])],
-)
-def test_an_empty_queue_says_so(paused: bool, lines: list[str]) -> None:  # noqa: FBT001 - a parameter
+def test_an_empty_queue_says_so() -> None:
     """Nothing is said in words, not by an empty table."""
-    assert printed(show_counts.status(status(paused=paused)))[: len(lines)] == lines
+    lines = printed(show_counts.status(status(), "✓ OK: nothing is open"))
+    assert lines == ["✓ OK: nothing is open", "no items in /q"]
 
 
 def test_dead_letters_show_their_errors_in_full_width() -> None:

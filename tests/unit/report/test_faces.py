@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from html.parser import HTMLParser
@@ -20,7 +21,8 @@ from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
-from spark_queue.report import following
+from spark_queue.report import condition, following
+from spark_queue.report.page import style
 from spark_queue.report.sheets import Sheet
 from tests.unit.report.conftest import Make
 
@@ -93,7 +95,7 @@ def test_no_text_of_a_queue_is_markup_in_a_page(evil: LocalQueue) -> None:
                 "div",
             ),
             *("h1", "h2", "h3", "p", "b", "i", "a", "span", "small", "code", "ol", "li"),
-            *("table", "thead", "tbody", "tr", "th", "td", "svg", "rect", "line", "text"),
+            *("table", "thead", "tbody", "tr", "th", "td", "svg", "rect", "line", "text", "path"),
         }
         assert not {name for name in seen.attributes if name.startswith(("on", "src"))}
         assert all(link.startswith("#") for link in seen.links)
@@ -115,6 +117,33 @@ def test_a_plot_has_a_bar_for_each_value_above_none(make: Make) -> None:
     assert "<title>7</title>" in page
 
 
+def test_the_chart_of_a_page_has_axes_units_and_all_that_came_and_went(
+    make: Make, clock: ManualClock
+) -> None:
+    """Its lines have a legend with totals, and what is under the pointer says when it was."""
+    queue = make()
+    assert "nothing came or went" in queue.report().html()
+    queue.enqueue([{"id": str(n), "tenant": "a", "path": "x"} for n in range(7)])
+    clock.advance(timedelta(minutes=20))
+    queue.claim(2).ack()
+    queue.claim(1).nack("boom")
+
+    page = queue.report().html()
+    texts = _Tags(page).texts
+
+    name = "What came and went in 60 min: 7 enqueued, 2 acked, 1 failed, 5 open now"
+    assert f'aria-label="{name}"' in page
+    for text in ("7 enqueued", "items in 60 s", "open items", "00:05", "00:20", "UTC"):
+        assert text in texts
+    assert "00:19:00Z: enqueued 0, acked 2, failed 1, open 5" in texts
+
+
+def test_words_of_a_condition_have_one_sign_everywhere() -> None:
+    """A terminal shows the sign that the style of a page puts before the word."""
+    for word, sign in condition.SIGNS.items():
+        assert re.search(rf"pill\.{word.lower()}::before[^}}]*\\{ord(sign):X}\"", style())
+
+
 def test_a_terminal_shows_every_panel_in_eighty_columns(evil: LocalQueue) -> None:
     """What goes wrong comes first, nothing is wider than the screen, markup of rich is text."""
     evil.enqueue([{"id": "9", "tenant": "[red]x[/red]", "path": "y"}])
@@ -125,6 +154,7 @@ def test_a_terminal_shows_every_panel_in_eighty_columns(evil: LocalQueue) -> Non
     lines = console.export_text().splitlines()
 
     assert max(map(len, lines)) <= 80
+    assert lines[1] == "▲ FAILING: 1 failure in 60 min, 0 of them final; 0 done"
     titles = ("Overview", "Errors", "Tenants", "Held groups", "Workers", "Readers")
     places = [next(at for at, line in enumerate(lines) if line.startswith(t)) for t in titles]
     assert places == sorted(places)

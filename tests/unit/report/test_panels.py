@@ -396,6 +396,7 @@ def test_a_report_is_plain_data(make: Make, clock: ManualClock) -> None:
 
     plain = json.loads(json.dumps(told.as_dict()))
     assert plain["window"] == HOUR.total_seconds()
+    assert plain["condition"] == {"word": "OK", "why": "nothing is open"}
     assert plain["as_of"] == "2026-01-01T00:00:00+00:00"
     assert plain["overview"]["enqueued_per_second"] is None
     assert plain["overview"]["time_left"] == 0.0
