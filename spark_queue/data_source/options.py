@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from spark_queue.delta.tables.address import is_on_object_store
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import shorten
 
@@ -17,6 +18,9 @@ _T = TypeVar("_T", int, float)
 
 #: The name under which the source is known to Spark.
 FORMAT = "spark_queue"
+
+#: How options of an object store begin.
+_STORAGE = "storage."
 
 
 def open_queue(options: Mapping[str, str]) -> LocalQueue:
@@ -34,13 +38,28 @@ def open_queue(options: Mapping[str, str]) -> LocalQueue:
         raise InvalidArgumentError(
             f"format({FORMAT!r}) has no path: name the queue, as in load('/data/files')"
         )
-    if "/" not in path or "://" in path:
+    storage = _storage_of(options)
+    is_far = bool(storage) or is_on_object_store(path)
+    if not is_far and ("/" not in path or "://" in path):
         raise InvalidArgumentError(
             f"format({FORMAT!r}) has the path {path!r}, which only a session of Spark reaches: use "
             "DeltaQueue.open(spark, ...), whose verbs give frames, and for a stream foreachBatch "
             "with enqueue(batch=(source, number)), see docs/streams.md"
         )
-    return LocalQueue.open(path)
+    return LocalQueue.open(path, storage=storage if is_far else None)
+
+
+def _storage_of(options: Mapping[str, str]) -> dict[str, Any]:
+    """Return what options say of an object store; a dot leads into a mapping of the mapping."""
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        if name.startswith(_STORAGE):
+            *within, last = name.removeprefix(_STORAGE).split(".")
+            into = found
+            for part in within:
+                into = into.setdefault(part, {})
+            into[last] = value
+    return found
 
 
 def open_reader(options: Mapping[str, str]) -> LocalQueue | LocalReader:

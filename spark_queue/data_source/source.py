@@ -28,7 +28,7 @@ _TOGETHER = 10_000
 
 
 class QueueSource(DataSource):
-    """A queue on this machine's disk, or on one that all executors share.
+    """A queue on this machine's disk, on one that all executors share, or on an object store.
 
     ``spark.read.format("spark_queue").option("view", "status").load(path)`` reads a view of it:
     ``status``, ``dead``, ``items``, ``history`` (of the item ``seq``), ``outcomes``
@@ -46,8 +46,13 @@ class QueueSource(DataSource):
     Options are ``maxItemsPerTrigger`` (1,000), ``lease`` (seconds; the queue's), ``reader``,
     ``numPartitions`` (1) and ``sourceId``, which names the claims instead of a random id.
 
-    The processes that read and commit have no session: a queue of a catalog, or on a shared store,
-    is one for :class:`~spark_queue.DeltaQueue`.
+    On an object store the keys are those of the environment of all processes, or options:
+    ``storage.access_key_id``, and ``storage.client_options.timeout``, are
+    ``storage={"access_key_id": ..., "client_options": {"timeout": ...}}`` of
+    :meth:`~spark_queue.LocalQueue.open`.
+
+    The processes that read and commit have no session: a queue of a catalog, or on HDFS, is one for
+    :class:`~spark_queue.DeltaQueue`.
     """
 
     @classmethod

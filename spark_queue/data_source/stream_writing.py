@@ -12,12 +12,12 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from spark_queue.data_source.writing import (
     Options,
     Staged,
+    discard,
     enqueue_files,
     files_of,
     require_append,
     stage_rows,
 )
-from spark_queue.delta.tables import staged
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
         """Remove what was staged."""
         del batchId
-        staged.remove(files_of(messages))
+        discard(self._options, messages)
 
     def _source(self, messages: Sequence[WriterCommitMessage | None]) -> str:
         """Return what names the query: an option, its id in the tasks, or its checkpoint."""

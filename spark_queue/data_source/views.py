@@ -51,22 +51,16 @@ def read(options: _Options) -> _Parts:
 
 def schema(options: _Options) -> pa.Schema:
     """Return the columns of a view; of one that can look back they are read where it is small."""
-    back = {"asOf": "1"} if _name(options) in ("status", "dead") else {}
-    return next(read({**_as_told(options), **back})).schema
+    as_of = "1" if _name(options) in ("status", "dead") else options.get("asOf")
+    # Spark writes all names of options small.
+    given = {**options} if as_of is None else {**options, "asOf": as_of}
+    return next(read(given)).schema
 
 
 def claim_schema(options: _Options) -> pa.Schema:
     """Return the columns of a stream of claims."""
     marks = [("_seq", pa.int64()), ("_lease", pa.int64()), ("_attempts", pa.int32())]
     return pa.schema([*open_queue(options).schema, *(pa.field(*mark) for mark in marks)])
-
-
-def _as_told(options: _Options) -> dict[str, str]:
-    return {name: options[name] for name in _OPTIONS if options.get(name) is not None}
-
-
-#: What a view is asked by.
-_OPTIONS = ("path", "view", "reader", "asOf", "seq", "step")
 
 
 def _name(options: _Options) -> str:

@@ -11,7 +11,6 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from spark_queue.checks import require_choice
 from spark_queue.data_source.options import number, open_queue
-from spark_queue.delta.tables import staged
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.looking import main_store_of
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_queue.delta.replica.request import OnDuplicate
+    from spark_queue.delta.tables.staged import Staging
     from spark_queue.local_queue import LocalQueue
     from spark_queue.queue import Batch
 
@@ -40,19 +40,14 @@ class Staged(WriterCommitMessage):
 
 
 def stage_rows(options: Options, rows: Iterator[pa.RecordBatch]) -> Staged:
-    """Write the rows of a task where the commit finds them.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When executors have no place for them.
-    """
+    """Write the rows of a task where the commit finds them."""
     context = TaskContext.get()
     query = None if context is None else context.getLocalProperty(_QUERY)
-    directory = main_store_of(open_queue(options)).handle.place.directory()
-    if directory is None:
-        raise InvalidArgumentError("the queue is not on a disk that the executors share")
-    return Staged(staged.stage(directory, rows), query)
+    return Staged(_staging_of(open_queue(options)).stage(rows), query)
+
+
+def _staging_of(queue: LocalQueue) -> Staging:
+    return main_store_of(queue).handle.place.staging()
 
 
 def files_of(messages: Sequence[WriterCommitMessage | None]) -> list[str]:
@@ -66,11 +61,20 @@ def enqueue_files(
 ) -> None:
     """Enqueue what was staged; a batch that is there already is not written again."""
     files = files_of(messages)
+    if not files:
+        return
+    queue = open_queue(options)
+    staging = _staging_of(queue)
+    given: dict[str, Any] = {"on_duplicate": _on_duplicate(options), "batch": batch}
+    queue.enqueue(staging.read(files), options.get("orderBy"), **given)
+    staging.remove(files)
+
+
+def discard(options: Options, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Remove what was staged."""
+    files = files_of(messages)
     if files:
-        queue: LocalQueue = open_queue(options)
-        given: dict[str, Any] = {"on_duplicate": _on_duplicate(options), "batch": batch}
-        queue.enqueue(staged.read(files), options.get("orderBy"), **given)
-    staged.remove(files)
+        _staging_of(open_queue(options)).remove(files)
 
 
 def _on_duplicate(options: Options) -> OnDuplicate:
@@ -112,4 +116,4 @@ class BatchWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what was staged."""
-        staged.remove(files_of(messages))
+        discard(self._options, messages)

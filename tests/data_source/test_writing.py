@@ -17,7 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_queue import LocalQueue
 from spark_queue.data_source.stream_writing import StreamWriter
-from spark_queue.delta.tables import staged
+from spark_queue.delta.tables.staged import Staging
 from tests.streaming.feeds import Feed
 
 SCHEMA = "path string, n int"
@@ -147,7 +147,7 @@ def test_a_micro_batch_whose_commit_was_killed_is_in_the_queue_once(
         return run
 
     for name in ("read", "remove"):
-        monkeypatch.setattr(staged, name, mortal(getattr(staged, name)))
+        monkeypatch.setattr(Staging, name, mortal(getattr(Staging, name)))
     batch = 0
     while batch < 12:
         writer = StreamWriter(options, overwrite=False)

@@ -25,9 +25,11 @@ from spark_queue.delta.plans import entering
 from spark_queue.delta.tables import paths
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, SetupError
+from spark_queue.front.durable import DurableQueue
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
 from tests.logs.stores import ShakyStore
+from tests.streaming.feeds import Feed, Sink
 
 _SCHEMA = "path string, tenant string"
 _CONFIG = QueueConfig(dedup_key="path", fair_key="tenant")
@@ -178,6 +180,44 @@ def test_finished_generations_are_archived_by_spark(shared: Shared, place: str) 
             shared.queue.maintain(retention=timedelta(seconds=50), archive_to=archive)
     assert shared.spark.read.format("delta").load(archive).count() == 4
     assert shared.queue.status().count() == 0
+
+
+def test_streams_fill_the_queue_and_work_it_off(shared: Shared, place: str) -> None:
+    """A micro-batch is one step, once; what a query claims and acks others see."""
+    feed = Feed(shared.spark, f"{place}/feed", _SCHEMA, files=1)
+    for batch in range(2):
+        feed.put([{"path": f"{batch}{n}", "tenant": "t"} for n in range(2)])
+        shared.queue.enqueue_stream(feed.stream, f"{place}/in").awaitTermination()
+    assert shared.other.counts()["ready"] == 4
+
+    done = shared.queue.process_stream(lambda _: None, f"{place}/out", trigger=None)
+    done.awaitTermination()
+    assert shared.other.counts()["acked"] == 4
+
+
+def test_its_items_are_a_stream_where_spark_sees_the_store(seen: Shared, place: str) -> None:
+    """The items of all writers, each once."""
+    items = seen.queue.read_stream("copy", start="beginning")
+    seen.other.enqueue([{"path": f"{n}", "tenant": "t"} for n in range(3)])
+    sink = Sink(seen.spark, f"{place}/sink")
+    for _ in range(2):
+        sink.run(items)
+    assert sorted(row.path for row in sink.rows()) == ["0", "1", "2"]
+
+
+def test_its_items_are_no_stream_where_spark_has_no_files(unseen: Shared) -> None:
+    """The copy of the process is no table that a query follows."""
+    with pytest.raises(SetupError, match="hadoop-aws"):
+        unseen.queue.read_stream("copy")
+
+
+def test_a_front_puts_and_takes(shared: Shared) -> None:
+    """A put is durable when its future says so, and what is acked others see."""
+    with DurableQueue(shared.queue) as front:
+        assert front.put({"path": "a", "tenant": "t"}).result(30).seq == 1
+        with front.receive(timeout=30) as delivery:
+            assert delivery.item["path"] == "a"
+    assert shared.other.counts()["acked"] == 1
 
 
 @pytest.mark.usefixtures("large")

@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 from email.utils import formatdate
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 import pytest
 from obstore.store import AzureStore
@@ -32,6 +33,34 @@ _ACCOUNT = "devstoreaccount1"
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 _VERSION = "2021-12-02"
 _CONTAINER = "bucket"
+
+
+#: It is on the PATH, or where Go installs programs.
+_FAKE_S3 = shutil.which("gofakes3") or str(Path.home() / "go/bin/gofakes3")
+
+
+@contextmanager
+def s3(directory: Path) -> Iterator[dict[str, Any]]:
+    """Run gofakes3, which has its objects in memory, and return how it is reached."""
+    if not Path(_FAKE_S3).exists():
+        pytest.skip("gofakes3 is missing: go install github.com/johannesboyne/gofakes3/cmd/...")
+    port = _free_port()
+    command = [_FAKE_S3, "-backend", "memory", "-autobucket", "-host", f"127.0.0.1:{port}"]
+    with (directory / "store.log").open("wb") as log:
+        store = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 - of this file
+    try:
+        _wait_for(port)
+        yield {
+            "endpoint": f"http://127.0.0.1:{port}",
+            "access_key_id": "test",
+            "secret_access_key": "test",
+            "region": "us-east-1",
+            "virtual_hosted_style_request": "false",
+            "client_options": {"allow_http": "true"},
+        }
+    finally:
+        store.kill()
+        store.wait()
 
 
 @contextmanager

@@ -15,9 +15,7 @@ def user_columns(queue: DataFrame) -> list[str]:
 
 def stream(store: Store) -> DataFrame:
     """Return the items that a reader sees as a stream: the user's columns, ``_seq``, ``_step``."""
-    reader = store.spark.readStream.format("delta").option("skipChangeCommits", "true")
-    address = store.queue.address
-    rows = reader.load(address.target) if address.is_path else reader.table(address.target)
+    rows = store.queue.stream()
     users = [name for name in rows.columns if name not in QUEUE_COLUMNS.names]
     items = rows.where(F.col("_kind") == ITEM)
     return items.where(F.col("_step") > store.registered().since_step).select(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_queue.clock import Clock
 from spark_queue.delta.tables import paths, traces
@@ -16,6 +16,9 @@ from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.log_kinds import log_of
 from spark_queue.delta.tables.wishes import PlainSession, Session, TableSource
 from spark_queue.waiting.processes import Owner
+
+if TYPE_CHECKING:
+    from spark_queue.delta.tables.staged import Staging
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 
@@ -93,6 +96,10 @@ class QueuePlace:
         """Return the directory of the first status log, if that is on this machine's disk."""
         self.location()
         return self._directory
+
+    def staging(self) -> Staging:
+        """Return where tasks put rows that a step is to take."""
+        return self._first.staging()
 
     def directory_of(self, log: Log[Any]) -> Path | None:
         """Return the directory of a log on this machine's disk."""

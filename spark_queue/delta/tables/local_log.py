@@ -32,6 +32,7 @@ from spark_queue.delta.tables.open_table import PARTITION, OpenTable
 from spark_queue.delta.tables.resting import remove_directory, remove_unfinished
 from spark_queue.delta.tables.scanning import Part
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
+from spark_queue.delta.tables.staged import Staging
 from spark_queue.delta.tables.step_rows import step_tables
 from spark_queue.delta.tables.sweeping import Ages, sweep
 from spark_queue.delta.tables.wishes import PlainSession, Session, is_fresh, promises_disk
@@ -105,6 +106,10 @@ class LocalLog(Log[_Head]):
         if directory is None:
             self._needs_spark("to read its files", "they are on no disk of this machine")
         return directory
+
+    def staging(self) -> Staging:
+        """See :meth:`Log.staging`."""
+        return Staging(self.directory)
 
     def is_near(self) -> bool:
         """See :meth:`Log.is_near`."""
@@ -209,17 +214,13 @@ class LocalLog(Log[_Head]):
             if table.step != head.step - 1:
                 return False
             version = table.version + 1
-            step = step_tables(table.schema, head, rows)
+            step, number = step_tables(table.schema, head, rows), (APP_ID, head.step)
             if is_synced and not is_forced(table.birth, version - 1):
                 # Of what a step stands on nothing may be lost either.
                 sync_commits(self.directory)
             try:
                 ours = table.append.commit(
-                    version,
-                    step,
-                    transaction=(APP_ID, head.step),
-                    metadata=head.token,
-                    is_synced=is_synced,
+                    version, step, transaction=number, metadata=head.token, is_synced=is_synced
                 )
             except Exception:
                 # What comes after the commit may have failed; nobody else can have made the step.
@@ -377,10 +378,8 @@ class LocalLog(Log[_Head]):
         return None
 
     def _table(self, known: int | None = None) -> OpenTable:
-        """Return the table as it is now, or at a version that is known to be new; under the guard.
-
-        A version that others make after the look of the caller stays theirs.
-        """
+        """Return the table as it is now, or at a version known to be new; under the guard."""
+        # A version that others make after the look of the caller stays theirs.
         if self._opened is None:
             self._opened = OpenTable(self.directory)
         elif self._opened.version != known:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from spark_queue.delta.tables.staged import Staging
+
 #: The application id, in its table, under which steps are committed.
 APP_ID = "spark_queue"
 
@@ -216,22 +218,18 @@ class Log(Looks, ABC, Generic[_Head]):
         return head_rows.find(look, query) if self.may_look() else query()
 
     def _query_head(self, since: int) -> _Head | None:
-        del since
-        self._refuse_query()
+        self._refuse_query(since)
 
     def _query_text(self, kind: str, step: int) -> str | None:
-        del kind, step
-        self._refuse_query()
+        self._refuse_query(kind, step)
 
     def _query_texts(self, kind: str, lane: int) -> list[str]:
-        del kind, lane
-        self._refuse_query()
+        self._refuse_query(kind, lane)
 
     def _query_last_seq(self, step: int) -> int | None:
-        del step
-        self._refuse_query()
+        self._refuse_query(step)
 
-    def _refuse_query(self) -> NoReturn:
+    def _refuse_query(self, *_: object) -> NoReturn:
         if not self.exists():
             raise QueueNotFoundError(self.address.target)
         why = "they ask for more than plain reads, or have files without statistics"
@@ -301,6 +299,10 @@ class Log(Looks, ABC, Generic[_Head]):
     def schema(self) -> str:
         """Return the columns, as Spark writes a schema in JSON."""
 
+    def staging(self) -> Staging:
+        """Return where tasks put rows that a step is to take."""
+        self._needs_spark("to stage rows in it", _NO_FILES)
+
     def files(self) -> list[LogFile]:
         """Return the files that the table has now."""
         self._needs_spark("to read its files", _NO_FILES)
@@ -369,6 +371,10 @@ class Log(Looks, ABC, Generic[_Head]):
         """Return the rows of all steps, or of those up to a version of the table."""
         del version
         self._needs_spark("to query its tables", "the queue was opened without one")
+
+    def stream(self) -> DataFrame:
+        """Return the rows of all steps as a stream of Spark."""
+        self._needs_spark("to stream its rows", "the queue was opened without one")
 
     def compact(self) -> None:
         """Merge small files. It never loses to appends, nor they to it."""

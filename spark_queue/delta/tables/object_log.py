@@ -36,13 +36,14 @@ from spark_queue.delta.tables.object_copy import (
     may_go,
     summary_name,
 )
-from spark_queue.delta.tables.object_requests import Bucket, ObjectTakenError
+from spark_queue.delta.tables.object_requests import Bucket
 from spark_queue.delta.tables.open_table import OpenTable
 from spark_queue.delta.tables.scanning import Part
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
+from spark_queue.delta.tables.staged import FarStaging, Staging
 from spark_queue.delta.tables.sweeping import Ages, named_files
 from spark_queue.delta.tables.wishes import Session
-from spark_queue.errors import FileGoneError, QueueExistsError, SetupError
+from spark_queue.errors import FileGoneError, QueueExistsError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -93,6 +94,10 @@ class ObjectLog(LocalLog[_Head]):
     def find_directory(self) -> Path | None:
         """See :meth:`Log.find_directory`: the table is on no disk of this machine."""
         return None
+
+    def staging(self) -> Staging:
+        """See :meth:`Log.staging`."""
+        return FarStaging(self._bucket)
 
     def location(self) -> str:
         """See :meth:`Log.location`."""
@@ -206,20 +211,8 @@ class ObjectLog(LocalLog[_Head]):
             return
         text = first_text(schema, skipping)
         if self._bucket.create(commit_name(0), text) == text:
-            self._require_refusal(text)
+            self._bucket.require_refusal(commit_name(0), text)
         self.forget()
-
-    def _require_refusal(self, text: bytes) -> None:
-        """Check that the store does not make an object a second time."""
-        try:
-            self._bucket.create_once(commit_name(0), text)
-        except ObjectTakenError:
-            return
-        self._bucket.delete([commit_name(0)])
-        raise SetupError(
-            f"the store of {self.location()!r} wrote an object over another in spite of "
-            "If-None-Match, so that steps would be lost: use a store that refuses it"
-        )
 
     def drop(self) -> None:
         """See :meth:`Log.drop`."""

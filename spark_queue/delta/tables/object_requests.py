@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, TypeVar
 
-from spark_queue.errors import FileAccessError
+from spark_queue.errors import FileAccessError, SetupError
 from spark_queue.waiting.processes import Owner
 
 _T = TypeVar("_T")
@@ -99,6 +99,24 @@ class Bucket:
             When one is there, perhaps by an earlier try of this call.
         """
         self._repeat(name, lambda key: self._store.put(key, content, mode="create"))
+
+    def require_refusal(self, name: str, content: bytes) -> None:
+        """Check that the store does not make an object, which is there, a second time.
+
+        Raises
+        ------
+        SetupError
+            When it does; then the object is removed.
+        """
+        try:
+            self.create_once(name, content)
+        except ObjectTakenError:
+            return
+        self.delete([name])
+        raise SetupError(
+            f"the store of {self.url!r} wrote an object over another in spite of "
+            "If-None-Match, so that steps would be lost: use a store that refuses it"
+        )
 
     def names(self) -> dict[str, datetime]:
         """Return the names of all objects, and when each was written."""

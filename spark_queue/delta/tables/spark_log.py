@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, Row, SparkSession, functions as F
+from pyspark.sql import DataFrame, DataFrameReader, Row, SparkSession, functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from spark_queue.delta.tables import conditional, jvms, paths, turnstile
@@ -180,9 +181,17 @@ class SparkLog(LocalLog[_Head]):
         reader = self.spark.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
-        if self.address.is_path:
-            return reader.load(self.address.target)
-        return reader.table(self.address.target)
+        return self._rows_by(reader)
+
+    def stream(self) -> DataFrame:
+        """See :meth:`Log.stream`."""
+        return self._rows_by(
+            self.spark.readStream.format("delta").option("skipChangeCommits", "true")
+        )
+
+    def _rows_by(self, reader: DataFrameReader | DataStreamReader) -> DataFrame:
+        target = self.address.target
+        return reader.load(target) if self.address.is_path else reader.table(target)
 
     def is_empty(self) -> bool:
         """Tell whether the table has no row."""
@@ -190,7 +199,7 @@ class SparkLog(LocalLog[_Head]):
 
     def _query_head(self, since: int) -> _Head | None:
         def newest() -> str | None:
-            rows = self._heads().where(F.col("_step") >= since)
+            rows = self._of_kind(HEAD).where(F.col("_step") >= since)
             text: str | None = rows.agg(F.max_by("_body", "_step")).collect()[0][0]
             return text
 
@@ -266,12 +275,7 @@ class SparkLog(LocalLog[_Head]):
         return ours
 
     def _write(
-        self,
-        head: _Head,
-        rows: DataFrame | pa.Table | None,
-        known: int | None,
-        *,
-        small: bool,
+        self, head: _Head, rows: DataFrame | pa.Table | None, known: int | None, *, small: bool
     ) -> bool:
         step = self._with_head(head, rows, small=small)
         if missing := self._find_missing():
@@ -305,9 +309,6 @@ class SparkLog(LocalLog[_Head]):
         """Describe the jobs of a block in which Spark writes to the table."""
         turnstile.leave_behind(self.find_directory(), lambda: jvms.trace_of(self.spark))
         return conditional.writes(self.address.target, self._for(what))
-
-    def _heads(self) -> DataFrame:
-        return self._of_kind(HEAD)
 
     def _of_kind(self, kind: str, lane: int = META_LANE) -> DataFrame:
         return self.read().where((F.col("_gen") == lane) & (F.col("_kind") == kind))

@@ -46,7 +46,6 @@ class SparkObjectLog(ObjectLog[_Head], SparkLog[_Head]):
     """See :class:`Log`: of the objects below a prefix, in a session of Spark."""
 
     _is_seen: bool | None = None
-    """Whether a file system of Spark has it."""
 
     def is_empty(self) -> bool:
         """See :meth:`Log.is_empty`: this process reads its heads."""
@@ -57,12 +56,7 @@ class SparkObjectLog(ObjectLog[_Head], SparkLog[_Head]):
         return None
 
     def _write(
-        self,
-        head: _Head,
-        rows: DataFrame | pa.Table | None,
-        known: int | None,
-        *,
-        small: bool,
+        self, head: _Head, rows: DataFrame | pa.Table | None, known: int | None, *, small: bool
     ) -> bool:
         if rows is None or isinstance(rows, pa.Table):
             return LocalLog.commit(self, head, rows, known=known, is_synced=False)
@@ -103,21 +97,33 @@ class SparkObjectLog(ObjectLog[_Head], SparkLog[_Head]):
         return False
 
     def _read(self, version: int | None = None) -> DataFrame:
-        if self._is_seen is None:
-            self._is_seen = _is_seen(self.spark, f"{self.address.target}/{commit_name(0)}")
-        if self._is_seen:
+        if self._sees():
             return super()._read(version)
         if not paths.are_local(self.spark):
-            raise SetupError(
-                f"Spark has no file system for {self.location()!r}, and its executors do not see "
-                "the files of this process: give the session one, as "
-                "org.apache.hadoop:hadoop-aws for s3a://"
-            )
+            self._refuse_read("its executors do not see the files of this process")
         self._bring(self.files())
         reader = self.spark.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
         return reader.load(paths.location_of(self.directory))
+
+    def stream(self) -> DataFrame:
+        """See :meth:`Log.stream`."""
+        if not self._sees():
+            self._refuse_read("a stream does not follow the files of this process")
+        return super().stream()
+
+    def _sees(self) -> bool:
+        """Tell whether a file system of Spark has the table."""
+        if self._is_seen is None:
+            self._is_seen = _is_seen(self.spark, f"{self.address.target}/{commit_name(0)}")
+        return self._is_seen
+
+    def _refuse_read(self, why: str) -> NoReturn:
+        raise SetupError(
+            f"Spark has no file system for {self.location()!r}, and {why}: give the session one, "
+            "as org.apache.hadoop:hadoop-aws for s3a://"
+        )
 
     def _needs_spark(self, what: str, why: str) -> NoReturn:
         raise InvalidArgumentError(

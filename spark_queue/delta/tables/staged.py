@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from spark_queue.errors import FileGoneError
+
+if TYPE_CHECKING:
+    from spark_queue.delta.tables.object_requests import Bucket
 
 #: Where they lie in the directory of a status log: to Delta a name with ``_`` is no data.
 _DIRECTORY = "_staged"
@@ -19,9 +26,70 @@ _DIRECTORY = "_staged"
 _LOST = timedelta(days=7)
 
 
-def stage(directory: Path, batches: Iterable[pa.RecordBatch]) -> str | None:
-    """Write the rows of a task into a file of its own; ``None`` where there are none."""
-    writer, path = None, directory / _DIRECTORY / f"{uuid.uuid4().hex}.parquet"
+class Staging:
+    """Files below the directory of a table."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def stage(self, batches: Iterable[pa.RecordBatch]) -> str | None:
+        """Write the rows of a task into a file, and return its name; ``None`` where it has none."""
+        name = f"{_DIRECTORY}/{uuid.uuid4().hex}.parquet"
+        return name if _write(self._directory / name, batches) else None
+
+    def read(self, names: Sequence[str]) -> pa.Table:
+        """Return the rows of files, in the order of the files."""
+        return pa.concat_tables([pq.read_table(self._directory / name) for name in names])
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files, if they are there."""
+        for name in names:
+            (self._directory / name).unlink(missing_ok=True)
+
+    def sweep(self) -> None:
+        """Remove the files of writers that were killed."""
+        before = time.time() - _LOST.total_seconds()
+        for path in (self._directory / _DIRECTORY).glob("*.parquet"):
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < before:
+                    path.unlink()
+
+
+class FarStaging(Staging):
+    """Objects below the prefix of a table; those of who was killed go with its other objects."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+
+    def stage(self, batches: Iterable[pa.RecordBatch]) -> str | None:
+        """See :meth:`Staging.stage`."""
+        with tempfile.TemporaryDirectory(prefix="spark-queue-") as place:
+            name = Staging(Path(place)).stage(batches)
+            if name is not None:
+                self._bucket.put(name, Path(place, name).read_bytes())
+        return name
+
+    def read(self, names: Sequence[str]) -> pa.Table:
+        """See :meth:`Staging.read`."""
+        return pa.concat_tables(self._bucket.at_once(self._read_one, names))
+
+    def _read_one(self, name: str) -> pa.Table:
+        content = self._bucket.get(name)
+        if content is None:
+            raise FileGoneError(f"{self._bucket.url}/{name}")
+        return pq.read_table(pa.BufferReader(content))
+
+    def remove(self, names: Iterable[str]) -> None:
+        """See :meth:`Staging.remove`."""
+        self._bucket.delete(names)
+
+    def sweep(self) -> None:
+        """See :meth:`Staging.sweep`: the log does it."""
+
+
+def _write(path: Path, batches: Iterable[pa.RecordBatch]) -> bool:
+    """Write rows into a file, and tell whether there were any."""
+    writer = None
     try:
         for batch in batches:
             if not batch.num_rows:
@@ -36,26 +104,4 @@ def stage(directory: Path, batches: Iterable[pa.RecordBatch]) -> str | None:
     finally:
         if writer is not None:
             writer.close()
-    return None if writer is None else str(path)
-
-
-def read(paths: Sequence[str]) -> pa.Table:
-    """Return the rows of files, in the order of the files."""
-    return pa.concat_tables([pq.read_table(path) for path in paths])
-
-
-def remove(paths: Iterable[str]) -> None:
-    """Remove files, if they are there."""
-    for path in paths:
-        Path(path).unlink(missing_ok=True)
-
-
-def sweep(directory: Path) -> int:
-    """Remove the files of writers that were killed, and return how many."""
-    before, removed = time.time() - _LOST.total_seconds(), 0
-    for path in (directory / _DIRECTORY).glob("*.parquet"):
-        with suppress(FileNotFoundError):
-            if path.stat().st_mtime < before:
-                path.unlink()
-                removed += 1
-    return removed
+    return writer is not None

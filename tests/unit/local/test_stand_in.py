@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,42 +13,14 @@ from typer.testing import CliRunner
 import spark_queue
 from spark_queue.cli.app import app
 from spark_queue.local_queue import LocalQueue
-
-_PROGRAM = shutil.which("gofakes3") or str(Path.home() / "go/bin/gofakes3")
+from tests.logs.stand_ins import s3
 
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Iterator[dict[str, Any]]:
     """Run a store in memory, and return how it is reached."""
-    if not Path(_PROGRAM).exists():
-        pytest.skip("gofakes3 is missing: go install github.com/johannesboyne/gofakes3/cmd/...")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        place = f"127.0.0.1:{probe.getsockname()[1]}"
-    command = [_PROGRAM, "-backend", "memory", "-autobucket", "-host", place]
-    with (tmp_path / "store.log").open("wb") as log:
-        store = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 - of this file
-    _wait_for(place)
-    yield {
-        "endpoint": f"http://{place}",
-        "access_key_id": "test",
-        "secret_access_key": "test",
-        "region": "us-east-1",
-        "virtual_hosted_style_request": False,
-        "client_options": {"allow_http": True},
-    }
-    store.kill()
-    store.wait()
-
-
-def _wait_for(place: str) -> None:
-    host, port = place.split(":")
-    for _ in range(200):
-        with socket.socket() as probe:
-            if probe.connect_ex((host, int(port))) == 0:
-                return
-        time.sleep(0.05)
-    raise TimeoutError(place)
+    with s3(tmp_path) as options:
+        yield options
 
 
 def test_a_queue_is_shared_by_its_url(storage: dict[str, Any]) -> None:
