@@ -31,7 +31,7 @@ from spark_queue.delta.plans.frames import require_frame
 from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.addresses import QueueAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.object_tables import ObjectTables, Storage
 from spark_queue.delta.tables.schema import fields_of

@@ -29,7 +29,7 @@ from spark_queue.delta.store import existence
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import object_tables
-from spark_queue.delta.tables.address import QueueAddress, is_name
+from spark_queue.delta.tables.addresses import QueueAddress, is_name
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.object_tables import Storage
 from spark_queue.delta.tables.wishes import PlainSession

@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from spark_queue import checks
-from spark_queue.delta.commands import more_columns, upgrade
+from spark_queue.delta.commands import upgrade
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.sql.where import Where, require_where
-from spark_queue.delta.tables import tidying
-from spark_queue.delta.tables.address import require_table
+from spark_queue.delta.tables import chores
+from spark_queue.delta.tables.addresses import require_table
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.upkeep import maintain, purging
 from spark_queue.opened import Opened
@@ -119,7 +119,7 @@ class Maintaining(Opened):
         SparkNeededError
             When there is no session, and only Spark keeps a type.
         """
-        return more_columns.add_columns(self._main, self._columns_of(schema))
+        return upgrade.add_columns(self._main, self._columns_of(schema))
 
     def upgrade(self, *, dry_run: bool = False) -> Upgraded:
         """Bring a queue that an older release has made to the format of this one.
@@ -154,7 +154,7 @@ class Maintaining(Opened):
         for log in logs:
             directory = store.handle.place.directory_of(log)
             if directory is not None:
-                tidying.leave(directory)
+                chores.leave(directory)
         store.forget()
 
     def _columns_of(self, schema: StructType | str) -> tuple[Field, ...]:

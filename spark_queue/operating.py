@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from spark_queue import checks
 from spark_queue.claim import Claim, make_claim
-from spark_queue.delta.commands import admin, claims, foreseeing, recovery, redriving, undoing
+from spark_queue.delta.commands import admin, claims, foreseeing, recovery, undoing
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.sql.where import Where, require_where
 from spark_queue.delta.steps import known_first
@@ -155,7 +155,7 @@ class Operating(Configured):
             )
         if dry_run:
             return foreseeing.redriven(store, where, again=again)
-        return redriving.redrive(store, where, again=again)
+        return undoing.redrive(store, where, again=again)
 
     def undo(self, step: int, *, dry_run: bool = False) -> Undone:
         """Take back what an operator did in a step of the status log, as far as that can be.

@@ -16,7 +16,7 @@ import spark_queue
 from chaos_moments import Doom
 from spark_queue import EnqueueResult, LeaseLostError, LocalQueue
 from spark_queue.claim import Settlement
-from spark_queue.delta.tables import lives, tidying
+from spark_queue.delta.tables import chores, lives
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.sweeping import Ages
@@ -175,7 +175,7 @@ class Worker:
         """Merge the small files of a log."""
         log = store_of(self._queue).native(which)
         if isinstance(log, LocalLog):
-            tidying.tidy(log, _AGES)
+            chores.tidy(log, _AGES)
 
 
 def live(place: Path, life: int, seed: int, doom: Doom | None, ready: Connection) -> None:

@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 
 from histories import History
 from spark_queue.delta.replica import state
-from spark_queue.delta.store import replicas, windows
+from spark_queue.delta.store import replicas
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.verify import AGREED
 from spark_queue.session import SMALL_STEPS, SMALL_STEPS_CONF, local_session
@@ -90,7 +90,7 @@ def shrink_windows() -> None:
     for module, name, value in (
         (replicas, "_NEAR", 1),
         (replicas, "_GROWS", 2),
-        (windows, "_AHEAD", 5),
+        (replicas, "_AHEAD", 5),
         (state, "_NEXT", 2),
     ):
         setattr(module, name, value)

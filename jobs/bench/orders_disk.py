@@ -21,7 +21,7 @@ from urllib.parse import unquote
 import deltalake
 import pyarrow as pa
 
-from spark_queue.delta.tables import appending, chores, files, open_table, rust
+from spark_queue.delta.tables import appending, chores, commits, open_table, rust
 
 #: Columns whose ends are told of each file.
 _RANGED = ("_step", "_seq", "_priority", "_round")
@@ -140,7 +140,7 @@ def in_memory() -> Iterator[None]:
     """Keep the rows of all tables in memory that are written meanwhile, and read what is there."""
     parquet = SimpleNamespace(write_table=_write, ParquetFile=_File)
     with ExitStack() as patches:
-        for module in (appending, files):
+        for module in (appending, commits):
             patches.enter_context(mock.patch.object(module, "pq", parquet))
         # By their names as the type checker knows them: what is called otherwise is noticed there.
         patches.enter_context(mock.patch.object(open_table, rust.opened.__name__, MemoryTable))

@@ -15,16 +15,16 @@ from types import ModuleType
 from typing import Any
 
 import orders_disk
-from spark_queue.delta.store import fencing, memory
+from spark_queue.delta.store import catching_up, fencing
 from spark_queue.delta.tables import appending, lives, turnstile
-from spark_queue.delta.tables.lockfile import LockFile
+from spark_queue.delta.tables.turnstile import LockFile
 
 # What a process remembers is copied before each run; its locks are free then.
 copyreg.pickle(type(threading.RLock()), lambda _: (threading.RLock, ()))
 
 #: Where the library keeps what a process has for itself.
 _OWN: tuple[tuple[ModuleType, str], ...] = (
-    (memory, "_caches"),
+    (catching_up, "_caches"),
     (turnstile, "_turnstiles"),
     (appending, "_forced"),
     (lives, "_lives"),

@@ -31,7 +31,8 @@ from spark_queue.delta.tables import (
     turnstile,
     whole,
 )
-from spark_queue.delta.tables.lockfile import LockFile, looking_at
+from spark_queue.delta.tables.lives import looking_at
+from spark_queue.delta.tables.turnstile import LockFile
 
 #: Seconds after which a thread that does not stop is a fault of the search itself.
 _STUCK = 60.0

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 
 from power_work import states_of, work
 from spark_queue import LocalQueue, QueueConfig, QueueNotFoundError, journaled_queue
-from spark_queue.delta.tables import unfinished
+from spark_queue.delta.tables import removal
 from spark_queue.inprocess import WriteAheadLog
 
 #: What a line tells, as plain data.
@@ -220,7 +220,7 @@ def _name_left_over(found: Finding, path: Path) -> None:
     for log in path.iterdir():
         if not (log / "_delta_log").is_dir():
             continue
-        if unfinished.is_unfinished(log):
+        if removal.is_unfinished(log):
             found.left["log that was begun"] += 1
             continue
         named = _files_of(log)

@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.tables import address, paths
-from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables import addresses
+from spark_queue.delta.tables.addresses import QueueAddress
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.java import java_problem
@@ -176,7 +176,7 @@ def local_path(name: str) -> str:
 
     A plain name is one of the working directory, as it is to a session whose catalog is in memory.
     """
-    return address.placed(name) if "/" in name else os.path.abspath(name)  # noqa: PTH100 - a string
+    return addresses.placed(name) if "/" in name else os.path.abspath(name)  # noqa: PTH100 - a string
 
 
 def is_local(name: str) -> bool:
@@ -197,7 +197,7 @@ def is_queue(name: str) -> bool:
     directory = _directory_of(name)
     if directory is None:
         return False
-    return all(paths.has_log(directory.parent / log) for log in ("queue", "status"))
+    return all(addresses.has_log(directory.parent / log) for log in ("queue", "status"))
 
 
 def is_spark_set_up() -> bool:
@@ -219,4 +219,4 @@ def spark_problem() -> str | None:
 
 def _directory_of(name: str) -> Path | None:
     """Return where the status log of a queue is or would be."""
-    return paths.directory_of(PlainSession(), QueueAddress(local_path(name)).status)
+    return addresses.directory_of(PlainSession(), QueueAddress(local_path(name)).status)

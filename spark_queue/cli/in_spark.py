@@ -21,7 +21,7 @@ from spark_queue.cli.words import VALUE_CHARS, clip
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.addresses import QueueAddress
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.delta_queue import DeltaQueue

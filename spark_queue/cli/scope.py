@@ -18,7 +18,7 @@ import typer
 from spark_queue.cli import choice
 from spark_queue.cli.choice import EngineChoice
 from spark_queue.cli.display import Display, SafeFormatter, Terminated, exit_of
-from spark_queue.delta.tables.address import is_on_object_store
+from spark_queue.delta.tables.addresses import is_on_object_store
 from spark_queue.errors import InvalidArgumentError, SetupError, SparkNeededError, SparkQueueError
 from spark_queue.java import java_problem
 from spark_queue.processing.interrupts import interruptible, raising_at_sigterm
@@ -190,12 +190,12 @@ class Scope:
         A path is taken from the working directory. So is a plain name where the session's catalog
         is in memory: a table of that catalog would be gone with the process.
         """
-        from spark_queue.delta.tables import address  # noqa: PLC0415 - help works without Spark
+        from spark_queue.delta.tables import addresses  # noqa: PLC0415 - help works without Spark
 
         catalog = self.spark.conf.get("spark.sql.catalogImplementation", "in-memory")
         if "/" not in name and catalog == "in-memory":
             return os.path.abspath(name)  # noqa: PTH100 - a path of a queue is a string
-        return address.placed(name)
+        return addresses.placed(name)
 
     def queue(self, name: str, listener: Listener | None = None) -> DeltaQueue:
         """Open a queue; the listener is told of every step."""

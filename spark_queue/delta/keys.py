@@ -30,8 +30,8 @@ from pyspark.sql.types import (
 from spark_queue.checks import require_methods
 from spark_queue.clock import Clock, require_clock
 from spark_queue.delta.steps import until_done
-from spark_queue.delta.tables import paths, tidying, turnstile
-from spark_queue.delta.tables.address import TableAddress, require_path
+from spark_queue.delta.tables import addresses, chores, turnstile
+from spark_queue.delta.tables.addresses import TableAddress, require_path
 from spark_queue.delta.tables.commits import newest_version
 from spark_queue.delta.tables.heads import new_token
 from spark_queue.delta.tables.local_log import LocalLog
@@ -148,7 +148,7 @@ class DeltaIdempotencyKeyStore:
         self._log: Log[KeysHead] = log_of(spark, self._address, _parse)
         if not self._log.exists():
             self._log.create(_SCHEMA.json(), replaces=False, skipping="_step,_kind,key")
-        self._directory = paths.local_directory(self._log.location())
+        self._directory = addresses.local_directory(self._log.location())
         self._head: KeysHead | None = None
         self._state: tuple[object, int | None] = (None, None)
         self._gathering = threading.Lock()
@@ -278,7 +278,7 @@ class DeltaIdempotencyKeyStore:
         }
         ours = self._log.commit(head, pa.table(columns))
         if isinstance(self._log, LocalLog):
-            tidying.look_after(self._log)
+            chores.look_after(self._log)
         return ours
 
     def _state_now(self) -> tuple[object, int | None]:

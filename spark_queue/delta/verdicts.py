@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from spark_queue.delta.replica import settling
-from spark_queue.delta.replica.rules import ReaderTerms
+from spark_queue.delta.replica.scheduling import ReaderTerms
 from spark_queue.delta.replica.settling import Judged
 from spark_queue.delta.replica.state import Replica, Row
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from spark_queue.delta.commands.upgrade import oldest_format
 from spark_queue.delta.sql.file_rows import log_of
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import paths
+from spark_queue.delta.tables import addresses
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import Registered, StatusHead
 from spark_queue.delta.tables.schema import FORMAT_VERSION
@@ -158,6 +158,6 @@ class Subject:
 
 def is_lost(reader: Store) -> bool:
     """Tell whether a reader is registered whose status log is gone."""
-    directory = paths.directory_of(reader.session, reader.status.address)
-    there = paths.has_log(directory) if directory is not None else reader.status.exists()
+    directory = addresses.directory_of(reader.session, reader.status.address)
+    there = addresses.has_log(directory) if directory is not None else reader.status.exists()
     return not there

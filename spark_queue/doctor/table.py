@@ -17,10 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import merging
-from spark_queue.delta.tables.commits import commit_at, commit_path, newest_version, summed_up
+from spark_queue.delta.tables import chores
+from spark_queue.delta.tables.commits import (
+    LogFile,
+    commit_at,
+    commit_path,
+    newest_version,
+    summed_up,
+)
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import APP_ID, Log
 from spark_queue.delta.tables.schema import CONFIG, HEAD, ITEM, META_LANE
@@ -198,7 +203,7 @@ class TableHere(CheckedTable):
 
     def files(self) -> Files:
         """See :class:`CheckedTable`."""
-        groups = list(merging.groups(self._files))
+        groups = list(chores.groups(self._files))
         small = [file for group in groups for file in group]
         return Files(
             count=len(self._files),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from spark_queue.delta.commands.checkpoint import LONG_FOLD
-from spark_queue.delta.tables import tidying
+from spark_queue.delta.tables import chores
 from spark_queue.delta.upkeep import generations
 from spark_queue.delta.upkeep.rewriter import rewriter_of
 from spark_queue.doctor.finding import Finding, Severity
@@ -78,7 +78,7 @@ def _mergeable(subject: Subject, *, is_due: bool) -> list[_Due]:
     found = []
     for table in subject.tables:
         files = table.files()
-        if (files.count > tidying.MANY) is is_due and _could_be_fewer(subject, files):
+        if (files.count > chores.MANY) is is_due and _could_be_fewer(subject, files):
             what = f"{files.count:,} files of {_log(table)} could be {files.could_be:,}"
             found.append(_Due(table, what, files.since))
     return found

@@ -11,7 +11,7 @@ from spark_queue.clock import Clock
 from spark_queue.delta.journal.journal import DeltaJournal
 from spark_queue.delta.store.handle import Handle
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.address import require_table
+from spark_queue.delta.tables.addresses import require_table
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.front.queue_ends import require_open
 from spark_queue.journal import JournaledQueue, QueueOptions, ReaderHooks

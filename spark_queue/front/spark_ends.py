@@ -17,7 +17,7 @@ from spark_queue.clock import Clock
 from spark_queue.delta.commands import recovery
 from spark_queue.delta.input import measures, values
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import rows
+from spark_queue.delta.tables import spark_types
 from spark_queue.delta.tables.schema import BOUNDED, OPTIONAL_COLUMNS, inputs_of
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.delta.views import items
@@ -75,7 +75,7 @@ class SparkInlet:
         columns = {
             name: [item.get(name) for item in items] for name in (*self._schema.names, *given)
         }
-        return rows.table(columns, self._columns)
+        return spark_types.table(columns, self._columns)
 
 
 class SparkOutlet(Watched):

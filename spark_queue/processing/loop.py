@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, get_args
 
 from spark_queue import checks
 from spark_queue.claim import Claim, make_claim
-from spark_queue.delta.commands import claims, forwarding, recovery, settle, settle_and_claim
+from spark_queue.delta.commands import claims, forwarding, recovery, settle
 from spark_queue.delta.commands.settle import SettledStep, Verdict
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.store import fencing, news
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.address import require_table
+from spark_queue.delta.tables.addresses import require_table
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.views.explaining import Standing, standing
 from spark_queue.errors import InvalidArgumentError
@@ -252,9 +252,7 @@ class _Ahead:
         store, runs = self._store, self._runs
         if self._may_go_on():
             length = runs.after(claim)
-            both = settle_and_claim.settle_and_claim(
-                store, claim.lease, verdict, runs.request(length)
-            )
+            both = claims.settle_and_claim(store, claim.lease, verdict, runs.request(length))
             if both is not None:
                 runs.learn(length)
                 self._claim = Claim(store, both[1])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.tables.liveness import judge
+from spark_queue.delta.tables.lives import judge
 from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED
 from spark_queue.delta.views import explaining
 from spark_queue.report.engine import Answer, Engine, Question

@@ -24,9 +24,8 @@ from spark_queue.delta.sql.file_rows import (
     settings_files,
 )
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.commits import removals
+from spark_queue.delta.tables.commits import LogFile, removals
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.log import APP_ID, Log
 from spark_queue.delta.tables.schema import CONFIG, ITEM, REFUSED, RENEWAL
 from spark_queue.delta.views.ends import Ends

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.liveness import judge
+from spark_queue.delta.tables.lives import judge
 from spark_queue.delta.views.ends import Ends
 from spark_queue.report.engine import Answer, Removal
 from spark_queue.report.model import HeldGroup, ItemLine, OperatorStep, WorkerLine

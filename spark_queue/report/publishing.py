@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.addresses import QueueAddress
 from spark_queue.report import view_texts
 
 #: The queue that the published file is about.

@@ -15,7 +15,7 @@ from spark_queue.delta.commands import readers
 from spark_queue.delta.sql.file_rows import log_of
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.addresses import QueueAddress
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, Registered
 from spark_queue.delta.tables.wishes import PlainSession

@@ -20,17 +20,15 @@ from spark_queue.clock import Clock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.input import kinds
 from spark_queue.delta.input.plain import arrow
-from spark_queue.delta.store import memory
+from spark_queue.delta.store import catching_up
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import made
-from spark_queue.delta.tables.address import QueueAddress, TableAddress
-from spark_queue.delta.tables.commits import Commit
+from spark_queue.delta.tables.addresses import QueueAddress, TableAddress
+from spark_queue.delta.tables.commits import Commit, LogFile
 from spark_queue.delta.tables.facts import Listener
-from spark_queue.delta.tables.files import LogFile
-from spark_queue.delta.tables.heads import Head
+from spark_queue.delta.tables.heads import Head, columns_of, step_rows, table_of
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
-from spark_queue.delta.tables.step_rows import columns_of, step_rows, table_of
 from spark_queue.delta.tables.wishes import PlainSession, Session
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
 from spark_queue.local_queue import LocalQueue, create_in
@@ -350,5 +348,5 @@ def memory_queue(
     address = QueueAddress(f"memory:/{name or next(_numbers)}")
     store = Store.of(session, address, clock, listener)
     queue = create_in(store, schema, config)
-    weakref.finalize(tables, memory.forget, store.handle.place.identity())
+    weakref.finalize(tables, catching_up.forget, store.handle.place.identity())
     return queue

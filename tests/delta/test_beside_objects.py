@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.plans import entering
-from spark_queue.delta.tables import paths
+from spark_queue.delta.tables import addresses
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, SetupError
 from spark_queue.front.durable import DurableQueue
@@ -276,7 +276,7 @@ def test_files_that_only_this_process_sees_are_not_read_elsewhere(
 ) -> None:
     """A cluster without a file system for the store is told so; small steps go on."""
     unseen.queue.enqueue(unseen.frame(0, 2))
-    monkeypatch.setattr(paths, "are_local", lambda _: False)
+    monkeypatch.setattr(addresses, "are_local", lambda _: False)
     with pytest.raises(SetupError, match="hadoop-aws"):
         unseen.queue.status().collect()
     with unseen.queue.claim(2) as claim:

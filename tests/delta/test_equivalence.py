@@ -17,7 +17,7 @@ from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.commands import claims
-from spark_queue.delta.commands.settle_and_claim import settle_and_claim
+from spark_queue.delta.commands.claims import settle_and_claim
 from spark_queue.delta.plans import spark_engines
 from spark_queue.delta.plans.bringing import plain
 from spark_queue.delta.replica import state

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig
 from spark_queue.clock import ManualClock
-from spark_queue.delta.commands import rescue
+from spark_queue.delta.commands import evidence
 from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.processing import loop
 
@@ -159,7 +159,7 @@ def _die_between(
     queue = DeltaQueue.open(spark, queue_path, clock=clock)
     with monkeypatch.context() as dying:
         dying.setattr(loop._Ahead, "settle", _gone)
-        dying.setattr(rescue, "abandon", lambda *_: None)
+        dying.setattr(evidence, "abandon", lambda *_: None)
         with pytest.raises(RuntimeError, match="gone"):
             queue.process(_by("first"), returns="who string", output=f"{place}/out", limit=3)
 

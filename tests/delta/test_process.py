@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta.commands import rescue
-from spark_queue.delta.store import by_spark, memory
+from spark_queue.delta.commands import evidence
+from spark_queue.delta.store import by_spark, catching_up
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.delta.views import items
 from spark_queue.delta_queue import DeltaQueue
@@ -167,7 +167,7 @@ def test_what_still_waits_is_told(queue: DeltaQueue) -> None:
 
 def test_a_long_log_is_folded_the_same(queue: DeltaQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where too much was written to keep at hand, the log itself is read, to the same end."""
-    monkeypatch.setattr(memory, "MAX_TAIL", 0)
+    monkeypatch.setattr(catching_up, "MAX_TAIL", 0)
 
     def handle(item: dict[str, Any]) -> None:
         if item["id"] == 0 and item["_attempts"] == 0:
@@ -210,7 +210,7 @@ def test_what_the_output_has_is_acked_and_not_buried(
     queue.enqueue(spark.createDataFrame([(1,), (2,)], "n int"), order_by="n")
     with monkeypatch.context() as dying:
         dying.setattr(loop._Ahead, "settle", _die)
-        dying.setattr(rescue, "abandon", lambda *_: None)
+        dying.setattr(evidence, "abandon", lambda *_: None)
         with pytest.raises(RuntimeError, match="gone"):
             queue.process(lambda _: {"x": 1}, returns="x int", output=f"{place}/out", limit=2)
     clock.advance(timedelta(minutes=2))

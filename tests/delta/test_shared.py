@@ -17,7 +17,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.commands import claims
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.plans import cloning
-from spark_queue.delta.store import catching_up, memory
+from spark_queue.delta.store import catching_up
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.far_commits import FarCommits
@@ -46,11 +46,11 @@ def far(spark: SparkSession, place: str) -> Iterator[str]:
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Elsewhere:
     """Do something with a memory of its own."""
-    others: dict[str, memory.Cache] = {}
+    others: dict[str, catching_up.Cache] = {}
 
     def act(do: Callable[[], object]) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(memory, "_caches", others)
+            patch.setattr(catching_up, "_caches", others)
             # What a command of ours has looked at is not known there either.
             Context().run(do)
 

@@ -20,7 +20,7 @@ from spark_queue.delta.plans.spark_engines import engines_of
 from spark_queue.delta.sql import checkpointing
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.addresses import QueueAddress
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.verify import Plan

@@ -10,13 +10,12 @@ from typing import Any
 import pyarrow as pa
 from obstore.store import MemoryStore
 
-from spark_queue.delta.store import committing, memory
+from spark_queue.delta.store import catching_up, committing
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import whole
-from spark_queue.delta.tables.address import QueueAddress
-from spark_queue.delta.tables.commits import Commit
-from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.addresses import QueueAddress
+from spark_queue.delta.tables.commits import Commit, LogFile
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.object_tables import ObjectTables
@@ -71,7 +70,7 @@ class TestedLog:
 
     def open_again(self) -> TestedLog:
         """Return the log as a process sees it that knows nothing of it."""
-        memory.forget(self.store.handle.place.identity())
+        catching_up.forget(self.store.handle.place.identity())
         return TestedLog(self.session, self.name, self.directory, self.by_spark, self.tables)
 
     def create(self, *, replaces: bool = True) -> None:

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from spark_queue.delta.store import existence
-from spark_queue.delta.tables import merging
+from spark_queue.delta.tables import chores
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.schema import CONFIG, HEAD
 from spark_queue.delta.tables.sweeping import Ages, sweep
@@ -224,7 +224,7 @@ def test_processes_that_append_have_a_step_each(
         for first in (100, 200)
     ]
     while any(process.poll() is None for process in others):
-        sum(merging.merging(log.rows_here))
+        sum(chores.merging(log.rows_here))
         log.rows_here.sum_up()
     lines = [line for process in others for line in (process.communicate()[0]).splitlines()]
 

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 from obstore.store import LocalStore
 
-from spark_queue.delta.tables import merging
+from spark_queue.delta.tables import chores
 from spark_queue.delta.tables.heads import following
 from spark_queue.delta.tables.sweeping import Ages
 from spark_queue.errors import FileAccessError, QueueExistsError, SetupError
@@ -174,7 +174,7 @@ def test_what_no_commit_names_is_swept(log: TestedLog, store: ShakyStore) -> Non
     assert log.rows_here.sweep() == 0
     assert log.rows_here.sweep(Ages(others=0.0)) == 1
     assert set(store.found()) == before
-    assert sum(merging.merging(log.rows_here)) > 1
+    assert sum(chores.merging(log.rows_here)) > 1
     assert (log.seqs(), log.open_again().seqs()) == (known, known)
 
 
@@ -201,7 +201,7 @@ def test_a_step_that_loses_its_number_to_a_merger_takes_the_next(
     head, other = following(log.head()), log.open_again()
 
     def merge(ask: Callable[[], Any]) -> Any:
-        assert sum(merging.merging(other.rows_here)) > 1
+        assert sum(chores.merging(other.rows_here)) > 1
         return ask()
 
     store.fail_next("PUT q/status/_delta_log", merge)

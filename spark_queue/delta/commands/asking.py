@@ -1,7 +1,7 @@
 """Ack by evidence where there is no Spark: what the output of a claim has is asked of its files.
 
 As :mod:`~spark_queue.delta.commands.evidence` writes it, and
-:mod:`~spark_queue.delta.commands.rescue` asks: so processes with Spark and without take over from
+:mod:`~spark_queue.delta.commands.evidence` asks: so processes with Spark and without take over from
 each other.
 """
 
@@ -16,8 +16,8 @@ from spark_queue.delta.commands.settle import ByARescuer, Every, SettledStep, So
 from spark_queue.delta.replica.settling import GONE, LOSE, Said
 from spark_queue.delta.replica.state import RememberedClaim
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import paths
-from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables import addresses
+from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.claim_record import find_record, outcomes_of
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.outputs import ResultTable
@@ -55,7 +55,7 @@ def output(store: Store, path: str, what: str = "output", source: str = "returns
 
 def lasting_name(table: ResultTable) -> str:
     """Return what a table is called in any session."""
-    return paths.location_of(table.directory)
+    return addresses.location_of(table.directory)
 
 
 def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
@@ -108,4 +108,4 @@ def _evidence(store: Store, grant: RememberedClaim) -> ResultTable | None:
 def _directory(store: Store, path: str) -> Path | None:
     """Return where the table of a path is; ``None`` for a name, or a place elsewhere."""
     place = path if "/" not in path or ":" in path else os.path.abspath(path)  # noqa: PTH100
-    return paths.directory_of(store.session, TableAddress.of(place))
+    return addresses.directory_of(store.session, TableAddress.of(place))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_queue.delta import verify
-from spark_queue.delta.commands import batches, readers, rows, trim
+from spark_queue.delta.commands import batches, readers, rows
 from spark_queue.delta.commands.batches import SourceBatch
 from spark_queue.delta.planner import TAKEN, Frame, last_planner_of, planner_of
 from spark_queue.delta.replica import entering
@@ -202,7 +202,7 @@ def _carried(store: Store, trace: Traces) -> Traces:
 def _trim(at: Snapshot) -> None:
     """Drop what readers have too much of; the items are in the queue, even if this fails."""
     try:
-        trim.full(at)
+        readers.full(at)
     except Exception:  # noqa: BLE001 - the step it follows stands
         name = at.store.name
         logger.exception("%s: a reader keeps more than it may until the next enqueue", name)

@@ -15,7 +15,7 @@ from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.address import placed
+from spark_queue.delta.tables.addresses import placed
 from spark_queue.delta.tables.facts import logger
 from spark_queue.errors import SparkNeededError
 from spark_queue.reader_config import ReaderConfig

@@ -13,11 +13,11 @@ from spark_queue.delta.store import existence
 from spark_queue.delta.store.committing import commit_status, require_not_held
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import paths, turnstile, unfinished
+from spark_queue.delta.tables import addresses, removal, turnstile
 from spark_queue.delta.tables.commits import newest_version, summed_up
-from spark_queue.delta.tables.damage import using
 from spark_queue.delta.tables.forcing import make_directory
 from spark_queue.delta.tables.heads import StatusHead, following
+from spark_queue.delta.tables.integrity import using
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import (
     QUEUE_COLUMNS,
@@ -58,7 +58,7 @@ def making(store: Store) -> Iterator[None]:
 
 def _home(store: Store) -> Path | None:
     """Return the directory that a queue's tables are to be in, where its path says that."""
-    status = paths.directory_of(store.session, store.handle.address.status)
+    status = addresses.directory_of(store.session, store.handle.address.status)
     if status is None:
         return None
     with using(status.parent):
@@ -100,10 +100,10 @@ def _require_no_file(store: Store) -> None:
 def _require_free(store: Store) -> None:
     """Refuse a place that is taken; what a crash inside ``create`` left there is not in the way."""
     for log in (store.queue, store.status):
-        directory = paths.directory_of(store.session, log.address)
+        directory = addresses.directory_of(store.session, log.address)
         if directory is None and log.exists() and not log.is_empty():
             raise QueueExistsError(store.name)
-        if directory is None or not directory.exists() or unfinished.is_unfinished(directory):
+        if directory is None or not directory.exists() or removal.is_unfinished(directory):
             continue
         if newest_version(directory, None) or summed_up(directory):
             raise QueueExistsError(store.name)
@@ -145,7 +145,7 @@ def finish_drop(store: Store) -> bool:
         store.forget()
         # While this waited, somebody may have finished it, and made another queue.
         if _is_half_dropped(store):
-            status = paths.directory_of(store.session, store.status.address)
+            status = addresses.directory_of(store.session, store.status.address)
             names = (one.name for one in status.parent.glob("reader_*")) if status else ()
             numbers = (name.rpartition("_")[2] for name in names)
             found = [int(number) for number in numbers if number.isdecimal()]
@@ -155,14 +155,16 @@ def finish_drop(store: Store) -> bool:
 
 def is_dropped(store: Store, file: str) -> bool:
     """Tell whether a file is of a log that a drop has removed as a whole from this disk."""
-    places = (paths.directory_of(store.session, log.address) for log in (store.queue, store.status))
+    places = (
+        addresses.directory_of(store.session, log.address) for log in (store.queue, store.status)
+    )
     its = [place for place in places if place is not None and Path(file).is_relative_to(place)]
     return any(not place.exists() for place in its)
 
 
 def _is_half_dropped(store: Store) -> bool:
     """Tell whether a status log is there without its item log, on this machine's disk."""
-    is_here = paths.directory_of(store.session, store.status.address) is not None
+    is_here = addresses.directory_of(store.session, store.status.address) is not None
     return is_here and _has_status_log(store) and not store.queue.exists()
 
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Literal
 
 from spark_queue.delta.commands import admin, making
+from spark_queue.delta.planner import planner_of
 from spark_queue.delta.steps import Answer, Step, on_items, once_on_status
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.snapshot import Snapshot
@@ -25,7 +26,7 @@ from spark_queue.delta.tables.heads import (
     following,
     names_of,
 )
-from spark_queue.delta.tables.schema import STATUS_COLUMNS
+from spark_queue.delta.tables.schema import CANCELLED, STATUS_COLUMNS
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.errors import InvalidArgumentError, ReaderNotFoundError
 from spark_queue.reader_config import ReaderConfig
@@ -330,3 +331,48 @@ def _start_of(store: Store, start: Start) -> QueueHead | None:
 
 def _number_of(readers: Mapping[int, Registered], name: str) -> int | None:
     return next((number for number, facts in readers.items() if facts.name == name), None)
+
+
+#: Why an item was dropped.
+FULL = "dropped: the reader is full"
+LAGS = "dropped: the reader is too far behind"
+
+
+def full(at: Snapshot) -> int:
+    """Drop the oldest items of readers that are over their limits and say so; return how many.
+
+    Items in flight stay, and count. The readers are those of the newest step that was seen.
+    """
+    dropped, newest = 0, at.cache.queue.head or at.queue
+    for number, facts in newest.readers.items():
+        if facts.streams or facts.config.get("full_policy") != "drop_oldest":
+            continue
+        reader = prepare(at.store.of_reader(number))
+        limits = ReaderConfig.from_dict(facts.config)
+        dropped += _items(reader, limits.max_items, FULL)
+        dropped += _bytes(reader, limits.max_bytes)
+    return dropped
+
+
+def behind(store: Store) -> int:
+    """Drop what readers have not read that are further behind than they may be."""
+    return sum(_items(reader, reader.limits().max_lag, LAGS) for reader in every(store))
+
+
+def _items(reader: Store, most: int | None, why: str) -> int:
+    if most is None or reader.outstanding(reader.status_head()) <= most:
+        return 0
+
+    planner = planner_of(reader)
+    return admin.end(reader, "drop", lambda at: planner.oldest(at, most), CANCELLED, why)[1]
+
+
+def _bytes(reader: Store, most: int | None) -> int:
+    if most is None:
+        return 0
+    planner = planner_of(reader)
+    if planner.outstanding_bytes(Snapshot(reader)) <= most:
+        return 0
+    return admin.end(reader, "drop", lambda at: planner.oldest_by_bytes(at, most), CANCELLED, FULL)[
+        1
+    ]

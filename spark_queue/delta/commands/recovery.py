@@ -157,4 +157,4 @@ def _settle(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep 
 
 
 def _by_spark() -> ModuleType:
-    return import_module("spark_queue.delta.commands.rescue")
+    return import_module("spark_queue.delta.commands.evidence")

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spark_queue.delta import verify
 from spark_queue.delta.planner import planner_of
-from spark_queue.delta.replica.columns import status_table
+from spark_queue.delta.replica.reading import status_table
 from spark_queue.delta.replica.settling import Judged
 from spark_queue.delta.replica.state import Replica
 from spark_queue.delta.steps import Answer, Step, engine_of, is_small, on_status

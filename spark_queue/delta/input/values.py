@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 
 from spark_queue.delta.input.kinds import WIDTHS
 from spark_queue.delta.input.measures import Measure, length, misfit, of_bytes, of_item, of_text
-from spark_queue.delta.tables import rows
+from spark_queue.delta.tables import spark_types
 from spark_queue.errors import SchemaMismatchError
 
 
@@ -66,7 +66,7 @@ def _measure_of(field: StructField) -> Measure:
 
 def _other(value: Any, field: StructField) -> int:
     try:
-        stored = rows.column([value], field)[0].as_py()
+        stored = spark_types.column([value], field)[0].as_py()
     # Arrow and Spark have a kind of error for each thing that can be wrong with a value.
     except Exception as exc:
         raise _misfit(value, field) from exc

@@ -21,7 +21,7 @@ from spark_queue.delta.sql.file_rows import log_of, once_more, parts_of, rows_of
 from spark_queue.delta.sql.look import newest_rows
 from spark_queue.delta.sql.operating import release_claimed
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.upkeep import by_files, generations
 from spark_queue.journal.records import Entry

@@ -18,7 +18,7 @@ from spark_queue.delta.sql.look import newest_rows
 from spark_queue.delta.sql.operating import release_claimed
 from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import rows
+from spark_queue.delta.tables import spark_types
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import ITEM
 from spark_queue.delta.upkeep.by_spark import REWRITER
@@ -44,7 +44,7 @@ class SparkTables:
 
     def values(self, puts: Sequence[Entry[Any]]) -> dict[str, pa.Array]:
         """See :class:`JournalTables`."""
-        return rows.columns_of(by_column(puts, self._schema.names), self._schema)
+        return spark_types.columns_of(by_column(puts, self._schema.names), self._schema)
 
     def entries(self, first: int, last: int) -> list[Entry[Any]]:
         """See :class:`JournalTables`."""
@@ -117,15 +117,15 @@ class SparkTables:
         return Entry(
             id=row["_seq"],
             item=self._as_item(row["_item"]),
-            added_at=rows.utc(row["_enqueued_at"]),
+            added_at=spark_types.utc(row["_enqueued_at"]),
             size=row["_size"],
-            expires_at=None if row["_expires_at"] is None else rows.utc(row["_expires_at"]),
+            expires_at=None if row["_expires_at"] is None else spark_types.utc(row["_expires_at"]),
             errors=row["_errors"] or 0,
             origin=row["_body"],
         )
 
     def _as_item(self, row: Row) -> Any:
-        found: dict[str, Any] = rows.plain(row, self._schema)
+        found: dict[str, Any] = spark_types.plain(row, self._schema)
         return found if len(found) > 1 else found[self._schema.names[0]]
 
 

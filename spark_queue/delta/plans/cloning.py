@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.addresses import TableAddress
 
 
 def version_of(store: Store, table: TableAddress) -> int:

@@ -17,7 +17,7 @@ from spark_queue.delta.plans.spark_engines import FrameRows, SparkDatabase
 from spark_queue.delta.sql.look import ENTERED, MOVED, MOVES, VIEWED, QueueLook
 from spark_queue.delta.sql.where import Where, values_of
 from spark_queue.delta.store import by_spark
-from spark_queue.delta.tables import rows
+from spark_queue.delta.tables import spark_types
 from spark_queue.delta.tables.schema import ITEM, RENEWAL
 from spark_queue.delta.tables.spark_types import arrow_schema_of, struct_of
 from spark_queue.errors import InvalidArgumentError
@@ -85,7 +85,7 @@ class SparkLook(QueueLook[DataFrame]):
     def sample(self, found: DataFrame, names: Sequence[str], count: int) -> list[Mapping[str, Any]]:
         """See :class:`QueueLook`."""
         shown = found.orderBy("_seq").limit(count).select(*quote(names))
-        return [rows.plain(row, shown.schema) for row in shown.collect()]
+        return [spark_types.plain(row, shown.schema) for row in shown.collect()]
 
     def rename(self, found: DataFrame, names: Mapping[str, str], nothing: str | None) -> DataFrame:
         """See :class:`QueueLook`."""

@@ -8,11 +8,10 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from spark_queue.delta.replica.columns import status_table
-from spark_queue.delta.replica.peers import Place
+from spark_queue.delta.replica.open_items import Place
+from spark_queue.delta.replica.reading import status_table
 from spark_queue.delta.replica.request import MARGIN, Choice, Request
-from spark_queue.delta.replica.rules import ReaderTerms
-from spark_queue.delta.replica.standing_scheduler import standing_of
+from spark_queue.delta.replica.scheduling import ReaderTerms, standing_of
 from spark_queue.delta.replica.state import Replica, Row
 from spark_queue.delta.replica.window import place_of
 from spark_queue.delta.tables.heads import Pointer, StatusHead

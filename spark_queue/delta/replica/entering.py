@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.replica import rules
-from spark_queue.delta.replica.several import Measure
+from spark_queue.delta.replica import scheduling
+from spark_queue.delta.replica.scheduling import Measure
 from spark_queue.delta.replica.state import LineKey, Row
 from spark_queue.delta.tables.heads import Pointer, QueueHead
 from spark_queue.delta.tables.schema import (
@@ -78,7 +78,7 @@ def decide_entry(
     given = frame.select(ours).to_pylist()
     scheduler = _scheduler(known, settings, given, before, pointers, now)
     named = {n: row["_origin"] for n, row in enumerate(given) if row.get("_origin") is not None}
-    admitted = scheduler.admit([_new(row, config) for row in given], rules.seconds(now), named)
+    admitted = scheduler.admit([_new(row, config) for row in given], scheduling.seconds(now), named)
     log = [
         _row(row, answer, scheduler, config, before, now)
         for row, answer in zip(given, admitted, strict=True)
@@ -115,15 +115,15 @@ def _scheduler(
     else:
         entered = _lines(given, members)
         known.learn_ends(entered)
-        lines = [rules.line(known, settings, at) for at in entered]
+        lines = [scheduling.line_of(known, settings, at) for at in entered]
     asked = {row["_dedup_key"]: row.get("_dedup_hash") for row in given}
     asked.pop(None, None)
-    return rules.scheduler(
+    return scheduling.scheduler(
         config,
         members,
         pointers,
         lines,
-        holders=rules.holders(known, config, asked, now),
+        holders=scheduling.holders(known, config, asked, now),
         last_seq=before.last_seq,
     )
 

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta, timezone
 import pyarrow as pa
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.replica import rules
-from spark_queue.delta.replica.columns import status_table
-from spark_queue.delta.replica.rules import ReaderTerms
+from spark_queue.delta.replica import scheduling
+from spark_queue.delta.replica.reading import status_table
+from spark_queue.delta.replica.scheduling import ReaderTerms
 from spark_queue.delta.replica.state import Replica, Row
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, ITEM, READY
 from spark_queue.rules import Ack, Dead, Nack, Outcome, Release, Scheduler
@@ -75,9 +75,9 @@ def judge(
     if not isinstance(said, Mapping):
         said = dict.fromkeys(sorted(replica.grants[lease].left), said)
     held = {seq: row for seq in said if (row := _find_held(replica, lease, seq)) is not None}
-    known = rules.scheduler(terms.judging, held.values(), {}, [], limits=terms.limits)
+    known = scheduling.scheduler(terms.judging, held.values(), {}, [], limits=terms.limits)
     outcomes = {seq: _outcome(*said[seq]) for seq in held if said[seq][0] != LOSE}
-    known.settle(lease, outcomes, rules.seconds(now))
+    known.settle(lease, outcomes, scheduling.seconds(now))
     rows = []
     for seq, row in held.items():
         outcome, error = said[seq]

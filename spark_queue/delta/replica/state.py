@@ -12,8 +12,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Protocol
 
 from spark_queue.config import DedupScope
-from spark_queue.delta.replica.open_items import OpenItems, RememberedClaim
-from spark_queue.delta.replica.peers import Peer, Place, Row
+from spark_queue.delta.replica.open_items import OpenItems, Peer, Place, RememberedClaim, Row
 from spark_queue.delta.replica.window import LineKey, Window
 from spark_queue.delta.tables.heads import Pointer
 from spark_queue.delta.tables.schema import (

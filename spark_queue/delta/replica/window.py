@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.replica.peers import Peer, Place, Ranks, Row
+from spark_queue.delta.replica.open_items import Peer, Place, Ranks, Row
 from spark_queue.delta.tables.heads import Pointer
 from spark_queue.delta.tables.schema import READY, SCHEDULE, TERMINAL
 from spark_queue.delta.tables.settings import Settings
@@ -72,7 +72,7 @@ class Source(Protocol):
         """
 
     def untouched(self) -> pa.Table:
-        """Return ``turn`` and what :class:`~spark_queue.delta.replica.peers.Ranks` is made of.
+        """Return ``turn`` and what :class:`~spark_queue.delta.replica.open_items.Ranks` is made of.
 
         Of all items that had not been touched when the window was made, or have entered since.
         """

@@ -15,8 +15,8 @@ from spark_queue.delta.sql.file_rows import beside, having, log_of, rows_of, use
 from spark_queue.delta.sql.log_rows import plain
 from spark_queue.delta.sql.look import ENTERED, MOVED, MOVES, VIEWED, QueueLook
 from spark_queue.delta.sql.where import choose
+from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.schema import ITEM, RENEWAL
 
 _SIZED = ("_seq", "_step", "_enqueued_at")

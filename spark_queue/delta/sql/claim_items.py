@@ -9,10 +9,10 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.replica.columns import status_table
+from spark_queue.delta.replica.reading import status_table
 from spark_queue.delta.sql.file_rows import log_of, once_more
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, TRACE
 from spark_queue.errors import SparkNeededError
 

@@ -21,7 +21,7 @@ from spark_queue.delta.sql.enqueue_state import (
 )
 from spark_queue.delta.sql.file_rows import log_of, once_more, sizes_in
 from spark_queue.delta.sql.log_rows import TooManyRowsError
-from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.heads import QueueHead
 from spark_queue.delta.tables.schema import (
     GROUP,

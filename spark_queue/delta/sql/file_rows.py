@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from spark_queue.delta.input import kinds
 from spark_queue.delta.input.plain.arrow_sizes import sizes_of
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import (
     ITEM,

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from spark_queue.delta.sql.closed import most_rows
 from spark_queue.delta.sql.file_rows import having, log_of, once_more
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import (
     CLAIMED,

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta.replica.rules import punted_at
+from spark_queue.delta.replica.scheduling import punted_at
 from spark_queue.delta.replica.settling import GONE, LOSE
 from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.sql_engines import HERE, SqlEngine, Tables

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.replica.peers import NAMED, Place, Row
+from spark_queue.delta.replica.open_items import NAMED, Place, Row
 from spark_queue.delta.replica.window import WAITED, WAITING, KeyHashes, LineKey
-from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.heads import Checkpoint
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.scanning import Part

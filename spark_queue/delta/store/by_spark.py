@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StructType
 
-from spark_queue.delta.store.memory import MAX_TAIL, is_long
+from spark_queue.delta.store.catching_up import MAX_TAIL, is_long
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import StatusHead

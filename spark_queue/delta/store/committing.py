@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
 import pyarrow as pa
 
-from spark_queue.delta.replica.columns import rows_of
+from spark_queue.delta.replica.reading import rows_of
 from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Row
 from spark_queue.delta.store import catching_up, fencing, replicas
-from spark_queue.delta.store.memory import Seen
+from spark_queue.delta.store.catching_up import Seen
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import tidying, whole
+from spark_queue.delta.tables import chores, whole
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.local_log import LocalLog
@@ -181,7 +181,7 @@ def _append(at: Snapshot, which: LogName, head: _Head, rows: Rows, *, small: boo
         small = small or is_table
         ours = log.commit(head, rows, small=small, known=seen.version, is_synced=is_synced)
     if ours and is_table and isinstance(log, LocalLog):
-        tidying.look_after(log)
+        chores.look_after(log)
     return ours
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import paths, whole
-from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables import addresses, whole
+from spark_queue.delta.tables.addresses import QueueAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.errors import QueueNotFoundError
@@ -32,8 +32,8 @@ def status_columns(store: Store) -> Collection[str] | None:
         When its newest commit is not whole.
     """
     log = store.status
-    directory = paths.directory_of(log.session, log.address)
-    is_missing = directory is not None and not paths.has_log(directory)
+    directory = addresses.directory_of(log.session, log.address)
+    is_missing = directory is not None and not addresses.has_log(directory)
     if is_missing or log.is_unfinished():
         return None
     whole.require_uncut(store.name, "status", directory)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_queue.clock import Clock
-from spark_queue.delta.tables import paths, traces
-from spark_queue.delta.tables.address import QueueAddress, TableAddress
+from spark_queue.delta.tables import addresses, traces
+from spark_queue.delta.tables.addresses import QueueAddress, TableAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, status_head
 from spark_queue.delta.tables.log import Log
@@ -62,7 +62,7 @@ class QueuePlace:
         """Return where the queue is, as its catalog or path says."""
         if self._location is None:
             location, key = self._first.detail()
-            directory = paths.local_directory(location)
+            directory = addresses.local_directory(location)
             self._directories, self._directory = {}, directory
             self._birth = traces.birth(directory)
             self._name = location if directory is None else str(directory.resolve())
@@ -156,5 +156,5 @@ class Handle:
     def __post_init__(self) -> None:
         is_plain = isinstance(self.session, PlainSession)
         self.owner = None if is_plain else Owner("the session of Spark")
-        paths.require_directory(self.session, self.address)
+        addresses.require_directory(self.session, self.address)
         self.place = QueuePlace(self.session, self.address, self.tables)

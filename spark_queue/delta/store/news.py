@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
-from spark_queue.delta.store.memory import Seen
+from spark_queue.delta.store.catching_up import Seen
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import CLAIMED

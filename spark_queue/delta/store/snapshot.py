@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
-from spark_queue.delta.replica.rules import ReaderTerms
-from spark_queue.delta.store.memory import Cache, Position
+from spark_queue.delta.replica.scheduling import ReaderTerms
+from spark_queue.delta.store.catching_up import Cache, Position
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import QueueHead, Registered, StatusHead
 from spark_queue.delta.tables.log import Log

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from spark_queue.checks import optional, require_callable, require_methods
 from spark_queue.clock import Clock, require_clock
-from spark_queue.delta.store import catching_up, memory
+from spark_queue.delta.store import catching_up
+from spark_queue.delta.store.catching_up import Cache, Position, Seen
 from spark_queue.delta.store.handle import Handle
-from spark_queue.delta.store.memory import Cache, Position, Seen
 from spark_queue.delta.tables import turnstile, whole
-from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.addresses import QueueAddress
 from spark_queue.delta.tables.facts import Listener, LogName
 from spark_queue.delta.tables.heads import (
     QueueHead,
@@ -217,7 +217,7 @@ class Store:
 
     def forget(self) -> None:
         """Drop what this process remembers of the queue; it is read again where it is needed."""
-        memory.forget(self.handle.place.identity())
+        catching_up.forget(self.handle.place.identity())
 
     def queue_head(self, cache: Cache | None = None) -> QueueHead:
         """Return the newest head of the item log.
@@ -300,7 +300,7 @@ class Store:
 
     def cache(self) -> Cache:
         """Return what this process knows of the queue."""
-        return memory.cache_of(self.handle.place.identity())
+        return catching_up.cache_of(self.handle.place.identity())
 
     def native(self, which: LogName) -> Log[Any] | None:
         """Return a log that can be read and written without Spark; ``None`` where it cannot."""

@@ -26,10 +26,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark_queue.delta.tables.commits import LogFile, gens_in
 from spark_queue.delta.tables.file_statistics import statistics_of
-from spark_queue.delta.tables.files import LogFile, gens_in
 from spark_queue.delta.tables.forcing import at_once, sync_directory, sync_file, sync_named
-from spark_queue.delta.tables.seals import read_actions, seal
+from spark_queue.delta.tables.integrity import read_actions, seal
 from spark_queue.delta.tables.traces import birth
 
 #: Rows that are read together: a step's are in the order of service, of which a claim reads a part.

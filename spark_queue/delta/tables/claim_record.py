@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_queue.delta.tables.commits import commit_path, newest_version
-from spark_queue.delta.tables.damage import naming
-from spark_queue.delta.tables.seals import read_actions
+from spark_queue.delta.tables.integrity import naming, read_actions
 
 #: An outcome and its error.
 Outcome = tuple[str, str | None]

@@ -1,4 +1,4 @@
-"""Texts of commits that are conditional PUTs."""
+"""Commits that are conditional PUTs: their texts, and other writers of their tables."""
 
 from __future__ import annotations
 
@@ -6,13 +6,40 @@ import json
 import tempfile
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from spark_queue.delta.tables import made
 from spark_queue.delta.tables.commits import name_of
-from spark_queue.delta.tables.conditional import FEATURE
-from spark_queue.delta.tables.seals import read_actions, seal
+from spark_queue.delta.tables.integrity import read_actions, seal
+from spark_queue.errors import InvalidArgumentError
+
+#: What a writer of such a table has to know. Others refuse a table with a feature that they do not
+#: know; readers need not know it.
+FEATURE = "sparkQueueConditionalCommits"
+
+
+@contextmanager
+def writes(target: str, block: AbstractContextManager[None]) -> Iterator[None]:
+    """Say in a block why Spark does not write to a table, where that is such a one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is; then nothing was written.
+    """
+    try:
+        with block:
+            yield
+    except Exception as exc:
+        if FEATURE in str(exc):
+            raise InvalidArgumentError(
+                f"{target!r} is on an object store, and its commits are conditional PUTs: Delta on "
+                "Spark would write over steps that were told. Open the queue with storage="
+            ) from exc
+        raise
+
 
 _PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": [FEATURE]}
 

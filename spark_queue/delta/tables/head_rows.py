@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.schema import HEAD, META_LANE
 
 if TYPE_CHECKING:

@@ -12,12 +12,15 @@ import re
 import socket
 import threading
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from spark_queue.delta.tables.damage import using
-from spark_queue.delta.tables.lockfile import LockFile, looking_at, require_locks
+from spark_queue.delta.tables.integrity import using
+from spark_queue.delta.tables.turnstile import LockFile, is_granted, require_locks
+from spark_queue.results import Liveness
 
 _DIRECTORY = "_lives"
 
@@ -148,6 +151,25 @@ def leave(directory: Path) -> None:
     _lives.end(directory)
 
 
+@contextmanager
+def looking_at(path: str) -> Iterator[bool]:
+    """Tell whether nobody has locked a file, and let nobody do so meanwhile.
+
+    All who look at the same time are told the same.
+
+    Raises
+    ------
+    FileNotFoundError
+        When it is not there.
+    """
+    with using(path):
+        descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield is_granted(descriptor, is_shared=True)
+    finally:
+        os.close(descriptor)
+
+
 def _is_mine(directory: Path, name: str) -> bool:
     life = _lives.known(directory)
     return life is not None and life.name == name
@@ -214,3 +236,51 @@ def _part_from_parent() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_part_from_parent)
+
+
+#: How long after the end of its lease a worker counts as gone whose process nobody can ask for.
+_LONG = timedelta(hours=1)
+
+
+def judge(
+    directory: Path | None, worker_id: str | None, until: datetime | None, now: datetime
+) -> Liveness | None:
+    """Decide whether a worker lives.
+
+    A process that works on this machine's disk is known by its life lock, as a claim knows it. All
+    others are known by their lease.
+
+    Parameters
+    ----------
+    directory : Path, optional
+        The directory of a queue on this machine's disk.
+    worker_id : str, optional
+        As the claim names the worker.
+    until : datetime, optional
+        When its lease ends; ``None`` where it holds nothing.
+    now : datetime
+        The instant of the question.
+
+    Returns
+    -------
+    Liveness or None
+        ``None`` where it holds nothing, and nobody can ask for its process.
+    """
+    ended = _is_over(directory, worker_id)
+    if ended:
+        return Liveness.GONE
+    if until is None:
+        return None if ended is None else Liveness.ALIVE
+    if until > now:
+        return Liveness.ALIVE
+    return Liveness.GONE if ended is None and until + _LONG <= now else Liveness.LATE
+
+
+def _is_over(directory: Path | None, worker_id: str | None) -> bool | None:
+    if directory is None or not worker_id:
+        return None
+    try:
+        return has_ended(directory, worker_id)
+    except PermissionError:
+        # The file of another user's process: only its lease is left to go by.
+        return None

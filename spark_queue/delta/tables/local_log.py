@@ -19,21 +19,19 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from spark_queue.delta.tables import instants, made, paths, scanning, traces, unfinished
-from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables import addresses, instants, made, removal, scanning, traces
+from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.appending import is_forced, note_forced, sync_commits
-from spark_queue.delta.tables.commits import Commit, commit_at, newest_version
-from spark_queue.delta.tables.damage import using
-from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.commits import Commit, LogFile, commit_at, newest_version
 from spark_queue.delta.tables.forks import is_stuck, part_in_children
-from spark_queue.delta.tables.heads import Head
+from spark_queue.delta.tables.heads import Head, step_tables
+from spark_queue.delta.tables.integrity import using
 from spark_queue.delta.tables.log import APP_ID, Log
 from spark_queue.delta.tables.open_table import PARTITION, OpenTable
-from spark_queue.delta.tables.resting import remove_directory, remove_unfinished
+from spark_queue.delta.tables.removal import remove_directory, remove_unfinished
 from spark_queue.delta.tables.scanning import Part
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
 from spark_queue.delta.tables.staged import Staging
-from spark_queue.delta.tables.step_rows import step_tables
 from spark_queue.delta.tables.sweeping import Ages, sweep
 from spark_queue.delta.tables.wishes import PlainSession, Session, is_fresh, promises_disk
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
@@ -76,24 +74,24 @@ class LocalLog(Log[_Head]):
     def exists(self) -> bool:
         """See :meth:`Log.exists`."""
         directory = self.find_directory()
-        return directory is not None and paths.has_log(directory)
+        return directory is not None and addresses.has_log(directory)
 
     def is_unfinished(self) -> bool:
         """See :meth:`Log.is_unfinished`."""
-        directory = paths.directory_of(self.session, self.address)
-        return directory is not None and unfinished.is_unfinished(directory)
+        directory = addresses.directory_of(self.session, self.address)
+        return directory is not None and removal.is_unfinished(directory)
 
     def detail(self) -> tuple[str, str]:
         """See :meth:`Log.detail`."""
-        directory = paths.directory_of(self.session, self.address)
-        table = None if directory is None else paths.first_id(directory)
-        return ("", "") if directory is None else (paths.location_of(directory), table or "")
+        directory = addresses.directory_of(self.session, self.address)
+        table = None if directory is None else addresses.first_id(directory)
+        return ("", "") if directory is None else (addresses.location_of(directory), table or "")
 
     def find_directory(self) -> Path | None:
         """See :meth:`Log.find_directory`."""
         if self._found_directory is None:
             location = self.location()
-            self._found_directory = paths.local_directory(location)
+            self._found_directory = addresses.local_directory(location)
             # The caller may be about to make a table that is not there yet.
             if self._found_directory is None and location and not location.startswith("file:"):
                 self._found_directory = _NOT_LOCAL
@@ -150,7 +148,7 @@ class LocalLog(Log[_Head]):
     ) -> None:
         """See :meth:`Log.create`: with the properties that a log of many small commits needs."""
         properties = made.properties_of(skipping)
-        directory = paths.directory_of(self.session, self.address)
+        directory = addresses.directory_of(self.session, self.address)
         if directory is not None:
             remove_unfinished(directory, replaces=replaces)
         if directory is None or not made.create(self.session, directory, schema, properties):
@@ -166,7 +164,7 @@ class LocalLog(Log[_Head]):
 
     def drop(self) -> None:
         """See :meth:`Log.drop`."""
-        directory = paths.local_directory(self.location())
+        directory = addresses.local_directory(self.location())
         if directory is None:
             raise InvalidArgumentError(
                 f"{self.address.target!r} is not on this machine: delete its files with the "
@@ -370,7 +368,7 @@ class LocalLog(Log[_Head]):
         directory = self.find_directory()
         if directory is None or not made.is_installed() or "%" in str(directory):
             return None
-        if self._opened is None and not paths.has_log(directory):
+        if self._opened is None and not addresses.has_log(directory):
             return None
         with suppress(SparkNeededError):
             table = self._table(known)

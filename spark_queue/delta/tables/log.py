@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from spark_queue.delta.tables import head_rows
-from spark_queue.delta.tables.address import TableAddress
-from spark_queue.delta.tables.commits import Commit
-from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.addresses import TableAddress
+from spark_queue.delta.tables.commits import Commit, LogFile
 from spark_queue.delta.tables.heads import Head, UnknownHeadError
 from spark_queue.delta.tables.looks import Looks
 from spark_queue.delta.tables.made import why_spark

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TypeVar
 
-from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.heads import Head
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.wishes import PlainSession, Session, TableSource

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from spark_queue.delta.tables import paths
+from spark_queue.delta.tables import addresses
 from spark_queue.delta.tables.rust import telling
 from spark_queue.delta.tables.schema import fields_of
 from spark_queue.delta.tables.wishes import Session, has_own_tables, small_steps
@@ -47,7 +47,7 @@ def create(session: Session, directory: Path, schema: str, properties: Mapping[s
     properties : mapping
         Its properties.
     """
-    if not is_installed() or paths.has_log(directory) or not is_plain(schema):
+    if not is_installed() or addresses.has_log(directory) or not is_plain(schema):
         return False
     if small_steps(session) == "spark" or has_own_tables(session):
         return False
@@ -56,7 +56,7 @@ def create(session: Session, directory: Path, schema: str, properties: Mapping[s
             make_table(directory, schema, properties, ["_gen"])
     except SparkQueueError:
         # Somebody else may have made it meanwhile.
-        if not paths.has_log(directory):
+        if not addresses.has_log(directory):
             raise
         return False
     return True

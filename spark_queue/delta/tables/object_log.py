@@ -19,12 +19,10 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from spark_queue.delta.tables import made, paths
-from spark_queue.delta.tables.address import TableAddress
-from spark_queue.delta.tables.commits import Commit, summed_up
-from spark_queue.delta.tables.conditional import FEATURE
-from spark_queue.delta.tables.conditional_commits import first_text, text_of
-from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables import addresses, made
+from spark_queue.delta.tables.addresses import TableAddress
+from spark_queue.delta.tables.commits import Commit, LogFile, summed_up
+from spark_queue.delta.tables.conditional_commits import FEATURE, first_text, text_of
 from spark_queue.delta.tables.heads import Head
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log_kinds import log_of
@@ -106,7 +104,7 @@ class ObjectLog(LocalLog[_Head]):
     def detail(self) -> tuple[str, str]:
         """See :meth:`Log.detail`."""
         self._require_known()
-        return self.location(), paths.first_id(self.directory) or ""
+        return self.location(), addresses.first_id(self.directory) or ""
 
     def exists(self) -> bool:
         """See :meth:`Log.exists`."""

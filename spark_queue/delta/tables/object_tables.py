@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from spark_queue.delta.tables.address import TableAddress, is_on_object_store
+from spark_queue.delta.tables.addresses import TableAddress, is_on_object_store
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.object_log import ObjectLog
 from spark_queue.delta.tables.object_requests import Bucket

@@ -13,11 +13,16 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from spark_queue.delta.tables.appending import Appending, Link, birth_of, link_commit
-from spark_queue.delta.tables.checkpointing import write_checkpoint
-from spark_queue.delta.tables.commits import Commit, commit_at, newest_version, summed_up
-from spark_queue.delta.tables.files import LogFile, files_of
+from spark_queue.delta.tables.commits import (
+    Commit,
+    LogFile,
+    commit_at,
+    files_of,
+    newest_version,
+    summed_up,
+)
 from spark_queue.delta.tables.log import APP_ID
-from spark_queue.delta.tables.rust import PLAIN_READER, opened, telling
+from spark_queue.delta.tables.rust import PLAIN_READER, opened, telling, write_checkpoint
 from spark_queue.delta.tables.schema import LATER, SKIPPING_COLUMNS
 from spark_queue.errors import StepLostError
 

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.errors import SchemaMismatchError
 
 #: Columns that name the item and the claim of a row.

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.tables import turnstile, unfinished
+from spark_queue.delta.tables import removal, turnstile
 from spark_queue.delta.tables.appending import (
     OURS,
     Appending,
@@ -26,12 +26,10 @@ from spark_queue.delta.tables.appending import (
     note_forced,
     sync_commits,
 )
-from spark_queue.delta.tables.checkpointing import write_checkpoint
-from spark_queue.delta.tables.commits import newest_version, summed_up
+from spark_queue.delta.tables.commits import newest_version, read_file, summed_up
 from spark_queue.delta.tables.facts import logger
-from spark_queue.delta.tables.files import read_file
 from spark_queue.delta.tables.forcing import make_directory
-from spark_queue.delta.tables.rust import opened, telling
+from spark_queue.delta.tables.rust import opened, telling, write_checkpoint
 from spark_queue.errors import (
     FileDamagedError,
     SchemaMismatchError,
@@ -87,7 +85,7 @@ class ResultTable:
     def exists(self) -> bool:
         """Tell whether the table is there: a directory that was begun is made a table of."""
         begun = newest_version(self.directory, None) is not None
-        if begun and unfinished.is_cut(self.directory):
+        if begun and removal.is_cut(self.directory):
             return False
         return begun or summed_up(self.directory) is not None
 
@@ -106,8 +104,8 @@ class ResultTable:
         _require_plain_types(self._name, columns)
         make_directory(self.directory)
         with turnstile.holding(str(self.directory), self.directory, timeout=_PATIENCE):
-            if unfinished.is_cut(self.directory):
-                unfinished.remove_first(self.directory)
+            if removal.is_cut(self.directory):
+                removal.remove_first(self.directory)
             try:
                 with telling(self.directory):
                     DeltaTable.create(

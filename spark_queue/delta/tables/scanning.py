@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.tables.damage import naming
-from spark_queue.delta.tables.files import RANGED, LogFile, opened, read_file
+from spark_queue.delta.tables.commits import RANGED, LogFile, opened, read_file
+from spark_queue.delta.tables.integrity import naming
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

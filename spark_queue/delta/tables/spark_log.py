@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, DataFrameReader, Row, SparkSession, functions
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
-from spark_queue.delta.tables import conditional, jvms, paths, turnstile
-from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables import addresses, conditional_commits, jvms, turnstile
+from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.commits import Commit, newest_token
 from spark_queue.delta.tables.describing import described
 from spark_queue.delta.tables.far_commits import FarCommits
@@ -71,11 +71,11 @@ class SparkLog(LocalLog[_Head]):
 
     def exists(self) -> bool:
         """Tell whether there is a Delta table at the address."""
-        directory = paths.directory_of(self.spark, self.address)
+        directory = addresses.directory_of(self.spark, self.address)
         if directory is None:
             # Where it is, only a table that is there can tell.
             return is_delta(self.spark, self.address)
-        if not paths.has_log(directory):
+        if not addresses.has_log(directory):
             return False
         return self.may_look() or is_delta(self.spark, self.address)
 
@@ -134,7 +134,7 @@ class SparkLog(LocalLog[_Head]):
         verb = "CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE IF NOT EXISTS"
         listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         columns = StructType.fromJson(json.loads(schema)).toDDL()
-        directory = paths.directory_of(self.spark, self.address)
+        directory = addresses.directory_of(self.spark, self.address)
         # Who makes a queue has the right to write in the directory above.
         above = None if directory is None else directory.parent
         turnstile.leave_behind(above, lambda: jvms.trace_of(self.spark))
@@ -308,7 +308,7 @@ class SparkLog(LocalLog[_Head]):
     def _writes(self, what: str) -> AbstractContextManager[None]:
         """Describe the jobs of a block in which Spark writes to the table."""
         turnstile.leave_behind(self.find_directory(), lambda: jvms.trace_of(self.spark))
-        return conditional.writes(self.address.target, self._for(what))
+        return conditional_commits.writes(self.address.target, self._for(what))
 
     def _of_kind(self, kind: str, lane: int = META_LANE) -> DataFrame:
         return self.read().where((F.col("_gen") == lane) & (F.col("_kind") == kind))

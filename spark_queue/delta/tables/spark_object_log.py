@@ -18,10 +18,10 @@ from typing import Any, NoReturn, TypeVar
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from spark_queue.delta.tables import paths
+from spark_queue.delta.tables import addresses
 from spark_queue.delta.tables.appending import Appending
 from spark_queue.delta.tables.far_commits import FarCommits
-from spark_queue.delta.tables.heads import Head
+from spark_queue.delta.tables.heads import Head, columns_of, step_tables, table_of
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import APP_ID
 from spark_queue.delta.tables.object_copy import commit_name
@@ -30,7 +30,6 @@ from spark_queue.delta.tables.object_requests import Bucket
 from spark_queue.delta.tables.open_table import PARTITION
 from spark_queue.delta.tables.schema import META_LANE
 from spark_queue.delta.tables.spark_log import SparkLog
-from spark_queue.delta.tables.step_rows import columns_of, step_tables, table_of
 from spark_queue.errors import InvalidArgumentError, SetupError
 
 #: Bytes of rows, as a task has them, from which on it writes a file.
@@ -99,13 +98,13 @@ class SparkObjectLog(ObjectLog[_Head], SparkLog[_Head]):
     def _read(self, version: int | None = None) -> DataFrame:
         if self._sees():
             return super()._read(version)
-        if not paths.are_local(self.spark):
+        if not addresses.are_local(self.spark):
             self._refuse_read("its executors do not see the files of this process")
         self._bring(self.files())
         reader = self.spark.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
-        return reader.load(paths.location_of(self.directory))
+        return reader.load(addresses.location_of(self.directory))
 
     def stream(self) -> DataFrame:
         """See :meth:`Log.stream`."""

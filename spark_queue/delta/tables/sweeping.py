@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from spark_queue.delta.tables import turnstile
 from spark_queue.delta.tables.appending import OURS
 from spark_queue.delta.tables.commits import newest_version, summed_up
-from spark_queue.delta.tables.seals import read_actions
+from spark_queue.delta.tables.integrity import read_actions
 
 #: Seconds for which a file may stay in no commit: one that is written here, which takes
 #: milliseconds; and one of others.

@@ -16,8 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from spark_queue.delta.tables.damage import naming
-from spark_queue.delta.tables.seals import require_seal
+from spark_queue.delta.tables.integrity import naming, require_seal
 
 #: Names of a version: its commit, its checksums, its checkpoints; no file that is being written.
 _VERSION = re.compile(r"\.?(?P<version>\d{20})\.(json|json\.crc|crc|checkpoint\.(?!.*tmp).*)")

@@ -1,10 +1,9 @@
-"""The right to write to a table on this machine's disk, held for a step.
+"""Right to write to a table on this machine's disk, held for a step, and its locked files.
 
 The first waiter takes the gate, then the turn, and then gives the gate up. So a busy writer queues
-behind the waiters. Threads pass two such locks in
-this process, then one of them passes two such files among processes. Who finds nobody pays some
-microseconds. Who was killed while Spark wrote leaves its JVM behind (:mod:`jvms`): that is waited
-for, too.
+behind the waiters. Threads pass two such locks in this process, then one of them passes two such
+files among processes. Who finds nobody pays some microseconds. Who was killed while Spark wrote
+leaves its JVM behind (:mod:`jvms`): that is waited for, too.
 """
 
 from __future__ import annotations
@@ -18,8 +17,133 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from spark_queue.delta.tables import jvms
-from spark_queue.delta.tables.lockfile import LockFile, require_locks
-from spark_queue.errors import WriterLockedError
+from spark_queue.delta.tables.integrity import using
+from spark_queue.errors import SetupError, WriterLockedError
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows has no flock
+    fcntl = None  # type: ignore[assignment]
+
+_HAS_LOCKS = fcntl is not None
+
+#: What no open file has.
+_CLOSED = -1
+
+
+def require_locks(directory: Path) -> None:
+    """Refuse a directory on this disk where no file can be locked.
+
+    Raises
+    ------
+    SetupError
+        It names the directory, and what would do.
+    """
+    if not _HAS_LOCKS:
+        raise SetupError(
+            f"{directory} is on a local disk, where processes are kept apart by flock, which this "
+            "system does not have: use Linux or macOS (on Windows: WSL), or a shared store"
+        )
+
+
+class LockFile:
+    """A file that this process has locked, or could.
+
+    It is open only while it is locked: the lock ends when it is given up, or when the process ends,
+    however it dies. A child of this process has neither the file nor the lock.
+    """
+
+    __slots__ = ("_descriptor", "_is_locked")
+
+    def __init__(self) -> None:
+        self._descriptor = _CLOSED
+        self._is_locked = False
+
+    def take(self, path: str, flags: int = 0) -> bool:
+        """Lock the file that is at a path, and made if there is none, unless somebody else has.
+
+        Parameters
+        ----------
+        path : str
+            Where it is. Who asks again, asks for what is there by then.
+        flags : int
+            More flags to open it by.
+        """
+        self.give_up()
+        with _opening:
+            with using(path):
+                self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
+            _opened.add(self)
+        self._is_locked = is_granted(self._descriptor)
+        # Between the two, another file may have taken its place.
+        if self.is_held(path):
+            return True
+        self.give_up()
+        return False
+
+    def is_held(self, path: str) -> bool:
+        """Tell whether the file is locked here, and is the one that others find at its path."""
+        if not self._is_locked:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), os.stat(path))  # noqa: PTH116
+        except OSError:
+            return False
+
+    def write(self, text: bytes, at: int = 0) -> None:
+        """Have a text at a place of the file, which costs nothing where it is there."""
+        if self.read(len(text), at) != text:
+            os.pwrite(self._descriptor, text, at)
+
+    def read(self, length: int, at: int = 0) -> bytes:
+        """Return what is at a place of the file, as far as it goes; nothing if it is not open."""
+        return b"" if self._descriptor == _CLOSED else os.pread(self._descriptor, length, at)
+
+    def give_up(self) -> None:
+        """Unlock and close the file, if it is open."""
+        if self._descriptor == _CLOSED:
+            return
+        try:
+            # To close is not enough while a child that has just been made has it open, too.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        finally:
+            self.part()
+
+    def part(self) -> None:
+        """Close the file, which leaves the lock to others that have the same one open."""
+        descriptor, self._descriptor = self._descriptor, _CLOSED
+        self._is_locked = False
+        _opened.discard(self)
+        os.close(descriptor)
+
+
+def is_granted(descriptor: int, *, is_shared: bool = False) -> bool:
+    """Lock an open file, unless somebody else has; tell whether it is locked."""
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+#: Nobody forks while a file is opened and not known yet.
+_opening = threading.RLock()
+_opened: set[LockFile] = set()
+
+
+def _part_from_parent() -> None:
+    for file in list(_opened):
+        file.part()
+    _opening.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_opening.acquire,
+        after_in_parent=_opening.release,
+        after_in_child=_part_from_parent,
+    )
+
 
 #: How many seconds somebody waits for the right to write.
 DEFAULT = 60.0

@@ -17,7 +17,7 @@ from spark_queue.session import DURABILITY, SMALL_STEPS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_queue.delta.tables.address import TableAddress
+    from spark_queue.delta.tables.addresses import TableAddress
     from spark_queue.delta.tables.log import Log
 
 #: How old a table may be as a session of Spark reads it.

@@ -13,13 +13,13 @@ from spark_queue.delta.commands import asking, readers, recovery
 from spark_queue.delta.sql.arrow_look import ArrowLook
 from spark_queue.delta.sql.file_rows import log_of, rows_of
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import merging, tidying
+from spark_queue.delta.tables import chores
+from spark_queue.delta.tables.chores import Tidied
+from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.files import LogFile
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.schema import OPEN_LANE
 from spark_queue.delta.tables.sweeping import Ages
-from spark_queue.delta.tables.tidying import Tidied
 from spark_queue.delta.upkeep.rewriter import ARCHIVED, Archive, Rewriter, archive_name
 
 
@@ -97,7 +97,7 @@ REWRITER = FileRewriter()
 
 def _tidy(store: Store, which: LogName, ages: Ages) -> Tidied:
     log = log_of(store, which)
-    return tidying.tidy(log, ages) if isinstance(log, LocalLog) else Tidied()
+    return chores.tidy(log, ages) if isinstance(log, LocalLog) else Tidied()
 
 
 def _rewrite(
@@ -108,7 +108,7 @@ def _rewrite(
 ) -> None:
     """Take rows out of a log."""
     with store.writing(which):
-        if merging.remove(log_of(store, which), may_have, is_gone):
+        if chores.remove(log_of(store, which), may_have, is_gone):
             (store.queue if which == "queue" else store.status).force()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, functions as F
 
-from spark_queue.delta.commands import readers, recovery, rescue
+from spark_queue.delta.commands import evidence, readers, recovery
 from spark_queue.delta.plans.snapshot import user_columns
 from spark_queue.delta.plans.spark_look import SparkLook
 from spark_queue.delta.store.handle import Handle
@@ -16,12 +16,12 @@ from spark_queue.delta.store.lanes import rewriting
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import output_columns
-from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.addresses import TableAddress
+from spark_queue.delta.tables.chores import Tidied
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import ITEM
 from spark_queue.delta.tables.spark_log import is_delta
-from spark_queue.delta.tables.tidying import Tidied
 from spark_queue.delta.tables.wishes import PlainSession, kept_by, small_steps
 from spark_queue.delta.upkeep import by_files
 from spark_queue.delta.upkeep.rewriter import ARCHIVED, Archive, Rewriter, archive_name
@@ -78,7 +78,7 @@ class SparkRewriter(Rewriter[DataFrame]):
 
     def bury(self, reader: Store) -> int:
         """See :class:`Rewriter`."""
-        return rescue.bury(reader)
+        return evidence.bury(reader)
 
     def tidy(self, store: Store) -> Tidied:
         """See :class:`Rewriter`; on a shared store what nobody reads stays for ``VACUUM``."""
@@ -140,7 +140,7 @@ def _bury(store: Store, reader: Store) -> int:
     """Settle what lost its last lease: an output may be such that only Spark asks it."""
     if not recovery.lost_for_good(reader):
         return 0
-    return rescue.bury(store.of_reader(reader.reader))
+    return evidence.bury(store.of_reader(reader.reader))
 
 
 def _sends_items(store: Store) -> bool:

@@ -21,8 +21,8 @@ from spark_queue.delta.commands import admin, readers
 from spark_queue.delta.steps import Answer, Step, on_items, until_done
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import copying, paths, tidying
-from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables import addresses, chores, copying
+from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.forcing import make_directory, sync_directory
 from spark_queue.delta.tables.heads import Hold, QueueHead, Registered, StatusHead, following
@@ -85,7 +85,7 @@ def clone(store: Store, to: str) -> Store:
 
 def _home(store: Store) -> Path | None:
     """Return the directory of a queue by path that is, or would be, on this machine's disk."""
-    status = paths.directory_of(store.session, store.handle.address.status)
+    status = addresses.directory_of(store.session, store.handle.address.status)
     return None if status is None else status.parent
 
 
@@ -186,7 +186,7 @@ def _leave(made: Store) -> None:
     for log in (_log_of(made, number) for number in (None, *_numbers(made, made.queue_head()))):
         directory = made.handle.place.directory_of(log)
         if directory is not None:
-            tidying.leave(directory)
+            chores.leave(directory)
     made.forget()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from spark_queue.delta.commands import admin, checkpoint, forwarding, readers, recovery, trim
+from spark_queue.delta.commands import admin, checkpoint, forwarding, readers, recovery
 from spark_queue.delta.commands.foreseeing import GONE, together
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.store.store import Store
@@ -42,7 +42,7 @@ def maintain(
     archive = None if archive_to is None else by.open_archive(store, archive_to)
     admin.free_of_gone(store)
     done = [_keep_up(reader, by) for reader in readers.every(store)]
-    trim.behind(store)
+    readers.behind(store)
     dropped: list[generations.Generation] = []
     if retention is not None:
         dropped = generations.drop_generations(store, retention, by, archive)

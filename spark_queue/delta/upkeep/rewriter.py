@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeAlias
 
 from spark_queue.delta.sql.look import FrameT, QueueLook
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.chores import Tidied
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.tidying import Tidied
 from spark_queue.delta.tables.wishes import PlainSession
 
 #: Keeps the items of a generation, by its number, in another table; twice is as once.

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from spark_queue.delta.planner import planner_of
-from spark_queue.delta.replica.rules import expires_at
+from spark_queue.delta.replica.scheduling import expires_at
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.tables.liveness import judge
+from spark_queue.delta.tables.lives import judge
 from spark_queue.delta.tables.schema import CLAIMED
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.results import Explanation, Liveness

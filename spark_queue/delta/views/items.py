@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from spark_queue.delta.plans.snapshot import user_columns
 from spark_queue.delta.plans.spark_engines import log_since
-from spark_queue.delta.replica.columns import status_table
+from spark_queue.delta.replica.reading import status_table
 from spark_queue.delta.sql import claim_items
 from spark_queue.delta.store import by_spark, replicas
 from spark_queue.delta.store.snapshot import Snapshot

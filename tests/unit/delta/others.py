@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from spark_queue.delta.tables.lockfile import looking_at
+from spark_queue.delta.tables.lives import looking_at
 from spark_queue.delta.tables.turnstile import holding
 
 #: What their programs begin with: ``d`` is the directory.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_queue.delta.tables.address import QueueAddress, TableAddress
+from spark_queue.delta.tables.addresses import QueueAddress, TableAddress
 from spark_queue.errors import InvalidArgumentError
 
 

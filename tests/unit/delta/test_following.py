@@ -12,8 +12,8 @@ import pytest
 
 import spark_queue
 from spark_queue import LocalQueue
-from spark_queue.delta.store import catching_up, memory
-from spark_queue.delta.store.memory import Cache, Seen
+from spark_queue.delta.store import catching_up
+from spark_queue.delta.store.catching_up import Cache, Seen
 from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.heads import QueueHead
 
@@ -21,11 +21,11 @@ from spark_queue.delta.tables.heads import QueueHead
 @contextmanager
 def another_process() -> Iterator[None]:
     """Know nothing of any queue, and forget again what was learnt."""
-    mine = dict(memory._caches)
-    memory._caches.clear()
+    mine = dict(catching_up._caches)
+    catching_up._caches.clear()
     yield
-    memory._caches.clear()
-    memory._caches.update(mine)
+    catching_up._caches.clear()
+    catching_up._caches.update(mine)
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from spark_queue.delta.tables import lives
-from spark_queue.delta.tables.lives import has_ended, leave, mine, sweep
-from spark_queue.delta.tables.lockfile import looking_at
+from spark_queue.delta.tables.lives import has_ended, leave, looking_at, mine, sweep
 from spark_queue.errors import FileAccessError
 from tests.unit.delta.others import WITHOUT_LOCKS, Other, other, said_by, until
 

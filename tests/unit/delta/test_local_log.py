@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
-from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.errors import SparkNeededError

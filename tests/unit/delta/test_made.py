@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
 from spark_queue.delta.tables import made
-from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.heads import queue_head
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.wishes import PlainSession

@@ -9,7 +9,7 @@ import pytest
 
 from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.by_spark import Tail
-from spark_queue.delta.store.memory import MAX_TAIL, Cache
+from spark_queue.delta.store.catching_up import MAX_TAIL, Cache
 from spark_queue.delta.tables.heads import Checkpoint, StatusHead
 
 HEAD = StatusHead(step=7, log_rows=100, checkpoint=Checkpoint(step=5))

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Schema, write_deltalake
 
-from spark_queue.delta.tables import appending, tidying
+from spark_queue.delta.tables import appending, chores
 from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.local_log import LocalLog
@@ -328,8 +328,8 @@ def test_a_log_is_summed_up_now_and_then(tmp_path: Path) -> None:
     for _ in range(9):
         head = following(head)
         assert log.commit(head, _rows(head.step), is_synced=False)
-        tidying.look_after(log)
-        assert tidying.wait(30)
+        chores.look_after(log)
+        assert chores.wait(30)
     last = json.loads((tmp_path / "_delta_log" / "_last_checkpoint").read_text())
     assert last["version"] == 8
     assert len(DeltaTable(str(tmp_path)).to_pyarrow_table()) == 18

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_queue.delta.tables import paths
-from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables import addresses
+from spark_queue.delta.tables.addresses import TableAddress
 
 
 class _Session:
@@ -34,7 +34,7 @@ class _Session:
 
 
 def _directory(session: Any, place: str) -> Path | None:
-    return paths.directory_of(session, TableAddress.of(place))
+    return addresses.directory_of(session, TableAddress.of(place))
 
 
 @pytest.mark.parametrize(

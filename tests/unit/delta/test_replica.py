@@ -17,9 +17,8 @@ from spark_queue.delta.commands import claims, settle
 from spark_queue.delta.replica import claiming, entering, settling
 from spark_queue.delta.replica.reading import replica_of
 from spark_queue.delta.replica.request import Request
-from spark_queue.delta.replica.rules import ReaderTerms
+from spark_queue.delta.replica.scheduling import ReaderTerms, Several
 from spark_queue.delta.replica.settling import Said
-from spark_queue.delta.replica.several import Several
 from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
 from spark_queue.delta.tables.schema import QUEUE_COLUMNS, STATUS_COLUMNS, Columns

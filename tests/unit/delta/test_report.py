@@ -5,7 +5,7 @@ import pytest
 from spark_queue.clock import ManualClock
 from spark_queue.delta import steps
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.address import QueueAddress
+from spark_queue.delta.tables.addresses import QueueAddress
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.delta.tables.wishes import PlainSession
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import spark_queue
-from spark_queue.delta.tables.seals import require_seal
+from spark_queue.delta.tables.integrity import require_seal
 from spark_queue.errors import FileDamagedError
 from spark_queue.local_queue import LocalQueue
 

@@ -17,10 +17,10 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_queue import LocalQueue
-from spark_queue.delta.tables import checkpointing, chores, merging, sweeping, tidying, turnstile
+from spark_queue.delta.tables import chores, rust, sweeping, turnstile
 from spark_queue.delta.tables.commits import newest_version, summed_up
 from spark_queue.delta.tables.local_log import LocalLog
-from spark_queue.delta.tables.resting import resting
+from spark_queue.delta.tables.removal import resting
 from spark_queue.delta.tables.sweeping import Ages, sweep
 from spark_queue.errors import StepLostError
 
@@ -51,7 +51,7 @@ def _numbers(queue: LocalQueue) -> list[int]:
 def test_merged_files_have_the_same_rows_for_all(queue: LocalQueue, items: LocalLog[Any]) -> None:
     """Whoever follows the table, opens it, or reads it by another library, sees no difference."""
     before = queue.status()
-    assert sum(merging.merging(items)) == 20
+    assert sum(chores.merging(items)) == 20
 
     assert items.file_count() == 2
     assert queue.status().equals(before)
@@ -62,11 +62,11 @@ def test_merged_files_have_the_same_rows_for_all(queue: LocalQueue, items: Local
 
 def test_what_another_has_summed_up_meanwhile_is_left_as_it_is(items: LocalLog[Any]) -> None:
     """Between a look at the log and the checkpoint, another process has written one of all."""
-    checkpointing.write_checkpoint(items.directory)
+    rust.write_checkpoint(items.directory)
     pointer = items.directory / "_delta_log" / "_last_checkpoint"
     before = pointer.read_bytes()
 
-    checkpointing.write_checkpoint(items.directory)
+    rust.write_checkpoint(items.directory)
 
     assert pointer.read_bytes() == before
     assert summed_up(items.directory) == 10
@@ -74,10 +74,10 @@ def test_what_another_has_summed_up_meanwhile_is_left_as_it_is(items: LocalLog[A
 
 def test_a_merge_gives_way_to_another(queue: LocalQueue, items: LocalLog[Any]) -> None:
     """What somebody else has merged meanwhile stays, and nothing of ours is left."""
-    ours = merging.merging(LocalLog.at(items.directory))
+    ours = chores.merging(LocalLog.at(items.directory))
     for _ in range(10):
         next(ours)
-    sum(merging.merging(items))
+    sum(chores.merging(items))
 
     assert sum(ours) == 0
     assert _numbers(queue) == list(range(10))
@@ -87,7 +87,7 @@ def test_a_merge_gives_way_to_another(queue: LocalQueue, items: LocalLog[Any]) -
 def test_a_merge_that_is_stopped_leaves_nothing(queue: LocalQueue, items: LocalLog[Any]) -> None:
     """Wherever it was: files that no commit names are removed by itself."""
     for strides in range(12):
-        ours = merging.merging(LocalLog.at(items.directory))
+        ours = chores.merging(LocalLog.at(items.directory))
         for _ in range(strides):
             next(ours)
         ours.close()  # type: ignore[attr-defined]
@@ -109,7 +109,7 @@ def test_a_merge_that_fails_behind_its_commit_keeps_its_file(
     with monkeypatch.context() as patch:
         patch.setattr(LocalLog, "replace", failing)
         with pytest.raises(OSError, match="too many open files"):
-            sum(merging.merging(items))
+            sum(chores.merging(items))
 
     assert LocalLog.at(items.directory).file_count() < 20
     assert _numbers(LocalQueue.open(queue.name)) == list(range(10))
@@ -141,7 +141,7 @@ def test_a_removal_that_was_lost_says_so(queue: LocalQueue, items: LocalLog[Any]
         return pc.equal(rows["n"], 3)
 
     with pytest.raises(StepLostError):
-        merging.remove(items, lambda file: file.gen >= 0, gone)
+        chores.remove(items, lambda file: file.gen >= 0, gone)
 
     assert _numbers(queue) == list(range(10))
     assert sweep(items.directory, _AT_ONCE) == 0
@@ -159,11 +159,11 @@ def test_a_step_does_not_fail_for_want_of_a_thread(
         patch.setattr(threading.Thread, "start", refused)
         for n in range(101):
             queue.enqueue({"n": n})
-        assert tidying.wait(0)
+        assert chores.wait(0)
     assert summed_up(items.directory) is None
     for n in range(101):
         queue.enqueue({"n": n})
-    assert tidying.wait(30)
+    assert chores.wait(30)
     assert summed_up(items.directory) is not None
 
 
@@ -182,7 +182,7 @@ def test_a_fork_frees_no_stride_of_another() -> None:
 
 def test_steps_go_on_while_files_are_merged(queue: LocalQueue, items: LocalLog[Any]) -> None:
     """The right to write is free at each pause of it."""
-    for _ in merging.merging(items):
+    for _ in chores.merging(items):
         assert not turnstile.is_held(items.directory)
         queue.enqueue({"n": 99})
 
@@ -195,11 +195,11 @@ def test_a_hundred_steps_are_summed_up_by_the_thread(tmp_path: Path) -> None:
     with resting(tmp_path / "q" / "queue"):
         for n in range(101):
             queue.enqueue({"n": n})
-        assert tidying.wait(30)
+        assert chores.wait(30)
     assert summed_up(tmp_path / "q" / "queue") is None
     for n in range(101):
         queue.enqueue({"n": n})
-    assert tidying.wait(30)
+    assert chores.wait(30)
 
     assert (summed_up(tmp_path / "q" / "queue") or 0) >= 200
 
@@ -341,7 +341,7 @@ def test_files_that_were_replaced_stay_for_those_who_look_back(
     queue: LocalQueue, items: LocalLog[Any]
 ) -> None:
     """As long as the log names them: before a checkpoint and after it."""
-    sum(merging.merging(items))
+    sum(chores.merging(items))
     everything = Ages(ours=0.0, others=0.0, most=float("inf"))
     assert sweep(items.directory, everything) == 0
     items._table().interval = 1

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from spark_queue.delta.tables import turnstile
-from spark_queue.delta.tables.lockfile import LockFile
-from spark_queue.delta.tables.turnstile import holder, holding, is_held
+from spark_queue.delta.tables.turnstile import LockFile, holder, holding, is_held
 from spark_queue.errors import WriterLockedError
 from tests.unit.delta.others import Other, enter, in_a_thread, other, refused
 

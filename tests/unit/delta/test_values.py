@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 from spark_queue.delta.input.values import measure
-from spark_queue.delta.tables.rows import plain
+from spark_queue.delta.tables.spark_types import plain
 from spark_queue.errors import SchemaMismatchError
 
 #: Rows whose parts have no names; what Spark says of the types of its own class is too narrow.

@@ -16,7 +16,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.commands.readers import Start
 from spark_queue.delta.replica import claiming, state
-from spark_queue.delta.store import memory, replicas, windows
+from spark_queue.delta.store import catching_up, replicas
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_claim import LocalClaim
@@ -36,7 +36,7 @@ def tiny() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(replicas, "_NEAR", 1)
         patch.setattr(replicas, "_GROWS", 2)
-        patch.setattr(windows, "_AHEAD", 5)
+        patch.setattr(replicas, "_AHEAD", 5)
         patch.setattr(state, "_NEXT", 2)
         yield
 
@@ -320,7 +320,7 @@ def test_keys_beyond_those_remembered_are_looked_up(
 def _elsewhere() -> Iterator[None]:
     """Work with a memory of its own, as another process does."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory, "_caches", {})
+        patch.setattr(catching_up, "_caches", {})
         yield
 
 
@@ -390,13 +390,13 @@ def test_more_that_was_touched_than_fits_is_read_once(
     queue.enqueue([{"id": str(n)} for n in range(30)])
     held = queue.claim(12)
     monkeypatch.setattr(replicas, "_OPEN", 8)
-    built, real = [], windows.built
+    built, real = [], replicas.built
 
     def noted(*asked: Any) -> Any:
         built.append(asked)
         return real(*asked)
 
-    monkeypatch.setattr(windows, "built", noted)
+    monkeypatch.setattr(replicas, "built", noted)
     with tiny():
         queue._store.forget()
         queue.enqueue({"id": "last"})

@@ -12,7 +12,7 @@ import pytest
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock, SystemClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta.store import memory
+from spark_queue.delta.store import catching_up
 from spark_queue.doctor.finding import Checkup, Finding, Thresholds
 from spark_queue.local_queue import LocalQueue
 
@@ -52,7 +52,7 @@ def queue(make: Make) -> LocalQueue:
 
 def anew(queue: LocalQueue, clock: ManualClock) -> LocalQueue:
     """Open a queue as a process does that has never seen it."""
-    caches: dict[str, object] = vars(memory)["_caches"]
+    caches: dict[str, object] = vars(catching_up)["_caches"]
     caches.clear()
     return LocalQueue(type(queue._main).of(*_handle(queue, clock)))
 

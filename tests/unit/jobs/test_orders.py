@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spark_queue.delta.store import catching_up, committing
-from spark_queue.delta.store.memory import Cache
+from spark_queue.delta.store.catching_up import Cache
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives
 

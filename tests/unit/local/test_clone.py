@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.address import TableAddress
+from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import Log

@@ -21,7 +21,7 @@ from spark_queue import DurableQueue
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta.store import memory
+from spark_queue.delta.store import catching_up
 from spark_queue.delta.tables import local_log
 from spark_queue.errors import FileAccessError, FileGoneError, LogDamagedError
 from spark_queue.local_queue import LocalQueue
@@ -195,7 +195,7 @@ def _copied(source: str, target: str) -> str:
 
 def _opened(path: Path) -> LocalQueue:
     """Open a queue as a process does that has never seen it."""
-    vars(memory)["_caches"].clear()
+    vars(catching_up)["_caches"].clear()
     return LocalQueue.open(path, durability="process", clock=ManualClock())
 
 
@@ -270,7 +270,7 @@ class _Findings:
     def _run(verb: str, queue: LocalQueue | None) -> tuple[object]:
         assert queue is not None
         # As in a process that has never seen it.
-        vars(memory)["_caches"].clear()
+        vars(catching_up)["_caches"].clear()
         return ((READING | WRITING)[verb](queue),)
 
     def _done(self, what: str, file: Path, do: Callable[[], _T]) -> _T | None:

@@ -12,7 +12,7 @@ import pytest
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.delta.commands import readers
-from spark_queue.delta.store import memory
+from spark_queue.delta.store import catching_up
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.metrics.metric_samples import samples
@@ -134,7 +134,7 @@ def bereft(make: Make, again: Callable[[], LocalQueue]) -> LocalQueue:
     queue.reader("mail").claim(3).ack()
     queue.reader("audit", start="beginning")
     shutil.rmtree(Path(queue.name) / "reader_1")
-    memory.forget(queue._main.handle.place.identity())
+    catching_up.forget(queue._main.handle.place.identity())
     return again()
 
 

@@ -16,7 +16,7 @@ from spark_queue import LocalQueue
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.delta.commands import admin
-from spark_queue.delta.tables import heads, local_log, step_rows
+from spark_queue.delta.tables import heads, local_log
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.delta.tables.schema import FORMAT_VERSION, LIMITED, TRACE
 from spark_queue.errors import (
@@ -285,7 +285,7 @@ def _with_more(queue: LocalQueue, log: str, monkeypatch: pytest.MonkeyPatch) -> 
         return json.dumps({**json.loads(text), "more": 1}) if isinstance(head, kind) else text
 
     with monkeypatch.context() as later:
-        later.setattr(step_rows, "to_json", more)
+        later.setattr(heads, "to_json", more)
         for module in ("tables.settings", "store.store"):
             later.setattr(f"spark_queue.delta.{module}.FORMAT_VERSION", FORMAT_VERSION + 1)
         queue.enqueue({"id": "a"}) if log == "queue" else queue.pause()

@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable
 
 import spark_queue
-from spark_queue.delta.tables import resting, turnstile
+from spark_queue.delta.tables import removal, turnstile
 from spark_queue.delta.tables.schema import STATUS_COLUMNS
 from spark_queue.errors import LogDamagedError, QueueExistsError, QueueNotFoundError
 from spark_queue.local_queue import LocalQueue
@@ -275,7 +275,7 @@ def test_table_that_is_made_meanwhile_stays(
         shutil.copytree(whole, directory, dirs_exist_ok=True)
         yield True
 
-    monkeypatch.setattr(resting, "resting", making)
+    monkeypatch.setattr(removal, "resting", making)
     store_of(queue).status.create(STATUS_COLUMNS.json, replaces=False)
 
     assert {file.name for file in place.rglob("*.json")} == {f.name for f in whole.rglob("*.json")}

@@ -17,7 +17,7 @@ import pytest
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
 from spark_queue.delta.sql import closed
-from spark_queue.delta.tables.files import LogFile
+from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.looking import store_of

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_queue.delta.store import memory
+from spark_queue.delta.store import catching_up
 from spark_queue.delta.tables import instants
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
@@ -55,7 +55,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 def _forget(queue: LocalQueue) -> None:
     """Leave nothing in this process of a queue that it has seen."""
     queue.close()
-    caches: dict[str, object] = vars(memory)["_caches"]
+    caches: dict[str, object] = vars(catching_up)["_caches"]
     caches.clear()
 
 

@@ -19,7 +19,7 @@ import pytest
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.commands import making
-from spark_queue.delta.store import memory
+from spark_queue.delta.store import catching_up
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.errors import (
     InvalidArgumentError,
@@ -127,12 +127,12 @@ def test_what_it_knows_is_gone_with_its_last_handle(make: Make) -> None:
     queue = make()
     put(queue, "a")
     known = store_of(queue).handle.place.identity()
-    assert known in memory._caches
+    assert known in catching_up._caches
 
     del queue
     gc.collect()
 
-    assert known not in memory._caches
+    assert known not in catching_up._caches
 
 
 def test_who_has_closed_it_finds_it_as_it_was(make: Make) -> None:

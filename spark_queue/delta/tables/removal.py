@@ -1,15 +1,21 @@
-"""Tables on this machine's disk whose creation was cut."""
+"""Removal of tables on this machine's disk, the right to tidy them up, and unfinished ones."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Iterator
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from spark_queue.delta.tables.seals import read_actions
+from spark_queue.delta.tables.forcing import sync_directory
+from spark_queue.delta.tables.integrity import read_actions
+from spark_queue.delta.tables.turnstile import LockFile, require_locks
 
 #: What may be there before the first step: the first commit, and files that no commit names.
 _LOG = re.compile(r"0{20}\.(json(#\d+)?|crc)|\.0{20}\.[^/]*|\.[0-9a-f]{32}\.tmp|_commit_[^/]*\.tmp")
@@ -82,3 +88,82 @@ def _first_actions(directory: Path) -> list[dict[str, Any]] | None:
         return None
     is_whole = any(isinstance(action, dict) and "metaData" in action for action in actions)
     return actions if is_whole and all(isinstance(one, dict) for one in actions) else None
+
+
+_FILE = "_upkeep.lock"
+
+#: Seconds that somebody waits for another who tidies up, and between two looks.
+_PATIENCE, _LOOK = 30.0, 0.02
+
+
+@contextmanager
+def resting(directory: Path, *, timeout: float = _PATIENCE) -> Iterator[bool]:
+    """Let nobody else tidy up in a directory meanwhile; tell whether that is so.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the table is.
+    timeout : float
+        How many seconds to wait for the writer.
+
+    Raises
+    ------
+    FileNotFoundError
+        When the directory is gone.
+    SetupError
+        When this system cannot lock a file.
+    """
+    require_locks(directory)
+    file, path = LockFile(), str(directory / _FILE)
+    until = time.monotonic() + timeout
+    try:
+        while not (is_mine := file.take(path)) and time.monotonic() < until:
+            time.sleep(_LOOK)
+        yield is_mine
+    finally:
+        file.give_up()
+
+
+def remove_unfinished(directory: Path, *, replaces: bool) -> None:
+    """Remove what a process left that was killed while it made a table.
+
+    So only one may make it at a time.
+
+    Parameters
+    ----------
+    directory : Path
+        Where it is.
+    replaces : bool
+        Whether a table that is whole, and has no step, goes, too.
+    """
+
+    def is_left(place: Path) -> bool:
+        # Of a whole one somebody may be about to make the first step.
+        return is_unfinished(place) and (replaces or not is_whole(place))
+
+    if is_left(directory):
+        remove_directory(directory, is_left)
+
+
+def remove_directory(directory: Path, may_go: Callable[[Path], bool] = lambda _: True) -> None:
+    """Remove a table, if it may go once nobody finds it.
+
+    Parameters
+    ----------
+    directory : Path
+        Where it is.
+    may_go : callable
+        Is asked of the place where it lies then.
+    """
+    # A waiting writer makes files in it; in a place that nobody knows nobody does.
+    gone = directory.with_name(f".{directory.name}-{uuid.uuid4().hex}")
+    with resting(directory):
+        directory.rename(gone)
+    # After a power cut files are missing only where nobody looks for them.
+    sync_directory(gone.parent)
+    if may_go(gone):
+        shutil.rmtree(gone)
+    else:
+        # Somebody has made the table while this looked.
+        gone.rename(directory)
