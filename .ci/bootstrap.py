@@ -53,7 +53,7 @@ def _problem(argv: list[str]) -> str | None:
         wanted = ".".join(str(part) for part in MIN_PYTHON)
         return f"Python {wanted} or newer is needed, this is {sys.version.split()[0]}: install it"
     sys.path.insert(0, str(ROOT))
-    from spark_queue.java import java_problem  # noqa: PLC0415 - it is read by no older Python
+    from spark_queue.extras import java_problem  # noqa: PLC0415 - it is read by no older Python
 
     return java_problem()
 

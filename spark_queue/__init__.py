@@ -13,7 +13,7 @@ from spark_queue import extras
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_queue.claim import Claim, Settlement
+    from spark_queue.claim import Claim, LocalClaim, Settlement
     from spark_queue.config import QueueConfig, RetryPolicy
     from spark_queue.delta.keys import DeltaIdempotencyKeyStore
     from spark_queue.delta.tables.facts import StepFacts, StepTimes
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from spark_queue.front.producer import PutResult
     from spark_queue.journal.journal_options import QueueOptions, ReaderHooks
     from spark_queue.journal.journaled_queue import JournaledQueue
-    from spark_queue.local_claim import LocalClaim
     from spark_queue.local_queue import LocalQueue, LocalReader
     from spark_queue.metrics.listening import Metrics
     from spark_queue.processing.loop import ProcessResult
@@ -111,7 +110,7 @@ _HOMES = {
     "JournaledQueue": "journal.journaled_queue",
     "Lag": "results",
     "Liveness": "results",
-    "LocalClaim": "local_claim",
+    "LocalClaim": "claim",
     "LocalQueue": "local_queue",
     "LocalReader": "local_queue",
     "LogDamagedError": "log_errors",

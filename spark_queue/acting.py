@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -51,3 +54,16 @@ def acting_as(name: str) -> Iterator[None]:
 def operator() -> str | None:
     """Return who acts; ``None`` where nobody has said so."""
     return _operator.get()
+
+
+def whoami() -> str:
+    """Return whom to name: ``user@host``."""
+    return f"{_user()}@{socket.gethostname()}"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (ImportError, KeyError, OSError):
+        # A container may have no name for who runs in it.
+        return f"user {os.getuid()}"

@@ -21,11 +21,11 @@ from spark_queue.delta.commands.readers import Start
 from spark_queue.delta.input.columns import (
     OrderBy,
     of_spark,
+    parse_columns,
     require_keys,
     require_order,
     require_user_schema,
 )
-from spark_queue.delta.input.ddl import parse_columns
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.plans.frames import require_frame
 from spark_queue.delta.replica.request import EnqueueRules

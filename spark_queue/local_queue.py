@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import pyarrow as pa
 
 from spark_queue import checks, tracing
+from spark_queue.claim import LocalClaim
 from spark_queue.clock import Clock, SystemClock
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.delta.commands import (
@@ -33,10 +34,9 @@ from spark_queue.delta.tables.addresses import QueueAddress, is_name
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.object_tables import Storage
 from spark_queue.delta.tables.wishes import PlainSession
-from spark_queue.delta.views import arrow_views
+from spark_queue.delta.views import views
 from spark_queue.durability import StepDurability, require_step_durability
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
-from spark_queue.local_claim import LocalClaim
 from spark_queue.looking import ReaderFacts
 from spark_queue.opened import drop_queue
 from spark_queue.queue import Order, Queue
@@ -61,7 +61,7 @@ class LocalVerbs(Working["pa.Table", "pa.Schema", LocalClaim]):
 
     _claim_type = LocalClaim
     _runner = "spark_queue.processing.local_processing"
-    _views = arrow_views.VIEWS
+    _views = views.ARROW_VIEWS
 
 
 class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalReader"]):

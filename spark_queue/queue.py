@@ -13,9 +13,8 @@ from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate, OnFull
 from spark_queue.delta.upkeep import clones
 from spark_queue.looking import FrameT, SchemaT
-from spark_queue.maintaining import Maintaining
 from spark_queue.opened import ReaderRegistry, ReaderT
-from spark_queue.operating import ClaimT
+from spark_queue.operating import ClaimT, Maintaining
 from spark_queue.results import EnqueueResult
 from spark_queue.tracing import Trace, Traces
 from spark_queue.working import Working

@@ -13,9 +13,9 @@ from pyspark.sql.types import StructType
 from spark_queue import checks, streams
 from spark_queue.claim import Claim
 from spark_queue.delta.commands import readers
-from spark_queue.delta.plans import snapshot
+from spark_queue.delta.plans import frames
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.views import spark_views
+from spark_queue.delta.views import items
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.looking import ReaderFacts
 from spark_queue.processing import worker
@@ -55,7 +55,7 @@ class SparkVerbs(Working[DataFrame, StructType, Claim]):
 
     _claim_type = Claim
     _runner = "spark_queue.processing.worker"
-    _views = spark_views.VIEWS
+    _views = items.SPARK_VIEWS
 
     @overload
     def process_stream(
@@ -159,7 +159,7 @@ class Reader(SparkVerbs, ReaderFacts[DataFrame, StructType]):
     def stream(self) -> DataFrame:
         """Return the items as a stream (:meth:`DeltaQueue.read_stream`)."""
         self._require_streams()
-        return snapshot.stream(self._store)
+        return frames.stream(self._store)
 
     def _require_streams(self) -> None:
         if not self._store.registered().streams:

@@ -35,7 +35,7 @@ from spark_queue.delta.replica import claiming, entering
 from spark_queue.delta.replica.request import EnqueueRules, Request
 from spark_queue.delta.sql import admission, choosing, reach, settlement
 from spark_queue.delta.sql.checkpointing import stage
-from spark_queue.delta.sql.enqueue_state import EnqueueState
+from spark_queue.delta.sql.entry_rows import EnqueueState
 from spark_queue.delta.sql.sql_engines import HERE, SqlEngine
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot

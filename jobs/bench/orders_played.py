@@ -17,6 +17,7 @@ from orders_process import Ground, Process
 from orders_search import Search
 from orders_world import Doom, World
 from spark_queue import LeaseLostError, LocalQueue, QueueConfig, RetryPolicy
+from spark_queue.claim import LocalClaim
 from spark_queue.clock import ManualClock
 from spark_queue.delta.replica.state import Replica
 from spark_queue.delta.store import replicas
@@ -24,7 +25,6 @@ from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables import lives
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.open_table import OpenTable
-from spark_queue.local_claim import LocalClaim
 
 Row = dict[str, Any]
 

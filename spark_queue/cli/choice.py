@@ -17,7 +17,7 @@ from spark_queue.delta.tables import addresses
 from spark_queue.delta.tables.addresses import QueueAddress
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.java import java_problem
+from spark_queue.extras import java_problem
 from spark_queue.results import Affected, EnqueueResult
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
+from spark_queue import acting
 from spark_queue.acting import acting_as
 from spark_queue.cli.choice import EngineChoice
 from spark_queue.cli.scope import open_scope
-from spark_queue.delta.tables import who
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import visible
 
@@ -59,7 +59,7 @@ def operating(body: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(body)
     def sign(*args: Any, **options: Any) -> None:
-        with acting_as(f"{visible(who.whoami())[:_LONGEST_NAME]} by spark-queue {name}"):
+        with acting_as(f"{visible(acting.whoami())[:_LONGEST_NAME]} by spark-queue {name}"):
             body(*args, **options)
 
     return _command(sign)

@@ -20,7 +20,7 @@ from spark_queue.cli.choice import EngineChoice
 from spark_queue.cli.display import Display, SafeFormatter, Terminated, exit_of
 from spark_queue.delta.tables.addresses import is_on_object_store
 from spark_queue.errors import InvalidArgumentError, SetupError, SparkNeededError, SparkQueueError
-from spark_queue.java import java_problem
+from spark_queue.extras import java_problem
 from spark_queue.processing.interrupts import interruptible, raising_at_sigterm
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from spark_queue.checks import PER_CLAIM
+from spark_queue.claim import LocalClaim
 from spark_queue.data_source.options import number, open_reader
 from spark_queue.delta.commands import claims
 from spark_queue.delta.sql import claim_items
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.facts import logger
 from spark_queue.errors import LeaseLostError
-from spark_queue.local_claim import LocalClaim
 from spark_queue.looking import store_of
 
 if TYPE_CHECKING:

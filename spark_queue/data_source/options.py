@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from spark_queue.delta.tables.address import is_on_object_store
+from spark_queue.delta.tables.addresses import is_on_object_store
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import shorten
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from spark_queue.data_source.options import instant, number, open_queue, open_reader
 from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.sql.file_rows import parts_of
-from spark_queue.delta.views import arrow_views
+from spark_queue.delta.views import views
 from spark_queue.errors import InvalidArgumentError, did_you_mean
 from spark_queue.looking import main_store_of
 from spark_queue.report import model
@@ -99,7 +99,7 @@ def _items(options: _Options) -> _Parts:
 def _outcomes(options: _Options) -> _Parts:
     queue, step = open_queue(options), number(options, "step", int)
     done = Enqueued(step=step, inserted=0, duplicates=0)
-    yield arrow_views.outcomes(main_store_of(queue), done)
+    yield views.outcomes(main_store_of(queue), done)
 
 
 VIEWS: Mapping[str, Callable[[_Options], _Parts]] = {

@@ -8,7 +8,7 @@ from typing import ClassVar, NoReturn
 
 from spark_queue.delta.replica import reading
 from spark_queue.delta.replica.state import FOLLOWED, RememberedClaim
-from spark_queue.delta.sql import closed
+from spark_queue.delta.sql import database
 from spark_queue.delta.sql.arrow_look import ArrowLook
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
@@ -44,9 +44,9 @@ class AlonePlanner:
 
     def engines(self, what: str) -> NoReturn:
         """See :class:`Planner`."""
-        why = f"it would read more than {closed.most_rows():,} rows of the logs, which is what"
+        why = f"it would read more than {database.most_rows():,} rows of the logs, which is what"
         raise SparkNeededError(
-            what, f"{why} {closed.MEMORY}={closed.memory_setting()} has room for"
+            what, f"{why} {database.MEMORY}={database.memory_setting()} has room for"
         )
 
     def leaving(self, at: Snapshot, limits: ReaderConfig, target: str, since: int) -> NoReturn:

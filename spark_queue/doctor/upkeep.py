@@ -8,7 +8,7 @@ from datetime import datetime
 
 from spark_queue.delta.commands.checkpoint import LONG_FOLD
 from spark_queue.delta.tables import chores
-from spark_queue.delta.upkeep import generations
+from spark_queue.delta.upkeep import purging
 from spark_queue.delta.upkeep.rewriter import rewriter_of
 from spark_queue.doctor.finding import Finding, Severity
 from spark_queue.doctor.subject import ReaderSubject, Subject
@@ -114,7 +114,7 @@ def retention_due(subject: Subject) -> Iterator[Finding]:
     if retention is None:
         return
     subject.require_positions()
-    due = generations.due(subject.store, retention, rewriter_of(subject.store, reads_files=True))
+    due = purging.due(subject.store, retention, rewriter_of(subject.store, reads_files=True))
     items = sum(gen.items for gen in due)
     if items:
         ends = [gen.last for gen in due if gen.last is not None]

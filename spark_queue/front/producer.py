@@ -17,7 +17,7 @@ from spark_queue import tracing
 from spark_queue.errors import QueueFullError, QueueShutDownError
 from spark_queue.front.queue_ends import Inlet
 from spark_queue.inprocess.singular.requests import ExecutionContext, require_elsewhere
-from spark_queue.journal.deliveries import own
+from spark_queue.journal.records import own
 from spark_queue.waiting.timer import Timeout, seconds
 
 logger = logging.getLogger(__name__)

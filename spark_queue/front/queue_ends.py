@@ -7,7 +7,7 @@ from datetime import timedelta
 from os import PathLike
 from typing import Any, Protocol
 
-from spark_queue.claim import Claim
+from spark_queue.claim import Claim, LocalClaim
 from spark_queue.clock import Clock
 from spark_queue.delta.commands import enqueue, recovery
 from spark_queue.delta.commands.rows import check_rows
@@ -18,7 +18,6 @@ from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import TRACE
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
-from spark_queue.local_claim import LocalClaim
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.looking import store_of
 from spark_queue.wording import shorten

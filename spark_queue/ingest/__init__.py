@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from spark_queue.ingest.file_handler import FACTS_SCHEMA, file_facts
-from spark_queue.ingest.run import FILE_CONFIG, FILE_SCHEMA, discover, ingest
-from spark_queue.ingest.run_summary import IngestSummary, TenantSummary, TypeSummary
+from spark_queue.ingest.run import (
+    FILE_CONFIG,
+    FILE_SCHEMA,
+    IngestSummary,
+    TenantSummary,
+    TypeSummary,
+    discover,
+    ingest,
+)
 
 __all__ = [
     "FACTS_SCHEMA",

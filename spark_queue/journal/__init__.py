@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from spark_queue.durability import Durability
 from spark_queue.errors import JournalFailedError
-from spark_queue.journal.deliveries import JournalStats, Read, ReaderStats
 from spark_queue.journal.journal_options import QueueOptions, ReaderHooks
 from spark_queue.journal.journal_reader import JournalReader
 from spark_queue.journal.journal_views import (
@@ -19,7 +18,10 @@ from spark_queue.journal.records import (
     Entry,
     Group,
     Journal,
+    JournalStats,
+    Read,
     ReaderOffset,
+    ReaderStats,
     Recovered,
     Settlements,
     origin_of,

@@ -12,14 +12,13 @@ from spark_queue.clock import Clock
 from spark_queue.durability import require_kept
 from spark_queue.errors import QueueShutDownError
 from spark_queue.inprocess.singular.requests import Reply
-from spark_queue.journal.deliveries import JournalStats
 from spark_queue.journal.journal_options import QueueOptions, ReaderHooks
 from spark_queue.journal.journal_reader import JournalReader
 from spark_queue.journal.journal_state import QueueState, Target, shut_down
 from spark_queue.journal.journal_writer import JournalWriter
 from spark_queue.journal.reader_registry import Registry
 from spark_queue.journal.reader_state import ReaderState
-from spark_queue.journal.records import Journal
+from spark_queue.journal.records import Journal, JournalStats
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.timer import Timer
 

@@ -11,8 +11,7 @@ from typing import Any, Generic, TypeVar
 from spark_queue.checks import limit_of, optional, require_callable, require_kind
 from spark_queue.durability import Durability, require_put_durability
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
-from spark_queue.journal.deliveries import Read
-from spark_queue.journal.records import Entry
+from spark_queue.journal.records import Entry, Read
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.timer import seconds
 from spark_queue.wording import shorten

@@ -12,9 +12,9 @@ from typing import Generic, TypeVar
 
 from spark_queue.checks import limit_of, require_count, require_flag, require_iterable
 from spark_queue.durability import Durability
-from spark_queue.journal.deliveries import Read, ReaderStats
 from spark_queue.journal.journal_views import AioJournalReader, AutoCommitReader, Transaction
 from spark_queue.journal.reader_state import ReaderState
+from spark_queue.journal.records import Read, ReaderStats
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.tickets import ThreadTicket
 from spark_queue.waiting.timer import Timeout, seconds

@@ -10,13 +10,12 @@ from typing import Generic, Literal, TypeVar
 
 from spark_queue.durability import Durability
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.journal.deliveries import Read
 from spark_queue.journal.group_commit import Receipt
 from spark_queue.journal.journal_options import ReaderHooks
 from spark_queue.journal.journal_state import QueueState
 from spark_queue.journal.offsets import ReaderCursor
 from spark_queue.journal.puts import Offer
-from spark_queue.journal.records import Entry, origin_of
+from spark_queue.journal.records import Entry, Read, origin_of
 from spark_queue.wording import shorten
 
 T = TypeVar("T")

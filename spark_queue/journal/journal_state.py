@@ -22,14 +22,13 @@ from spark_queue.errors import FencedError, JournalFailedError, QueueShutDownErr
 from spark_queue.inprocess.singular.requests import ExecutionContext, Reply, require_elsewhere
 from spark_queue.inprocess.singular.singular_queue import SingularUpdateQueue
 from spark_queue.journal.cache import EntryCache
-from spark_queue.journal.deliveries import PutTotals
 from spark_queue.journal.group_commit import GroupCommit
 from spark_queue.journal.journal_options import QueueOptions
 from spark_queue.journal.puts import Puts
-from spark_queue.journal.records import Journal
-from spark_queue.waiting.futures import call_each
+from spark_queue.journal.records import Journal, PutTotals
 from spark_queue.waiting.processes import Owner, settle_in
 from spark_queue.waiting.timer import Timeout, Timer
+from spark_queue.waiting.waiters import call_each
 
 if TYPE_CHECKING:
     from spark_queue.journal.reader_state import ReaderState

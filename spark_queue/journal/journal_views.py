@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 from spark_queue.checks import require_count, require_flag, require_iterable
 from spark_queue.durability import Durability
 from spark_queue.errors import InvalidArgumentError, QueueFullError
-from spark_queue.journal.deliveries import Read
 from spark_queue.journal.group_commit import Receipt
 from spark_queue.journal.journal_options import ReaderHooks
 from spark_queue.journal.puts import Offer, Puts
 from spark_queue.journal.reader_state import ReaderState
+from spark_queue.journal.records import Read
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.aio import outcome
 from spark_queue.waiting.tickets import TaskTicket

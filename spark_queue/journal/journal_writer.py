@@ -12,8 +12,8 @@ from spark_queue.journal.group_commit import PendingGroup
 from spark_queue.journal.journal_state import QueueState, ended_by
 from spark_queue.journal.reader_state import ReaderState
 from spark_queue.journal.records import Entry
-from spark_queue.waiting.futures import call_each
 from spark_queue.waiting.timer import Alarm, Timeout, seconds
+from spark_queue.waiting.waiters import call_each
 
 T = TypeVar("T")
 

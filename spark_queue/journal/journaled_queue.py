@@ -15,16 +15,15 @@ from spark_queue.durability import Durability
 from spark_queue.errors import QueueFullError
 from spark_queue.journal import journal_options as opts
 from spark_queue.journal.core import JournaledCore
-from spark_queue.journal.deliveries import JournalStats
 from spark_queue.journal.journal_options import QueueOptions, ReaderHooks
 from spark_queue.journal.journal_reader import JournalReader
 from spark_queue.journal.journal_state import Target
 from spark_queue.journal.journal_views import AioJournaledQueue
 from spark_queue.journal.reader_registry import ReaderStart, require_reader
-from spark_queue.journal.records import Journal
+from spark_queue.journal.records import Journal, JournalStats
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.waiting.futures import LazyFuture
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
+from spark_queue.waiting.waiters import LazyFuture
 
 T = TypeVar("T")
 

@@ -14,8 +14,7 @@ from heapq import heappop, heappush
 from typing import Generic, TypeVar
 
 from spark_queue.journal.cache import EntryCache
-from spark_queue.journal.deliveries import Counters, PutTotals, Read
-from spark_queue.journal.records import Entry, ReaderOffset, Settlements
+from spark_queue.journal.records import Counters, Entry, PutTotals, Read, ReaderOffset, Settlements
 
 T = TypeVar("T")
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from spark_queue.checks import limit_of, optional, require_utf8
 from spark_queue.durability import Durability, require_kept
 from spark_queue.errors import InvalidArgumentError, QueueFullError, SparkQueueError
-from spark_queue.journal.deliveries import own
 from spark_queue.journal.group_commit import DoneReceipt, Receipt
 from spark_queue.journal.journal_options import QueueOptions
 from spark_queue.journal.offsets import ReaderCursor
-from spark_queue.journal.records import Entry
+from spark_queue.journal.records import Entry, own
 from spark_queue.waiting.tickets import ThreadTicket, Ticket, TicketLine
 from spark_queue.wording import shorten
 

@@ -8,12 +8,11 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Generic, TypeVar
 
-from spark_queue.journal.deliveries import Read, ReaderStats
 from spark_queue.journal.journal_options import ReaderHooks
 from spark_queue.journal.journal_settling import Settling
 from spark_queue.journal.journal_state import QueueState
 from spark_queue.journal.offsets import ReaderCursor
-from spark_queue.journal.records import Entry
+from spark_queue.journal.records import Entry, Read, ReaderStats
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.waiting.tickets import Ticket, TicketLine
 from spark_queue.waiting.timer import Alarm, seconds

@@ -18,7 +18,7 @@ from spark_queue.claim import Claim
 from spark_queue.delta.commands import settle
 from spark_queue.delta.commands.evidence import Output
 from spark_queue.delta.commands.settle import SettledStep, Verdict
-from spark_queue.delta.input.ddl import parse_columns
+from spark_queue.delta.input.columns import parse_columns
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import output_columns

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.sql import closed
+from spark_queue.delta.sql import database
 from spark_queue.delta.sql.file_rows import (
     having,
     item_files,
@@ -162,10 +162,10 @@ def _close(connection: DuckDBPyConnection, owner: Owner) -> None:
 def connect(spilled: str) -> DuckDBPyConnection:
     """Return an empty database that knows the words of the texts; what does not fit is spilled."""
     words = [f"CREATE MACRO {word}" for word in _WORDS]
-    return closed.connect(spilled, [*_AS_SPARK, *words])
+    return database.connect(spilled, [*_AS_SPARK, *words])
 
 
-_ONE = closed.OneDatabase(connect)
+_ONE = database.OneDatabase(connect)
 
 
 def rows_in_utc(table: pa.Table) -> list[Answer]:

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from spark_queue.delta.plans.bringing import bring
+from spark_queue.delta.plans.frames import bring
 from spark_queue.delta.sql.log_rows import TooManyRowsError
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import instants

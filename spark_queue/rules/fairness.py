@@ -15,11 +15,33 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from spark_queue.rules.exact import share
 from spark_queue.rules.heap import Heap
 
 if TYPE_CHECKING:
     from spark_queue.rules.record import Record
+
+
+#: What costs and increments are whole numbers of: a little less than a millionth of a turn.
+UNIT = 2.0**-20
+
+#: A number that has no digits behind the unit: what is added to it loses its own.
+ROUNDER = 1.5 * 2.0**32
+
+
+def rounded(number: float) -> float:
+    """Return the whole number of units that is nearest; of two, the even one.
+
+    Examples
+    --------
+    >>> rounded(0.1) == 104858 * UNIT
+    True
+    """
+    return (number + ROUNDER) - ROUNDER
+
+
+def share(amount: float) -> float:
+    """Return what an amount above 0 counts: at least a unit, so that what it moves does move."""
+    return max(UNIT, rounded(amount))
 
 
 class Level:

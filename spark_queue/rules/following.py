@@ -1,14 +1,17 @@
-"""Following: what somebody has decided is applied as facts, and nothing is judged."""
+"""Following: decisions of others applied as facts; and the state of a scheduler as plain data."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from spark_queue.rules.fairness import Account
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.rules.dedup_keys import Holder
+from spark_queue.rules.fairness import Account, Level
 from spark_queue.rules.record import Record
-from spark_queue.rules.rule_model import NewItem
+from spark_queue.rules.rule_model import Grant, Leased, NewItem
 from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState
 
 #: What an account has, in the order of a snapshot.
@@ -81,3 +84,140 @@ def open_line(state: SchedulerState, priority: int, plain: list[Any]) -> None:
     for name, value in zip(ACCOUNT, values, strict=True):
         setattr(account, name, -math.inf if value is None else value)
     account.reweigh(state.turns.weight(fair_key))
+
+
+#: The format of a snapshot; a release reads its own and older ones.
+FORMAT = 2
+
+_STATE = ("step", "last_seq", "paused", "keep_finished")
+_REQUIRED = ("seq", "raw_tag", "enqueued_at")
+
+_NEW: Mapping[str, Any] = {field.name: field.default for field in dataclasses.fields(NewItem)}
+
+
+def dump(state: SchedulerState) -> dict[str, Any]:
+    """Return the state as plain data; what follows from it is left out."""
+    holders = {} if state.distinct is None else state.distinct.holders
+    return {
+        "format": FORMAT,
+        **{name: getattr(state, name) for name in _STATE},
+        "clock": _finite(state.clock),
+        "tally": dict(state.tally),
+        "levels": [_dump_level(level) for level in state.turns.levels.values()],
+        "items": [_dump_record(record) for record in state.records.values()],
+        "refused": [list(pair) for pair in state.refused.items()],
+        "holders": [[key, h.seq, _finite(h.until), h.live] for key, h in holders.items()],
+        "grants": [[claim_id, dataclasses.asdict(g)] for claim_id, g in state.grants.items()],
+    }
+
+
+def load(state: SchedulerState, plain: Mapping[str, Any]) -> None:
+    """Fill an empty state from plain data.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the data has another format.
+    """
+    if plain.get("format") not in {1, FORMAT}:
+        raise InvalidArgumentError(
+            f"the snapshot has format {plain.get('format')!r}, this release reads up to {FORMAT}"
+        )
+    if plain["format"] == 1:
+        plain = _upgrade(plain)
+    for name in _STATE:
+        setattr(state, name, plain[name])
+    state.clock = -math.inf if plain["clock"] is None else plain["clock"]
+    state.tally.update(plain["tally"])
+    for level in plain["levels"]:
+        _load_level(state, level)
+    for item in plain["items"]:
+        _load_record(state, item)
+    state.refused.update((seq, holder) for seq, holder in plain["refused"])
+    _load_holders(state, plain["holders"])
+    for claim_id, grant in plain["grants"]:
+        state.remember(claim_id, _load_grant(grant))
+    state.turns.rest_idle()
+
+
+def _upgrade(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return data of format 1, whose tags were turns of the weight that they were given at."""
+    levels, maps = [], {}
+    for level in plain["levels"]:
+        accounts = []
+        for fair_key, weight, base, scale, last, *handed_out in level["accounts"]:
+            maps[level["priority"], fair_key] = (weight, base, scale)
+            accounts.append([fair_key, weight, 0.0, 0.0, last * weight, *handed_out])
+        levels.append({**level, "accounts": accounts})
+    items = []
+    for item in plain["items"]:
+        at = (item.get("priority", 0), item.get("fair_key"))
+        weight, base, scale = maps.get(at, (1.0, 0.0, 1.0))
+        # At its end an item keeps the turn.
+        is_over = item.get("state") in TERMINAL
+        raw = item["raw_tag"] if is_over else (base + scale * item["raw_tag"]) * weight
+        items.append({**item, "raw_tag": raw})
+    return {**plain, "levels": levels, "items": items}
+
+
+def _dump_level(level: Level) -> dict[str, Any]:
+    return {
+        "priority": level.priority,
+        "turn": level.turn,
+        "seq": level.seq,
+        "accounts": [_dump_account(account) for account in level.accounts.values()],
+    }
+
+
+def _dump_account(account: Account) -> list[Any]:
+    return [account.fair_key, *(_finite(getattr(account, name)) for name in ACCOUNT)]
+
+
+def _dump_record(record: Record) -> dict[str, Any]:
+    plain = {name: getattr(record, name) for name in _REQUIRED}
+    plain |= _unusual(record, USUAL)
+    plain["new"] = _unusual(record.new, _NEW)
+    if record.account.fair_key is not None:
+        plain["fair_key"] = record.account.fair_key
+    return plain
+
+
+def _unusual(of: object, usual: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, other in usual.items() if (value := getattr(of, name)) != other}
+
+
+def _load_level(state: SchedulerState, plain: Mapping[str, Any]) -> None:
+    level = Level(plain["priority"], plain["turn"], plain["seq"])
+    state.turns.levels[level.priority] = level
+    for account in plain["accounts"]:
+        open_line(state, level.priority, account)
+
+
+def _load_record(state: SchedulerState, plain: Mapping[str, Any]) -> None:
+    values = {**USUAL, **plain}
+    if values["state"] not in TERMINAL:
+        enter(state, plain)
+        return
+    new, fair_key = NewItem(**values.pop("new")), values.pop("fair_key", None)
+    closed = Account(Level(values["priority"]), fair_key, 1.0)
+    state.records[plain["seq"]] = Record(new=new, account=closed, place="done", **values)
+
+
+def _load_holders(state: SchedulerState, plain: list[Any]) -> None:
+    if state.distinct is None:
+        return
+    unbounded = -math.inf if state.config.dedup_scope == "live" else math.inf
+    for key, seq, until, live in plain:
+        state.distinct.put(key, Holder(seq, unbounded if until is None else until, live))
+
+
+def _load_grant(plain: Mapping[str, Any]) -> Grant:
+    items = tuple(Leased(**item) for item in plain["items"])
+    rest = {name: tuple(plain[name]) for name in ("expired", "dead")}
+    return Grant(
+        lease=plain["lease"], lease_expires_at=plain["lease_expires_at"], items=items, **rest
+    )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from spark_queue.rules.exact import share
+from spark_queue.rules.fairness import share
 from spark_queue.rules.rule_model import Item, NewItem, State
 
 if TYPE_CHECKING:

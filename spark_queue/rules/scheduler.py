@@ -9,6 +9,7 @@ from typing import Any, cast
 from spark_queue.config import LIVE_SETTINGS, QueueConfig
 from spark_queue.errors import InvalidConfigError
 from spark_queue.rules import explain, following, granting
+from spark_queue.rules.following import dump, load
 from spark_queue.rules.rule_model import (
     Admitted,
     Counts,
@@ -22,7 +23,6 @@ from spark_queue.rules.rule_model import (
 )
 from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState, apply, check_hashable
 from spark_queue.rules.service_order import Horizon
-from spark_queue.rules.snapshot import dump, load
 
 
 class Scheduler:

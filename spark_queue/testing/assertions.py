@@ -25,7 +25,7 @@ from spark_queue.delta.tables.schema import (
     READY,
     REFUSED,
 )
-from spark_queue.delta.views import arrow_views
+from spark_queue.delta.views import views
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalVerbs
 from spark_queue.looking import store_of
@@ -235,7 +235,7 @@ class _Seen:
             )
         self.name = queue.name
         self.store: Store = store_of(queue)
-        self.rows: pa.Table = arrow_views.VIEWS.status(self.store)
+        self.rows: pa.Table = views.ARROW_VIEWS.status(self.store)
         self.users: list[str] = self.store.user_columns()
 
     def require(

@@ -14,15 +14,15 @@ from typing import Any, Literal, overload
 import pyarrow as pa
 
 from spark_queue import checks
+from spark_queue.claim import LocalClaim
 from spark_queue.clock import ManualClock
 from spark_queue.delta import alone
 from spark_queue.delta.commands import recovery
 from spark_queue.delta.sql.where import choose
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import ACKED, CLAIMED
-from spark_queue.delta.views import arrow_views
+from spark_queue.delta.views import views
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.local_claim import LocalClaim
 from spark_queue.local_queue import LocalVerbs
 from spark_queue.looking import store_of
 from spark_queue.processing import local_processing
@@ -154,7 +154,7 @@ def fail_next(
     if not isinstance(error, Exception | str):
         raise InvalidArgumentError(f"error is {shorten(error)}: give an exception, or its text")
     store = _store_of(queue)
-    choose(store, arrow_views.VIEWS.status(store), columns)
+    choose(store, views.ARROW_VIEWS.status(store), columns)
     raised = RuntimeError(error) if isinstance(error, str) else error
     faults = store.handle.around
     if not isinstance(faults, _Faults):
@@ -188,7 +188,7 @@ def lose_lease(held: LocalVerbs | LocalClaim, **columns: object) -> int:
     """
     checks.require_kind("held", held, LocalVerbs | LocalClaim)
     store = held._store  # noqa: SLF001 - it is no user's business
-    rows = choose(store, arrow_views.VIEWS.status(store), {"_state": CLAIMED})
+    rows = choose(store, views.ARROW_VIEWS.status(store), {"_state": CLAIMED})
     if isinstance(held, LocalClaim):
         rows = choose(store, rows, {"_lease": held.lease})
     leases = sorted(set(choose(store, rows, columns)["_lease"].to_pylist()))
@@ -235,7 +235,7 @@ class _Faults:
         """Return what a call with some items is to fail with."""
         with self.lock:
             for fault in self.left:
-                rows = choose(self.store, arrow_views.VIEWS.status(self.store), fault.columns)
+                rows = choose(self.store, views.ARROW_VIEWS.status(self.store), fault.columns)
                 if seqs.isdisjoint(rows["_seq"].to_pylist()):
                     continue
                 fault.left -= 1

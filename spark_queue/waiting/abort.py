@@ -11,8 +11,8 @@ from functools import partial
 
 from spark_queue.errors import AbortedError
 from spark_queue.waiting.aio import outcome
-from spark_queue.waiting.futures import LazyFuture, call_each
 from spark_queue.waiting.timer import Timeout, seconds
+from spark_queue.waiting.waiters import LazyFuture, call_each
 
 AbortListener = Callable[[BaseException], object]
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from spark_queue.claim import LocalClaim
 from spark_queue.clock import ManualClock
 from spark_queue.config import LiveSettings, QueueConfig
-from spark_queue.local_claim import LocalClaim
 from spark_queue.local_queue import LocalQueue
 from tests.conformance.engines import EVERYTHING, SCHEMA, Capability, Row, name_successor
 

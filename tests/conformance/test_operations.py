@@ -18,7 +18,7 @@ import pytest
 from deltalake import write_deltalake
 
 from spark_queue.acting import acting_as
-from spark_queue.claim import Said
+from spark_queue.claim import LocalClaim, Said
 from spark_queue.config import RetryPolicy
 from spark_queue.delta.commands import checkpoint
 from spark_queue.errors import (
@@ -33,7 +33,6 @@ from spark_queue.errors import (
     SchemaMismatchError,
     SparkQueueError,
 )
-from spark_queue.local_claim import LocalClaim
 from tests.conformance.engines import Row
 from tests.conformance.twins import Seen, Twins
 

@@ -19,7 +19,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.commands import claims
 from spark_queue.delta.commands.claims import settle_and_claim
 from spark_queue.delta.plans import spark_engines
-from spark_queue.delta.plans.bringing import plain
+from spark_queue.delta.plans.frames import plain
 from spark_queue.delta.replica import state
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot

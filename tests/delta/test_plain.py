@@ -17,15 +17,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.input import key_text, kinds, values
+from spark_queue.delta.input import columns, kinds, values
 from spark_queue.delta.input.columns import add_keys
 from spark_queue.delta.input.expressions import read
 from spark_queue.delta.input.plain import arrow_keys, ddl_parser
 from spark_queue.delta.input.plain.arrow import schema_of
-from spark_queue.delta.input.plain.arrow_sizes import sizes_of
-from spark_queue.delta.input.plain.marking import mark_rows
+from spark_queue.delta.input.plain.arrow_keys import mark_rows
+from spark_queue.delta.input.plain.rows import sizes_of
 from spark_queue.delta.plans import frames
-from spark_queue.delta.plans.stage import collect, evaluate
+from spark_queue.delta.plans.entering import collect, evaluate
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _differences(ours: pa.Table, theirs: pa.Table) -> list[tuple[str, Any, Any]]
 def test_keys_have_the_texts_and_hashes_of_spark(spark: SparkSession, rows: pa.Table) -> None:
     """Each type and each function gives the text, the hash and the size that Spark gives."""
     schema, frame = _frame(spark, rows)
-    texts = {key: key_text.text_of(read(key, COLUMNS)).alias(key) for key in KEYS}
+    texts = {key: columns.text_of(read(key, COLUMNS)).alias(key) for key in KEYS}
     hashes = [F.xxhash64(texts[key]).alias(f"hash of {key}") for key in HASHED]
     size = values.bytes_of(schema).alias("size")
     theirs = frame.select(*texts.values(), *hashes, size).toArrow()

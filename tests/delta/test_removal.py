@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, LocalQueue
 from spark_queue.clock import ManualClock
-from spark_queue.delta.upkeep import by_spark, generations, purging
+from spark_queue.delta.upkeep import by_spark, purging
 from spark_queue.local_queue import LocalVerbs
 
 _DAY = timedelta(days=1)
@@ -54,7 +54,7 @@ def test_spark_leaves_what_is_redriven_meanwhile(
     assert alone.maintain(retention=3 * _DAY).dropped_items == 0
     clock.advance(4 * _DAY)
     monkeypatch.setattr(by_spark, "without_spark", lambda _: None)
-    _redriven_after(monkeypatch, generations, "last_ends", other, 3)
+    _redriven_after(monkeypatch, purging, "last_ends", other, 3)
     assert queue.maintain(retention=_DAY).dropped_items == 0
     assert [row["id"] for row in reader.claim(5).items.collect()] == ["c"]
 

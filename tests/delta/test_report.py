@@ -10,7 +10,7 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta.plans import bringing
+from spark_queue.delta.plans import frames
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.views.ends import ends_at
 from spark_queue.delta_queue import DeltaQueue
@@ -64,7 +64,7 @@ def _busy_queue(path: str, clock: ManualClock) -> None:
 @pytest.fixture
 def no_room(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Let this process have room for no rows, so that Spark answers."""
-    monkeypatch.setattr(bringing, "most_rows", lambda: 0)
+    monkeypatch.setattr(frames, "most_rows", lambda: 0)
     return monkeypatch
 
 

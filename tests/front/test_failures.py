@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
-from spark_queue.delta.journal import positions
+from spark_queue.delta.journal import tables
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 from spark_queue.front.journaled import journaled_queue
@@ -72,7 +72,7 @@ def test_an_opening_that_fails_gives_the_queue_up(
     with journaled_queue(spark, queue_path, clock=clock, native=native) as front:
         front.put(b"a").result(PATIENCE)
     with monkeypatch.context() as broken:
-        broken.setattr(positions, "offset", _fail)
+        broken.setattr(tables, "offset", _fail)
         with pytest.raises(OSError, match="the disk is gone"):
             journaled_queue(spark, queue_path, clock=clock, native=native)
 
@@ -91,7 +91,7 @@ def test_a_reader_that_could_not_be_made_is_not_there(
     with journaled_queue(spark, queue_path, clock=clock) as front:
         front.reader("first")
         with monkeypatch.context() as broken:
-            broken.setattr(positions, "offset", _fail)
+            broken.setattr(tables, "offset", _fail)
             with pytest.raises(OSError, match="the disk is gone"):
                 front.reader("second")
 

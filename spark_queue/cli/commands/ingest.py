@@ -18,7 +18,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import shell_command
 
 if TYPE_CHECKING:
-    from spark_queue.ingest.run_summary import IngestSummary, TypeSummary
+    from spark_queue.ingest.run import IngestSummary, TypeSummary
 
 #: Media types that have a line of their own; the rest share one.
 _TYPES = 10

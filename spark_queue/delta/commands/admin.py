@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from spark_queue import acting
 from spark_queue.acting import operator
 from spark_queue.delta.planner import Moved, StagedCheckpoint, planner_of
 from spark_queue.delta.replica.reading import status_table
@@ -16,7 +17,6 @@ from spark_queue.delta.steps import Answer, Step, engine_of, is_small, on_items,
 from spark_queue.delta.store import fencing
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import who
 from spark_queue.delta.tables.facts import Engine
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.schema import (
@@ -96,7 +96,7 @@ def config_row(settings: Settings, now: datetime, about: str | None = None) -> p
         this step takes back that one; ``undo 3 by queue 5`` (or ``status 5``), that another does.
     """
     row = {"_gen": META_LANE, "_kind": CONFIG, "_at": now, "_body": settings.to_json()}
-    return status_table([{**row, "_worker_id": operator() or who.whoami(), "_error": about}])
+    return status_table([{**row, "_worker_id": operator() or acting.whoami(), "_error": about}])
 
 
 def sign(store: Store, action: str, about: str) -> None:

@@ -23,7 +23,7 @@ from spark_queue.delta.replica import entering
 from spark_queue.delta.replica.entering import Entered
 from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
 from spark_queue.delta.sql import admission
-from spark_queue.delta.sql.enqueue_state import EnqueueState
+from spark_queue.delta.sql.entry_rows import EnqueueState
 from spark_queue.delta.sql.sql_engines import SqlEngine, engines_of, first_able
 from spark_queue.delta.steps import KNOWN_FOR, Answer, Step, is_small, known_first, on_items
 from spark_queue.delta.store import replicas

@@ -12,7 +12,7 @@ import pyarrow as pa
 from spark_queue import tracing
 from spark_queue.delta.input import key_rules, kinds
 from spark_queue.delta.input.kinds import Field
-from spark_queue.delta.input.plain.marking import mark_fitted
+from spark_queue.delta.input.plain.arrow_keys import mark_fitted
 from spark_queue.delta.input.plain.rows import fit_rows, sort_rows
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.store.snapshot import Snapshot
@@ -79,7 +79,7 @@ def check_rows(
     store : Store
         The queue.
     given : list of dict, pyarrow.Table or pandas.DataFrame
-        The rows; see :func:`~spark_queue.delta.input.plain.marking.mark_rows`, also for the errors.
+        The rows; and the errors: :func:`~spark_queue.delta.input.plain.arrow_keys.mark_rows`.
     order_by : str or sequence of str, optional
         Columns by which they are put in order.
     at : Snapshot, optional

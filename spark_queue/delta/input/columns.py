@@ -11,9 +11,10 @@ from pyspark.sql.types import DataType, StructType
 
 from spark_queue import checks
 from spark_queue.config import QueueConfig
-from spark_queue.delta.input import expressions, key_rules, key_text, kinds
-from spark_queue.delta.input.key_rules import KEYS
-from spark_queue.delta.input.kinds import Field
+from spark_queue.delta.input import expressions, key_rules, kinds
+from spark_queue.delta.input.expressions import Expression
+from spark_queue.delta.input.key_rules import KEYS, PLAIN_SCALE
+from spark_queue.delta.input.kinds import Field, Kind, no_such_type
 from spark_queue.delta.tables.schema import INPUTS, LogColumn, inputs_of
 from spark_queue.errors import (
     InvalidArgumentError,
@@ -21,6 +22,106 @@ from spark_queue.errors import (
     SchemaMismatchError,
 )
 from spark_queue.wording import shorten
+
+
+def parse_columns(schema: StructType | str, what: str = "schema") -> StructType:
+    """Read columns from a schema or from DDL; errors name what they are for.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is neither.
+    """
+    if isinstance(schema, StructType):
+        return schema
+    checks.require_text(what, schema)
+    try:
+        parsed = StructType.fromDDL(schema)
+    except Exception as exc:
+        raise InvalidArgumentError(
+            f"{what} is {shorten(schema)}, which is no DDL: {why_no_ddl(str(exc))}"
+        ) from exc
+    if not isinstance(parsed, StructType):
+        raise InvalidArgumentError(
+            f"{what} is {shorten(schema)}: name the columns, as in 'path string'"
+        )
+    return parsed
+
+
+def why_no_ddl(said: str) -> str:
+    """Return what is wrong in a line, with the type that was probably meant."""
+    unknown = re.search(r'Unsupported data type "(\w+)"', said)
+    if unknown is None:
+        return said.strip().split("\n", 1)[0]
+    return no_such_type(unknown.group(1).lower())
+
+
+_DAY = 86_400_000_000
+_HOUR = 3_600_000_000
+_MINUTE = 60_000_000
+_SECOND = 1_000_000
+
+
+def text_of(expression: Expression) -> Column:
+    """Return the text of a key; NULL where the key is."""
+    if expression.kind is None:
+        return _frame([text_of(part) for part in expression.parts])
+    return _text(F.expr(expression.text), expression.kind)
+
+
+# rule: text of a key
+def _text(value: Column, kind: Kind) -> Column:
+    if kind.form == "struct":
+        fields = [_text(value.getField(f.name), f.kind) for f in kind.inner]
+        return F.when(value.isNotNull(), _frame(fields))
+    if kind.form == "array":
+        element = kind.inner[0].kind
+        return F.to_json(F.transform(value, lambda one: _text(one, element)))
+    if kind.form == "timestamp":
+        return _instant(F.unix_micros(value))
+    if kind.digits:
+        return _decimal(value, kind.digits[1])
+    return F.hex(value) if kind.form == "binary" else value.cast("string")
+
+
+def _frame(parts: list[Column]) -> Column:
+    """Write texts as one, which tells where each ends, and what is NULL: as JSON does."""
+    return F.to_json(F.array(*parts))
+
+
+def _decimal(value: Column, scale: int) -> Column:
+    """Write a decimal with all digits of its type.
+
+    Small ones are cast to an exponent in some sessions, and to zeros in others.
+    """
+    text = value.cast("string")
+    if scale <= PLAIN_SCALE:
+        return text
+    digits = F.regexp_replace(F.substring_index(text, "E", 1), "[-.]", "")
+    sign = F.when(text.startswith("-"), "-").otherwise("")
+    plain = F.concat(sign, F.lit("0."), F.lpad(digits, scale, "0"))
+    return F.when(text.contains("E"), plain).otherwise(text)
+
+
+def _instant(micros: Column) -> Column:
+    """Write an instant as ISO 8601 in UTC; what Spark offers for that asks for the session's zone.
+
+    The quotients are exact: of whole days, and of numbers far below 2 ** 53.
+    """
+    of_day = F.pmod(micros, F.lit(_DAY))
+    day = F.date_from_unix_date(F.round((micros - of_day) / _DAY).cast("int"))
+    hour = _digits(F.floor(of_day / _HOUR))
+    minute = _digits(F.pmod(F.floor(of_day / _MINUTE), F.lit(60)))
+    second = _digits(F.pmod(F.floor(of_day / _SECOND), F.lit(60)))
+    rest = _digits(F.pmod(of_day, F.lit(_SECOND)), 6)
+    colon = F.lit(":")
+    clock = (hour, colon, minute, colon, second, F.lit("."), rest, F.lit("Z"))
+    return F.concat(day.cast("string"), F.lit("T"), *clock)
+
+
+def _digits(number: Column, count: int = 2) -> Column:
+    return F.lpad(number.cast("string"), count, "0")
+
 
 OrderBy = str | Column | list[str | Column] | None
 
@@ -151,7 +252,7 @@ def _key(config: QueueConfig, option: str, fields: Sequence[Field]) -> Column:
     text = getattr(config, option)
     if text is None:
         return F.lit(None).cast("string").alias(KEYS[option])
-    return key_text.text_of(expressions.read(text, fields)).alias(KEYS[option])
+    return text_of(expressions.read(text, fields)).alias(KEYS[option])
 
 
 def _priority(config: QueueConfig) -> Column:

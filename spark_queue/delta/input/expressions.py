@@ -2,7 +2,7 @@
 
 A key is computed again by every enqueue, in any session, and rows are told apart by its text.
 So it is read here before Spark reads it, or instead: it may name columns, and use what
-:mod:`spark_queue.delta.input.signatures` lists, on the types that are named there.
+:mod:`spark_queue.delta.input.grammar` lists, on the types that are named there.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn, TypeVar
 
-from spark_queue.delta.input import kinds, signatures
+from spark_queue.delta.input import grammar, kinds
+from spark_queue.delta.input.grammar import Token, field_of, may_be_of_spark, tokens
 from spark_queue.delta.input.kinds import Field, Kind
-from spark_queue.delta.input.tokens import Token, field_of, may_be_of_spark, tokens
 from spark_queue.errors import InvalidArgumentError, InvalidExpressionError
 
 _T = TypeVar("_T")
@@ -250,9 +250,9 @@ class _ExpressionParser:
             return self._date() if token.word == "date" else self._instant()
         if self._next.text != "(":
             return self._column(token)
-        if token.word in signatures.CASTS:
+        if token.word in grammar.CASTS:
             return self._cast(token.word)
-        if token.kind == "quoted" or not signatures.is_known(token.word):
+        if token.kind == "quoted" or not grammar.is_known(token.word):
             _refuse(
                 f"{token.text}(...) is not among the functions whose result is the same everywhere"
             )
@@ -295,7 +295,7 @@ class _ExpressionParser:
                 "write timestamp '2026-01-31T12:00:00Z'"
             )
         kind = Kind("timestamp")
-        return Node(signatures.letter_of(kind), kind, LITERAL, value=literal.literal())
+        return Node(grammar.letter_of(kind), kind, LITERAL, value=literal.literal())
 
     def _column(self, token: Token) -> Node:
         is_of_spark = may_be_of_spark(token, self._next)
@@ -304,7 +304,7 @@ class _ExpressionParser:
         while self._accept("."):
             field = field_of(field.kind, self._take().name())
             what = "a field of a struct"
-        return Node(signatures.letter_of(field.kind), field.kind, what, value=field.name)
+        return Node(grammar.letter_of(field.kind), field.kind, what, value=field.name)
 
     def _list(self, read: Callable[[], _T]) -> list[_T]:
         """Read what stands in brackets, with commas between."""
@@ -343,42 +343,42 @@ class _ExpressionParser:
 
 
 def _make(letter: str, what: str, value: Value = None) -> Node:
-    return Node(letter, signatures.KINDS[letter], what, value=value)
+    return Node(letter, grammar.KINDS[letter], what, value=value)
 
 
 def _number(token: Token, sign: int = 1) -> Node:
     number = int(token.literal()) * sign
-    return _make(signatures.LITERAL if number > 0 else "w", LITERAL, number)
+    return _make(grammar.LITERAL if number > 0 else "w", LITERAL, number)
 
 
 def _call(function: str, arguments: list[Node], shown: str) -> Node:
     """Return what a function, or the operator that is one, makes of its arguments."""
     letters = "".join(argument.letter for argument in arguments)
-    letter = signatures.result_of(function, letters)
+    letter = grammar.result_of(function, letters)
     if letter is None:
         given = ", ".join(argument.kind.simple for argument in arguments)
         _refuse(f"{shown} of {given} is not among what is known to be the same everywhere")
     # What chooses from its arguments has their very type.
     same = [argument.kind for argument in arguments if argument.letter == letter]
-    kind = same[-1] if same else signatures.KINDS[letter]
+    kind = same[-1] if same else grammar.KINDS[letter]
     return Node(letter, kind, function, tuple(arguments))
 
 
 def _cast(how: str, value: Node, target: str) -> Node:
-    signature = signatures.CASTS[how].get(target)
-    letter = signature and signatures.result_letter(signature, value.letter)
+    signature = grammar.CASTS[how].get(target)
+    letter = signature and grammar.result_letter(signature, value.letter)
     if not letter:
         _refuse(f"{how} of {value.kind.simple} as {target} is not the same in every session")
-    return Node(letter, signatures.KINDS[letter], how, (value,), target)
+    return Node(letter, grammar.KINDS[letter], how, (value,), target)
 
 
 def _common(what: str, *values: Node, of: str = "") -> Node:
     """Return a value of the one type that several must have, of which nothing more is known."""
-    letter = signatures.common([value.letter for value in values])
+    letter = grammar.common([value.letter for value in values])
     if letter is None or (of and letter not in (of, "n")):
         given = " and ".join(value.kind.simple for value in values)
         _refuse(f"{what} of {given} is not the same in every session")
-    like = next(v for v in reversed(values) if v.letter in (letter, signatures.LITERAL))
+    like = next(v for v in reversed(values) if v.letter in (letter, grammar.LITERAL))
     return Node(like.letter, like.kind, what, values)
 
 

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 
 from spark_queue.delta.commands.rows import columns_of
 from spark_queue.delta.input import measures
-from spark_queue.delta.input.plain import arrow_sizes
-from spark_queue.delta.input.plain.rows import column_of
+from spark_queue.delta.input.plain.rows import column_measures, column_of, sizes_of
 from spark_queue.delta.journal.tables import Touched, by_column
 from spark_queue.delta.ownership import GivenBack
 from spark_queue.delta.sql.arrow_look import ArrowLook
@@ -23,7 +22,7 @@ from spark_queue.delta.sql.operating import release_claimed
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.upkeep import by_files, generations
+from spark_queue.delta.upkeep import by_files, purging
 from spark_queue.journal.records import Entry
 
 _ENTRY_COLUMNS = ("_seq", "_enqueued_at", "_expires_at", "_errors", "_body")
@@ -47,7 +46,7 @@ class ColumnTables:
         self._store = store
         self._columns = columns_of(store)
         self._names = [column.name for column in self._columns]
-        self.measure = measures.of_item(arrow_sizes.measures(self._columns))
+        self.measure = measures.of_item(column_measures(self._columns))
 
     def values(self, puts: Sequence[Entry[Any]]) -> dict[str, pa.Array]:
         """See :class:`JournalTables`."""
@@ -61,7 +60,7 @@ class ColumnTables:
             self._store, "queue", names, lambda file: file.may_have("_seq", first, last)
         )
         found = found.filter(_between(found["_seq"], first, last))
-        counted = arrow_sizes.sizes_of(found, self._columns).to_pylist()
+        counted = sizes_of(found, self._columns).to_pylist()
         return list(map(self._entry, found.to_pylist(), counted))
 
     def next_id(self, first: int) -> int | None:
@@ -144,7 +143,7 @@ class ColumnTables:
     def _bytes_in(self, rows: pa.Table, passed: int, ended: pa.Array, returned: pa.Array) -> int:
         waits = pc.and_(pc.greater(rows["_seq"], passed), pc.invert(pc.is_in(rows["_seq"], ended)))
         rows = rows.filter(pc.or_(waits, pc.is_in(rows["_seq"], returned)))
-        return int(pc.sum(arrow_sizes.sizes_of(rows, self._columns)).as_py() or 0)
+        return int(pc.sum(sizes_of(rows, self._columns)).as_py() or 0)
 
     def release_claimed(self, place: Store, head: StatusHead) -> GivenBack:
         """See :class:`JournalTables`."""
@@ -154,7 +153,7 @@ class ColumnTables:
         """See :class:`JournalTables`; a thread of this process merges files beside the steps."""
         del archive_to
         if retention is not None:
-            generations.drop_generations(self._store, retention, by_files.REWRITER)
+            purging.drop_generations(self._store, retention, by_files.REWRITER)
 
     def _files(self) -> list[LogFile]:
         return [file for file in log_of(self._store, "queue").files() if file.gen >= 0]

@@ -22,7 +22,7 @@ from spark_queue.delta.tables import spark_types
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.delta.tables.schema import ITEM
 from spark_queue.delta.upkeep.by_spark import REWRITER
-from spark_queue.delta.upkeep.generations import drop_generations
+from spark_queue.delta.upkeep.purging import drop_generations
 from spark_queue.journal.records import Entry
 
 _ENTRY_COLUMNS = ("_seq", "_enqueued_at", "_expires_at", "_errors", "_body")

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_queue.delta.commands import checkpoint, making, readers
-from spark_queue.delta.journal import positions
+from spark_queue.delta.journal import tables
 from spark_queue.delta.journal.tables import tables_of
 from spark_queue.delta.ownership import HOLD, Ownership
 from spark_queue.delta.steps import Step, is_small, on_items, on_status
@@ -114,7 +114,7 @@ class DeltaJournal:
         self._ownership.begin(lambda: list(readers.every(self._store)))
         self._gens = self._tables.generations()
         head = self._store.queue_head()
-        offsets = [positions.offset(self._tables, place) for place in readers.every(self._store)]
+        offsets = [tables.offset(self._tables, place) for place in readers.every(self._store)]
         return Recovered(
             last_id=head.last_seq,
             first_id=self._gens[0][0] if self._gens else head.last_seq + 1,
@@ -162,7 +162,7 @@ class DeltaJournal:
             passed = self._tables.ids_after(step, head)
             if passed:
                 self._settle(place, Settlements(discarded=passed), head)
-            return positions.offset(self._tables, place)
+            return tables.offset(self._tables, place)
         except BaseException:
             # Registered and never read, it would keep every item for ever.
             with suppress(Exception):

@@ -1,4 +1,4 @@
-"""Frames that are not Spark's: those of pandas and Arrow become ones of the queue's types."""
+"""Frames of Spark: of pandas and Arrow, of the user's columns, and as tables of this process."""
 
 from __future__ import annotations
 
@@ -6,16 +6,77 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from spark_queue import tracing
 from spark_queue.delta.input.plain.arrow import cast
+from spark_queue.delta.sql.database import most_rows
+from spark_queue.delta.sql.log_rows import TooManyRowsError
 from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS, TRACE
+from spark_queue.delta.tables.schema import ITEM, OPTIONAL_COLUMNS, QUEUE_COLUMNS, TRACE
 from spark_queue.delta.tables.spark_types import arrow_schema_of, struct_of
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
+
+
+def user_columns(queue: DataFrame) -> list[str]:
+    """Return the names of the user's columns."""
+    return [name for name in queue.columns if name not in QUEUE_COLUMNS.names]
+
+
+def stream(store: Store) -> DataFrame:
+    """Return the items that a reader sees as a stream: the user's columns, ``_seq``, ``_step``."""
+    rows = store.queue.stream()
+    users = [name for name in rows.columns if name not in QUEUE_COLUMNS.names]
+    items = rows.where(F.col("_kind") == ITEM)
+    return items.where(F.col("_step") > store.registered().since_step).select(
+        *users, "_seq", "_step"
+    )
+
+
+#: The setting that Spark names where a driver would get more than it may.
+_LIMIT_OF_RESULTS = "spark.driver.maxResultSize"
+
+
+def frame_of(spark: SparkSession, rows: DataFrame | pa.Table) -> DataFrame:
+    """Return rows as a frame."""
+    if not isinstance(rows, pa.Table):
+        return rows
+    # Over Connect a table without rows is taken to have no columns.
+    given = rows if rows.num_rows else rows.to_pylist()
+    return spark.createDataFrame(given, from_arrow_schema(rows.schema))
+
+
+def plain(rows: DataFrame) -> DataFrame:
+    """Return rows with other names, and times as numbers."""
+    return rows.select(*(_plain(field).alias(field.name[1:]) for field in rows.schema))
+
+
+def _plain(field: StructField) -> Column:
+    is_time = isinstance(field.dataType, TimestampType)
+    return F.unix_micros(field.name) if is_time else F.col(field.name)
+
+
+def bring(rows: DataFrame, most: int | None) -> pa.Table:
+    """Return rows in this process; they are counted first where they may be too many.
+
+    Raises
+    ------
+    TooManyRowsError
+        When there are more than this process takes, or than the session lets a driver get.
+    """
+    # The driver holds them as well.
+    limit = most_rows() // 2
+    if (most is None or most > limit) and rows.count() > limit:
+        raise TooManyRowsError
+    try:
+        return rows.toArrow()
+    except Exception as exc:
+        if _LIMIT_OF_RESULTS in str(exc):
+            raise TooManyRowsError from exc
+        raise
 
 
 def of(store: Store, given: object) -> DataFrame:

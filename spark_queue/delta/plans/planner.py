@@ -7,20 +7,61 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, functions as F
 
 from spark_queue.delta.input.columns import OrderBy
-from spark_queue.delta.plans import entering, forwarding
+from spark_queue.delta.plans import entering
 from spark_queue.delta.plans.entering import SparkFrame
+from spark_queue.delta.plans.frames import user_columns
 from spark_queue.delta.plans.spark_engines import engines_of
 from spark_queue.delta.plans.spark_look import SparkLook
 from spark_queue.delta.sql.sql_engines import SqlEngine
+from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.describing import named
+from spark_queue.delta.tables.schema import DEAD, EXPIRED, ITEM, moves_of
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.tracing import Traces
+
+
+def leaving(at: Snapshot, limits: ReaderConfig, target: str, since: int) -> DataFrame | None:
+    """Return the items that ended after a step and go to a target; ``None`` for no item."""
+    ended = at.store.status.read().where(
+        (F.col("_kind") == ITEM) & (F.col("_step") > since) & (F.col("_step") <= at.status.step)
+    )
+    meant = ended.where(_goes_to(limits, target)).select("_seq", "_state", "_attempts")
+    rows = _rows(at.store, meant).localCheckpoint()
+    return None if rows.isEmpty() else rows
+
+
+def _goes_to(limits: ReaderConfig, target: str) -> Column:
+    """Tell whether an item that ended goes to a target."""
+    goes = F.lit(False)
+    if limits.expire_to == target:
+        goes = goes | (F.col("_state") == EXPIRED)
+    many = F.lit(limits.punt_many_to is not None) & (F.col("_attempts") >= limits.punt_many_at)
+    dead = F.col("_state") == DEAD
+    if limits.punt_many_to == target:
+        goes = goes | (dead & many)
+    if limits.punt_to == target:
+        goes = goes | (dead & ~many)
+    return goes
+
+
+def _rows(store: Store, meant: DataFrame) -> DataFrame:
+    """Return the items as rows to enqueue: their errors come with them, and where they were."""
+    items = by_spark.items(store).where(F.col("_kind") == ITEM)
+    names = user_columns(items)
+    kept = moves_of(names)
+    origin = F.concat(F.lit(f"{store.name}+{store.registered().name}/"), F.col("_seq"))
+    return (
+        items.select(*names, "_seq", *(F.col(column).alias(name) for column, name in kept.items()))
+        .join(meant, "_seq")
+        .orderBy("_seq")
+        .select(*names, *kept.values(), F.col("_attempts").alias("_errors"), origin.alias("_body"))
+    )
 
 
 def of(store: Store) -> SparkPlanner:
@@ -65,4 +106,4 @@ class SparkPlanner:
         self, at: Snapshot, limits: ReaderConfig, target: str, since: int
     ) -> DataFrame | None:
         """See :class:`Planner`."""
-        return forwarding.leaving(at, limits, target, since)
+        return leaving(at, limits, target, since)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructField, TimestampType
 
-from spark_queue.delta.plans.bringing import bring, frame_of, plain
+from spark_queue.delta.plans.frames import bring, frame_of, plain
 from spark_queue.delta.plans.spark_entries import BroughtEntries, FrameEntries
 from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.database import Database

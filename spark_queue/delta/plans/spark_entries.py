@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame, functions as F
 
 from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.planner import Frame
-from spark_queue.delta.plans.bringing import bring, frame_of, plain
-from spark_queue.delta.sql.enqueue_state import (
+from spark_queue.delta.plans.frames import bring, frame_of, plain
+from spark_queue.delta.sql.entry_rows import (
     BATCH,
     KEYED,
     LINE,

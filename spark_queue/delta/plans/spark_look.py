@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType, TimestampType
 
 from spark_queue.delta.input.columns import first_line, sql_expression
 from spark_queue.delta.input.values import bytes_of
-from spark_queue.delta.plans.bringing import plain
+from spark_queue.delta.plans.frames import plain
 from spark_queue.delta.plans.spark_engines import FrameRows, SparkDatabase
 from spark_queue.delta.sql.look import ENTERED, MOVED, MOVES, VIEWED, QueueLook
 from spark_queue.delta.sql.where import Where, values_of

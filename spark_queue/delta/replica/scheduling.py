@@ -16,7 +16,7 @@ from spark_queue.delta.tables.schema import CLAIMED, READY, TERMINAL
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules import Grant, Scheduler
-from spark_queue.rules.snapshot import FORMAT
+from spark_queue.rules.following import FORMAT
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from spark_queue.delta.planner import Frame, planner_of
 from spark_queue.delta.replica.request import EnqueueFacts
-from spark_queue.delta.sql import log_rows, scales
-from spark_queue.delta.sql.enqueue_state import Decided, EnqueueState, EntryBatch, Room
+from spark_queue.delta.sql import log_rows
+from spark_queue.delta.sql.entry_rows import Decided, EnqueueState, EntryBatch, Room
 from spark_queue.delta.sql.sql_engines import SqlEngine, Tables
 from spark_queue.delta.steps import is_small
 from spark_queue.delta.store.snapshot import Snapshot
@@ -211,8 +211,8 @@ class _Decision:
         priorities = {*entry.before.tops, 0}
         if settings.stretches and settings.config.priority is not None:
             priorities.update(self.database.rows("priorities")["priority"].to_pylist())
-        self.database.give("weights", scales.weights_of(settings, sorted(priorities)))
-        pointers = scales.pointers_of(entry.pointers, {}, sorted(priorities))
+        self.database.give("weights", log_rows.weights_of(settings, sorted(priorities)))
+        pointers = log_rows.pointers_of(entry.pointers, {}, sorted(priorities))
         self.database.give("pointers", pointers)
 
     def _tag(self) -> None:
@@ -286,8 +286,8 @@ class _Decision:
                 settings, priorities = reader.settings(head), sorted(self.entry.before.tops)
                 checkpoint = head.checkpoint
                 database.give("states", states)
-                database.give("weights", scales.weights_of(settings, priorities))
-                pointers = scales.pointers_of(head.pointers, checkpoint.pointers, priorities)
+                database.give("weights", log_rows.weights_of(settings, priorities))
+                pointers = log_rows.pointers_of(head.pointers, checkpoint.pointers, priorities)
                 database.give("pointers", pointers)
                 asked["checkpoint_step"] = checkpoint.queue_step
             database.give("asked", pa.Table.from_pylist([asked], _ASKED))

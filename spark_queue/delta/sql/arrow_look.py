@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.input.plain.arrow_sizes import sizes_of
+from spark_queue.delta.input.plain.rows import sizes_of
 from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.database import Database
 from spark_queue.delta.sql.file_rows import beside, having, log_of, rows_of, user_fields

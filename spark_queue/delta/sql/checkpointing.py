@@ -7,7 +7,7 @@ from contextlib import closing
 import pyarrow as pa
 
 from spark_queue.delta.planner import StagedCheckpoint
-from spark_queue.delta.sql import log_rows, scales
+from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.sql_engines import HERE, SqlEngine
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.heads import Checkpoint, following
@@ -61,9 +61,9 @@ def stage(
         near = max([_NEAR, *(SLACK * turn for turn, _ in head.pointers.values())])
         asked = (at.facts.since_step, queue_step, made.queue_step, near)
         database.give("asked", pa.table([[one] for one in asked], schema=_ASKED))
-        database.give("weights", scales.weights_of(settings, priorities))
-        database.give("weights_after", scales.weights_of(changed or settings, priorities))
-        pointers = scales.pointers_of(head.pointers, made.pointers, priorities)
+        database.give("weights", log_rows.weights_of(settings, priorities))
+        database.give("weights_after", log_rows.weights_of(changed or settings, priorities))
+        pointers = log_rows.pointers_of(head.pointers, made.pointers, priorities)
         database.give("pointers", pointers)
         # What was touched keeps the times that its newest row has.
         database.give("times", _TIMES)

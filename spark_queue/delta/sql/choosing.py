@@ -14,7 +14,7 @@ from spark_queue.delta import verify
 from spark_queue.delta.planner import EvidenceFirst
 from spark_queue.delta.replica.claiming import LEASE_LOST, turns_ahead
 from spark_queue.delta.replica.request import MARGIN, Choice, Request
-from spark_queue.delta.sql import log_rows, scales
+from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.reach import is_sure, nearest, reaches, wanted_of
 from spark_queue.delta.sql.sql_engines import HERE, SqlEngine, Tables
 from spark_queue.delta.store.snapshot import Snapshot
@@ -191,10 +191,10 @@ class _Claim:
         if noticed["untimed"]:
             times = logs.items_of(self.at.store, database.find("untimed"), log_rows.TIMES)
         database.give("times", times)
-        database.give("weights", scales.weights_of(self.at.settings, self._priorities()))
+        database.give("weights", log_rows.weights_of(self.at.settings, self._priorities()))
         database.give(
             "pointers",
-            scales.pointers_of(head.pointers, head.checkpoint.pointers, self._priorities()),
+            log_rows.pointers_of(head.pointers, head.checkpoint.pointers, self._priorities()),
         )
 
     def choose(self) -> Any:

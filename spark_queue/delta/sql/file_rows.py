@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.input import kinds
-from spark_queue.delta.input.plain.arrow_sizes import sizes_of
+from spark_queue.delta.input.plain.rows import sizes_of
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.facts import LogName

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.sql.closed import most_rows
+from spark_queue.delta.sql.database import most_rows
 from spark_queue.delta.sql.file_rows import having, log_of, once_more
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.delta.tables.heads import Pointer, StatusHead
 from spark_queue.delta.tables.schema import (
     CLAIMED,
     ENTERED_WITH,
@@ -32,6 +32,7 @@ from spark_queue.delta.tables.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
 
 #: What is read of an item that waits, of its place alone, and of its times alone.
 ENTERED = ("_seq", "_gen", "_step", *SCHEDULE, "_errors")
@@ -49,7 +50,7 @@ def states_of(store: Store, head: StatusHead) -> pa.Table:
     Raises
     ------
     TooManyRowsError
-        When there are more than :func:`~spark_queue.delta.sql.closed.most_rows`.
+        When there are more than :func:`~spark_queue.delta.sql.database.most_rows`.
     """
     first, last = head.checkpoint.step, head.step
 
@@ -91,7 +92,7 @@ def entered_of(
     Raises
     ------
     TooManyRowsError
-        When there are more than :func:`~spark_queue.delta.sql.closed.most_rows`.
+        When there are more than :func:`~spark_queue.delta.sql.database.most_rows`.
     """
     newest, since = store.queue_head(), store.registered().since_step
     ends = {p: bounds_of(head, settings, p, reach) for p in newest.tops}
@@ -183,7 +184,7 @@ def grants_of(store: Store, head: StatusHead, lease: int) -> pa.Table:
     Raises
     ------
     TooManyRowsError
-        When there are more than :func:`~spark_queue.delta.sql.closed.most_rows`.
+        When there are more than :func:`~spark_queue.delta.sql.database.most_rows`.
     """
 
     def counts(rows: pa.Table) -> pa.ChunkedArray:
@@ -207,7 +208,7 @@ def outcomes_of(outcomes: DataFrame) -> pa.Table:
     Raises
     ------
     TooManyRowsError
-        When there are more than :func:`~spark_queue.delta.sql.closed.most_rows`.
+        When there are more than :func:`~spark_queue.delta.sql.database.most_rows`.
     """
     if outcomes.count() > most_rows():
         raise TooManyRowsError
@@ -309,3 +310,48 @@ def plain(rows: pa.Table) -> pa.Table:
         for column in rows.columns
     ]
     return pa.table(columns, names=[name.removeprefix("_") for name in rows.column_names])
+
+
+_WEIGHTS = pa.schema(
+    [
+        ("fair_key", pa.string()),
+        ("priority", pa.int32()),
+        ("weight", pa.float64()),
+        ("pin_tag", pa.float64()),
+        ("pin_turn", pa.float64()),
+    ]
+)
+
+_POINTERS = pa.schema(
+    [
+        ("priority", pa.int32()),
+        ("turn", pa.float64()),
+        ("seq", pa.int64()),
+        ("checkpoint_turn", pa.float64()),
+        ("checkpoint_seq", pa.int64()),
+    ]
+)
+
+
+def weights_of(settings: Settings, priorities: Collection[int]) -> pa.Table:
+    """Return how the stored tags of weighted keys map to turns, at each priority."""
+    rows = []
+    for key, stretch in settings.stretches.items():
+        for priority in priorities:
+            tag, turn = stretch.pins.get(priority, (0.0, 0.0))
+            pins = {"pin_tag": tag, "pin_turn": turn}
+            rows.append({"fair_key": key, "priority": priority, "weight": stretch.weight, **pins})
+    return pa.Table.from_pylist(rows, _WEIGHTS)
+
+
+def pointers_of(
+    known: Mapping[int, Pointer], before: Mapping[int, Pointer], priorities: Collection[int]
+) -> pa.Table:
+    """Return where the order of service stands at each priority, and where it stood before."""
+    rows = [
+        (p, *known.get(p, (0.0, 0)), *before.get(p, (0.0, 0)))
+        for p in sorted({*priorities, *known, *before})
+    ]
+    return pa.Table.from_pylist(
+        [dict(zip(_POINTERS.names, row, strict=True)) for row in rows], _POINTERS
+    )

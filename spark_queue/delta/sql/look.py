@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
-from spark_queue.delta.sql import log_rows, scales
+from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.sql_engines import LogRows, Tables
 from spark_queue.delta.sql.statements import leaves_of
 from spark_queue.delta.store import existence
@@ -192,8 +192,8 @@ class QueueLook(ABC, Generic[FrameT]):
             "queue_step": at.queue.step,
             "checkpoint_step": head.checkpoint.queue_step,
         }
-        self.give("weights", scales.weights_of(settings, priorities))
-        pointers = scales.pointers_of(head.pointers, head.checkpoint.pointers, priorities)
+        self.give("weights", log_rows.weights_of(settings, priorities))
+        pointers = log_rows.pointers_of(head.pointers, head.checkpoint.pointers, priorities)
         self.give("pointers", pointers)
         # What was touched keeps the times that its newest row has.
         self.give("times", _TIMES)

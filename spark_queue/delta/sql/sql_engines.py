@@ -12,7 +12,7 @@ import pyarrow as pa
 from spark_queue.delta.planner import Planner
 from spark_queue.delta.sql import entry_rows, log_rows
 from spark_queue.delta.sql.database import Database
-from spark_queue.delta.sql.enqueue_state import EntryRows
+from spark_queue.delta.sql.entry_rows import EntryRows
 from spark_queue.delta.sql.log_rows import ENTERED, TooManyRowsError
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store

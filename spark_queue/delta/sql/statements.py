@@ -13,7 +13,7 @@ from functools import cache
 from importlib import resources
 
 from spark_queue.delta.tables.schema import ENTERED_WITH, SCHEDULE
-from spark_queue.rules.exact import ROUNDER, UNIT
+from spark_queue.rules.fairness import ROUNDER, UNIT
 
 #: How the texts name a table.
 _NAME = re.compile(r"\bsq_(\w+)")

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, functions as F
 
 from spark_queue.delta.commands import evidence, readers, recovery
-from spark_queue.delta.plans.snapshot import user_columns
+from spark_queue.delta.plans.frames import user_columns
 from spark_queue.delta.plans.spark_look import SparkLook
 from spark_queue.delta.store.handle import Handle
 from spark_queue.delta.store.lanes import rewriting

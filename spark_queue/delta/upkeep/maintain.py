@@ -19,7 +19,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, OPEN_LANE, TERMINAL
 from spark_queue.delta.tables.wishes import PlainSession
-from spark_queue.delta.upkeep import generations
+from spark_queue.delta.upkeep import purging
 from spark_queue.delta.upkeep.rewriter import Rewriter, rewriter_of
 from spark_queue.results import Affected, Maintained
 
@@ -43,9 +43,9 @@ def maintain(
     admin.free_of_gone(store)
     done = [_keep_up(reader, by) for reader in readers.every(store)]
     readers.behind(store)
-    dropped: list[generations.Generation] = []
+    dropped: list[purging.Generation] = []
     if retention is not None:
-        dropped = generations.drop_generations(store, retention, by, archive)
+        dropped = purging.drop_generations(store, retention, by, archive)
     tidied = by.tidy(store)
     directory = store.handle.place.directory()
     if directory is not None:
@@ -73,7 +73,7 @@ def maintainable(store: Store, retention: timedelta | None) -> Affected:
     if retention is None:
         return together(ended)
     first = next(readers.with_logs(store), store)
-    gone = generations.due(store, retention, rewriter_of(store))
+    gone = purging.due(store, retention, rewriter_of(store))
     numbers = [gen.number for gen in gone]
     return together([*ended, *_affected_by(first, "_gen", numbers, TERMINAL, GONE)])
 

@@ -1,4 +1,4 @@
-"""The items of a claim, read from the item log through what the claim knows of their place."""
+"""Items of a claim, and views of a queue, as frames of Spark."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, functions as F
 
-from spark_queue.delta.plans.snapshot import user_columns
+from spark_queue.delta.commands import enqueue
+from spark_queue.delta.plans.frames import user_columns
 from spark_queue.delta.plans.spark_engines import log_since
+from spark_queue.delta.plans.spark_look import SparkLook
 from spark_queue.delta.replica.reading import status_table
 from spark_queue.delta.sql import claim_items
 from spark_queue.delta.store import by_spark, replicas
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, ITEM, TRACE
+from spark_queue.delta.views.views import QueueViews
 
 #: Up to this many items, what is held is sent to where the items are: 20 bytes each.
 _SENT = 1_000_000
@@ -204,3 +207,10 @@ def _grants(store: Store, lease: int) -> DataFrame:
     return log_since(store, store.status_head(), lease).where(
         (F.col("_step") == lease) & (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
     )
+
+
+def _in_order(rows: DataFrame) -> DataFrame:
+    return rows.orderBy("_seq")
+
+
+SPARK_VIEWS = QueueViews(SparkLook, by_spark.user_schema, enqueue.outcomes, _in_order)

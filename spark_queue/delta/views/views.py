@@ -7,12 +7,23 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from spark_queue.delta.commands.enqueue import Enqueued
+from spark_queue.delta.commands.rows import columns_of
+from spark_queue.delta.input.plain.arrow import schema_of
 from spark_queue.delta.sql import log_rows
+from spark_queue.delta.sql.arrow_look import ArrowLook
+from spark_queue.delta.sql.file_rows import (
+    item_files,
+    log_of,
+    once_more,
+)
 from spark_queue.delta.sql.look import HISTORY, STATUS, FrameT, QueueLook, instant_of
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import READY, REFUSED, STATES
+from spark_queue.delta.tables.schema import ITEM, QUEUE_COLUMNS, READY, REFUSED, STATES
 from spark_queue.delta.views.ends import Ends
 from spark_queue.results import Lag, QueueStats
 
@@ -171,3 +182,44 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
 def _age(since: int | None, now: datetime) -> timedelta | None:
     """Return how long ago an instant of the texts was."""
     return None if since is None else now - instant_of(since)
+
+
+def schema(store: Store) -> pa.Schema:
+    """Return the user's columns.
+
+    Raises
+    ------
+    SparkNeededError
+        When only Spark reads the tables.
+    """
+    return schema_of(columns_of(store))
+
+
+def outcomes(store: Store, done: Enqueued) -> pa.Table:
+    """Return what became of each row of an enqueue."""
+    users = schema(store)
+    rows = _logged(store, done.step, users) if done.rows is None else done.rows
+    rows = rows.filter(pc.is_in(rows["_kind"], pa.array([ITEM, REFUSED]))).sort_by("_seq")
+    left_out = pc.if_else(pc.is_null(rows["_duplicate_of"]), "refused", "duplicate")
+    became = pc.if_else(pc.equal(rows["_kind"], ITEM), "inserted", left_out)
+    kept = rows.select([*users.names, "_seq"]).append_column("outcome", became)
+    return kept.append_column("duplicate_of", rows["_duplicate_of"])
+
+
+def _logged(store: Store, step: int, users: pa.Schema) -> pa.Table:
+    """Return the rows of a step of the item log, and of the users' columns all."""
+    names = ("_kind", "_step", "_seq", "_duplicate_of")
+    if not step:
+        ours = QUEUE_COLUMNS.arrow
+        return pa.unify_schemas([users, pa.schema([ours.field(n) for n in names])]).empty_table()
+    log = log_of(store, "queue")
+
+    def read() -> pa.Table:
+        files = [file for file in item_files(log) if file.may_have("_step", step, step)]
+        return log.rows_of(files, [*users.names, *names])
+
+    rows = once_more(read)
+    return rows.filter(pc.equal(rows["_step"], step))
+
+
+ARROW_VIEWS = QueueViews(ArrowLook, schema, outcomes)

@@ -13,9 +13,8 @@ from spark_queue.errors import DeadlockError, QueueFullError, QueueShutDownError
 from spark_queue.inprocess.broker.turn import Turn
 from spark_queue.inprocess.broker.turn_scheduler import TaskScheduler
 from spark_queue.waiting.abort import AbortSignal
-from spark_queue.waiting.futures import call_each
 from spark_queue.waiting.timer import Alarm, Timeout, Timer
-from spark_queue.waiting.waiters import LineFuture, WaiterLine, leads_to
+from spark_queue.waiting.waiters import LineFuture, WaiterLine, call_each, leads_to
 
 _STOPPED = "the broker was stopped"
 

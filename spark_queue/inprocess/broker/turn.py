@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from spark_queue.errors import AbortedError, DeadlockError
 from spark_queue.waiting.abort import AbortScope, AbortSignal
-from spark_queue.waiting.futures import LazyFuture, call_each
+from spark_queue.waiting.waiters import LazyFuture, call_each
 
 if TYPE_CHECKING:
     from spark_queue.inprocess.broker.dispatcher import Dispatcher

@@ -14,8 +14,8 @@ from spark_queue.inprocess.broker import QueueBroker, Turn
 from spark_queue.inprocess.broker.broker import is_coroutine_function
 from spark_queue.waiting.abort import AbortScope, AbortSignal
 from spark_queue.waiting.aio import outcome
-from spark_queue.waiting.futures import LazyFuture, call_each
 from spark_queue.waiting.timer import SHARED_TIMER, Timeout, Timer
+from spark_queue.waiting.waiters import LazyFuture, call_each
 
 R = TypeVar("R")
 

@@ -20,9 +20,8 @@ from spark_queue.errors import (
     QueueFullError,
     QueueShutDownError,
 )
-from spark_queue.waiting.futures import LazyFuture, call_each
 from spark_queue.waiting.timer import Timer
-from spark_queue.waiting.waiters import LineFuture, WaiterLine, leads_to
+from spark_queue.waiting.waiters import LazyFuture, LineFuture, WaiterLine, call_each, leads_to
 from spark_queue.wording import shorten
 
 S = TypeVar("S")

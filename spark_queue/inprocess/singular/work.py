@@ -17,9 +17,9 @@ from spark_queue.checks import require_count
 from spark_queue.errors import DeadlockError, QueueShutDownError
 from spark_queue.inprocess.singular.request_log import WriteAheadLog
 from spark_queue.inprocess.singular.requests import Admission, ExecutionContext, Reply, RequestLine
-from spark_queue.waiting.futures import LazyFuture, call_each
 from spark_queue.waiting.processes import settle_in
 from spark_queue.waiting.timer import Timer
+from spark_queue.waiting.waiters import LazyFuture, call_each
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -17,7 +17,7 @@ from spark_queue.errors import (
     WriterLockedError,
 )
 from spark_queue.ingest import TypeSummary
-from spark_queue.ingest.run_summary import summarise
+from spark_queue.ingest.run import summarise
 from spark_queue.processing.loop import ProcessResult
 from spark_queue.results import Affected
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_queue import java
+from spark_queue import extras
 from spark_queue.cli import main
-from spark_queue.java import java_problem
+from spark_queue.extras import java_problem
 from spark_queue.local_queue import LocalQueue
 
 
@@ -92,4 +92,4 @@ def test_without_java_a_handler_runs_in_this_process(
 
 def test_supported_versions_are_those_that_are_named() -> None:
     """The advice names every supported version."""
-    assert all(str(version) in java._HINT for version in java.SUPPORTED)
+    assert all(str(version) in extras._HINT for version in extras.JAVAS)

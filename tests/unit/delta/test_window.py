@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
+from spark_queue.claim import LocalClaim
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.commands.readers import Start
@@ -19,7 +20,6 @@ from spark_queue.delta.replica import claiming, state
 from spark_queue.delta.store import catching_up, replicas
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.errors import LeaseLostError
-from spark_queue.local_claim import LocalClaim
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 
 _COLUMNS = "id string, tenant string, grp string, prio int"

@@ -17,10 +17,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
 
+from spark_queue import acting
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock, SystemClock
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta.tables import who
 from spark_queue.doctor.table import TableHere
 from spark_queue.local_queue import LocalQueue
 
@@ -86,7 +86,7 @@ def _row(tenant: str, number: int) -> dict[str, str]:
 
 def _as(user: str) -> AbstractContextManager[object]:
     """Do what follows as somebody."""
-    return patch.object(who, "whoami", lambda: f"{user}@ops-1")
+    return patch.object(acting, "whoami", lambda: f"{user}@ops-1")
 
 
 @contextmanager

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from spark_queue.acting import whoami
 from spark_queue.cli.commands.checkup import checkups
 from spark_queue.cli.words import plain
 from spark_queue.clock import ManualClock
 from spark_queue.delta.commands import readers
 from spark_queue.delta.tables.schema import FORMAT_VERSION
-from spark_queue.delta.tables.who import whoami
 from spark_queue.doctor.finding import Thresholds
 from spark_queue.doctor.service import unsafe_session
 from spark_queue.doctor.subject import Subject

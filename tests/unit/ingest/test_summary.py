@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_queue.ingest.run_summary import TenantSummary, TypeSummary, by_type, summarise
+from spark_queue.ingest.run import TenantSummary, TypeSummary, by_type, summarise
 from spark_queue.ingest.tree import walk
 
 

@@ -7,12 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from spark_queue.claim import Settlement
+from spark_queue.claim import LocalClaim, Settlement
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
 from spark_queue.delta.commands import admin
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, SparkNeededError
-from spark_queue.local_claim import LocalClaim
 from spark_queue.local_queue import LocalQueue
 from tests.unit.local.conftest import Make
 

@@ -15,7 +15,7 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta.journal import positions
+from spark_queue.delta.journal import tables
 from spark_queue.delta.tables.appending import Appending
 from spark_queue.errors import (
     FencedError,
@@ -273,7 +273,7 @@ def test_an_opening_that_fails_gives_the_queue_up(
     plain = make("data binary")
     plain.enqueue({"data": b"a"})
     with monkeypatch.context() as broken:
-        broken.setattr(positions, "offset", fail)
+        broken.setattr(tables, "offset", fail)
         with pytest.raises(OSError, match="the disk is gone"):
             journaled_queue(plain)
 

@@ -62,7 +62,7 @@ def test_what_fits_into_memory_is_said_by_the_environment(
     large: LocalQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step that would read more rows is refused with the setting; what is no size is named."""
-    monkeypatch.setattr("spark_queue.delta.sql.closed._ROW", 50_000_000)
+    monkeypatch.setattr("spark_queue.delta.sql.database._ROW", 50_000_000)
     monkeypatch.setenv("SPARK_QUEUE_MEMORY", "100MB")
     with pytest.raises(SparkNeededError, match=r"more than 2 rows .* SPARK_QUEUE_MEMORY=100MB"):
         large.claim(5)

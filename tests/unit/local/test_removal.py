@@ -23,7 +23,7 @@ from spark_queue.delta.sql.operating import ItemPlanner
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import turnstile
-from spark_queue.delta.upkeep import generations, purging
+from spark_queue.delta.upkeep import purging
 from spark_queue.errors import QueueExistsError, QueueNotFoundError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log_errors import FileAccessError
@@ -179,7 +179,7 @@ def test_a_generation_with_what_is_redriven_meanwhile_stays(
             dead.enqueue({"id": name})
             dead.claim(1).ack()
     worker = start()
-    told = _after(monkeypatch, generations, "last_ends", lambda: worker.says(_REDRIVE))
+    told = _after(monkeypatch, purging, "last_ends", lambda: worker.says(_REDRIVE))
 
     done = dead.maintain(retention=_DAY)
 

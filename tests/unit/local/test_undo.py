@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from spark_queue import acting
 from spark_queue.acting import acting_as
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.delta.commands import admin
-from spark_queue.delta.tables import who
 from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.errors import CannotUndoError, FencedError, InvalidArgumentError
 from spark_queue.local_queue import LocalQueue, LocalVerbs
@@ -389,7 +389,7 @@ def test_the_command_line_signs_what_it_takes_back(
     make: Make, queue_path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The report has the step, who did it by which command, and the command that undoes it."""
-    monkeypatch.setattr(who, "whoami", lambda: "ann@ops")
+    monkeypatch.setattr(acting, "whoami", lambda: "ann@ops")
     queue = make()
     _put(queue, "ab")
     for argv in (

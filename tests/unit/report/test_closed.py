@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import spark_queue
-from spark_queue.delta.sql import closed
+from spark_queue.delta.sql import database
 from spark_queue.report import duck
 
 #: A variable that a text of SQL must not find.
@@ -44,10 +44,10 @@ HOSTILE = {
 
 
 def _as_a_report(spilled: str) -> Any:
-    return closed.OneDatabase(lambda _: duck.connect(spilled)).connect()
+    return database.OneDatabase(lambda _: duck.connect(spilled)).connect()
 
 
-@pytest.mark.parametrize("connect", [_as_a_report, partial(closed.connect, statements=())])
+@pytest.mark.parametrize("connect", [_as_a_report, partial(database.connect, statements=())])
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_hostile_text_gets_nowhere(
     tmp_path: Path, what: str, connect: Callable[[str], Any]
@@ -65,7 +65,7 @@ def test_a_hostile_text_gets_nowhere(
 
 def test_what_does_not_fit_is_spilled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is closed to a text is open to the database itself: it sorts more than memory holds."""
-    monkeypatch.setenv(closed.MEMORY, "100MB")
+    monkeypatch.setenv(database.MEMORY, "100MB")
     connection = _as_a_report(str(tmp_path))
     connection.execute(
         "CREATE TEMP TABLE many AS SELECT md5(i::varchar) || repeat('x', 400) AS text "
@@ -79,4 +79,5 @@ def test_what_does_not_fit_is_spilled(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_there_is_one_way_to_connect() -> None:
     """No other module of the library makes a connection."""
     sources = Path(spark_queue.__file__).parent.rglob("*.py")
-    assert [file.name for file in sources if "duckdb.connect(" in file.read_text()] == ["closed.py"]
+    found = [file.name for file in sources if "duckdb.connect(" in file.read_text()]
+    assert found == ["database.py"]

@@ -16,7 +16,7 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
-from spark_queue.delta.sql import closed
+from spark_queue.delta.sql import database
 from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.local_queue import LocalQueue, LocalVerbs
@@ -175,7 +175,7 @@ def test_a_child_of_a_fork_leaves_its_parent_what_it_spilled(
 ) -> None:
     """A look that the child forgets is still the parent's, with its directory."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(duck, "_ONE", closed.OneDatabase(duck.connect))
+    monkeypatch.setattr(duck, "_ONE", database.OneDatabase(duck.connect))
     looks = [following.follow(store_of(queue))]
     seen = looks[0]()
 

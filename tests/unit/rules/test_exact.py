@@ -10,7 +10,7 @@ from hypothesis import example, given, strategies as st
 from spark_queue.checks import LARGEST
 from spark_queue.config import QueueConfig
 from spark_queue.rules import NewItem, Release, Scheduler
-from spark_queue.rules.exact import UNIT, rounded, share
+from spark_queue.rules.fairness import UNIT, rounded, share
 
 #: Such as have no end as binary fractions, and such as are less than a unit.
 COSTS = st.one_of(st.sampled_from([0.1, 0.7, 1 / 3, 1e-9]), st.floats(1e-9, 1e6))

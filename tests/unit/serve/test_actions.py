@@ -8,7 +8,7 @@ from html import unescape
 
 import pytest
 
-from spark_queue.delta.tables import who
+from spark_queue import acting
 from spark_queue.local_queue import LocalQueue
 from spark_queue.serve.guard import Sessions
 from tests.unit.serve.conftest import EVIL, ORIGIN, TOKEN, Browser, Pages
@@ -211,7 +211,7 @@ def test_log_names_the_operator_of_each_action(queue: LocalQueue, browser: Brows
     # One clock that stands still: steps of one log are in order, those of the other anywhere.
     done = {(one.action, one.items, one.who) for one in steps}
     assert done == {
-        ("created", 0, who.whoami()),
+        ("created", 0, acting.whoami()),
         ("paused", 0, "ann <b>"),
         ("resumed", 0, "ann <b>"),
         ("configured", 0, "ann <b>"),

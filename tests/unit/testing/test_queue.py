@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_queue.claim import LocalClaim
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.commands import making
@@ -28,7 +29,6 @@ from spark_queue.errors import (
     QueueNotFoundError,
     SparkNeededError,
 )
-from spark_queue.local_claim import LocalClaim
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
 from spark_queue.results import EnqueueResult

@@ -11,7 +11,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.input.plain import arrow_keys
 from spark_queue.delta.input.plain.arrow import schema_of
 from spark_queue.delta.input.plain.ddl_parser import parse_fields
-from spark_queue.delta.input.plain.hashing import xxh64
+from spark_queue.delta.input.plain.functions import xxh64
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SparkNeededError
 
 COLUMNS = parse_fields(

@@ -33,7 +33,7 @@ from spark_queue.delta.input import plain
 for module in pkgutil.iter_modules(plain.__path__, plain.__name__ + "."):
     importlib.import_module(module.name)
 from spark_queue.delta.input.plain.ddl_parser import parse_fields
-from spark_queue.delta.input.plain.marking import mark_rows
+from spark_queue.delta.input.plain.arrow_keys import mark_rows
 columns = parse_fields("path string, at timestamp")
 config = QueueConfig(dedup_key="struct(path, at)", fair_key="substring(path, 1, 1)")
 rows = [{"path": "a/b", "at": None}, {"path": "c", "at": None}]
