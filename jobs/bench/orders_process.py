@@ -16,7 +16,7 @@ from typing import Any
 
 import orders_disk
 from spark_queue.delta.store import catching_up, fencing
-from spark_queue.delta.tables import appending, lives, turnstile
+from spark_queue.delta.tables import forcing, lives, turnstile
 from spark_queue.delta.tables.turnstile import LockFile
 
 # What a process remembers is copied before each run; its locks are free then.
@@ -26,7 +26,7 @@ copyreg.pickle(type(threading.RLock()), lambda _: (threading.RLock, ()))
 _OWN: tuple[tuple[ModuleType, str], ...] = (
     (catching_up, "_caches"),
     (turnstile, "_turnstiles"),
-    (appending, "_forced"),
+    (forcing, "_forced"),
     (lives, "_lives"),
     (fencing, "_ours"),
 )

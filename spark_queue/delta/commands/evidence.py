@@ -28,7 +28,6 @@ from spark_queue.delta.sql.look import newest_rows
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import addresses, jvms, output_columns, turnstile
 from spark_queue.delta.tables.addresses import TableAddress
-from spark_queue.delta.tables.appending import sync_commits
 from spark_queue.delta.tables.claim_record import (
     ClaimRecord,
     find_record,
@@ -37,7 +36,7 @@ from spark_queue.delta.tables.claim_record import (
     read_record,
 )
 from spark_queue.delta.tables.facts import logger
-from spark_queue.delta.tables.forcing import make_directory
+from spark_queue.delta.tables.forcing import make_directory, sync_commits
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, ITEM
 from spark_queue.delta.tables.spark_log import is_delta

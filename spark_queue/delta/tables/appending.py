@@ -10,33 +10,81 @@ the place of others. Reading, and checkpoints, are left to those who know all of
 from __future__ import annotations
 
 import json
+import math
 import os
-import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_queue.delta.tables.commits import LogFile, gens_in
-from spark_queue.delta.tables.file_statistics import statistics_of
 from spark_queue.delta.tables.forcing import at_once, sync_directory, sync_file, sync_named
-from spark_queue.delta.tables.integrity import read_actions, seal
-from spark_queue.delta.tables.traces import birth
+from spark_queue.delta.tables.integrity import seal
+
+#: The longest text that statistics repeat.
+_LONGEST = 32
+
+
+def statistics_of(rows: pa.Table, ranged: Sequence[str]) -> dict[str, Any]:
+    """Return the statistics of a file: of each column both ends, where known, and the nulls."""
+    stats: dict[str, Any] = {"numRecords": rows.num_rows}
+    known = [name for name in ranged if name in rows.column_names]
+    if not known:
+        return stats
+    ends = {name: _ends(rows[name]) for name in known}
+    least = {name: pair[0] for name, pair in ends.items() if pair is not None}
+    highest = {name: pair[1] for name, pair in ends.items() if pair is not None}
+    nulls = {name: rows[name].null_count for name in known}
+    return {**stats, "minValues": least, "maxValues": highest, "nullCount": nulls}
+
+
+def _ends(values: pa.ChunkedArray) -> tuple[Any, Any] | None:
+    """Return the least and the highest value as statistics have them, where they can."""
+    if len(values) == 1:
+        one = _plain(values[0].as_py())
+        return None if one is None else (one, one)
+    found = pc.min_max(values)
+    least, highest = _plain(found["min"].as_py()), _plain(found["max"].as_py())
+    return None if least is None or highest is None else (least, highest)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        # Readers know that what is finer than a millisecond is cut off.
+        cut = value.astimezone(timezone.utc).isoformat(timespec="milliseconds")
+        return cut.replace("+00:00", "Z")
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST else None
+    return value if isinstance(value, int) else None
+
+
+def written_statistics(count: int, *columns: Mapping[str, Any] | None) -> str:
+    """Return statistics of a file as a commit has them: the least, the highest, and the nulls."""
+    least, highest, nulls = (column or {} for column in columns)
+    ends = {"minValues": least, "maxValues": highest}
+    told = {
+        name: {key: _plain(value) for key, value in values.items() if _plain(value) is not None}
+        for name, values in ends.items()
+    }
+    counted = {key: value for key, value in nulls.items() if value is not None}
+    stats = {"numRecords": count, **told, "nullCount": counted}
+    return json.dumps(stats, separators=(",", ":"))
+
 
 #: Rows that are read together: a step's are in the order of service, of which a claim reads a part.
 _GROUP = 65_536
-
-#: A table by its directory, and by its first commit.
-Birth: TypeAlias = tuple[str, object]
 
 #: Makes a commit visible, as :func:`link_commit` does.
 Link: TypeAlias = Callable[..., bool]
@@ -51,10 +99,6 @@ _ENGINE = "spark-queue"
 
 #: What the names of files begin with that are written here: while somebody has the right to write.
 OURS = "step-"
-
-_COMMIT = re.compile(r"\d{20}\.json")
-_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\..*parquet$")
-_LAST_CHECKPOINT = "_last_checkpoint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,64 +332,6 @@ class Appending:
             "engineInfo": _ENGINE,
         }
         return info if metadata is None else {**info, "userMetadata": metadata}
-
-
-#: The newest version of each table that is on the disk with all before it, by the table's birth.
-_forced: dict[Birth, int] = {}
-
-
-def sync_commits(directory: Path) -> None:
-    """Force all commits of a table to the disk, and the files that they name.
-
-    Those that this process has forced before are left alone; of the others, those that no
-    checkpoint of the table's log has summed up.
-    """
-    log = directory / "_delta_log"
-    names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which few are wanted
-    commits = sorted(name for name in names if _COMMIT.fullmatch(name))
-    forced = _forced_version(directory, names)
-    new = [name for name in commits if int(name[:20]) > forced]
-    folders = {path.parent for name in new for path in _forced_files(directory, log / name)}
-    summed = [name for name in names if _CHECKPOINT.match(name) and int(name[:20]) > forced]
-    for name in (*summed, *([_LAST_CHECKPOINT] if summed and _LAST_CHECKPOINT in names else ())):
-        sync_file(log / name)
-    for folder in (*folders, directory, directory.parent, log):
-        sync_directory(folder)
-    if new:
-        note_forced(birth_of(directory), int(new[-1][:20]))
-
-
-def note_forced(table: Birth, version: int) -> None:
-    """Remember that all versions of a table up to one are on the disk."""
-    _forced[table] = version
-
-
-def is_forced(table: Birth, version: int) -> bool:
-    """Tell whether this process knows that a version of a table is on the disk."""
-    return _forced.get(table, -1) >= version
-
-
-def birth_of(directory: Path) -> Birth:
-    """Return what tells a table from one that is made in its place."""
-    return str(directory), birth(directory)
-
-
-def _forced_version(directory: Path, names: Sequence[str]) -> int:
-    summed = [int(name[:20]) for name in names if _CHECKPOINT.match(name)]
-    return max([_forced.get(birth_of(directory), -1), *(version - 1 for version in summed)])
-
-
-def _forced_files(directory: Path, commit: Path) -> list[Path]:
-    """Force a commit and its files to the disk, and return the files that are there."""
-    found = []
-    for action in read_actions(commit.read_text(encoding="utf-8")):
-        path = action.get("add", {}).get("path")
-        # A file may have been replaced and removed since.
-        if path is not None and (file := directory / unquote(path)).exists():
-            sync_file(file)
-            found.append(file)
-    sync_file(commit)
-    return found
 
 
 # rule: order of forcing

@@ -15,12 +15,8 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from spark_queue.delta.tables.appending import (
-    Appending,
-    sync_commits,
-)
-from spark_queue.delta.tables.file_statistics import written_statistics
-from spark_queue.delta.tables.forcing import sync_directory, sync_file
+from spark_queue.delta.tables.appending import Appending, written_statistics
+from spark_queue.delta.tables.forcing import sync_commits, sync_directory, sync_file
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.integrity import naming
 from spark_queue.delta.tables.log import APP_ID

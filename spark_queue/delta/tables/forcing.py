@@ -1,4 +1,4 @@
-"""Forcing to the disk what a step has written: several files at once, so that it waits once.
+"""Forcing to the disk what steps have written: several files at once, so that it waits once.
 
 A disk, and the journal of its file system, bring what several threads ask for together in little
 more time than what one asks for.
@@ -7,11 +7,24 @@ more time than what one asks for.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import unquote
+
+from spark_queue.delta.tables.integrity import read_actions
+from spark_queue.delta.tables.traces import birth
+
+#: A table by its directory, and by its first commit.
+Birth: TypeAlias = tuple[str, object]
+
+_COMMIT = re.compile(r"\d{20}\.json")
+_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\..*parquet$")
+_LAST_CHECKPOINT = "_last_checkpoint"
 
 #: Threads that wait for the disk beside the one that writes: the files of a step are two or three.
 _THREADS = 4
@@ -91,3 +104,61 @@ def _threads() -> ThreadPoolExecutor:
 if hasattr(os, "register_at_fork"):
     # The threads of the parent are not in its child.
     os.register_at_fork(after_in_child=_threads.cache_clear)
+
+
+#: The newest version of each table that is on the disk with all before it, by the table's birth.
+_forced: dict[Birth, int] = {}
+
+
+def sync_commits(directory: Path) -> None:
+    """Force all commits of a table to the disk, and the files that they name.
+
+    Those that this process has forced before are left alone; of the others, those that no
+    checkpoint of the table's log has summed up.
+    """
+    log = directory / "_delta_log"
+    names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which few are wanted
+    commits = sorted(name for name in names if _COMMIT.fullmatch(name))
+    forced = _forced_version(directory, names)
+    new = [name for name in commits if int(name[:20]) > forced]
+    folders = {path.parent for name in new for path in _forced_files(directory, log / name)}
+    summed = [name for name in names if _CHECKPOINT.match(name) and int(name[:20]) > forced]
+    for name in (*summed, *([_LAST_CHECKPOINT] if summed and _LAST_CHECKPOINT in names else ())):
+        sync_file(log / name)
+    for folder in (*folders, directory, directory.parent, log):
+        sync_directory(folder)
+    if new:
+        note_forced(birth_of(directory), int(new[-1][:20]))
+
+
+def note_forced(table: Birth, version: int) -> None:
+    """Remember that all versions of a table up to one are on the disk."""
+    _forced[table] = version
+
+
+def is_forced(table: Birth, version: int) -> bool:
+    """Tell whether this process knows that a version of a table is on the disk."""
+    return _forced.get(table, -1) >= version
+
+
+def birth_of(directory: Path) -> Birth:
+    """Return what tells a table from one that is made in its place."""
+    return str(directory), birth(directory)
+
+
+def _forced_version(directory: Path, names: Sequence[str]) -> int:
+    summed = [int(name[:20]) for name in names if _CHECKPOINT.match(name)]
+    return max([_forced.get(birth_of(directory), -1), *(version - 1 for version in summed)])
+
+
+def _forced_files(directory: Path, commit: Path) -> list[Path]:
+    """Force a commit and its files to the disk, and return the files that are there."""
+    found = []
+    for action in read_actions(commit.read_text(encoding="utf-8")):
+        path = action.get("add", {}).get("path")
+        # A file may have been replaced and removed since.
+        if path is not None and (file := directory / unquote(path)).exists():
+            sync_file(file)
+            found.append(file)
+    sync_file(commit)
+    return found

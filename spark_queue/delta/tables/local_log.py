@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from spark_queue.delta.tables import addresses, instants, made, removal, scanning, traces
 from spark_queue.delta.tables.addresses import TableAddress
-from spark_queue.delta.tables.appending import is_forced, note_forced, sync_commits
 from spark_queue.delta.tables.commits import Commit, LogFile, commit_at, newest_version
+from spark_queue.delta.tables.forcing import is_forced, note_forced, sync_commits
 from spark_queue.delta.tables.forks import is_stuck, part_in_children
 from spark_queue.delta.tables.heads import Head, step_tables
 from spark_queue.delta.tables.integrity import using

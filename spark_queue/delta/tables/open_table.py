@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from spark_queue.delta.tables.appending import Appending, Link, birth_of, link_commit
+from spark_queue.delta.tables.appending import Appending, Link, link_commit
 from spark_queue.delta.tables.commits import (
     Commit,
     LogFile,
@@ -21,6 +21,7 @@ from spark_queue.delta.tables.commits import (
     newest_version,
     summed_up,
 )
+from spark_queue.delta.tables.forcing import birth_of
 from spark_queue.delta.tables.log import APP_ID
 from spark_queue.delta.tables.rust import PLAIN_READER, opened, telling, write_checkpoint
 from spark_queue.delta.tables.schema import LATER, SKIPPING_COLUMNS

@@ -18,17 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.tables import removal, turnstile
-from spark_queue.delta.tables.appending import (
-    OURS,
-    Appending,
+from spark_queue.delta.tables.appending import OURS, Appending
+from spark_queue.delta.tables.commits import newest_version, read_file, summed_up
+from spark_queue.delta.tables.facts import logger
+from spark_queue.delta.tables.forcing import (
     birth_of,
     is_forced,
+    make_directory,
     note_forced,
     sync_commits,
 )
-from spark_queue.delta.tables.commits import newest_version, read_file, summed_up
-from spark_queue.delta.tables.facts import logger
-from spark_queue.delta.tables.forcing import make_directory
 from spark_queue.delta.tables.rust import opened, telling, write_checkpoint
 from spark_queue.errors import (
     FileDamagedError,

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Schema, write_deltalake
 
-from spark_queue.delta.tables import appending, chores
-from spark_queue.delta.tables.appending import sync_commits
+from spark_queue.delta.tables import chores, forcing
+from spark_queue.delta.tables.forcing import sync_commits
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.open_table import OpenTable
@@ -90,7 +90,7 @@ def test_files_are_replaced_as_safely_as_others_promised(
     """A process that has made no step of a log does not know that less was promised."""
     writer, head = _log(tmp_path), following(StatusHead())
     assert writer.commit(head, _rows(1))
-    vars(appending)["_forced"].clear()
+    vars(forcing)["_forced"].clear()
     (file,) = [file for file in writer.files() if file.gen == 0]
 
     for log, is_forced in ((LocalLog.at(tmp_path), True), (writer, False)):
