@@ -16,7 +16,7 @@ from spark_queue.checks import require_duration, require_seq, require_string
 from spark_queue.delta.commands import checkpoint, claims, forwarding, settle
 from spark_queue.delta.commands.settle import Verdict
 from spark_queue.delta.replica.request import GrantedClaim, Request
-from spark_queue.delta.sql import claim_items
+from spark_queue.delta.sql import file_rows
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import TRACE
@@ -354,15 +354,15 @@ class LocalClaim(Claim):
         return rows
 
     def _read(self) -> pa.Table:
-        grant = claim_items.grant_of(self._store, self.lease)
+        grant = file_rows.grant_of(self._store, self.lease)
         if self.over:
             is_over = pc.is_in(grant["_seq"], pa.array(self.over, pa.int64()))
             grant = grant.filter(pc.invert(is_over))
-        found = claim_items.require_items(self._store, grant, self.count, self.id)
+        found = file_rows.require_items(self._store, grant, self.count, self.id)
         if TRACE in found.column_names:
             named = zip(found["_seq"].to_pylist(), found[TRACE].to_pylist(), strict=True)
             self._traces = {seq: trace for seq, trace in named if trace is not None}
-        return claim_items.in_order(found, grant)
+        return file_rows.in_order(found, grant)
 
     @staticmethod
     def _by_spark(module: str) -> NoReturn:

@@ -23,7 +23,7 @@ from spark_queue.delta.commands.rows import check_rows, columns_of as _columns_o
 from spark_queue.delta.input import kinds
 from spark_queue.delta.input.kinds import Field
 from spark_queue.delta.input.plain import arrow_keys
-from spark_queue.delta.input.plain.ddl_parser import parse_fields
+from spark_queue.delta.input.plain.arrow import parse_fields
 from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.steps import known_first
 from spark_queue.delta.store import existence

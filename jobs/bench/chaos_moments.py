@@ -18,11 +18,11 @@ from spark_queue.delta.tables import (
     appending,
     chores,
     commits,
+    integrity,
     lives,
     local_log,
     rust,
     sweeping,
-    traces,
     turnstile,
 )
 
@@ -128,7 +128,7 @@ MOMENTS: dict[str, _Install] = {
     "commit written": _before(os, "link"),
     "commit linked": _after(os, "link"),
     "commit made": _after(appending.Appending, "commit"),
-    "commit noted": _after(traces, "note"),
+    "commit noted": _after(integrity, "note"),
     "checkpoint": _inside(local_log.LocalLog, "sum_up", _is_due),
     "checkpoint written": _before(rust, "sync_file"),
     "merging": _inside(chores, "_merging", _always),

@@ -24,10 +24,10 @@ from spark_queue.delta import steps
 from spark_queue.delta.commands import claims
 from spark_queue.delta.tables import (
     appending,
+    integrity,
     lives,
     local_log,
     open_table,
-    traces,
     turnstile,
     whole,
 )
@@ -229,7 +229,7 @@ class World:
                 (open_table, "newest_version", self._looks),
                 (whole, "trace", self._looks),
                 (open_table, "opened", self._looks),
-                (traces, "_read_notes", self._looks),
+                (integrity, "_read_notes", self._looks),
                 (lives, "has_ended", self._asks_who_lives),
                 (appending.Appending, "written", self._writes),
                 (_WAIT, "_poll", self._waits),

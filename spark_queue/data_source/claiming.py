@@ -17,7 +17,7 @@ from spark_queue.checks import PER_CLAIM
 from spark_queue.claim import LocalClaim
 from spark_queue.data_source.options import number, open_reader
 from spark_queue.delta.commands import claims
-from spark_queue.delta.sql import claim_items
+from spark_queue.delta.sql import file_rows
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables.facts import logger
 from spark_queue.errors import LeaseLostError
@@ -114,11 +114,11 @@ class ClaimReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             When one of them is not there any more: the query holds the rest when it starts again.
         """
         part, store = cast("ClaimedItems", partition), store_of(self._queue)
-        seqs, granted = set(part.seqs), claim_items.grant_of(store, part.lease)
+        seqs, granted = set(part.seqs), file_rows.grant_of(store, part.lease)
         grant = granted.filter(pa.array([seq in seqs for seq in granted["_seq"].to_pylist()]))
         # What is not read would be acked with the rest.
-        items = claim_items.require_items(store, grant, len(seqs), part.claim)
-        yield from claim_items.in_order(items, grant).to_batches()
+        items = file_rows.require_items(store, grant, len(seqs), part.claim)
+        yield from file_rows.in_order(items, grant).to_batches()
 
     def commit(self, end: _Offset) -> None:
         """Ack the claim of a micro-batch that is done."""

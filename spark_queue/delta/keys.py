@@ -34,11 +34,11 @@ from spark_queue.delta.tables import addresses, chores, turnstile
 from spark_queue.delta.tables.addresses import TableAddress, require_path
 from spark_queue.delta.tables.commits import newest_version
 from spark_queue.delta.tables.heads import new_token
+from spark_queue.delta.tables.integrity import birth
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.log_kinds import log_of
 from spark_queue.delta.tables.spark_types import arrow_schema_of
-from spark_queue.delta.tables.traces import birth
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.inprocess.idempotency import InMemoryIdempotencyKeyStore, KeyState
 from spark_queue.wording import shorten

@@ -12,8 +12,8 @@ from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import whole
 from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.integrity import trace
 from spark_queue.delta.tables.log import APP_ID, Log
-from spark_queue.delta.tables.traces import trace
 from spark_queue.doctor.finding import Finding
 from spark_queue.doctor.subject import Subject
 from spark_queue.doctor.table import CheckedTable, Logged, Written

@@ -16,9 +16,9 @@ from spark_queue.claim import Claim
 from spark_queue.delta.commands import asking
 from spark_queue.delta.commands.settle import SettledStep, Some, Verdict
 from spark_queue.delta.input.plain import arrow
-from spark_queue.delta.input.plain.ddl_parser import parse_fields
+from spark_queue.delta.input.plain.arrow import parse_fields
 from spark_queue.delta.replica.request import Request
-from spark_queue.delta.sql import claim_items
+from spark_queue.delta.sql import file_rows
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.claim_record import ClaimRecord, error_room
 from spark_queue.delta.tables.outputs import ResultTable
@@ -164,9 +164,9 @@ def _with_required(returns: pa.Schema, there: pa.Schema) -> pa.Schema:
 
 def _items(store: Store, claim: Claim) -> pa.Table:
     """Read the items of a claim, in the order of service."""
-    grant = claim_items.grant_of(store, claim.lease)
-    found = claim_items.require_items(store, grant, claim.count, claim.id)
-    return claim_items.in_order(found, grant, keep=claim_items.HIDDEN)
+    grant = file_rows.grant_of(store, claim.lease)
+    found = file_rows.require_items(store, grant, claim.count, claim.id)
+    return file_rows.in_order(found, grant, keep=file_rows.HIDDEN)
 
 
 def _write(output: ResultTable, outcomes: pa.Table, claim: Claim) -> bool:

@@ -20,7 +20,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.input import columns, kinds, values
 from spark_queue.delta.input.columns import add_keys
 from spark_queue.delta.input.expressions import read
-from spark_queue.delta.input.plain import arrow_keys, ddl_parser
+from spark_queue.delta.input.plain import arrow, arrow_keys
 from spark_queue.delta.input.plain.arrow import schema_of
 from spark_queue.delta.input.plain.arrow_keys import mark_rows
 from spark_queue.delta.input.plain.rows import sizes_of
@@ -75,7 +75,7 @@ NASTY: dict[str, list[Any]] = {
 }
 
 #: The columns, named by their place: ``c0`` holds texts, and so on; and one that only lies there.
-COLUMNS = ddl_parser.parse_fields(
+COLUMNS = arrow.parse_fields(
     ", ".join(f"c{n} {kind}" for n, kind in enumerate(NASTY)) + ", more string"
 )
 TYPED = {kind: f"c{n}" for n, kind in enumerate(NASTY)}
@@ -251,9 +251,9 @@ def test_ddl_means_what_it_means_to_spark() -> None:
     ]
     wrong += ["a decimal(5,7)", "a int default 5", "a map<int>", "a array<>", "a int not", "é int"]
     for text in texts:
-        assert kinds.to_json(ddl_parser.parse_fields(text)) == StructType.fromDDL(text).jsonValue()
+        assert kinds.to_json(arrow.parse_fields(text)) == StructType.fromDDL(text).jsonValue()
     for text in wrong:
         with pytest.raises(InvalidArgumentError, match="schema is"):
-            ddl_parser.parse_fields(text)
+            arrow.parse_fields(text)
         with pytest.raises(Exception, match=r"\S"):
             assert isinstance(StructType.fromDDL(text), StructType), text

@@ -25,7 +25,6 @@ from spark_queue.delta.steps import Step, is_small, on_items, on_status
 from spark_queue.delta.store.lanes import write_natively
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import arrays
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
 from spark_queue.delta.tables.schema import (
     ACKED,
@@ -41,6 +40,33 @@ from spark_queue.delta.tables.wishes import kept_by, spark_of
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.journal.records import Entry, Group, ReaderOffset, Recovered, Settlements
 from spark_queue.reader_config import ReaderConfig
+
+
+def table(count: int, columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
+    """Return columns of values as a table.
+
+    Parameters
+    ----------
+    count : int
+        How many rows.
+    columns : mapping
+        For each column a list of as many values, their array, or the one value of all rows.
+    schema : pyarrow.Schema
+        What the columns are, by name; it may have more, and need not have those that are arrays.
+    """
+    return pa.table(
+        {name: _column(count, values, name, schema) for name, values in columns.items()}
+    )
+
+
+def _column(count: int, values: Any, name: str, schema: pa.Schema) -> pa.Array | pa.ChunkedArray:
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    kind = schema.field(name).type
+    if isinstance(values, list):
+        return pa.array(values, kind)
+    return pa.repeat(pa.scalar(values, kind), count)
+
 
 #: Rows of a reader's log from which its position is written again.
 _LONG = 200_000
@@ -256,7 +282,7 @@ class DeltaJournal:
             "_body": [put.origin for put in puts],
             **self._tables.values(puts),
         }
-        return arrays.table(len(puts), columns, QUEUE_COLUMNS.arrow)
+        return table(len(puts), columns, QUEUE_COLUMNS.arrow)
 
     def _settle(self, place: Store, settlements: Settlements, done_to: int) -> None:
         ended = {
@@ -299,7 +325,7 @@ class DeltaJournal:
             "_attempts": [0] * len(states) + list(returned.values()),
             "_gen": [self._gen_of(seq) for seq in seqs],
         }
-        return arrays.table(len(seqs), columns, STATUS_COLUMNS.arrow)
+        return table(len(seqs), columns, STATUS_COLUMNS.arrow)
 
     def _gen_of(self, seq: int) -> int:
         after = bisect_right(self._gens, seq, key=lambda since: since[0])

@@ -1,14 +1,11 @@
-"""Rows of the two logs, as tables of Arrow.
-
-They are read from the files, one after the other and without a query engine, which would take
-longer to load than small ones take to read.
-"""
+"""Rows of the two logs, and the items of a claim, as tables of Arrow."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -16,11 +13,13 @@ import pyarrow.compute as pc
 
 from spark_queue.delta.input import kinds
 from spark_queue.delta.input.plain.rows import sizes_of
+from spark_queue.delta.replica.reading import status_table
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import (
+    CLAIMED,
     ITEM,
     META_LANE,
     OPEN_LANE,
@@ -29,6 +28,7 @@ from spark_queue.delta.tables.schema import (
     RENEWAL,
     RENEWAL_LANE,
     SOURCE_LANE,
+    TRACE,
 )
 from spark_queue.errors import SparkNeededError
 
@@ -183,3 +183,134 @@ def having(seqs: pa.ChunkedArray) -> Callable[[LogFile], bool]:
 def beside(rows: pa.Table, seqs: pa.ChunkedArray) -> pa.Table:
     """Return the row of each item, null where it has none; of each there is one at most."""
     return rows.take(pc.index_in(seqs, value_set=rows["_seq"].combine_chunks()))
+
+
+#: What is for those who run handlers.
+HIDDEN = ("_group_key", TRACE)
+
+#: What is said of an item beside its own columns.
+_OF_THE_LEASE = ("_lease", "_attempts", "_group_key")
+
+#: What is read of the rows by which items were leased.
+_GRANT = ("_seq", "_gen", "_round", "_losses", "_priority", "_turn", *_OF_THE_LEASE)
+
+
+def grant_of(store: Store, lease: int) -> pa.Table:
+    """Return the rows by which items were leased; it has none where they are not in the log.
+
+    Raises
+    ------
+    SparkNeededError
+        When only Spark reads the log.
+    """
+    with store.cache().lock:
+        replica = store.position().replica
+        known = None if replica is None else replica.grants.get(lease)
+        rows = [] if known is None else list(known.rows.values())
+    if rows:
+        return status_table(rows)
+    return once_more(partial(_read_grant, store, lease))
+
+
+def items_of(store: Store, grant: pa.Table, *, most_bytes: float = math.inf) -> pa.Table | None:
+    """Return the items that were leased; ``None`` where they cannot be read here, or take too much.
+
+    Returns
+    -------
+    pyarrow.Table
+        The user's columns, ``_seq``, ``_lease``, ``_attempts`` and ``_group_key``; and ``_trace``,
+        if one of them belongs to one.
+    """
+    if store.native("queue") is None:
+        return None
+
+    def read() -> pa.Table | None:
+        # What is leased was known when it was.
+        with store.queue.still(math.inf):
+            return _read_items(store, grant, most_bytes)
+
+    rows = once_more(read)
+    # Somebody may have taken them out of the log; what there is to say of that, a query says.
+    return rows if rows is not None and rows.num_rows == grant.num_rows else None
+
+
+def require_items(store: Store, grant: pa.Table, count: int, claim: str) -> pa.Table:
+    """Return what :func:`items_of` does, where all items are there.
+
+    Parameters
+    ----------
+    count : int
+        How many there are to be.
+    claim : str
+        The claim, for the error.
+
+    Raises
+    ------
+    SparkNeededError
+        When one of them cannot be read here.
+    """
+    found = items_of(store, grant)
+    if found is None or found.num_rows < count:
+        why = "they were purged, or lie in files that only Spark reads"
+        raise SparkNeededError(f"to read the items of claim {claim!r}", why)
+    return found
+
+
+def in_order(items: pa.Table, grant: pa.Table, *, keep: Collection[str] = ()) -> pa.Table:
+    """Return items of a claim in the order of service.
+
+    Of the columns that are for those who run handlers they have what is to be kept.
+    """
+    leased = _beside(items, grant)
+    ranks = pc.negate(leased["_priority"].cast(pa.int64()))
+    placed = items.append_column("_rank", ranks).append_column("_turn", leased["_turn"])
+    order = [(name, "ascending") for name in ("_rank", "_turn", "_seq")]
+    hidden = [name for name in HIDDEN if name in placed.column_names and name not in keep]
+    return placed.sort_by(order).drop_columns(["_rank", "_turn", *hidden])
+
+
+def _read_grant(store: Store, lease: int) -> pa.Table:
+    log, names = log_of(store, "status"), ("_kind", "_state", "_step", *_GRANT)
+
+    def may(file: LogFile) -> bool:
+        return file.gen >= 0 and file.may_have("_step", lease, lease)
+
+    parts = [log.rows_of([], names)]
+    for rows in log.parts_of([file for file in log.files() if may(file)], names, may):
+        is_claim = pc.and_(pc.equal(rows["_kind"], ITEM), pc.equal(rows["_state"], CLAIMED))
+        parts.append(rows.filter(pc.and_(is_claim, pc.equal(rows["_step"], lease))))
+    return pa.concat_tables(parts)
+
+
+def _read_items(store: Store, grant: pa.Table, most_bytes: float) -> pa.Table | None:
+    log, may, seqs = log_of(store, "queue"), _filter_of(grant), grant["_seq"].combine_chunks()
+    names, traces = store.user_columns(), [TRACE] if store.carries_traces() else []
+    columns, size = [*names, "_kind", "_seq", *traces], 0
+    parts = [log.rows_of([], columns)]
+    for rows in log.parts_of([file for file in log.files() if may(file)], columns, may):
+        mine = pc.and_(pc.is_in(rows["_seq"], seqs), pc.equal(rows["_kind"], ITEM))
+        parts.append(rows.filter(mine))
+        size += parts[-1].nbytes
+        if size > most_bytes:
+            return None
+    items = pa.concat_tables(parts)
+    leased = _beside(items, grant)
+    for name in _OF_THE_LEASE:
+        items = items.append_column(name, leased[name])
+    is_traced = bool(traces) and items[TRACE].null_count < items.num_rows
+    return items.select([*names, "_seq", *_OF_THE_LEASE, *(traces if is_traced else [])])
+
+
+def _filter_of(grant: pa.Table) -> Callable[[LogFile], bool]:
+    """Return what tells whether a file may have an item that was leased."""
+    ends = {name: pc.min_max(grant[name]).as_py() for name in ("_seq", "_round")}
+    gens = set(pc.unique(grant["_gen"]).to_pylist())
+    return lambda file: (
+        file.gen in gens
+        and all(file.may_have(name, end["min"], end["max"]) for name, end in ends.items())
+    )
+
+
+def _beside(items: pa.Table, grant: pa.Table) -> pa.Table:
+    """Return of each item the row by which it was leased."""
+    return grant.take(pc.index_in(items["_seq"], value_set=grant["_seq"].combine_chunks()))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_queue.clock import Clock
-from spark_queue.delta.tables import addresses, traces
+from spark_queue.delta.tables import addresses, integrity
 from spark_queue.delta.tables.addresses import QueueAddress, TableAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, status_head
@@ -64,7 +64,7 @@ class QueuePlace:
             location, key = self._first.detail()
             directory = addresses.local_directory(location)
             self._directories, self._directory = {}, directory
-            self._birth = traces.birth(directory)
+            self._birth = integrity.birth(directory)
             self._name = location if directory is None else str(directory.resolve())
             self._identity = f"{self._name} {key}"
             # Last: by it other threads see that all the rest is there.
@@ -77,7 +77,7 @@ class QueuePlace:
         Beside its place that is the id of its first status log: one that is created there later is
         another queue. On this machine's disk handles of the old one notice it, too.
         """
-        birth = traces.birth(self.directory())
+        birth = integrity.birth(self.directory())
         if birth != self._birth:
             self._birth = birth
             for log in self._logs.values():

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from spark_queue.delta.tables.integrity import read_actions
-from spark_queue.delta.tables.traces import birth
+from spark_queue.delta.tables.integrity import birth, read_actions
 
 #: A table by its directory, and by its first commit.
 Birth: TypeAlias = tuple[str, object]

@@ -1,13 +1,20 @@
-"""Checksums of commits, and read errors of files as errors of this library."""
+"""Traces of steps in a local table's log, checksums of its commits, and read errors of files.
+
+A reader of the table sees only what is there. That something was there is told by what is left: a
+checksum of a commit that is gone, or the transaction of a step whose rows are gone.
+"""
 
 from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +151,186 @@ def access_error(file: Path | str, number: int) -> FileAccessError:
 def _message(exc: BaseException) -> str:
     said = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
     return " ".join(said.split())[:_LONGEST]
+
+
+#: Names of a version: its commit, its checksums, its checkpoints; no file that is being written.
+_VERSION = re.compile(r"\.?(?P<version>\d{20})\.(json|json\.crc|crc|checkpoint\.(?!.*tmp).*)")
+
+_COMMIT = re.compile(r"\d{20}\.json")
+
+_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(?!.*tmp).*")
+
+#: Beside the log: which version a commit without a checksum made.
+_NOTE = "_newest_commit"
+
+_NOTED = re.compile(rb"[0-9]{20}")
+
+#: A file of a log that is not looked for.
+_ANOTHER = "another file"
+
+#: What Delta calls a commit by which a table is as it was before.
+_RESTORE = "RESTORE"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What the files of a table's log say of its steps."""
+
+    step: int | None
+    """The newest step that was committed; ``None`` where the commits at hand do not say."""
+    was_restored: bool = False
+    """Whether the table was set back to an older version after that."""
+    missing: str = ""
+    """A commit that is gone, though another file names it."""
+    named_by: str = _ANOTHER
+    """That file."""
+    cut: str = ""
+    """The newest commit, where it is not whole: one that a power cut has left behind."""
+    empty: str = ""
+    """A commit that is empty, though later ones are there."""
+
+
+def trace(directory: Path, app_id: str) -> Trace:
+    """Look at the log of a table; one that is not there says nothing.
+
+    Raises
+    ------
+    FileDamagedError
+        When a commit is not what was written.
+    FileAccessError
+        When the system refuses a file.
+    """
+    log = directory / "_delta_log"
+    try:
+        with naming(log):
+            names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which few are wanted
+        cut = _cut(log, names)
+        if cut:
+            return Trace(None, cut=cut)
+        missing, named_by = _missing(log, names, _read_notes(directory))
+        missing = missing or _gap(log, names)
+        empty = _empty(log, names)
+        step, was_restored = _newest_step(log, names, app_id)
+    except (FileNotFoundError, NotADirectoryError):
+        return Trace(None)
+    return Trace(step, was_restored, missing, named_by, empty=empty)
+
+
+def cut_at(directory: Path, version: int) -> Trace:
+    """Look at one commit alone, which is the newest."""
+    commit = directory / "_delta_log" / f"{version:020}.json"
+    try:
+        return Trace(None, cut=commit.name if _is_cut(commit) else "")
+    except FileNotFoundError:
+        return Trace(None)
+
+
+def note(directory: Path, version: int) -> None:
+    """Write down the newest version of a table, for commits that leave no checksum."""
+    # The commit stands, even if this fails. All notes are of one length, and written over.
+    with suppress(OSError):
+        file = os.open(directory / _NOTE, os.O_WRONLY | os.O_CREAT, 0o666)
+        try:
+            os.pwrite(file, b"%020d" % version, 0)
+        finally:
+            os.close(file)
+
+
+def _read_notes(directory: Path) -> list[str]:
+    try:
+        noted = (directory / _NOTE).read_bytes()
+    except OSError:
+        return []
+    return [noted.decode()] if _NOTED.fullmatch(noted) else []
+
+
+def birth(directory: Path | None) -> tuple[int, int] | None:
+    """Return what tells a table from another that is made in its place; ``None`` if unknown."""
+    if directory is None:
+        return None
+    try:
+        first = os.stat(_first_commit(directory))  # noqa: PTH116 - asked dozens of times a step
+    except OSError:
+        return None
+    return first.st_ino, first.st_mtime_ns
+
+
+@lru_cache(maxsize=1_024)
+def _first_commit(directory: Path) -> str:
+    return str(directory / "_delta_log" / f"{0:020}.json")
+
+
+def _cut(log: Path, names: list[str]) -> str:
+    """Return the newest commit if it has no line, or if its last one is not whole."""
+    newest = max(filter(_COMMIT.fullmatch, names), default="")
+    return newest if newest and _is_cut(log / newest) else ""
+
+
+def _is_cut(commit: Path) -> bool:
+    with naming(commit):
+        lines = commit.read_bytes().splitlines()
+    try:
+        last = json.loads(lines[-1])
+    except (IndexError, ValueError):
+        return True
+    return not isinstance(last, dict)
+
+
+def _since_checkpoint(names: list[str]) -> list[int]:
+    """Return the versions that no checkpoint has summed up, from the first that is wanted on."""
+    summed = max((int(name[:20]) for name in names if _CHECKPOINT.fullmatch(name)), default=-1)
+    versions = (int(name[:20]) for name in names if _COMMIT.fullmatch(name))
+    return [summed, *sorted(version for version in versions if version > summed)]
+
+
+def _gap(log: Path, names: list[str]) -> str:
+    """Return a commit that is gone, though later ones are there."""
+    found = _first_gap(names)
+    # Names that are read while others make and remove files may be of no one time.
+    if not found or (log / found).exists():
+        return ""
+    return found if _first_gap(os.listdir(log)) == found else ""  # noqa: PTH208 - as above
+
+
+def _first_gap(names: list[str]) -> str:
+    summed, *versions = _since_checkpoint(names)
+    gaps = (at for at, version in enumerate(versions, summed + 1) if at != version)
+    return next((f"{at:020}.json" for at in gaps), "")
+
+
+def _empty(log: Path, names: list[str]) -> str:
+    """Return a commit without a content, as several are after a power cut that nothing forced."""
+    commits = (f"{version:020}.json" for version in _since_checkpoint(names)[1:])
+    return next((name for name in commits if not os.stat(log / name).st_size), "")  # noqa: PTH116
+
+
+def _missing(log: Path, names: list[str], noted: list[str]) -> tuple[str, str]:
+    """Return a commit that is gone, and the file that names it."""
+    found = [(match["version"], name) for name in names if (match := _VERSION.fullmatch(name))]
+    version, named_by = max([*found, *((version, _NOTE) for version in noted)], default=("", ""))
+    newest = f"{version}.json"
+    # Another commit may have made it since the names were read.
+    is_gone = bool(version) and newest not in names and not (log / newest).exists()
+    return (newest, named_by) if is_gone else ("", _ANOTHER)
+
+
+def _newest_step(log: Path, names: list[str], app_id: str) -> tuple[int | None, bool]:
+    """Return the newest step, and whether the table was restored after it."""
+    was_restored = False
+    for name in sorted(filter(_COMMIT.fullmatch, names), reverse=True):
+        with naming(log / name):
+            for action in _actions(log / name):
+                transaction = action.get("txn", {})
+                if transaction.get("appId") == app_id:
+                    return int(transaction["version"]), was_restored
+                was_restored |= action.get("commitInfo", {}).get("operation") == _RESTORE
+    return None, was_restored
+
+
+def _actions(commit: Path) -> Iterator[dict[str, Any]]:
+    """Return what a commit says of itself; not the files that it adds, which may be thousands."""
+    text = commit.read_text(encoding="utf-8")
+    require_seal(text)
+    for line in text.split("\n"):
+        if line.startswith(('{"commitInfo"', '{"txn"')):
+            yield json.loads(line)

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from spark_queue.delta.tables import addresses, instants, made, removal, scanning, traces
+from spark_queue.delta.tables import addresses, instants, integrity, made, removal, scanning
 from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.commits import Commit, LogFile, commit_at, newest_version
 from spark_queue.delta.tables.forcing import is_forced, note_forced, sync_commits
@@ -389,7 +389,7 @@ class LocalLog(Log[_Head]):
         table.note(commit_at(self.directory, version, APP_ID), version)
         if is_forced:
             note_forced(table.birth, version)
-        traces.note(self.directory, version)
+        integrity.note(self.directory, version)
 
     def leave_parent(self) -> None:
         """See :class:`~spark_queue.delta.tables.forks.Parting`."""

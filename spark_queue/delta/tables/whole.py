@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
+from spark_queue.delta.tables.integrity import Trace, cut_at, trace
 from spark_queue.delta.tables.log import APP_ID, Log
-from spark_queue.delta.tables.traces import Trace, cut_at, trace
 from spark_queue.errors import LogDamagedError
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)

@@ -16,7 +16,7 @@ from spark_queue.delta.plans.frames import user_columns
 from spark_queue.delta.plans.spark_engines import log_since
 from spark_queue.delta.plans.spark_look import SparkLook
 from spark_queue.delta.replica.reading import status_table
-from spark_queue.delta.sql import claim_items
+from spark_queue.delta.sql import file_rows
 from spark_queue.delta.store import by_spark, replicas
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
@@ -91,24 +91,24 @@ def collect(store: Store, lease: int) -> list[dict[str, Any]]:
     Those that belong to a trace may have it, as ``_trace``.
     """
     grant = _grant(store, lease)
-    here = None if grant is None else claim_items.items_of(store, grant, most_bytes=_FEW_BYTES)
+    here = None if grant is None else file_rows.items_of(store, grant, most_bytes=_FEW_BYTES)
     if grant is None or here is None:
         rows = _add_place(store, lease, lease_items(store, lease).rows.drop("_group_key"))
         return [row.asDict(recursive=True) for row in rows.collect()]
-    return _as_collected(claim_items.in_order(here, grant, keep=(TRACE,)))
+    return _as_collected(file_rows.in_order(here, grant, keep=(TRACE,)))
 
 
 def read_table(store: Store, lease: int) -> LeasedTable | None:
     """Return the items of a lease as a table; ``None`` where a query has to read them."""
     grant = _grant(store, lease)
-    rows = None if grant is None else claim_items.items_of(store, grant, most_bytes=_MOST_BYTES)
+    rows = None if grant is None else file_rows.items_of(store, grant, most_bytes=_MOST_BYTES)
     return None if grant is None or rows is None else LeasedTable(rows, _losses(grant))
 
 
 def lease_items(store: Store, lease: int) -> LeasedItems:
     """Return the items of a lease with the ``_group_key`` that orders their processing."""
     grant = _grant(store, lease)
-    here = None if grant is None else claim_items.items_of(store, grant, most_bytes=_FEW_BYTES)
+    here = None if grant is None else file_rows.items_of(store, grant, most_bytes=_FEW_BYTES)
     if grant is not None and here is not None:
         return LeasedItems(_frame(store, here), _losses(grant))
     queue = store.queue.read()
@@ -191,7 +191,7 @@ def _grant(store: Store, lease: int) -> pa.Table | None:
     """Return the rows by which a lease was granted, where no query has to find them."""
     at = Snapshot(store)
     if at.are_files_read:
-        rows = claim_items.grant_of(store, lease)
+        rows = file_rows.grant_of(store, lease)
         return rows if rows.num_rows else None
     with at.cache.lock:
         replica = replicas.at_hand(at)

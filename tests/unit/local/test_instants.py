@@ -13,7 +13,7 @@ import pytest
 
 from spark_queue import DurableQueue, LocalQueue, SchemaMismatchError, journaled_queue
 from spark_queue.cli import main
-from spark_queue.delta.input.plain.ddl_parser import parse_fields
+from spark_queue.delta.input.plain.arrow import parse_fields
 from spark_queue.delta.input.plain.rows import fit_rows, table_of_dicts
 from spark_queue.delta.tables import instants
 from spark_queue.testing import memory_queue

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_queue.delta.input.plain import conditions
-from spark_queue.delta.input.plain.arrow import schema_of
-from spark_queue.delta.input.plain.ddl_parser import parse_fields
+from spark_queue.delta.input.plain.arrow import parse_fields, schema_of
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 
 COLUMNS = parse_fields("a string, n int, ok boolean, at timestamp, day date, x double, raw binary")

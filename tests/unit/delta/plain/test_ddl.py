@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from spark_queue.delta.input.kinds import Field, Kind, array, require_columns, struct
-from spark_queue.delta.input.plain.ddl_parser import parse_fields
+from spark_queue.delta.input.plain.arrow import parse_fields
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.input.plain import arrow_keys
-from spark_queue.delta.input.plain.arrow import schema_of
-from spark_queue.delta.input.plain.ddl_parser import parse_fields
+from spark_queue.delta.input.plain.arrow import parse_fields, schema_of
 from spark_queue.delta.input.plain.functions import xxh64
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SparkNeededError
 

@@ -12,8 +12,8 @@ import pytest
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.input.kinds import Field, Kind
+from spark_queue.delta.input.plain.arrow import parse_fields
 from spark_queue.delta.input.plain.arrow_keys import mark_rows
-from spark_queue.delta.input.plain.ddl_parser import parse_fields
 from spark_queue.delta.input.plain.rows import fit_rows, sizes_of
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
 

@@ -11,8 +11,7 @@ from pyspark.sql.types import StructType
 
 from spark_queue.delta.input import kinds
 from spark_queue.delta.input.columns import of_spark
-from spark_queue.delta.input.plain.arrow import type_of
-from spark_queue.delta.input.plain.ddl_parser import parse_fields
+from spark_queue.delta.input.plain.arrow import parse_fields, type_of
 from spark_queue.delta.input.plain.rows import OPTIONAL_COLUMNS
 from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS as OF_SPARK
 from spark_queue.delta.tables.spark_types import struct_of
@@ -32,7 +31,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.input import plain
 for module in pkgutil.iter_modules(plain.__path__, plain.__name__ + "."):
     importlib.import_module(module.name)
-from spark_queue.delta.input.plain.ddl_parser import parse_fields
+from spark_queue.delta.input.plain.arrow import parse_fields
 from spark_queue.delta.input.plain.arrow_keys import mark_rows
 columns = parse_fields("path string, at timestamp")
 config = QueueConfig(dedup_key="struct(path, at)", fair_key="substring(path, 1, 1)")
