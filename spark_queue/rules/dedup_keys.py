@@ -75,5 +75,5 @@ class Distinct:
         return math.inf if self._scope == "forever" else -math.inf
 
     def _forget_lapsed(self, now: float) -> None:
-        for key in self._lapses.pop_until(now):
+        for key in self._lapses.take_until(now):
             del self.holders[key]

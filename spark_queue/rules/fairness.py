@@ -62,7 +62,7 @@ class Level:
 
     def forget_idle(self) -> None:
         """Drop accounts without items whose last tag is passed: a new one would be the same."""
-        for fair_key in self.idle.pop_until(self.turn):
+        for fair_key in self.idle.take_until(self.turn):
             del self.accounts[fair_key]
 
 

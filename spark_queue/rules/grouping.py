@@ -79,7 +79,7 @@ class SerialGroup:
 
     def seqs(self) -> list[int]:
         """Return all live members, in order."""
-        ready = [*self.open, *self.waiting.values(), *self.delayed.values()]
+        ready = [*self.open, *self.waiting, *self.delayed]
         return sorted([*ready, *self.held, *self.lost])
 
     def last_ahead(self) -> Record | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 V = TypeVar("V")
 
@@ -11,73 +11,62 @@ V = TypeVar("V")
 _SLACK = 16
 
 
-class Heap(Generic[V]):
-    """Values by key, smallest first.
+class Heap(dict[V, Any]):
+    """Values with their keys, of which the one with the smallest key is found.
 
     Leaving is lazy: the entry stays behind until it comes up, or until most entries are such
     remains and the heap is rebuilt. So every operation is O(log n), on average, and the memory
     is that of the values. Keys of different values must differ, or the values be comparable.
     """
 
-    __slots__ = ("_entries", "_keys")
+    __slots__ = ("_entries",)
 
     def __init__(self) -> None:
         self._entries: list[tuple[Any, V]] = []
-        self._keys: dict[V, Any] = {}
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def __contains__(self, value: object) -> bool:
-        return value in self._keys
-
-    def values(self) -> list[V]:
-        """Return the values in no particular order."""
-        return list(self._keys)
 
     def put(self, value: V, key: Any) -> None:
         """Add a value, or change its key."""
-        if self._keys.get(value) == key:
+        if self.get(value) == key:
             return
-        self._keys[value] = key
+        self[value] = key
         heappush(self._entries, (key, value))
         self._compact()
 
     def discard(self, value: V) -> bool:
         """Remove a value; say whether it was there."""
-        if self._keys.pop(value, None) is None:
+        if self.pop(value, None) is None:
             return False
         self._compact()
         return True
 
     def first(self) -> tuple[Any, V] | None:
         """Return the smallest key with its value, or None when the heap is empty."""
-        return self.head() if self._keys else None
+        return self.head() if self else None
 
     def head(self) -> tuple[Any, V]:
         """Return the smallest key with its value. An empty heap raises IndexError."""
-        entries, keys = self._entries, self._keys
+        entries = self._entries
         entry = entries[0]
-        while keys.get(entry[1]) != entry[0]:
+        while self.get(entry[1]) != entry[0]:
             heappop(entries)
             entry = entries[0]
         return entry
 
-    def pop(self) -> V:
+    def take(self) -> V:
         """Remove and return the value of the smallest key. An empty heap raises IndexError."""
         value = self.head()[1]
         heappop(self._entries)
-        del self._keys[value]
+        del self[value]
         return value
 
-    def pop_until(self, bound: float) -> list[V]:
+    def take_until(self, bound: float) -> list[V]:
         """Remove and return the values whose key starts with a number up to a bound, in order."""
         values = []
         while (entry := self.first()) is not None and entry[0][0] <= bound:
-            values.append(self.pop())
+            values.append(self.take())
         return values
 
     def _compact(self) -> None:
-        if len(self._entries) > 2 * len(self._keys) + _SLACK:
-            self._entries = [(key, value) for value, key in self._keys.items()]
+        if len(self._entries) > 2 * len(self) + _SLACK:
+            self._entries = [(key, value) for value, key in self.items()]
             heapify(self._entries)

@@ -53,10 +53,20 @@ class KeyLine:
 
     def add_slot(self, record: Record) -> Heap[int]:
         """Enter the slot that an item brings, and return where."""
-        if record.is_overdue:
+        if self._is_overdue(record):
             return self._add_overdue(record.seq)
         self.regular.put(record.seq, (record.raw_tag, record.seq))
         return self.regular
+
+    # rule: overdue item
+    def _is_overdue(self, record: Record) -> bool:
+        """Tell whether the regular turn of a live item is gone."""
+        account = self.account
+        level = account.level
+        tag = account.pin + (record.raw_tag - account.raw_pin) / account.weight
+        if tag <= account.regular or tag < level.turn:
+            return True
+        return tag == level.turn and record.seq <= level.seq
 
     def discard(self, seq: int) -> None:
         """Take an item out of the line."""
@@ -101,9 +111,9 @@ class KeyLine:
         # Items become overdue by the service of others, each at most once while it stands here.
         while (first := self.regular.first()) is not None:
             record = self.records[first[1]]
-            if not record.is_overdue:
+            if not self._is_overdue(record):
                 return
-            self.regular.pop()
+            self.regular.take()
             self._add_overdue(record.seq)
 
     def _add_overdue(self, seq: int) -> Heap[int]:

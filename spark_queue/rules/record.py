@@ -56,17 +56,6 @@ class Record:
         level = self.account.level
         return (self.tag, self.seq) <= (level.turn, level.seq)
 
-    # rule: overdue item
-    @property
-    def is_overdue(self) -> bool:
-        """Whether the regular turn of a live item is gone."""
-        account = self.account
-        level = account.level
-        tag = account.pin + (self.raw_tag - account.raw_pin) / account.weight
-        if tag <= account.regular or tag < level.turn:
-            return True
-        return tag == level.turn and self.seq <= level.seq
-
     def is_due(self, now: float) -> bool:
         """Whether a ready item's time has come."""
         return self.available_at is None or self.available_at <= now

@@ -77,26 +77,26 @@ class Timing:
     # rule: place at an instant
     def advance(self, now: float, move: Move) -> None:
         """Move the items whose delay or lease has ended."""
-        for seq in self._delays.pop_until(now):
+        for seq in self._delays.take_until(now):
             move(self._records[seq], "due")
-        for seq in self._leases.pop_until(now):
+        for seq in self._leases.take_until(now):
             move(self._records[seq], "lost")
 
     def past_deadline(self, now: float) -> list[Record]:
         """Return the waiting items whose deadline has passed, by deadline and seq."""
-        return [self._records[seq] for seq in self._deadlines.pop_until(now)]
+        return [self._records[seq] for seq in self._deadlines.take_until(now)]
 
     # rule: loss of a lease
     def worn_out(self, max_losses: int | None) -> list[Record]:
         """Return the items for which the lease that ran out was the last one allowed."""
         if max_losses is None:
             return []
-        seqs = self._losses.pop_until(1 - max_losses)
+        seqs = self._losses.take_until(1 - max_losses)
         return [self._records[seq] for seq in sorted(seqs)]
 
     def lost_records(self) -> list[Record]:
         """Return the items whose lease ran out."""
-        return [self._records[seq] for seq in self._losses.values()]
+        return [self._records[seq] for seq in self._losses]
 
     def next_at(self) -> float | None:
         """Return the earliest instant that anything waits for."""

@@ -62,9 +62,9 @@ class Cursor:
         self.line.seqs.discard(served.record.seq)
         if served.slot.overdue:
             self._use(served.slot)
-            self.line.overdue.pop()
+            self.line.overdue.take()
         else:
-            self.line.regular.pop()
+            self.line.regular.take()
         self._taken.append(served)
 
     def _use(self, slot: Slot) -> None:

@@ -163,7 +163,7 @@ class Snapshot:
     @_LazyProperty
     def is_local(self) -> bool:
         """Tell whether the queue is on this machine's disk."""
-        return self.store.is_local()
+        return self.handle.place.is_local()
 
     @_LazyProperty
     def are_files_read(self) -> bool:

@@ -13,13 +13,13 @@ def heap_of(**keys: int) -> Heap[str]:
     return heap
 
 
-def test_pop_returns_values_by_key_when_they_came_in_any_order() -> None:
+def test_take_returns_values_by_key_when_they_came_in_any_order() -> None:
     """The lowest key comes first, then there is none."""
     heap = heap_of(b=2, a=1, c=3)
-    assert [heap.pop() for _ in range(3)] == ["a", "b", "c"]
+    assert [heap.take() for _ in range(3)] == ["a", "b", "c"]
     assert heap.first() is None
     with pytest.raises(IndexError):
-        heap.pop()
+        heap.take()
 
 
 def test_first_removes_nothing() -> None:
@@ -34,7 +34,7 @@ def test_discard_keeps_the_rest_when_a_value_leaves_from_the_middle() -> None:
     heap = heap_of(a=1, b=2, c=3)
     assert heap.discard("b")
     assert not heap.discard("b")
-    assert heap.pop_until(9) == ["a", "c"]
+    assert heap.take_until(9) == ["a", "c"]
 
 
 def test_put_changes_the_key_when_the_value_is_there() -> None:
@@ -43,14 +43,14 @@ def test_put_changes_the_key_when_the_value_is_there() -> None:
     heap.put("a", (3,))
     heap.put("a", (3,))
     assert len(heap) == 2
-    assert heap.pop_until(9) == ["b", "a"]
+    assert heap.take_until(9) == ["b", "a"]
 
 
-def test_pop_until_takes_the_bound_itself() -> None:
+def test_take_until_takes_the_bound_itself() -> None:
     """Keys up to and including the bound are taken."""
     heap = heap_of(a=1, b=2, c=3)
-    assert heap.pop_until(2) == ["a", "b"]
-    assert heap.values() == ["c"]
+    assert heap.take_until(2) == ["a", "b"]
+    assert list(heap) == ["c"]
 
 
 def test_entries_stay_few_when_values_come_and_go() -> None:
