@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from spark_queue import checks
-from spark_queue.delta.tables.integrity import read_actions
 from spark_queue.delta.tables.wishes import PlainSession, Session
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.wording import shorten
@@ -251,17 +250,6 @@ def location_of(directory: Path) -> str:
 def has_log(directory: Path) -> bool:
     """Tell whether there is a Delta table in a directory, or was one begun."""
     return (directory / "_delta_log").exists()
-
-
-def first_id(directory: Path) -> str | None:
-    """Return the id that a table got with its first commit; ``None`` where that is gone."""
-    try:
-        text = (directory / "_delta_log" / f"{0:020}.json").read_text(encoding="utf-8")
-        actions = read_actions(text)
-    except (OSError, ValueError):
-        return None
-    ids = [action["metaData"]["id"] for action in actions if "metaData" in action]
-    return str(ids[0]) if ids else None
 
 
 def are_local(session: Session) -> bool:

@@ -255,6 +255,17 @@ def birth(directory: Path | None) -> tuple[int, int] | None:
     return first.st_ino, first.st_mtime_ns
 
 
+def first_id(directory: Path) -> str | None:
+    """Return the id that a table got with its first commit; ``None`` where that is gone."""
+    try:
+        text = Path(_first_commit(directory)).read_text(encoding="utf-8")
+        actions = read_actions(text)
+    except (OSError, ValueError):
+        return None
+    ids = [action["metaData"]["id"] for action in actions if "metaData" in action]
+    return str(ids[0]) if ids else None
+
+
 @lru_cache(maxsize=1_024)
 def _first_commit(directory: Path) -> str:
     return str(directory / "_delta_log" / f"{0:020}.json")

@@ -25,7 +25,7 @@ from spark_queue.delta.tables.commits import Commit, LogFile, commit_at, newest_
 from spark_queue.delta.tables.forcing import is_forced, note_forced, sync_commits
 from spark_queue.delta.tables.forks import is_stuck, part_in_children
 from spark_queue.delta.tables.heads import Head, step_tables
-from spark_queue.delta.tables.integrity import using
+from spark_queue.delta.tables.integrity import first_id, using
 from spark_queue.delta.tables.log import APP_ID, Log
 from spark_queue.delta.tables.open_table import PARTITION, OpenTable
 from spark_queue.delta.tables.removal import remove_directory, remove_unfinished
@@ -84,7 +84,7 @@ class LocalLog(Log[_Head]):
     def detail(self) -> tuple[str, str]:
         """See :meth:`Log.detail`."""
         directory = addresses.directory_of(self.session, self.address)
-        table = None if directory is None else addresses.first_id(directory)
+        table = None if directory is None else first_id(directory)
         return ("", "") if directory is None else (addresses.location_of(directory), table or "")
 
     def find_directory(self) -> Path | None:

@@ -19,11 +19,12 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from spark_queue.delta.tables import addresses, made
+from spark_queue.delta.tables import made
 from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.commits import Commit, LogFile, summed_up
 from spark_queue.delta.tables.conditional_commits import FEATURE, first_text, text_of
 from spark_queue.delta.tables.heads import Head
+from spark_queue.delta.tables.integrity import first_id
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log_kinds import log_of
 from spark_queue.delta.tables.object_copy import (
@@ -104,7 +105,7 @@ class ObjectLog(LocalLog[_Head]):
     def detail(self) -> tuple[str, str]:
         """See :meth:`Log.detail`."""
         self._require_known()
-        return self.location(), addresses.first_id(self.directory) or ""
+        return self.location(), first_id(self.directory) or ""
 
     def exists(self) -> bool:
         """See :meth:`Log.exists`."""
