@@ -10,14 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NoReturn, TypeVar
 
 from spark_queue.delta.input import grammar, kinds
-from spark_queue.delta.input.grammar import Token, field_of, may_be_of_spark, tokens
+from spark_queue.delta.input.grammar import (
+    Token,
+    TokenReader,
+    field_of,
+    may_be_of_spark,
+    refuse,
+    tokens,
+)
 from spark_queue.delta.input.kinds import Field, Kind
-from spark_queue.errors import InvalidArgumentError, InvalidExpressionError
-
-_T = TypeVar("_T")
+from spark_queue.errors import InvalidExpressionError
 
 Value = str | int | bool | None
 
@@ -52,7 +56,7 @@ class Node:
     """A value in an expression, and how it comes about."""
 
     letter: str
-    """Its type, as :mod:`signatures` names it."""
+    """Its type, as :mod:`grammar` names it."""
     kind: Kind
     what: str
     """``column`` or ``literal``; else the function, the operator or the keyword that makes it."""
@@ -67,7 +71,7 @@ class Node:
         """Refuse what is made of too many, one of the other: it is worked out by recursion."""
         depth = 1 + max((node.depth for node in self.of), default=0)
         if depth > _DEEPEST:
-            _refuse(f"it has more than {_DEEPEST} operators, one on the result of the other")
+            refuse(f"it has more than {_DEEPEST} operators, one on the result of the other")
         object.__setattr__(self, "depth", depth)
 
 
@@ -111,26 +115,24 @@ def read_condition(text: str, columns: Sequence[Field]) -> Node:
     """
     node = _ExpressionParser(text, columns, has_instants=True).whole().node
     if node is None or node.letter == "n":
-        _refuse("it is no condition")
+        refuse("it is no condition")
     if node.letter != "b":
         raise InvalidExpressionError(f"it is no condition, but a value of type {node.kind.simple}")
     return node
 
 
-class _ExpressionParser:
+class _ExpressionParser(TokenReader):
     """Reads one expression, from left to right; each level of precedence is one method."""
 
     def __init__(self, text: str, columns: Sequence[Field], *, has_instants: bool = False) -> None:
+        super().__init__(tokens(text))
         self._text = text
         self._times = ("date", "timestamp") if has_instants else ("date",)
         self._columns = kinds.struct(columns)
-        self._tokens = list(tokens(text))
-        self._at = 0
 
     def whole(self) -> Expression:
         expression = self._expression()
-        if self._next.kind != "end":
-            _refuse(f"{self._next.text!r} is not expected there")
+        self._require_end()
         return expression
 
     def _expression(self) -> Expression:
@@ -161,13 +163,6 @@ class _ExpressionParser:
         values = self._chain(word, operand)
         return _common(word, *values, of="b") if len(values) > 1 else values[0]
 
-    def _chain(self, sign: str, operand: Callable[[], Node]) -> list[Node]:
-        """Read what is joined by a sign: a long line of it is no deeper than a short one."""
-        values = [operand()]
-        while self._accept(sign):
-            values.append(operand())
-        return values
-
     def _not(self) -> Node:
         if self._accept("not"):
             return _negate(self._not())
@@ -197,7 +192,7 @@ class _ExpressionParser:
         elif word in (*_COMPARING, "like", "rlike"):
             others = [self._joint()]
         else:
-            _refuse(f"{word!r} is not expected there")
+            refuse(f"{word!r} is not expected there")
         if others:
             _common(word, value, *others, of="t" if word in ("like", "rlike") else "")
         return replace(_make("b", word), of=(value, *others))
@@ -206,7 +201,7 @@ class _ExpressionParser:
         values = self._chain("||", self._modulo)
         value = _call("concat", values, "||") if len(values) > 1 else values[0]
         if self._next.text == "-":
-            _refuse("what a difference gives that is too large depends on the session")
+            refuse("what a difference gives that is too large depends on the session")
         return value
 
     def _modulo(self) -> Node:
@@ -236,7 +231,7 @@ class _ExpressionParser:
             self._expect(")")
             return value
         if token.kind not in ("name", "quoted") or token.word in _WORDS:
-            _refuse(f"{token.text!r} is not expected there" if token.text else "it ends too early")
+            refuse(f"{token.text!r} is not expected there" if token.text else "it ends too early")
         return self._name(token)
 
     def _name(self, token: Token) -> Node:
@@ -253,7 +248,7 @@ class _ExpressionParser:
         if token.word in grammar.CASTS:
             return self._cast(token.word)
         if token.kind == "quoted" or not grammar.is_known(token.word):
-            _refuse(
+            refuse(
                 f"{token.text}(...) is not among the functions whose result is the same everywhere"
             )
         return _call(token.word, self._list(self._or), f"{token.word}(...)")
@@ -284,13 +279,13 @@ class _ExpressionParser:
     def _date(self) -> Node:
         literal = self._take()
         if not _ISO_DATE.fullmatch(literal.text):
-            _refuse(f"date {literal.text} may be another day tomorrow: write date '2026-01-31'")
+            refuse(f"date {literal.text} may be another day tomorrow: write date '2026-01-31'")
         return _make("d", LITERAL, literal.literal())
 
     def _instant(self) -> Node:
         literal = self._take()
         if not _ISO_INSTANT.fullmatch(literal.text):
-            _refuse(
+            refuse(
                 f"timestamp {literal.text} is another instant in another zone: "
                 "write timestamp '2026-01-31T12:00:00Z'"
             )
@@ -306,37 +301,8 @@ class _ExpressionParser:
             what = "a field of a struct"
         return Node(grammar.letter_of(field.kind), field.kind, what, value=field.name)
 
-    def _list(self, read: Callable[[], _T]) -> list[_T]:
-        """Read what stands in brackets, with commas between."""
-        self._expect("(")
-        found = [read()]
-        while self._accept(","):
-            found.append(read())
-        self._expect(")")
-        return found
-
     def _require(self, letter: str, what: str) -> None:
         _common(what, self._or(), of=letter)
-
-    @property
-    def _next(self) -> Token:
-        return self._tokens[self._at]
-
-    def _take(self) -> Token:
-        token = self._next
-        self._at += token.kind != "end"
-        return token
-
-    def _accept(self, word: str) -> bool:
-        """Take a token if it is the next one, and tell whether it was."""
-        if self._next.word != word:
-            return False
-        self._at += 1
-        return True
-
-    def _expect(self, word: str) -> None:
-        if not self._accept(word):
-            _refuse(f"{word!r} is missing before {self._next.text or 'the end'!r}")
 
     def _since(self, start: int) -> str:
         return self._text[start : self._tokens[self._at - 1].end]
@@ -357,7 +323,7 @@ def _call(function: str, arguments: list[Node], shown: str) -> Node:
     letter = grammar.result_of(function, letters)
     if letter is None:
         given = ", ".join(argument.kind.simple for argument in arguments)
-        _refuse(f"{shown} of {given} is not among what is known to be the same everywhere")
+        refuse(f"{shown} of {given} is not among what is known to be the same everywhere")
     # What chooses from its arguments has their very type.
     same = [argument.kind for argument in arguments if argument.letter == letter]
     kind = same[-1] if same else grammar.KINDS[letter]
@@ -368,7 +334,7 @@ def _cast(how: str, value: Node, target: str) -> Node:
     signature = grammar.CASTS[how].get(target)
     letter = signature and grammar.result_letter(signature, value.letter)
     if not letter:
-        _refuse(f"{how} of {value.kind.simple} as {target} is not the same in every session")
+        refuse(f"{how} of {value.kind.simple} as {target} is not the same in every session")
     return Node(letter, grammar.KINDS[letter], how, (value,), target)
 
 
@@ -377,14 +343,10 @@ def _common(what: str, *values: Node, of: str = "") -> Node:
     letter = grammar.common([value.letter for value in values])
     if letter is None or (of and letter not in (of, "n")):
         given = " and ".join(value.kind.simple for value in values)
-        _refuse(f"{what} of {given} is not the same in every session")
+        refuse(f"{what} of {given} is not the same in every session")
     like = next(v for v in reversed(values) if v.letter in (letter, grammar.LITERAL))
     return Node(like.letter, like.kind, what, values)
 
 
 def _negate(value: Node) -> Node:
     return _common("not", value, of="b")
-
-
-def _refuse(why: str) -> NoReturn:
-    raise InvalidArgumentError(why)

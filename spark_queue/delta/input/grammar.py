@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NoReturn, TypeVar
 
 from spark_queue.delta.input.kinds import Field, Kind
 from spark_queue.errors import InvalidArgumentError, InvalidExpressionError
 from spark_queue.wording import did_you_mean
+
+_T = TypeVar("_T")
 
 _TOKEN = re.compile(
     r"""[ \t\r\n]*(?:
@@ -75,6 +78,57 @@ class Token:
         if self.kind == "number":
             return int(self.text.rstrip("L"))
         return self.text.lstrip("rR")[1:-1]
+
+
+class TokenReader:
+    """Tokens, read from left to right."""
+
+    def __init__(self, tokens: Iterable[Token]) -> None:
+        self._tokens = list(tokens)
+        self._at = 0
+
+    @property
+    def _next(self) -> Token:
+        return self._tokens[self._at]
+
+    def _take(self) -> Token:
+        token = self._next
+        self._at += token.kind != "end"
+        return token
+
+    def _accept(self, word: str) -> bool:
+        """Take a token if it is the next one, and tell whether it was."""
+        if self._next.word != word:
+            return False
+        self._at += 1
+        return True
+
+    def _expect(self, word: str) -> None:
+        if not self._accept(word):
+            refuse(f"{word!r} is missing before {self._next.text or 'the end'!r}")
+
+    def _require_end(self) -> None:
+        if self._next.kind != "end":
+            refuse(f"{self._next.text!r} is not expected there")
+
+    def _chain(self, sign: str, read: Callable[[], _T]) -> list[_T]:
+        """Read what is joined by a sign: a long line of it is no deeper than a short one."""
+        found = [read()]
+        while self._accept(sign):
+            found.append(read())
+        return found
+
+    def _list(self, read: Callable[[], _T]) -> list[_T]:
+        """Read what stands in brackets, with commas between."""
+        self._expect("(")
+        found = self._chain(",", read)
+        self._expect(")")
+        return found
+
+
+def refuse(why: str) -> NoReturn:
+    """Say why a text is not what it should be."""
+    raise InvalidArgumentError(why)
 
 
 def tokens(text: str) -> Iterator[Token]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import NoReturn
 
 import pyarrow as pa
 
 from spark_queue import checks
 from spark_queue.delta.input import kinds
+from spark_queue.delta.input.grammar import Token, TokenReader, refuse
 from spark_queue.delta.input.kinds import TYPES, Field, Kind, no_such_type
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.wording import shorten
@@ -137,16 +136,6 @@ _OF_SPARK = ("variant", "interval", "time", "void", "geometry", "geography")
 _MOST_DIGITS = 38
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-
-    @property
-    def word(self) -> str:
-        return self.text.lower() if self.kind in ("name", "sign") else ""
-
-
 def parse_fields(ddl: str, what: str = "schema") -> tuple[Field, ...]:
     """Read columns from DDL; errors name what they are for.
 
@@ -159,29 +148,21 @@ def parse_fields(ddl: str, what: str = "schema") -> tuple[Field, ...]:
     """
     checks.require_text(what, ddl)
     try:
-        return _Reader(ddl).columns()
+        return _Reader(_tokens(ddl)).columns()
     except InvalidArgumentError as exc:
         raise InvalidArgumentError(f"{what} is {shorten(ddl)}, which is no DDL: {exc}") from exc
 
 
-class _Reader:
+class _Reader(TokenReader):
     """Reads columns from left to right."""
-
-    def __init__(self, ddl: str) -> None:
-        self._tokens = _tokens(ddl)
-        self._at = 0
 
     def columns(self) -> tuple[Field, ...]:
         columns = self._fields()
-        if self._next.kind != "end":
-            _refuse(f"{self._next.text!r} is not expected there")
+        self._require_end()
         return columns
 
     def _fields(self) -> tuple[Field, ...]:
-        fields = [self._field()]
-        while self._accept(","):
-            fields.append(self._field())
-        return tuple(fields)
+        return tuple(self._chain(",", self._field))
 
     def _field(self) -> Field:
         name = self._name()
@@ -195,11 +176,11 @@ class _Reader:
     def _name(self) -> str:
         token = self._take()
         if token.kind == "quoted":
-            return token.text[1:-1].replace("``", "`")
+            return token.name()
         if token.kind != "name":
-            _refuse(f"{token.text or 'the end'!r} is there instead of the name of a column")
+            refuse(f"{token.text or 'the end'!r} is there instead of the name of a column")
         if self._next.kind == "end":
-            _refuse("name the columns, as in 'path string'")
+            refuse("name the columns, as in 'path string'")
         return token.text
 
     def _comment(self) -> str | None:
@@ -207,7 +188,7 @@ class _Reader:
             return None
         token = self._take()
         if token.kind != "text":
-            _refuse(f"{token.text or 'the end'!r} is there instead of a comment in quotes")
+            refuse(f"{token.text or 'the end'!r} is there instead of a comment in quotes")
         mark = token.text[0]
         return token.text[1:-1].replace(mark * 2, mark)
 
@@ -220,11 +201,11 @@ class _Reader:
         if name in kinds.NESTED:
             return self._read_nested(name)
         if name in ("char", "varchar"):
-            return Kind(f"{name}({self._numbers()[0]})")
+            return Kind(f"{name}({self._list(self._number)[0]})")
         if name == "decimal":
             return self._decimal()
         if name not in TYPES:
-            _refuse(no_such_type(name or token.text))
+            refuse(no_such_type(name or token.text))
         return Kind(name)
 
     def _read_nested(self, name: str) -> Kind:
@@ -241,59 +222,28 @@ class _Reader:
         return kind
 
     def _decimal(self) -> Kind:
-        digits = self._numbers() if self._next.word == "(" else [10]
+        digits = self._list(self._number) if self._next.word == "(" else [10]
         precision, scale = digits if len(digits) == len("ps") else (digits[0], 0)
         if not max(scale, 1) <= precision <= _MOST_DIGITS or len(digits) > len("ps"):
-            _refuse(f"decimal({', '.join(map(str, digits))}) has no such digits: from 1 to 38")
+            refuse(f"decimal({', '.join(map(str, digits))}) has no such digits: from 1 to 38")
         return Kind(f"decimal({precision},{scale})")
-
-    def _numbers(self) -> list[int]:
-        self._expect("(")
-        numbers = [self._number()]
-        while self._accept(","):
-            numbers.append(self._number())
-        self._expect(")")
-        return numbers
 
     def _number(self) -> int:
         token = self._take()
         if token.kind != "number":
-            _refuse(f"{token.text or 'the end'!r} is there instead of a number")
+            refuse(f"{token.text or 'the end'!r} is there instead of a number")
         return int(token.text)
 
-    @property
-    def _next(self) -> _Token:
-        return self._tokens[self._at]
 
-    def _take(self) -> _Token:
-        token = self._next
-        self._at += token.kind != "end"
-        return token
-
-    def _accept(self, word: str) -> bool:
-        if self._next.word != word:
-            return False
-        self._at += 1
-        return True
-
-    def _expect(self, word: str) -> None:
-        if not self._accept(word):
-            _refuse(f"{word!r} is missing before {self._next.text or 'the end'!r}")
-
-
-def _tokens(ddl: str) -> list[_Token]:
-    found: list[_Token] = []
+def _tokens(ddl: str) -> list[Token]:
+    found: list[Token] = []
     at = 0
     while not found or found[-1].kind != "end":
         match = _TOKEN.match(ddl, at)
         if match is None:
             rest = ddl[at:].lstrip(" \t\r\n")
-            _refuse(f"{rest[:10]!r} is nothing that may stand in it; quote names by backticks")
+            refuse(f"{rest[:10]!r} is nothing that may stand in it; quote names by backticks")
         kind = str(match.lastgroup)
-        found.append(_Token(kind, match[kind]))
+        found.append(Token(kind, match[kind], match.start(kind)))
         at = match.end()
     return found
-
-
-def _refuse(why: str) -> NoReturn:
-    raise InvalidArgumentError(why)
