@@ -1,8 +1,7 @@
 """Ack by evidence where there is no Spark: what the output of a claim has is asked of its files.
 
-As :mod:`~spark_queue.delta.commands.evidence` writes it, and
-:mod:`~spark_queue.delta.commands.evidence` asks: so processes with Spark and without take over from
-each other.
+As :mod:`~spark_queue.delta.commands.evidence` writes and asks it: so processes with Spark and
+without take over from each other.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import pyarrow as pa
 from spark_queue.errors import SchemaMismatchError
 
 #: The version of this layout. A queue stores it; an older library refuses a newer queue.
-#: 1: keys as Spark casts them to a string. 2: keys with one text (:mod:`delta.input.key_text`).
+#: 1: keys as Spark casts them to a string. 2: keys with one text (:mod:`delta.input.columns`).
 #: 3: a column of the item log for the trace that an item belongs to.
 #: 4: a column of both logs for the failures after which an item is dead; one row for a renewal.
 #: 5: a mark of a source says what its last batch did, and may leave the head.
