@@ -278,10 +278,10 @@ def test_a_newer_format_is_refused_by_name_at_every_door(
 
 def _with_more(queue: LocalQueue, log: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a step whose head has more in it than this release writes."""
-    kind = heads.QueueHead if log == "queue" else heads.StatusHead
+    kind, to_json = heads.QueueHead if log == "queue" else heads.StatusHead, heads.to_json
 
     def more(head: Any) -> str:
-        text = heads.to_json(head)
+        text = to_json(head)
         return json.dumps({**json.loads(text), "more": 1}) if isinstance(head, kind) else text
 
     with monkeypatch.context() as later:
