@@ -107,16 +107,16 @@ class DuckEngine(Engine):
         queue_log, status_log = (_about(seqs, log) for log in (queue_log, status_log))
         self._show(queue_log, status_log, prefix="sq_new_")
         self._connection.execute("CREATE OR REPLACE TEMP VIEW sq_new_asked AS FROM sq_asked")
-        for kept in self._views.intersection(view_texts.BY_ITEMS):
-            for name in view_texts.required_views(kept):
-                text = view_texts.replace_prefix(view_texts.text_of(name), "sq_new_")
-                self._connection.execute(f"CREATE OR REPLACE TEMP VIEW sq_new_{name} AS {text}")
-            self._replace(kept, view_texts.BY_ITEMS[kept])
+        for name in self._views.intersection(view_texts.BY_ITEMS):
+            self._replace(name, view_texts.BY_ITEMS[name])
 
     def _replace(self, name: str, key: str) -> None:
-        self._connection.register(
-            "sq_rows", self._connection.sql(f"FROM sq_new_{name}").to_arrow_table()
-        )
+        text = view_texts.with_views(f"SELECT * FROM sq_{name}", ())  # noqa: S608 - our own
+        new = view_texts.replace_prefix(text, "sq_new_")
+        rows = self._connection.sql(new).to_arrow_table()
+        if not rows.num_rows:
+            return
+        self._connection.register("sq_rows", rows)
         former = f"{key} IN (SELECT {key} FROM sq_rows)"  # noqa: S608 - our own
         self._connection.execute(f"DELETE FROM sq_{name} WHERE {former}")  # noqa: S608 - as above
         self._connection.execute(f"INSERT INTO sq_{name} FROM sq_rows")

@@ -132,7 +132,7 @@ def test_pictures_of_the_documents(
     width: int,
     scheme: Any,
 ) -> None:
-    """The documents show every page, light and dark, in a wide window and on a phone."""
+    """The documents show pages and a report, light and dark, in a wide window and on a phone."""
     pictures = Path(PICTURES) if PICTURES else tmp_path
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 900 if width > 400 else 800})
@@ -141,15 +141,19 @@ def test_pictures_of_the_documents(
     taken = {}
     for name, path in _PAGES.items():
         _open(page, at, path)
-        taken[name] = _picture(page)
+        taken[f"serve-{name}"] = _picture(page)
     page.goto(f"{at.url}/queues/0/act/cancel?where=tenant+%3D+%27dune%27")
     page.click("button:text-is('what would it do?')")
     page.wait_for_selector("button:has-text('cancel:')")
-    taken["confirm"] = _picture(page)
+    taken["serve-confirm"] = _picture(page)
     assert "will be cancelled" in page.inner_text("body")
+    file = tmp_path / "report.html"
+    file.write_text(queues[0].report().html(), encoding="utf-8")
+    page.goto(file.as_uri())
+    taken["report"] = _picture(page)
     for name, picture in taken.items():
         assert len(picture) > 2_000
-        (pictures / f"serve-{name}-{width}-{scheme}.webp").write_bytes(picture)
+        (pictures / f"{name}-{width}-{scheme}.webp").write_bytes(picture)
 
 
 def _picture(page: Page) -> bytes:
