@@ -108,7 +108,8 @@ def _verdict(place: str) -> Verdict:
 def _fetched(jars: Path) -> Path:
     jars.mkdir(parents=True, exist_ok=True)
     for artifact in HADOOP:
-        if not list(jars.glob(f"{artifact.split(':')[1]}-*.jar")):
+        _, name, version = artifact.split(":")
+        if not (jars / f"{name}-{version}.jar").exists():
             maven = ["mvn", "-q", COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={jars}"]
             subprocess.run(maven, check=True)  # noqa: S603 - our own arguments
     return jars
