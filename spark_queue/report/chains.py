@@ -14,7 +14,7 @@ from spark_queue.delta.tables.lives import judge
 from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED
 from spark_queue.delta.views import explaining
 from spark_queue.report.engine import Answer, Engine, Question
-from spark_queue.report.model import Transition
+from spark_queue.report.entry import Transition
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation
 from spark_queue.rules.rule_model import ItemReason

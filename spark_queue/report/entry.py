@@ -1,4 +1,4 @@
-"""Columns of an item, and what it entered a queue with."""
+"""Columns of an item, what it entered a queue with, and what happened to it."""
 
 from __future__ import annotations
 
@@ -39,6 +39,26 @@ class ItemEntry:
     """Its deadline: its own, or that of the reader, whichever is sooner."""
     origin: int | None
     """The item that was redriven as this one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """A row of an item's time line."""
+
+    log: str
+    step: int
+    at: datetime
+    state: str
+    attempts: int
+    losses: int
+    worker_id: str | None
+    until: datetime | None
+    """When the lease, or the delay, ends."""
+    error: str | None
+    origin: int | None
+    """The finished item that it repeats."""
+    duplicate_of: int | None
+    """The item that held its key."""
 
 
 def read_entry(store: Store, engines: Engines, engine: Engine, seq: int) -> ItemEntry | None:

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from spark_queue.report.condition import judge_condition
-from spark_queue.report.entry import ItemEntry
+from spark_queue.report.entry import ItemEntry, Transition
 from spark_queue.results import Explanation, Liveness
 from spark_queue.wording import plain
 
@@ -264,26 +264,6 @@ class OperatorStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transition:
-    """A row of an item's time line."""
-
-    log: str
-    step: int
-    at: datetime
-    state: str
-    attempts: int
-    losses: int
-    worker_id: str | None
-    until: datetime | None
-    """When the lease, or the delay, ends."""
-    error: str | None
-    origin: int | None
-    """The finished item that it repeats."""
-    duplicate_of: int | None
-    """The item that held its key."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ItemLine:
     """An item in a list."""
 
@@ -305,24 +285,34 @@ class ItemLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharedReport:
-    """What some items share, and the first of them that are open or dead."""
+class Heading:
+    """Whose report it is, and of when."""
 
     queue: str
     reader: str
+    """The reader's name; empty for the default reader."""
     as_of: datetime
+    """The instant that is shown."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain data: times as ISO 8601 in UTC, durations as seconds."""
+        found: dict[str, Any] = plain(self)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedReport(Heading):
+    """What some items share, and the first of them that are open or dead."""
+
     about: tuple[Tenant | HeldGroup | ErrorGroup | WorkerLine, ...]
     """The lines that its panel has of it: none where it is not among those."""
     items: tuple[ItemLine, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ItemReport:
+class ItemReport(Heading):
     """One item: what happened to it, and what it waits for, to the end of the chain."""
 
-    queue: str
-    reader: str
-    as_of: datetime
     seq: int
     history: tuple[Transition, ...]
     chain: tuple[Explanation, ...]
@@ -331,11 +321,6 @@ class ItemReport:
     """The chain in a sentence."""
     entry: ItemEntry | None = None
     """What the item is; ``None`` where there is none."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as plain data: times as ISO 8601 in UTC."""
-        found: dict[str, Any] = plain(self)
-        return found
 
     def html(self) -> str:
         """Return it as one document of HTML, which needs nothing from elsewhere."""
@@ -346,14 +331,9 @@ class ItemReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vitals:
+class Vitals(Heading):
     """What says how a queue does at an instant, as one of its readers sees it."""
 
-    queue: str
-    reader: str
-    """The reader's name; empty for the default reader."""
-    as_of: datetime
-    """The instant that is shown."""
     window: timedelta
     """How long before it counts as now."""
     step: int
@@ -387,8 +367,7 @@ class Report(Vitals):
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain data: times as ISO 8601 in UTC, durations as seconds."""
-        found: dict[str, Any] = plain(self)
-        return {"condition": plain(judge_condition(self)), **found}
+        return {"condition": plain(judge_condition(self)), **plain(self)}
 
     def html(self) -> str:
         """Return it as one document of HTML, which needs nothing from elsewhere.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
+from spark_queue.report.entry import Transition
 from spark_queue.report.model import (
     ErrorGroup,
     HeldGroup,
@@ -19,7 +20,6 @@ from spark_queue.report.model import (
     Report,
     SharedReport,
     Tenant,
-    Transition,
     WorkerLine,
 )
 from spark_queue.results import Liveness
