@@ -1,4 +1,4 @@
-"""Check of names and plain English: ``python .ci/language.py [--list FIGURE | --lower]``.
+"""Check of names, lengths and plain English: ``python .ci/language.py [--list FIGURE | --lower]``.
 
 Each figure counts one habit that the project gives up, over the package and its documents. Its
 allowance in ``language.json`` may only go down. The exit code is 1 where a figure exceeds its
@@ -39,6 +39,9 @@ _BANNED = re.compile(
     re.IGNORECASE,
 )
 
+#: The lines that a module may have.
+_LONGEST = 400
+
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Documented = ast.Module | ast.ClassDef | _Function
 
@@ -55,12 +58,13 @@ def banned_words(text: str) -> list[str]:
 
 def findings(root: Path) -> dict[str, list[str]]:
     """Return what each figure counts in a project, a line each."""
-    found: dict[str, list[str]] = {"participles": [], "openings": [], "words": []}
+    found: dict[str, list[str]] = {"participles": [], "openings": [], "words": [], "lengths": []}
     modules: Counter[str] = Counter()
     classes: Counter[str] = Counter()
     for path in sorted((root / "spark_queue").rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
-        where = path.relative_to(root)
+        source, where = path.read_text("utf-8"), path.relative_to(root)
+        tree, length = ast.parse(source), source.count("\n")
+        found["lengths"] += [f"{where}: {length} lines"] if length > _LONGEST else []
         modules[path.stem] += 1
         classes.update(node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
         found["participles"] += [f"{where}:{line}: {name}" for line, name in _participles(tree)]

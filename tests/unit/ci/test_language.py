@@ -45,8 +45,15 @@ def language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def _allow(language: Any, **counts: int) -> None:
-    none = dict.fromkeys(("participles", "openings", "words", "modules", "classes"), 0)
+    none = dict.fromkeys(("participles", "openings", "words", "lengths", "modules", "classes"), 0)
     language.ALLOWANCES.write_text(json.dumps(none | counts))
+
+
+def test_long_modules_are_found(language: Any) -> None:
+    """A module has 400 lines at most."""
+    for lines in (400, 401):
+        (language.ROOT / f"spark_queue/long{lines}.py").write_text("#\n" * lines)
+    assert language.findings(language.ROOT)["lengths"] == ["spark_queue/long401.py: 401 lines"]
 
 
 def test_habits_are_found_where_they_are(language: Any) -> None:
@@ -82,6 +89,7 @@ def test_allowances_only_go_down(language: Any) -> None:
         "participles": 2,
         "openings": 1,
         "words": 6,
+        "lengths": 0,
         "modules": 1,
         "classes": 0,
     }
