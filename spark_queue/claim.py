@@ -175,7 +175,7 @@ class Claim:
         InvalidArgumentError
             When an outcome is unknown, or an item has two; nothing was written.
         """
-        return self._settle(settle.Each(self._by_spark("plans.outcomes").checked(outcomes)))
+        return self._settle(settle.Each(self._by_spark("plans.planner").checked(outcomes)))
 
     def settle_each(self, outcomes: Mapping[int, Said]) -> Settlement:
         """Settle single items.

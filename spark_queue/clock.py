@@ -71,3 +71,8 @@ def require_clock(clock: Any) -> Clock:
     require_methods("clock", clock, "now")
     given: Clock = clock
     return given
+
+
+def utc(local: datetime) -> datetime:
+    """Read a collected timestamp, which is naive and in this process's zone."""
+    return local.astimezone(timezone.utc)

@@ -45,24 +45,15 @@ class Ownership:
         The queue; the token of its owner is written into it.
     given_back : callable
         Returns the rows that give back what is claimed as of a step of a reader's log.
-    hold : timedelta
-        How long the queue is held without renewing, where other processes can write to it.
-    sleep : callable
-        Waits for so many seconds.
     """
 
     def __init__(
         self,
         store: Store,
         given_back: Callable[[Store, StatusHead], GivenBack],
-        *,
-        hold: timedelta = HOLD,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._store = store
         self._given_back = given_back
-        self._hold = hold
-        self._sleep = sleep
         self._token = fencing.new_holder(store.handle.place.directory())
         store.handle.holder = self._token
         self._until = 0.0
@@ -108,7 +99,7 @@ class Ownership:
 
     def renew_hold(self, head: _Head) -> _Head:
         """Return a head whose step renews the hold."""
-        return fencing.held(head, self._token, self._store.clock.now() + self._hold)
+        return fencing.held(head, self._token, self._store.clock.now() + HOLD)
 
     def was_renewed(self, at: float) -> None:
         """Count the hold from an instant of the monotonic clock, before its step was made.
@@ -122,7 +113,7 @@ class Ownership:
         if self._is_shared and self._until < at:
             for place in self._positions():
                 self.require_held(place.status_head())
-        self._until = at + self._hold.total_seconds()
+        self._until = at + HOLD.total_seconds()
 
     def end(self) -> None:
         """Give the queue up, so that anybody may write to it."""
@@ -178,10 +169,10 @@ class Ownership:
             return
         left = fencing.time_left(hold, now)
         logger.info("%s: waiting %s for the front %s", self._store.name, left, hold.by)
-        self._sleep(left.total_seconds())
+        time.sleep(left.total_seconds())
 
     def _keep_holding(self) -> None:
-        while not self._over.wait(self._hold.total_seconds() / _RENEWALS):
+        while not self._over.wait(HOLD.total_seconds() / _RENEWALS):
             self._renew()
 
     def _renew(self) -> None:

@@ -20,8 +20,8 @@ from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import Engine, LogName, StepFacts, StepTimes, tell
 from spark_queue.delta.tables.heads import QueueHead, StatusHead
+from spark_queue.delta.tables.integrity import is_torn
 from spark_queue.delta.tables.log import Log
-from spark_queue.delta.tables.torn import is_torn
 from spark_queue.errors import SparkQueueError, StepLostError
 
 if TYPE_CHECKING:
@@ -133,12 +133,11 @@ def on_status(
     decide: Decide[_T],
     *,
     at: Snapshot | None = None,
-    started: float | None = None,
     older_than: float = 0.0,
 ) -> _T:
     """Make a step of a reader's status log, and return its answer; as :func:`on_items`."""
     tries = Tries(store.status, store.queue, older_than, _snapshots(store, at))
-    return _until_ours(store, "status", action, lambda: _on_status(store, tries, decide), started)
+    return _until_ours(store, "status", action, lambda: _on_status(store, tries, decide))
 
 
 def once_on_items(store: Store, action: str, decide: Decide[_T]) -> _T | None:
@@ -228,7 +227,7 @@ _Attempt = Callable[[], _Try[_T] | None]
 
 
 def _until_ours(
-    store: Store, log: LogName, action: str, attempt: _Attempt[_T], started: float | None
+    store: Store, log: LogName, action: str, attempt: _Attempt[_T], started: float | None = None
 ) -> _T:
     started = time.monotonic() if started is None else started
     count = 0

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from spark_queue.rules.heap import Heap
 
 if TYPE_CHECKING:
-    from spark_queue.rules.record import Record
+    from spark_queue.rules.rule_model import Record
 
 
 #: What costs and increments are whole numbers of: a little less than a millionth of a turn.

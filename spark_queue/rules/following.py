@@ -10,8 +10,7 @@ from typing import Any
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.rules.dedup_keys import Holder
 from spark_queue.rules.fairness import Account, Level
-from spark_queue.rules.record import Record
-from spark_queue.rules.rule_model import Grant, Leased, NewItem
+from spark_queue.rules.rule_model import Grant, Leased, NewItem, Record
 from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState
 
 #: What an account has, in the order of a snapshot.

@@ -15,8 +15,7 @@ from typing import cast
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.rules.ready import Line
-from spark_queue.rules.record import Place, Record
-from spark_queue.rules.rule_model import Grant, Leased
+from spark_queue.rules.rule_model import Grant, Leased, Place, Record
 from spark_queue.rules.scheduler_state import SchedulerState
 from spark_queue.rules.service_order import Horizon, Served, Service
 

@@ -9,8 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from spark_queue.rules.heap import Heap
-from spark_queue.rules.record import Place, Record
-from spark_queue.rules.rule_model import State
+from spark_queue.rules.rule_model import Place, Record, State
 
 _CLAIMABLE = frozenset({"due", "lost"})
 

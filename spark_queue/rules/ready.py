@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from spark_queue.rules.fairness import Account, Level
 from spark_queue.rules.heap import Heap
-from spark_queue.rules.record import Record
+from spark_queue.rules.rule_model import Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from spark_queue.rules.fairness import Turns
 from spark_queue.rules.grouping import Serial, Ungrouped
 from spark_queue.rules.heap import Heap
 from spark_queue.rules.ready import Line
-from spark_queue.rules.record import Place, Record
 from spark_queue.rules.rule_model import (
     Ack,
     Admitted,
@@ -23,6 +22,8 @@ from spark_queue.rules.rule_model import (
     Nack,
     NewItem,
     Outcome,
+    Place,
+    Record,
     Release,
     State,
     Terminal,

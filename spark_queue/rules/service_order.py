@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from spark_queue.rules.ready import KeyLine, Line, Slot
-from spark_queue.rules.record import Record
+from spark_queue.rules.rule_model import Record
 
 Rank = tuple[int, float]
 

@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from spark_queue.config import QueueConfig
 from spark_queue.delta.commands import claims
 from spark_queue.delta.planner import planner_of
-from spark_queue.delta.plans import cloning
 from spark_queue.delta.store import catching_up
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.far_commits import FarCommits
+from spark_queue.delta.upkeep import by_spark
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import LeaseLostError
 from spark_queue.looking import store_of
@@ -243,7 +243,7 @@ def test_a_clone_is_of_one_instant_whatever_others_do_meanwhile(
     theirs, looked, came = DeltaQueue.open(spark, far), list[str](), iter("bc")
 
     def and_then(name: str) -> None:
-        act = getattr(cloning, name)
+        act = getattr(by_spark, name)
 
         def acted(*args: object) -> object:
             done = act(*args)
@@ -252,7 +252,7 @@ def test_a_clone_is_of_one_instant_whatever_others_do_meanwhile(
             looked.append(name)
             return done
 
-        monkeypatch.setattr(cloning, name, acted)
+        monkeypatch.setattr(by_spark, name, acted)
 
     and_then("version_of")
     and_then("shallow")

@@ -12,13 +12,13 @@ transaction 1 of an application of that name: for that it works out the whole st
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
+from spark_queue.clock import utc
 from spark_queue.delta.commands import settle
 from spark_queue.delta.commands.settle import SettledStep
 from spark_queue.delta.plans.spark_look import SparkLook
@@ -270,7 +270,7 @@ def read_held(store: Store) -> list[Row]:
     until = F.min("_lease_expires_at").alias("_lease_expires_at")
     losses = F.max("_losses").alias("_losses")
     rows = _read_claimed(store).groupBy(*facts).agg(until, losses).collect()
-    return [{**row.asDict(), "_lease_expires_at": _utc(row["_lease_expires_at"])} for row in rows]
+    return [{**row.asDict(), "_lease_expires_at": utc(row["_lease_expires_at"])} for row in rows]
 
 
 def _claims(store: Store, gone: Gone) -> list[tuple[int, str]]:
@@ -293,11 +293,6 @@ def _is_of(gone: Gone) -> Column:
     ended = F.coalesce(F.col("_worker_id").isin(*gone.ended), F.lit(False))
     is_gone = F.lit(gone.is_sure) | (F.col("_lease_expires_at") <= gone.now) | ended
     return is_gone & (F.col("_losses") >= gone.losses)
-
-
-def _utc(local: datetime) -> datetime:
-    """Read a collected timestamp, which is naive and in this process's zone."""
-    return local.astimezone(timezone.utc)
 
 
 def _try_to_settle(store: Store, claim: tuple[int, str], gone: Gone) -> SettledStep | None:

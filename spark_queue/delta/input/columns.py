@@ -16,6 +16,7 @@ from spark_queue.delta.input.expressions import Expression
 from spark_queue.delta.input.key_rules import KEYS, PLAIN_SCALE
 from spark_queue.delta.input.kinds import Field, Kind, no_such_type
 from spark_queue.delta.tables.schema import INPUTS, LogColumn, inputs_of
+from spark_queue.delta.tables.spark_types import column_named
 from spark_queue.errors import (
     InvalidArgumentError,
     InvalidConfigError,
@@ -242,7 +243,7 @@ def add_keys(
     keys = [_key(config, option, fields) for option in KEYS]
     given = inputs_of(schema.names).keys() & set(df.columns)
     optional = [_optional(name if name in given else None, one) for name, one in INPUTS.items()]
-    columns = [F.col(_quote(name)) for name in schema.names]
+    columns = [column_named(name) for name in schema.names]
     staged = ordered.select(*columns, *keys, _priority(config), *optional, *extra)
     hashed = F.when(F.col("_dedup_key").isNotNull(), F.xxhash64("_dedup_key"))
     return staged.withColumn("_dedup_hash", hashed)
@@ -314,10 +315,6 @@ def _sort(df: DataFrame, order_by: str | Column | list[str | Column]) -> DataFra
                 f"order_by names {shorten(column)}; the rows have {', '.join(df.columns)}"
             )
     return df.orderBy(*columns)
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def first_line(exc: Exception) -> str:

@@ -22,7 +22,7 @@ from spark_queue.delta.sql.operating import release_claimed
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.upkeep import by_files, purging
+from spark_queue.delta.upkeep import purging, rewriter
 from spark_queue.journal.records import Entry
 
 _ENTRY_COLUMNS = ("_seq", "_enqueued_at", "_expires_at", "_errors", "_body")
@@ -153,7 +153,7 @@ class ColumnTables:
         """See :class:`JournalTables`; a thread of this process merges files beside the steps."""
         del archive_to
         if retention is not None:
-            purging.drop_generations(self._store, retention, by_files.REWRITER)
+            purging.drop_generations(self._store, retention, rewriter.REWRITER)
 
     def _files(self) -> list[LogFile]:
         return [file for file in log_of(self._store, "queue").files() if file.gen >= 0]

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, functions as F
 
+from spark_queue.clock import utc
 from spark_queue.delta.input import values
 from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.journal.tables import Touched, by_column
@@ -117,9 +118,9 @@ class SparkTables:
         return Entry(
             id=row["_seq"],
             item=self._as_item(row["_item"]),
-            added_at=spark_types.utc(row["_enqueued_at"]),
+            added_at=utc(row["_enqueued_at"]),
             size=row["_size"],
-            expires_at=None if row["_expires_at"] is None else spark_types.utc(row["_expires_at"]),
+            expires_at=None if row["_expires_at"] is None else utc(row["_expires_at"]),
             errors=row["_errors"] or 0,
             origin=row["_body"],
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from itertools import chain
@@ -20,7 +20,7 @@ import pyarrow as pa
 from spark_queue.delta.commands import checkpoint, making, readers
 from spark_queue.delta.journal import tables
 from spark_queue.delta.journal.tables import tables_of
-from spark_queue.delta.ownership import HOLD, Ownership
+from spark_queue.delta.ownership import Ownership
 from spark_queue.delta.steps import Step, is_small, on_items, on_status
 from spark_queue.delta.store.lanes import write_natively
 from spark_queue.delta.store.snapshot import Snapshot
@@ -82,10 +82,6 @@ class DeltaJournal:
     ----------
     store : Store
         The queue, as any reader sees it.
-    hold : timedelta
-        How long the queue is held without renewing, where other processes can write to it.
-    sleep : callable
-        Waits for so many seconds: for the hold of a former front to run out.
     retention : timedelta, optional
         How long items are kept that all readers are done with; for ever by default.
     archive_to : str, optional
@@ -106,8 +102,6 @@ class DeltaJournal:
         self,
         store: Store,
         *,
-        hold: timedelta = HOLD,
-        sleep: Callable[[float], None] = time.sleep,
         retention: timedelta | None = None,
         archive_to: str | None = None,
         native: bool = False,
@@ -119,9 +113,7 @@ class DeltaJournal:
         self._tables = tables_of(self._store)
         #: Returns how many bytes an item counts, as a queue on Delta counts them; it must fit.
         self.size_of = self._tables.measure
-        self._ownership = Ownership(
-            self._store, self._tables.release_claimed, hold=hold, sleep=sleep
-        )
+        self._ownership = Ownership(self._store, self._tables.release_claimed)
         self._retention = retention
         self._archive_to = archive_to
         self._gens: list[tuple[int, int]] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
@@ -11,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from spark_queue import tracing
-from spark_queue.delta.input.plain.arrow import cast
+from spark_queue.delta.input.plain.arrow import cast, from_pandas
 from spark_queue.delta.sql.database import most_rows
 from spark_queue.delta.sql.log_rows import TooManyRowsError
 from spark_queue.delta.store import by_spark
@@ -99,7 +98,7 @@ def of(store: Store, given: object) -> DataFrame:
     require_frame(given)
     if isinstance(given, DataFrame):
         return given
-    table = given if isinstance(given, pa.Table) else _from_pandas(given)
+    table = given if isinstance(given, pa.Table) else from_pandas(given)
     ours = (*struct_of(OPTIONAL_COLUMNS), StructField(TRACE, StringType()))
     wanted = {field.name: field for field in (*ours, *by_spark.user_schema(store))}
     for name in table.column_names:
@@ -122,7 +121,7 @@ def traced(given: object, traces: Sequence[str | None], order_by: object) -> pa.
     require_frame(given)
     if isinstance(given, DataFrame):
         raise InvalidArgumentError("trace has one for each row of a frame of Spark: name one trace")
-    table = given if isinstance(given, pa.Table) else _from_pandas(given)
+    table = given if isinstance(given, pa.Table) else from_pandas(given)
     tracing.require_one_each(traces, table.num_rows, is_ordered=order_by is not None)
     return table.append_column(TRACE, pa.array(traces, pa.string()))
 
@@ -139,13 +138,6 @@ def require_frame(given: object) -> None:
         f"rows is of type {type(given).__name__}: it must be a frame of Spark, pandas or Arrow; "
         "make one with spark.createDataFrame(rows, queue.schema)"
     )
-
-
-def _from_pandas(given: Any) -> pa.Table:
-    try:
-        return pa.Table.from_pandas(given, preserve_index=False)
-    except (pa.ArrowException, ValueError, TypeError) as exc:
-        raise InvalidArgumentError(f"the frame of pandas has no Arrow types: {exc}") from exc
 
 
 def _cast(column: pa.ChunkedArray, name: str, kinds: StructType) -> pa.ChunkedArray:

@@ -25,6 +25,7 @@ from spark_queue.delta.sql.entry_rows import (
 from spark_queue.delta.sql.log_rows import TooManyRowsError
 from spark_queue.delta.store import by_spark
 from spark_queue.delta.tables.schema import GROUP, ITEM, KEY, META_LANE, REFUSED, REFUSED_LANE
+from spark_queue.delta.tables.spark_types import column_named
 
 #: Rows up to which a batch is decided in this process: their keys are brought, not their values.
 _MOST = 1_000_000
@@ -169,7 +170,7 @@ def _batch(rows: DataFrame, entry: EnqueueState, room: Room) -> DataFrame:
     has_sizes = room.bytes is not None
     columns["_bytes"] = bytes_of(by_spark.user_schema(entry.store)) if has_sizes else F.lit(None)
     named = [column.alias(name[1:]) for name, column in columns.items()]
-    given = [F.col(_quote(name)) for name in rows.columns if name != "_pos"]
+    given = [column_named(name) for name in rows.columns if name != "_pos"]
     return rows.select(*named, F.struct(*given).alias("given"))
 
 
@@ -220,7 +221,3 @@ def _may_be_ahead(entry: EnqueueState) -> Column:
         for priority, tag in entry.least_tags().items()
     )
     return reduce(or_, ahead, F.lit(False))
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

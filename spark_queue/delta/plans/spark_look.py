@@ -19,7 +19,7 @@ from spark_queue.delta.sql.where import Where, values_of
 from spark_queue.delta.store import by_spark
 from spark_queue.delta.tables import spark_types
 from spark_queue.delta.tables.schema import ITEM, RENEWAL
-from spark_queue.delta.tables.spark_types import arrow_schema_of, struct_of
+from spark_queue.delta.tables.spark_types import arrow_schema_of, column_named, struct_of
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import shorten
 
@@ -39,7 +39,7 @@ class SparkLook(QueueLook[DataFrame]):
         rows = rows.where(F.col("_kind") == kind)
         if self.seq is not None:
             rows = rows.where(F.col("_seq") == self.seq)
-        own = F.struct(*quote(self.store.user_columns())).alias("_own")
+        own = F.struct(*map(column_named, self.store.user_columns())).alias("_own")
         return plain(rows.select(*ENTERED, own))
 
     def moves(self) -> DataFrame:
@@ -84,7 +84,7 @@ class SparkLook(QueueLook[DataFrame]):
 
     def sample(self, found: DataFrame, names: Sequence[str], count: int) -> list[Mapping[str, Any]]:
         """See :class:`QueueLook`."""
-        shown = found.orderBy("_seq").limit(count).select(*quote(names))
+        shown = found.orderBy("_seq").limit(count).select(*map(column_named, names))
         return [spark_types.plain(row, shown.schema) for row in shown.collect()]
 
     def rename(self, found: DataFrame, names: Mapping[str, str], nothing: str | None) -> DataFrame:
@@ -94,12 +94,7 @@ class SparkLook(QueueLook[DataFrame]):
             (F.lit(None).cast(kinds[old]) if new == nothing else F.col(old)).alias(new)
             for new, old in names.items()
         ]
-        return found.orderBy("_seq").select(*quote(self.store.user_columns()), *columns)
-
-
-def quote(names: Sequence[str]) -> list[Column]:
-    """Return columns by names, which may hold any character."""
-    return [F.col(f"`{name.replace('`', '``')}`") for name in names]
+        return found.orderBy("_seq").select(*map(column_named, self.store.user_columns()), *columns)
 
 
 _KINDS = {field.name: field.dataType for field in struct_of(VIEWED)}
@@ -143,7 +138,7 @@ def _have(schema: StructType, where: Mapping[str, object]) -> Column:
     have = F.lit(True)
     for name, value in where.items():
         known = values_of(columns, name, value).to_pylist()
-        (column,) = quote([name])
+        column = column_named(name)
         kind = schema[name].dataType
         literals = [F.lit(_read_written(one)).cast(kind) for one in known if one is not None]
         have &= column.isin(literals) | (column.isNull() & F.lit(None in known))

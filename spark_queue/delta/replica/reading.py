@@ -29,8 +29,7 @@ from spark_queue.delta.tables.schema import (
     STATUS_COLUMNS,
     TERMINAL,
 )
-from spark_queue.delta.tables.settings import Settings
-from spark_queue.delta.tables.turns import are_unpassed, turns_of
+from spark_queue.delta.tables.settings import Settings, are_unpassed, turns_of
 
 _SCHEMA = STATUS_COLUMNS.arrow
 

@@ -21,8 +21,7 @@ from spark_queue.delta.tables.heads import Checkpoint
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.scanning import Part
 from spark_queue.delta.tables.schema import KEY, META_LANE, QUEUE_COLUMNS
-from spark_queue.delta.tables.settings import SLACK, Settings
-from spark_queue.delta.tables.turns import are_after, are_unpassed, turns_of
+from spark_queue.delta.tables.settings import SLACK, Settings, are_after, are_unpassed, turns_of
 
 #: A turn and a seq.
 _Turn = tuple[float, float]

@@ -2,6 +2,10 @@
 
 A reader of the table sees only what is there. That something was there is told by what is left: a
 checksum of a commit that is gone, or the transaction of a step whose rows are gone.
+
+A directory is not listed at one moment: of two commits that are made while it is, the second may
+be in the list and the first not. Delta takes that for a table that has lost a commit. Another look
+has both.
 """
 
 from __future__ import annotations
@@ -11,16 +15,39 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from spark_queue.errors import FileAccessError, FileDamagedError, FileGoneError, SparkQueueError
+
+_SIGN = "DELTA_VERSIONS_NOT_CONTIGUOUS"
+
+#: How often a table is looked at.
+_TRIES = 3
+
+_T = TypeVar("_T")
+
+
+def is_torn(exc: Exception) -> bool:
+    """Tell whether a query failed because a commit was not listed that a later one follows."""
+    return _SIGN in str(exc)
+
+
+def looked(query: Callable[[], _T], tries: int = _TRIES) -> _T:
+    """Return what a query answers; one that saw a torn list is asked again, so often in all."""
+    try:
+        return query()
+    except Exception as exc:
+        if tries == 1 or not is_torn(exc):
+            raise
+    return looked(query, tries - 1)
+
 
 #: The first line of a commit that has a checksum: of all its text, with zeros in its place.
 _SEALED = re.compile(r'\{"commitInfo":\{"checksum":"([0-9a-f]{8})"')

@@ -20,11 +20,11 @@ from spark_queue.delta.tables.commits import Commit, newest_token
 from spark_queue.delta.tables.describing import described
 from spark_queue.delta.tables.far_commits import FarCommits
 from spark_queue.delta.tables.heads import Head, to_json
+from spark_queue.delta.tables.integrity import looked
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import APP_ID
 from spark_queue.delta.tables.schema import HEAD, ITEM, LATER, META_LANE
 from spark_queue.delta.tables.spark_types import struct_of
-from spark_queue.delta.tables.torn import looked
 from spark_queue.delta.tables.wishes import is_fresh, size_files, small_steps
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 

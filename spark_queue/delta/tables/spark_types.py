@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import Column, functions as F
 from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.pandas.types import to_arrow_schema  # noqa: TID251 - this is the one place
 from pyspark.sql.types import (
@@ -25,6 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_queue.clock import utc
 from spark_queue.delta.tables.schema import Columns
 
 _TYPES: dict[str, DataType] = {
@@ -121,6 +122,6 @@ def _key(value: Any, kind: DataType) -> Any:
     return value if isinstance(kind, StructType) else plain(value, kind)
 
 
-def utc(local: datetime) -> datetime:
-    """Read a collected timestamp, which is naive and in this process's zone."""
-    return local.astimezone(timezone.utc)
+def column_named(name: str) -> Column:
+    """Return a column by its name, which may hold any character."""
+    return F.col(f"`{name.replace('`', '``')}`")

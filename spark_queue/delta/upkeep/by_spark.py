@@ -23,9 +23,22 @@ from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import ITEM
 from spark_queue.delta.tables.spark_log import is_delta
 from spark_queue.delta.tables.wishes import PlainSession, kept_by, small_steps
-from spark_queue.delta.upkeep import by_files
+from spark_queue.delta.upkeep import rewriter
 from spark_queue.delta.upkeep.rewriter import ARCHIVED, Archive, Rewriter, archive_name
 from spark_queue.session import DURABILITY
+
+
+def version_of(store: Store, table: TableAddress) -> int:
+    """Return the newest version of a table."""
+    history = store.spark.sql(f"DESCRIBE HISTORY {table.sql()} LIMIT 1")
+    return int(history.select("version").collect()[0][0])
+
+
+def shallow(store: Store, new: TableAddress, old: TableAddress, version: int) -> None:
+    """Make a table as the clone of a version of another one."""
+    clone = f"SHALLOW CLONE {old.sql()} VERSION AS OF {version}"
+    store.spark.sql(f"CREATE TABLE {new.sql()} {clone}")
+
 
 #: Rows of all logs of a queue up to which this process looks at them sooner than Spark does.
 _MOST_ROWS = 1_000_000
@@ -83,7 +96,7 @@ class SparkRewriter(Rewriter[DataFrame]):
     def tidy(self, store: Store) -> Tidied:
         """See :class:`Rewriter`; on a shared store what nobody reads stays for ``VACUUM``."""
         if Snapshot(store).are_files_read and small_steps(store.session) == "memory":
-            return by_files.REWRITER.tidy(store)
+            return rewriter.REWRITER.tidy(store)
         with rewriting(store, "queue"):
             store.queue.compact()
         for reader in readers.every(store):
@@ -100,15 +113,15 @@ class ObjectRewriter(SparkRewriter):
 
     def remove(self, reader: Store, which: LogName, found: DataFrame) -> None:
         """See :class:`Rewriter`."""
-        by_files.REWRITER.remove(reader, which, found.select("_seq").toArrow())
+        rewriter.REWRITER.remove(reader, which, found.select("_seq").toArrow())
 
     def drop(self, reader: Store, which: LogName, gen: int, before: int | None = None) -> None:
         """See :class:`Rewriter`."""
-        by_files.REWRITER.drop(reader, which, gen, before)
+        rewriter.REWRITER.drop(reader, which, gen, before)
 
     def tidy(self, store: Store) -> Tidied:
         """See :class:`Rewriter`."""
-        return by_files.REWRITER.tidy(store)
+        return rewriter.REWRITER.tidy(store)
 
 
 OF_OBJECTS = ObjectRewriter()
@@ -121,7 +134,7 @@ def without_spark(store: Store) -> tuple[Store, Rewriter[Any]] | None:
     """
     if store.queue.is_remote:
         # This process has its files already.
-        return store, by_files.FileRewriter(partial(_bury, store))
+        return store, rewriter.FileRewriter(partial(_bury, store))
     # A session that asks for decisions by Spark, or by both, has its upkeep done there, too.
     if not Snapshot(store).are_files_read or small_steps(store.session) != "memory":
         return None
@@ -133,7 +146,7 @@ def without_spark(store: Store) -> tuple[Store, Rewriter[Any]] | None:
     # Both have to share what the process knows of the queue.
     if handle.place.identity() != mine.place.identity():
         return None
-    return Store(handle, store.reader), by_files.FileRewriter(partial(_bury, store))
+    return Store(handle, store.reader), rewriter.FileRewriter(partial(_bury, store))
 
 
 def _bury(store: Store, reader: Store) -> int:

@@ -124,7 +124,7 @@ def _copy(store: Store, to: Path) -> None:
 
 def _beside(store: Store, made: Store) -> None:
     """Make a clone of tables that share the files of others, wherever those are."""
-    tables = import_module("spark_queue.delta.plans.cloning")
+    tables = import_module("spark_queue.delta.upkeep.by_spark")
     begun: list[Log[Any]] = []
     try:
         with standstill(store):

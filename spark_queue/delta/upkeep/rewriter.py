@@ -1,16 +1,29 @@
-"""Engines of upkeep: who finds what is over in the logs of a queue, and takes rows out of them."""
+"""Engines of upkeep: what is over in the logs of a queue, found and taken out of them."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Generic, TypeAlias
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.delta.commands import asking, readers, recovery
+from spark_queue.delta.sql.arrow_look import ArrowLook
+from spark_queue.delta.sql.file_rows import log_of, rows_of
 from spark_queue.delta.sql.look import FrameT, QueueLook
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import chores
 from spark_queue.delta.tables.chores import Tidied
+from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.facts import LogName
+from spark_queue.delta.tables.local_log import LocalLog
+from spark_queue.delta.tables.schema import OPEN_LANE
+from spark_queue.delta.tables.sweeping import Ages
 from spark_queue.delta.tables.wishes import PlainSession
 
 #: Keeps the items of a generation, by its number, in another table; twice is as once.
@@ -81,9 +94,110 @@ def rewriter_of(store: Store, *, reads_files: bool = False) -> Rewriter[Any]:
     With ``reads_files`` it is the one of this process wherever that reads the item log.
     """
     is_here = isinstance(store.session, PlainSession)
-    is_here = is_here or (reads_files and store.native("queue") is not None)
-    module = import_module(f"spark_queue.delta.upkeep.{'by_files' if is_here else 'by_spark'}")
-    found: Rewriter[Any] = module.REWRITER
-    if store.queue.is_remote and not is_here:
-        found = module.OF_OBJECTS
+    if is_here or (reads_files and store.native("queue") is not None):
+        return REWRITER
+    by_spark = import_module("spark_queue.delta.upkeep.by_spark")
+    found: Rewriter[Any] = by_spark.OF_OBJECTS if store.queue.is_remote else by_spark.REWRITER
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class FileRewriter(Rewriter[pa.Table]):
+    """See :class:`Rewriter`.
+
+    Attributes
+    ----------
+    buries : callable
+        Settles what lost its last lease.
+    """
+
+    buries: Callable[[Store], int] = recovery.bury
+    look = ArrowLook
+
+    def among(self, found: pa.Table, others: pa.Table, *, is_in: bool) -> pa.Table:
+        """See :class:`Rewriter`."""
+        there = pc.is_in(found["_seq"], others["_seq"].combine_chunks())
+        return found.filter(there if is_in else pc.invert(there))
+
+    def generations_of(self, found: pa.Table) -> set[int]:
+        """See :class:`Rewriter`."""
+        return set(pc.unique(found["_gen"]).to_pylist())
+
+    def evaluate(self, found: pa.Table) -> tuple[pa.Table, int]:
+        """See :class:`Rewriter`."""
+        return found, found.num_rows
+
+    def remove(self, reader: Store, which: LogName, found: pa.Table) -> None:
+        """See :class:`Rewriter`."""
+        seqs = found["_seq"].combine_chunks()
+        first, last = pc.min(seqs).as_py(), pc.max(seqs).as_py()
+        _rewrite(
+            reader,
+            which,
+            lambda file: file.gen >= 0 and file.may_have("_seq", first, last),
+            lambda rows: pc.is_in(rows["_seq"], seqs),
+        )
+
+    def drop(self, reader: Store, which: LogName, gen: int, before: int | None = None) -> None:
+        """See :class:`Rewriter`."""
+        most = math.inf if before is None else before
+        _rewrite(reader, which, _of(gen), lambda rows: pc.less(rows["_step"], most))
+
+    def open_archive(self, store: Store, path: str) -> Archive:
+        """See :class:`Rewriter`; the table is made where it is missing."""
+        table = asking.output(store, path, "archive", "the queue")
+        columns = _archived(store, OPEN_LANE).schema
+        if not table.exists():
+            table.make(columns)
+        table.require(columns)
+        name = archive_name(store)
+
+        def keep(gen: int) -> None:
+            table.append(_archived(store, gen), name, gen + 1)
+
+        return keep
+
+    def bury(self, reader: Store) -> int:
+        """See :class:`Rewriter`."""
+        return self.buries(reader)
+
+    def tidy(self, store: Store) -> Tidied:
+        """See :class:`Rewriter`."""
+        # A stream may be far behind, and reads files that were merged since.
+        streams = any(facts.streams for facts in store.queue_head().readers.values())
+        done = [_tidy(store, "queue", Ages() if streams else Ages(most=math.inf))]
+        done += [_tidy(reader, "status", Ages(most=math.inf)) for reader in readers.every(store)]
+        return Tidied(sum(log.merged for log in done), sum(log.removed for log in done))
+
+
+REWRITER = FileRewriter()
+
+
+def _tidy(store: Store, which: LogName, ages: Ages) -> Tidied:
+    log = log_of(store, which)
+    return chores.tidy(log, ages) if isinstance(log, LocalLog) else Tidied()
+
+
+def _rewrite(
+    store: Store,
+    which: LogName,
+    may_have: Callable[[LogFile], bool],
+    is_gone: Callable[[pa.Table], pa.ChunkedArray],
+) -> None:
+    """Take rows out of a log."""
+    with store.writing(which):
+        if chores.remove(log_of(store, which), may_have, is_gone):
+            (store.queue if which == "queue" else store.status).force()
+
+
+def _archived(store: Store, gen: int) -> pa.Table:
+    """Return the items of a generation with the columns that an archive has."""
+    columns = (*store.user_columns(), *ARCHIVED)
+    rows = rows_of(store, "queue", ("_gen", *columns), _of(gen))
+    rows = rows.filter(pc.equal(rows["_gen"], gen)).select(columns)
+    return rows.append_column("_queue", pa.repeat(store.name, rows.num_rows))
+
+
+def _of(gen: int) -> Callable[[LogFile], bool]:
+    """Tell of a file whether it is of a partition."""
+    return lambda file: file.gen == gen

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from spark_queue.clock import utc
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.scheduling import expires_at
 from spark_queue.delta.store import replicas
@@ -172,11 +173,6 @@ def explain_end(seq: int, state: str, at: datetime, error: str | None) -> Explan
 def say_instant(at: datetime) -> str:
     """Say an instant."""
     return utc(at).isoformat(" ", "seconds")
-
-
-def utc(local: datetime) -> datetime:
-    """Read a collected timestamp, which is naive and in this process's zone."""
-    return local.astimezone(timezone.utc)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,7 @@ import pytest
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.tables.heads import Checkpoint
-from spark_queue.delta.tables.settings import Settings
-from spark_queue.delta.tables.turns import are_ahead, are_unpassed, turns_of
+from spark_queue.delta.tables.settings import Settings, are_ahead, are_unpassed, turns_of
 
 _POINTERS = {0: (5.0, 40), 1: (2.5, 7)}
 

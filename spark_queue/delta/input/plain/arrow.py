@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 
@@ -103,6 +104,20 @@ def cast(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     values.validate(full=True)
     # Spark counts microseconds, pandas nanoseconds: what is lost there is meant to be.
     return values.cast(kind, safe=not pa.types.is_timestamp(kind))
+
+
+def from_pandas(given: Any) -> pa.Table:
+    """Return the rows of a frame of pandas.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When Arrow has no type for one of its columns.
+    """
+    try:
+        return pa.Table.from_pandas(given, preserve_index=False)
+    except (pa.ArrowException, ValueError, TypeError) as exc:
+        raise InvalidArgumentError(f"the frame of pandas has no Arrow types: {exc}") from exc
 
 
 _TOKEN = re.compile(

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from spark_queue.delta.input import kinds
 from spark_queue.delta.input.kinds import WIDTHS, Field, Kind
 from spark_queue.delta.input.measures import Measure, length, misfit, of_bytes, of_text
-from spark_queue.delta.input.plain.arrow import cast, type_of
+from spark_queue.delta.input.plain.arrow import cast, from_pandas, type_of
 from spark_queue.delta.input.plain.functions import quote
 from spark_queue.delta.tables import instants
 from spark_queue.delta.tables.schema import INPUTS
@@ -71,18 +71,11 @@ def _table(given: object) -> pa.Table:
     if isinstance(given, pa.Table):
         return given
     if type(given).__module__.startswith("pandas.") and hasattr(given, "columns"):
-        return _from_pandas(given)
+        return from_pandas(given)
     raise InvalidArgumentError(
         f"rows are of type {type(given).__name__}: they must be a table of Arrow, a frame of "
         "pandas, or a list of dicts"
     )
-
-
-def _from_pandas(given: Any) -> pa.Table:
-    try:
-        return pa.Table.from_pandas(given, preserve_index=False)
-    except (pa.ArrowException, ValueError, TypeError) as exc:
-        raise InvalidArgumentError(f"the frame of pandas has no Arrow types: {exc}") from exc
 
 
 def _require_columns(
