@@ -155,7 +155,7 @@ def test_databases_share_no_place_for_what_they_spill(tmp_path: Path) -> None:
     """Each has a directory of its own, of a name that nobody guesses, and it is gone at the end."""
     program = (
         "import os, tempfile; from spark_queue.report import duck\n"
-        "made = [duck.closed.OneDatabase(duck.connect).connect() for _ in range(2)]\n"
+        "made = [duck.database.OneDatabase(duck.connect).connect() for _ in range(2)]\n"
         "print(len(os.listdir(tempfile.gettempdir())))"
     )
     ended = subprocess.run(  # noqa: S603 - our own
