@@ -60,7 +60,12 @@ class ObjectTables:
             options = {"retry_config": {"max_retries": 0}, **self._storage}
             try:
                 self._stores[queue] = stores.from_url(queue, **options)
-            except Exception as exc:
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as exc:  # a panic of the client is no Exception
                 why = f"{type(exc).__name__}: {exc}"
-                raise InvalidArgumentError(f"storage of queue {queue!r}: {why}") from exc
+                raise InvalidArgumentError(
+                    f"storage of queue {queue!r} is no options of its store ({why}); what is of "
+                    "the HTTP client, as allow_http or timeout, is a mapping: client_options"
+                ) from exc
         return Bucket(self._stores[queue], url, table)

@@ -257,6 +257,8 @@ def test_options_say_how_a_store_is_reached() -> None:
     """They are those of the library, and an option that it does not know is named."""
     with pytest.raises(InvalidArgumentError, match="no_such_option"):
         spark_queue.open("s3://bucket/files", storage={"no_such_option": "x"})
+    with pytest.raises(InvalidArgumentError, match="client_options"):
+        spark_queue.open("s3://bucket/files", storage={"allow_http": "true"})
 
 
 def test_a_child_of_a_fork_is_refused(machines: Machines) -> None:
