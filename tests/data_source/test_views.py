@@ -109,7 +109,7 @@ def test_a_view_of_sql(spark: SparkSession, queue: LocalQueue) -> None:
     [
         (None, {}, "has no path"),
         ("main.ops.files", {"view": "status"}, "only a session of Spark reaches"),
-        ("s3://lake/files", {"view": "status"}, "only a session of Spark reaches"),
+        ("hdfs://lake/files", {"view": "status"}, "only a session of Spark reaches"),
         ("QUEUE/none", {"view": "status"}, "there is no such|is no queue|QueueNotFound"),
         ("QUEUE", {}, "is read by a view"),
         ("QUEUE", {"view": "statsu"}, "'statsu'.*'status'"),
