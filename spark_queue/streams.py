@@ -21,6 +21,7 @@ from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.wishes import is_remote
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.processing.loop import ProcessResult
 from spark_queue.wording import shorten
@@ -109,7 +110,7 @@ def require_called(spark: SparkSession, on_claim: object) -> None:
     InvalidArgumentError
         When there is a function, and the session is of Spark Connect.
     """
-    if on_claim is not None and type(spark).__module__.startswith("pyspark.sql.connect"):
+    if on_claim is not None and is_remote(spark):
         raise InvalidArgumentError(
             f"on_claim is {on_claim!r}: over Spark Connect a stream runs on the server, which "
             "would call a copy of it; leave it out and look at stats(), or use process()"

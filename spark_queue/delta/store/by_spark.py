@@ -25,6 +25,7 @@ from spark_queue.delta.tables.schema import (
     STATUS_COLUMNS,
 )
 from spark_queue.delta.tables.spark_types import struct_of
+from spark_queue.delta.tables.wishes import is_remote
 from spark_queue.errors import InvalidArgumentError
 
 
@@ -45,13 +46,19 @@ class Tail:
         """Tell whether it can be kept for a queue, and is in frames of its session."""
         return store.is_local() and self.rows.sparkSession is store.session
 
-    def followed_by(self, head: StatusHead, rows: DataFrame | None) -> Tail | None:
+    def followed_by(self, head: StatusHead, rows: DataFrame | pa.Table | None) -> Tail | None:
         """Return the tail after a step; ``None`` where it is better read from the table."""
         if head.step != self.head.step + 1 or head.checkpoint != self.head.checkpoint:
             return None
         if rows is None:
             return replace(self, head=head)
         count = self.count + head.log_rows - self.head.log_rows
+        spark = self.rows.sparkSession
+        if isinstance(rows, pa.Table):
+            rows = spark.createDataFrame(rows)
+        elif is_remote(spark):
+            # A server forgets frames that others were made of by SQL, once these are gone here.
+            return None
         if count > MAX_TAIL:
             return None
         union = self.rows.unionByName(of_step(rows, head.step))

@@ -94,14 +94,15 @@ def commit_status(
             position.status.head = head if ours else _winner(at, "status", head)
         elif not ours:
             _winner(at, "status", head)
-        position.tail = _tail_after(store, tail, head, rows) if ours and tail else None
+        # What came as a table is not for a fold: its writer has it in memory.
+        is_kept = ours and tail is not None and not isinstance(rows, pa.Table)
+        position.tail = _tail_after(store, tail, head, staged) if is_kept and tail else None
     return took if ours else None
 
 
 def _tail_after(store: Store, tail: Tail, head: StatusHead, rows: Rows) -> Tail | None:
     """Return the rows since the checkpoint after a step; ``None`` where they are not at hand."""
-    if isinstance(rows, pa.Table) or not tail.fits(store):
-        # What came as a table is not for a fold: its writer has it in memory.
+    if not tail.fits(store):
         return None
     newest = store.position().status.head
     is_newest = newest is not None and newest.token == head.token

@@ -85,6 +85,11 @@ def spark_of(session: Session, what: str) -> SparkSession:
     return session
 
 
+def is_remote(spark: SparkSession) -> bool:
+    """Tell whether a session is one of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 def is_fresh(session: Session) -> bool:
     """Tell whether a session reads what others have committed, at once."""
     limit = session.conf.get(STALENESS, None)
