@@ -69,7 +69,7 @@ def run(
             phase = rng.choice(PHASES)
             killed[phase] += _live(place, f"{phase}:{rng.randint(1, 3)}")
             faults += _faults(place, rows)
-            typer.echo(f"{killed.total()} of {kills}", err=True)
+            typer.echo(f"{killed.total()} of {kills}, {len(faults)} faults", err=True)
         _live(place, "none:1", to_its_end=True)
         facts = {**_facts(place, rows), "faults": faults + _faults(place, rows, at_end=True)}
     facts |= {"kills": dict(killed), "seed": drawn, "seconds": round(time.monotonic() - started)}
