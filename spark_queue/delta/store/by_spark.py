@@ -53,13 +53,13 @@ class Tail:
         if rows is None:
             return replace(self, head=head)
         count = self.count + head.log_rows - self.head.log_rows
+        if count > MAX_TAIL:
+            return None
         spark = self.rows.sparkSession
         if isinstance(rows, pa.Table):
             rows = spark.createDataFrame(rows)
         elif is_remote(spark):
             # A server forgets frames that others were made of by SQL, once these are gone here.
-            return None
-        if count > MAX_TAIL:
             return None
         union = self.rows.unionByName(of_step(rows, head.step))
         return Tail(head, union, count, is_staged=False)

@@ -95,7 +95,7 @@ def commit_status(
         elif not ours:
             _winner(at, "status", head)
         # What came as a table is not for a fold: its writer has it in memory.
-        is_kept = ours and tail is not None and not isinstance(rows, pa.Table)
+        is_kept = ours and not isinstance(rows, pa.Table)
         position.tail = _tail_after(store, tail, head, staged) if is_kept and tail else None
     return took if ours else None
 

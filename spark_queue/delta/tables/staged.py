@@ -46,14 +46,6 @@ class Staging:
         for name in names:
             (self._directory / name).unlink(missing_ok=True)
 
-    def sweep(self) -> None:
-        """Remove the files of writers that were killed."""
-        before = time.time() - _LOST.total_seconds()
-        for path in (self._directory / _DIRECTORY).glob("*.parquet"):
-            with suppress(FileNotFoundError):
-                if path.stat().st_mtime < before:
-                    path.unlink()
-
 
 class FarStaging(Staging):
     """Objects below the prefix of a table; those of who was killed go with its other objects."""
@@ -83,8 +75,14 @@ class FarStaging(Staging):
         """See :meth:`Staging.remove`."""
         self._bucket.delete(names)
 
-    def sweep(self) -> None:
-        """See :meth:`Staging.sweep`: the log does it."""
+
+def sweep(directory: Path) -> None:
+    """Remove the files below a table's directory whose writers were killed."""
+    before = time.time() - _LOST.total_seconds()
+    for path in (directory / _DIRECTORY).glob("*.parquet"):
+        with suppress(FileNotFoundError):
+            if path.stat().st_mtime < before:
+                path.unlink()
 
 
 def _write(path: Path, batches: Iterable[pa.RecordBatch]) -> bool:

@@ -16,7 +16,7 @@ from spark_queue.delta.commands import admin, checkpoint, forwarding, readers, r
 from spark_queue.delta.commands.foreseeing import GONE, together
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import lives
+from spark_queue.delta.tables import lives, staged
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, OPEN_LANE, TERMINAL
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.upkeep import purging
@@ -50,7 +50,7 @@ def maintain(
     directory = store.handle.place.directory()
     if directory is not None:
         lives.sweep(directory)
-        store.handle.place.staging().sweep()
+        staged.sweep(directory)
     return Maintained(
         expired=sum(upkeep.expired for upkeep in done),
         dead=sum(upkeep.dead for upkeep in done),
