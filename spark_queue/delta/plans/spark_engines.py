@@ -142,7 +142,7 @@ class FrameRows:
         """See :class:`LogRows`."""
         is_move = F.col("_kind").isin(ITEM, RENEWAL)
         is_since = is_move & F.col("_step").between(lease, head.step)
-        return plain(log_since(store, head, lease).where(is_since).select(*RECENT))
+        return plain(store.status.read().where(is_since).select(*RECENT))
 
     def outcomes_of(self, outcomes: DataFrame) -> Any:
         """See :class:`LogRows`."""
@@ -224,13 +224,6 @@ class BroughtRows(FrameRows):
     def without(self, found: pa.Table, seqs: Collection[int]) -> pa.Table:
         """See :class:`LogRows`."""
         return log_rows.without(found, seqs)
-
-
-def log_since(store: Store, head: StatusHead, lease: int) -> DataFrame:
-    """Return the status log from a lease on: from memory, if it is there."""
-    # What was granted before the checkpoint and has ended is in the table only.
-    known = by_spark.remembered(store, head) if lease > head.checkpoint.step else None
-    return store.status.read() if known is None else known
 
 
 def _states(rows: DataFrame) -> DataFrame:

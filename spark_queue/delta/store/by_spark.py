@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StructType
 
-from spark_queue.delta.store.catching_up import MAX_TAIL, is_long
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import StatusHead
@@ -25,56 +23,10 @@ from spark_queue.delta.tables.schema import (
     STATUS_COLUMNS,
 )
 from spark_queue.delta.tables.spark_types import struct_of
-from spark_queue.delta.tables.wishes import is_remote
 from spark_queue.errors import InvalidArgumentError
 
-
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """The rows of the status log since its checkpoint, as of a step.
-
-    A process that makes step after step has their rows at hand, so that the next fold needs no
-    read of the table. What others have made meanwhile ends it.
-    """
-
-    head: StatusHead
-    rows: DataFrame
-    count: int
-    is_staged: bool = True
-
-    def fits(self, store: Store) -> bool:
-        """Tell whether it can be kept for a queue, and is in frames of its session."""
-        return store.is_local() and self.rows.sparkSession is store.session
-
-    def followed_by(self, head: StatusHead, rows: DataFrame | pa.Table | None) -> Tail | None:
-        """Return the tail after a step; ``None`` where it is better read from the table."""
-        if head.step != self.head.step + 1 or head.checkpoint != self.head.checkpoint:
-            return None
-        if rows is None:
-            return replace(self, head=head)
-        count = self.count + head.log_rows - self.head.log_rows
-        if count > MAX_TAIL:
-            return None
-        spark = self.rows.sparkSession
-        if isinstance(rows, pa.Table):
-            rows = spark.createDataFrame(rows)
-        elif is_remote(spark):
-            # A server forgets frames that others were made of by SQL, once these are gone here.
-            return None
-        union = self.rows.unionByName(of_step(rows, head.step))
-        return Tail(head, union, count, is_staged=False)
-
-    def staged(self) -> Tail:
-        """Return the tail with its rows computed.
-
-        What Spark estimates of a frame is the product of what it estimates of the frames that were
-        joined for it, and a computed frame keeps its estimate: from step to step its digits would
-        double. A limit, far beyond the rows there are, is the end of that.
-        """
-        if self.is_staged:
-            return self
-        bounded = self.rows.coalesce(1).limit(2 * self.count + MAX_TAIL)
-        return replace(self, rows=bounded.localCheckpoint(), is_staged=True)
+#: How many rows since a checkpoint Spark computes once for a step that reads them twice.
+LONG = 200_000
 
 
 def items(store: Store) -> DataFrame:
@@ -105,27 +57,11 @@ def rows_since(
 def recent_rows(store: Store, head: StatusHead) -> DataFrame:
     """Return what a fold to a step reads (:func:`since_checkpoint`).
 
-    It is staged, unless it is long: then to read it twice, a few columns each time, costs less.
+    It is computed here, unless it is long: then to read it twice, a few columns each time, costs
+    less.
     """
-    at_hand = remembered(store, head)
-    if at_hand is not None:
-        return at_hand
     rows = since_checkpoint(store.status.read(), head)
-    if is_long(head):
-        return rows
-    rows = rows.localCheckpoint()
-    if store.is_local():
-        store.position().tail = Tail(head, rows, rows.count())
-    return rows
-
-
-def remembered(store: Store, head: StatusHead) -> DataFrame | None:
-    """Return the same where it is at hand without a read of the log."""
-    tail = store.position().tail
-    if tail is None or tail.head.token != head.token or not tail.fits(store):
-        return None
-    store.position().tail = tail = tail.staged()
-    return tail.rows
+    return rows if head.log_rows > LONG else rows.localCheckpoint()
 
 
 def since_checkpoint(status: DataFrame, head: StatusHead) -> DataFrame:

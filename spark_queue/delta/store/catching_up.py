@@ -28,20 +28,10 @@ from spark_queue.delta.tables.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 
 if TYPE_CHECKING:
-    from spark_queue.delta.store.by_spark import Tail
     from spark_queue.delta.store.store import Store
 
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
-
-
-#: How many rows of the status log a process remembers at most.
-MAX_TAIL = 200_000
-
-
-def is_long(head: StatusHead) -> bool:
-    """Tell whether more was written since the checkpoint than a process keeps at hand."""
-    return head.log_rows > MAX_TAIL
 
 
 #: Items of a group that the first claim of a process takes together.
@@ -77,7 +67,6 @@ class Position:
     """What this process has seen of the status log of one reader."""
 
     status: Seen[StatusHead] = field(default_factory=Seen)
-    tail: Tail | None = None
     settings: dict[int, Settings] = field(default_factory=dict)
     replica: Replica | None = None
     too_large: TooLarge = field(default_factory=TooLarge)
@@ -202,7 +191,7 @@ def status(store: Store, cache: Cache, at: Position) -> StatusHead:
         followed(at, step.head, step.rows)
 
     def drop() -> None:
-        at.replica = at.tail = None
+        at.replica = None
         look_at_items()
 
     log = _Follow(store, "status", store.status, at.status, cache)

@@ -26,8 +26,6 @@ from spark_queue.errors import FencedError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_queue.delta.store.by_spark import Tail
-
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 
 #: What a step writes beside its head.
@@ -75,17 +73,16 @@ def commit_status(
     store, began = at.store, time.monotonic()
     head = _admitted(at, head)
     position = at.position
-    tail, staged = position.tail, rows
     if small and _is_frame(rows) and at.status_log is not None:
         # The columns of that log are our own, and its rows are states, not items.
-        staged = rows.toArrow()
-    ours = _append(at, "status", head, staged, small=small)
+        rows = rows.toArrow()
+    ours = _append(at, "status", head, rows, small=small)
     took = time.monotonic() - began
     with at.cache.lock:
-        if _is_large(at, staged):
+        if _is_large(at, rows):
             position.replica = None
-        if ours and _follows(position.status, head) and not _is_frame(staged):
-            known = _rows(staged, FOLLOWED) if position.replica else []
+        if ours and _follows(position.status, head) and not _is_frame(rows):
+            known = _rows(rows, FOLLOWED) if position.replica else []
             catching_up.followed(position, head, known)
             _note(at, "status", position.status, head)
         elif store.is_local():
@@ -94,19 +91,7 @@ def commit_status(
             position.status.head = head if ours else _winner(at, "status", head)
         elif not ours:
             _winner(at, "status", head)
-        # What came as a table is not for a fold: its writer has it in memory.
-        is_kept = ours and not isinstance(rows, pa.Table)
-        position.tail = _tail_after(store, tail, head, staged) if is_kept and tail else None
     return took if ours else None
-
-
-def _tail_after(store: Store, tail: Tail, head: StatusHead, rows: Rows) -> Tail | None:
-    """Return the rows since the checkpoint after a step; ``None`` where they are not at hand."""
-    if not tail.fits(store):
-        return None
-    newest = store.position().status.head
-    is_newest = newest is not None and newest.token == head.token
-    return tail.followed_by(head, rows) if is_newest else None
 
 
 def require_not_held(store: Store, head: QueueHead | StatusHead) -> None:

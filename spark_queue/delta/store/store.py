@@ -319,7 +319,6 @@ class Store:
 
     def rewritten(self) -> None:
         """Drop the rows that this process remembers, after some were deleted from a log."""
-        self.position().tail = None
         self.cache().drop_replicas()
 
     def begin(self, settings: Settings) -> None:

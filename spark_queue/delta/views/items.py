@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame, functions as F
 
 from spark_queue.delta.commands import enqueue
 from spark_queue.delta.plans.frames import user_columns
-from spark_queue.delta.plans.spark_engines import log_since
 from spark_queue.delta.plans.spark_look import SparkLook
 from spark_queue.delta.replica.reading import status_table
 from spark_queue.delta.sql import file_rows
@@ -204,7 +203,7 @@ def _grants(store: Store, lease: int) -> DataFrame:
     grant = _grant(store, lease)
     if grant is not None:
         return store.spark.createDataFrame(grant.select(_GRANTED))
-    return log_since(store, store.status_head(), lease).where(
+    return store.status.read().where(
         (F.col("_step") == lease) & (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
     )
 
