@@ -58,6 +58,9 @@ class MemoryTables:
         del session
         return self._logs.setdefault(address.target, MemoryLog(self._id, address, parse))
 
+    def results(self, url: str, what: str, source: str) -> None:
+        """See :class:`TableSource`: such a queue reaches no store."""
+
 
 class MemoryLog(Log[_Head]):
     """See :class:`Log`: of rows in memory, shared by all who work with it.

@@ -10,19 +10,24 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 import pytest
 from obstore.store import LocalStore
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
+from spark_queue.delta.commands import claims
 from spark_queue.delta.plans import entering
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.tables import addresses
+from spark_queue.delta.tables.object_tables import ObjectTables
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, SetupError
 from spark_queue.front.durable import DurableQueue
@@ -304,3 +309,34 @@ def _lose(ask: Callable[[], Any]) -> None:
 
 def _die(_: Callable[[], Any]) -> None:
     raise SystemExit("killed")
+
+
+def test_a_session_asks_the_output_of_a_process_without_spark(shared: Shared) -> None:
+    """What a dead worker has written there is done, and the rest of its claim is served again."""
+    shared.queue.enqueue(shared.frame(0, 2))
+    worker = LocalQueue.open(shared.place, storage=shared.bucket, clock=shared.clock)
+    out, store = f"{shared.place}-out", store_of(worker)
+    asked = claims.request(Snapshot(store), 2, timedelta(minutes=1), "crew", 1, None)
+    named = replace(asked, output=out, takes_lapsed=False)
+    held = claims.claim(Snapshot(store), named)
+    rows = pa.table({"length": [3], "_seq": [1], "_claim_id": [held.claim_id]})
+    table = ObjectTables(shared.bucket).results(out, "output", "returns")
+    table.make(rows.schema)
+    assert table.write(rows, held.claim_id)
+    shared.clock.advance(timedelta(minutes=2))
+
+    queue = shared.opened()
+    assert [row["path"] for row in queue.claim(5).items.collect()] == ["001"]
+    assert queue.stats().acked == 1
+
+
+def test_a_session_writes_no_output_whose_commits_are_conditional(seen: Shared) -> None:
+    """Delta on Spark would write over the commits of the others: that is said first."""
+    seen.queue.enqueue(seen.frame(0, 2))
+    worker = LocalQueue.open(seen.place, storage=seen.bucket, clock=seen.clock)
+    out = f"{seen.place}-out"
+    done = worker.process(lambda _: {"length": 3}, limit=2, returns="length int", output=out)
+
+    assert done.acked == seen.spark.read.format("delta").load(out).count() == 2
+    with pytest.raises(InvalidArgumentError, match=r"conditional PUTs.*name another table"):
+        seen.queue.process(lambda _: {"length": 3}, returns="length int", output=out)

@@ -1,4 +1,4 @@
-"""Ack by evidence where there is no Spark: what the output of a claim has is asked of its files.
+"""Ack by evidence without Spark: what the output of a claim has is asked of its files.
 
 As :mod:`~spark_queue.delta.commands.evidence` writes and asks it: so processes with Spark and
 without take over from each other.
@@ -7,7 +7,7 @@ without take over from each other.
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from urllib.parse import urlsplit
 
 from spark_queue.delta import alone
 from spark_queue.delta.commands import settle
@@ -17,12 +17,12 @@ from spark_queue.delta.replica.state import RememberedClaim
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import addresses
 from spark_queue.delta.tables.addresses import TableAddress
-from spark_queue.delta.tables.claim_record import find_record, outcomes_of
+from spark_queue.delta.tables.claim_record import outcomes_of
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.delta.tables.wishes import promises_disk
 from spark_queue.delta.verdicts import Gone
-from spark_queue.errors import SparkNeededError
+from spark_queue.errors import SparkNeededError, SparkQueueError
 from spark_queue.wording import shorten
 
 
@@ -34,27 +34,35 @@ def output(store: Store, path: str, what: str = "output", source: str = "returns
     Raises
     ------
     SparkNeededError
-        When it is not on this machine's disk, or asks more of its writers than is known here.
+        When it is neither on this machine's disk nor beside a queue on an object store, or asks
+        more of its writers than is known here.
+    InvalidArgumentError
+        When it is in a bucket that the queue's storage does not reach.
     """
     if "/" not in path:
         why = (
             f"a name without a / is a table of a catalog; a path is written {shorten(f'./{path}')}"
         )
         raise SparkNeededError(f"to write to the {what} {shorten(path)}", why)
-    directory = _directory(store, path)
-    if directory is None:
-        why = "it is not plainly a path of this machine's disk"
+    found = _table(store, path, what, source)
+    if found is None:
+        why = "it is neither plainly a path of this machine's disk nor beside a queue on a store"
         raise SparkNeededError(f"to write to the {what} {shorten(path)}", why)
-    is_synced = promises_disk(store.session)
-    found = ResultTable(directory, is_synced=is_synced, what=what, source=source)
     if found.exists():
         found.require_plain()
     return found
 
 
-def lasting_name(table: ResultTable) -> str:
-    """Return what a table is called in any session."""
-    return addresses.location_of(table.directory)
+def is_asked_here(store: Store, path: str | None) -> bool:
+    """Tell whether an output is one on an object store whose commits Spark does not make."""
+    if path is None or not _is_beside(store, path):
+        return False
+    try:
+        found = _table(store, path)
+        return found is not None and (not found.exists() or found.is_writable())
+    except SparkQueueError:
+        # Who asks next says why.
+        return True
 
 
 def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
@@ -87,7 +95,7 @@ def _settle_rest(
     if grant is None or table is None:
         return settle.settle(store, lease, without, action="recover")
     done = table.shut_out(claim_id)
-    record = find_record(table.directory, claim_id) if done else None
+    record = table.record(claim_id) if done else None
     said = outcomes_of(grant.left, done, record, otherwise)
     return settle.settle(store, lease, ByARescuer(Some(said)), action="recover")
 
@@ -96,15 +104,29 @@ def _evidence(store: Store, grant: RememberedClaim) -> ResultTable | None:
     """Return the output of a claim, if it has one."""
     if grant.output is None:
         return None
-    directory = _directory(store, grant.output)
-    if directory is None:
-        raise SparkNeededError(f"to ask {grant.output!r}", "it is not on this machine's disk")
-    found = ResultTable(directory, is_synced=promises_disk(store.session))
+    found = _table(store, grant.output)
+    if found is None:
+        raise SparkNeededError(f"to ask {grant.output!r}", "it is not reached from here")
     # Where the table is gone, so is the evidence, and all that it said was done.
     return found if found.exists() else None
 
 
-def _directory(store: Store, path: str) -> Path | None:
-    """Return where the table of a path is; ``None`` for a name, or a place elsewhere."""
+def _table(
+    store: Store, path: str, what: str = "output", source: str = "returns"
+) -> ResultTable | None:
+    """Return the table of a path; ``None`` for a name, or a place that only Spark reaches."""
     place = path if "/" not in path or ":" in path else os.path.abspath(path)  # noqa: PTH100
-    return addresses.directory_of(store.session, TableAddress.of(place))
+    tables = store.handle.place.tables
+    if tables is not None and _is_beside(store, place):
+        return tables.results(place, what, source)
+    directory = addresses.directory_of(store.session, TableAddress.of(place))
+    if directory is None:
+        return None
+    is_synced = promises_disk(store.session)
+    return ResultTable(directory, is_synced=is_synced, what=what, source=source)
+
+
+def _is_beside(store: Store, path: str) -> bool:
+    """Tell whether a place is on an object store, or on what the queue names like one."""
+    schemes = [urlsplit(place).scheme for place in (path, store.handle.address.name)]
+    return addresses.is_on_object_store(path) or ("://" in path and schemes[0] == schemes[1])

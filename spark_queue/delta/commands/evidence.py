@@ -26,7 +26,7 @@ from spark_queue.delta.replica.settling import GONE, LOSE
 from spark_queue.delta.replica.state import Row
 from spark_queue.delta.sql.look import newest_rows
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import addresses, jvms, output_columns, turnstile
+from spark_queue.delta.tables import addresses, conditional_commits, jvms, output_columns, turnstile
 from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.claim_record import (
     ClaimRecord,
@@ -35,6 +35,7 @@ from spark_queue.delta.tables.claim_record import (
     newest_commit,
     read_record,
 )
+from spark_queue.delta.tables.conditional_commits import LEAVE_IT
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.forcing import make_directory, sync_commits
 from spark_queue.delta.tables.local_log import LocalLog
@@ -124,10 +125,9 @@ class Output:
         writer = empty.write.format("delta").mode("ignore")
         # Every claim leaves a transaction in the table's log; they are forgotten after a month.
         writer = writer.option("delta.setTransactionRetentionDuration", "interval 30 days")
-        if self.address.is_path:
-            writer.save(self.address.target)
-        else:
-            writer.saveAsTable(self.address.target)
+        save = writer.save if self.address.is_path else writer.saveAsTable
+        with conditional_commits.writes(self.address.target, way_out=LEAVE_IT):
+            save(self.address.target)
 
     def _directory(self) -> Path | None:
         """Return the table's directory, where it is there and on this machine's disk."""

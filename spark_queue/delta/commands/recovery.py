@@ -150,7 +150,8 @@ def _settle(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep 
         grant = None if known is None else known.grants.get(lease)
     if grant is not None and grant.output is None:
         return settle.settle(store, lease, gone, action="recover")
-    if isinstance(store.session, PlainSession):
+    is_alone = isinstance(store.session, PlainSession)
+    if is_alone or (grant is not None and asking.is_asked_here(store, grant.output)):
         return asking.settle_by_output(store, lease, claim_id, gone)
     done: SettledStep | None = _by_spark().settle_by_output(store, lease, claim_id, gone)
     return done

@@ -52,6 +52,13 @@ class QueuePlace:
         self._birth: tuple[int, int] | None = None
         self._directories: dict[str, Path] = {}
 
+    @property
+    def tables(self) -> TableSource | None:
+        """Who keeps the tables, if not this machine's disk or the session."""
+        if isinstance(self._session, PlainSession):
+            return self._tables or self._session.tables
+        return self._tables
+
     def log(self, address: TableAddress, parse: Callable[[str], _Head]) -> Log[_Head]:
         """Return a log of the queue, the same to all that have the queue in hand."""
         if address.target not in self._logs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,10 +62,17 @@ def read_record(text: str | None, claim_id: str) -> ClaimRecord | None:
         return None
 
 
-def find_record(directory: Path, claim_id: str) -> ClaimRecord | None:
-    """Return the record of a claim from the newest commits of a table on this machine's disk."""
+def find_record(
+    directory: Path, claim_id: str, bring: Callable[[int], None] | None = None
+) -> ClaimRecord | None:
+    """Return the record of a claim from the newest commits of a table on this machine's disk.
+
+    Of a copy that begins with a checkpoint, older commits are brought first.
+    """
     newest = newest_version(directory, None)
     for version in range(-1 if newest is None else newest, -1, -1):
+        if bring is not None:
+            bring(version)
         # Where there is none, a checkpoint of the log has summed up what is older.
         if (text := _read(directory, version)) is None:
             break

@@ -6,7 +6,7 @@ import json
 import tempfile
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,18 @@ from spark_queue.errors import InvalidArgumentError
 #: know; readers need not know it.
 FEATURE = "sparkQueueConditionalCommits"
 
+_NOTHING = nullcontext()
+
+#: What to do where it is not the queue, but a table of its results.
+LEAVE_IT = "Leave it to processes without Spark, or name another table"
+
 
 @contextmanager
-def writes(target: str, block: AbstractContextManager[None]) -> Iterator[None]:
+def writes(
+    target: str,
+    block: AbstractContextManager[None] = _NOTHING,
+    way_out: str = "Open the queue with storage=",
+) -> Iterator[None]:
     """Say in a block why Spark does not write to a table, where that is such a one.
 
     Raises
@@ -36,7 +45,7 @@ def writes(target: str, block: AbstractContextManager[None]) -> Iterator[None]:
         if FEATURE in str(exc):
             raise InvalidArgumentError(
                 f"{target!r} is on an object store, and its commits are conditional PUTs: Delta on "
-                "Spark would write over steps that were told. Open the queue with storage="
+                f"Spark would write over what was told. {way_out}"
             ) from exc
         raise
 
@@ -49,10 +58,10 @@ _SMALL = 65_536
 _COPIES = "sparkQueueFiles"
 
 
-def first_text(schema: str, skipping: str) -> bytes:
+def first_text(schema: str, properties: Mapping[str, str]) -> bytes:
     """Return the commit that makes an empty table, which only this library writes."""
     with tempfile.TemporaryDirectory(prefix="spark-queue-") as place:
-        made.make_table(Path(place), schema, made.properties_of(skipping), ())
+        made.make_table(Path(place), schema, properties, ())
         text = Path(place, "_delta_log", name_of(0)).read_text(encoding="utf-8")
     actions = [
         {"protocol": _PROTOCOL} if "protocol" in action else action for action in read_actions(text)

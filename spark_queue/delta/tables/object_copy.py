@@ -8,14 +8,16 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
-from spark_queue.delta.tables.commits import name_of
-from spark_queue.delta.tables.conditional_commits import files_of
+from spark_queue.delta.tables.commits import name_of, summed_up
+from spark_queue.delta.tables.conditional_commits import files_of, text_of
 from spark_queue.delta.tables.object_requests import Bucket
-from spark_queue.delta.tables.sweeping import Ages
+from spark_queue.delta.tables.sweeping import Ages, named_files
 from spark_queue.errors import FileGoneError
 
 LOG = "_delta_log"
@@ -85,12 +87,40 @@ class TableCopy:
 
     def is_behind(self) -> bool:
         """Tell whether commits may be gone that come next: a checkpoint has summed them up."""
-        return 0 <= self.version < (self.summed_up() or 0)
+        return self.age() >= OLD and 0 <= self.version < (self.summed_up() or 0)
 
     def summed_up(self) -> int | None:
         """Return the version of the newest checkpoint in the store."""
         last = self._bucket.get(LAST)
         return None if last is None else int(json.loads(last)["version"])
+
+    def commit(
+        self,
+        version: int,
+        actions: Sequence[Mapping[str, Any]],
+        files: Iterable[str],
+        *,
+        repeats: bool = True,
+    ) -> bool:
+        """Commit a version to the store, then here; False where another one is there.
+
+        Parameters
+        ----------
+        version : int
+            The one after the newest.
+        actions : sequence of mapping
+            What the commit says.
+        files : iterable of str
+            Files of the copy that it names, and that the store has not.
+        repeats : bool
+            Whether the commit repeats what is in them, if they are small.
+        """
+        contents = {name: (self.directory / name).read_bytes() for name in files}
+        self._bucket.at_once(lambda name: self._bucket.put(name, contents[name]), contents)
+        text = text_of(actions, contents if repeats else {})
+        found = self._bucket.create(commit_name(version), text)
+        self.add_commit(version, found)
+        return found == text
 
     def add_commit(self, version: int, text: bytes) -> None:
         """Add a commit that the store has."""
@@ -114,6 +144,42 @@ class TableCopy:
             self._keep(summary_name(version), summary)
             self._keep(LAST, json.dumps({"version": version, "size": 1}).encode())
         return summary is not None
+
+    def catch_up(self) -> int:
+        """Bring the newest checkpoint, and return its version; 0 where there is none."""
+        known, newest = summed_up(self.directory) or 0, self.summed_up() or 0
+        return newest if newest > known and self.bring_summary(newest) else known
+
+    def put_summary(self) -> int:
+        """Write the newest checkpoint of the copy to the store, and return its version."""
+        version = summed_up(self.directory) or 0
+        for name in (summary_name(version), LAST):
+            self.put(name)
+        return version
+
+    def sweep(self, ages: Ages, begins: tuple[str, ...] = ("",)) -> int:
+        """Remove from the store what no commit names, and commits that are summed up.
+
+        Parameters
+        ----------
+        ages : Ages
+            How old it has to be.
+        begins : tuple of str
+            How the names of objects begin that may go.
+        """
+        summed, named = self.summed_up(), named_files(self.directory)
+        if named is None or summed is None:
+            return 0
+        kept, now = {commit_name(0), *named}, datetime.now(timezone.utc)
+        gone = [
+            name
+            for name, at in self._bucket.names().items()
+            if name not in kept
+            and name.startswith(begins)
+            and may_go(name, (now - at).total_seconds(), summed, ages)
+        ]
+        self._bucket.delete(gone)
+        return len(gone)
 
     def bring_files(self, names: Iterable[str]) -> None:
         """Bring files of rows.

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
@@ -21,26 +20,23 @@ import pyarrow as pa
 
 from spark_queue.delta.tables import made
 from spark_queue.delta.tables.addresses import TableAddress
-from spark_queue.delta.tables.commits import Commit, LogFile, summed_up
-from spark_queue.delta.tables.conditional_commits import FEATURE, first_text, text_of
+from spark_queue.delta.tables.commits import Commit, LogFile
+from spark_queue.delta.tables.conditional_commits import FEATURE, first_text
 from spark_queue.delta.tables.heads import Head
 from spark_queue.delta.tables.integrity import first_id
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log_kinds import log_of
 from spark_queue.delta.tables.object_copy import (
-    LAST,
     OLD,
     TableCopy,
     commit_name,
-    may_go,
-    summary_name,
 )
 from spark_queue.delta.tables.object_requests import Bucket
 from spark_queue.delta.tables.open_table import OpenTable
 from spark_queue.delta.tables.scanning import Part
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
 from spark_queue.delta.tables.staged import FarStaging, Staging
-from spark_queue.delta.tables.sweeping import Ages, named_files
+from spark_queue.delta.tables.sweeping import Ages
 from spark_queue.delta.tables.wishes import Session
 from spark_queue.errors import FileGoneError, QueueExistsError
 
@@ -155,7 +151,7 @@ class ObjectLog(LocalLog[_Head]):
         """See :meth:`Looks.look`."""
         with self._guard:
             known = self._copy.version
-            if self._copy.age() >= OLD and self._copy.is_behind():
+            if self._copy.is_behind():
                 self.forget()
             self._copy.pull()
             return self._copy.version != known
@@ -208,7 +204,7 @@ class ObjectLog(LocalLog[_Head]):
                 why = "a creation with other columns was cut, or is under way: remove its objects"
                 raise QueueExistsError(self.address.target, why)
             return
-        text = first_text(schema, skipping)
+        text = first_text(schema, made.properties_of(skipping))
         if self._bucket.create(commit_name(0), text) == text:
             self._bucket.require_refusal(commit_name(0), text)
         self.forget()
@@ -272,16 +268,12 @@ class ObjectLog(LocalLog[_Head]):
     ) -> bool:
         """Commit a version to the store, then to the copy."""
         del is_synced
-        contents = {str(file.relative_to(log.parent)): file.read_bytes() for file in files}
-        self._bucket.at_once(lambda name: self._bucket.put(name, contents[name]), contents)
-        text = text_of(actions, contents)
-        found = self._bucket.create(commit_name(version), text)
-        self._copy.add_commit(version, found)
-        if found == text:
+        names = [str(file.relative_to(log.parent)) for file in files]
+        if self._copy.commit(version, actions, names):
             self._committed = time.monotonic()
             return True
         # Who was lost has to hurry; they are removed when there is time.
-        self._left += contents
+        self._left += names
         self._copy.pull()
         self._copy.is_contended = True
         return False
@@ -364,14 +356,10 @@ class ObjectLog(LocalLog[_Head]):
 
     def sum_up(self) -> bool:
         """See :meth:`LocalLog.sum_up`."""
-        known = self._copy.summed_up()
-        if known is not None and known > (summed_up(self.directory) or 0):
-            self._copy.bring_summary(known)
+        self._copy.catch_up()
         if not super().sum_up():
             return False
-        version = summed_up(self.directory) or 0
-        for name in (summary_name(version), LAST):
-            self._copy.put(name)
+        version = self._copy.put_summary()
         left, self._left = self._left, []
         self._bucket.delete(left)
         self._copy.shorten(version, {file.name for file in self.files()})
@@ -379,14 +367,4 @@ class ObjectLog(LocalLog[_Head]):
 
     def sweep(self, ages: Ages | None = None) -> int:
         """See :meth:`LocalLog.sweep`: what no commit names, and commits that are summed up."""
-        summed, named = self._copy.summed_up(), named_files(self.directory)
-        if named is None or summed is None:
-            return 0
-        kept, ages, now = {commit_name(0), *named}, ages or Ages(), datetime.now(timezone.utc)
-        gone = [
-            name
-            for name, at in self._bucket.names().items()
-            if name not in kept and may_go(name, (now - at).total_seconds(), summed, ages)
-        ]
-        self._bucket.delete(gone)
-        return len(gone)
+        return self._copy.sweep(ages or Ages())

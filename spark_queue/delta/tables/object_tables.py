@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from spark_queue.delta.tables.addresses import TableAddress, is_on_object_store
@@ -14,6 +14,9 @@ from spark_queue.delta.tables.object_requests import Bucket
 from spark_queue.delta.tables.wishes import PlainSession, Session
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.extras import load
+
+if TYPE_CHECKING:
+    from spark_queue.delta.tables.outputs import ResultTable
 
 #: Options of ``obstore.store.from_url``, or a store of ``obstore``.
 Storage: TypeAlias = "Mapping[str, Any] | object"
@@ -39,6 +42,8 @@ class ObjectTables:
     def __init__(self, storage: Storage | None = None) -> None:
         self._storage = {} if storage is None else storage
         self._stores: dict[str, Any] = {}
+        self._only: str | None = None
+        """The bucket whose store was given."""
 
     def log(self, session: Session, address: TableAddress, parse: Callable[[str], Any]) -> Log[Any]:
         """Return the table at an address as a log, whether or not it is there."""
@@ -48,14 +53,32 @@ class ObjectTables:
         made: Log[Any] = kind(session, address, parse, self._bucket(address.target))
         return made
 
+    def results(self, url: str, what: str, source: str) -> ResultTable:
+        """See :class:`TableSource`: a table that only this library writes."""
+        from spark_queue.delta.tables.object_outputs import (  # noqa: PLC0415 - few write results
+            ObjectResultTable,
+        )
+
+        return ObjectResultTable(self._bucket(url.rstrip("/")), what=what, source=source)
+
+    def _require_bucket(self, name: str) -> None:
+        if self._only is None:
+            self._only = name
+        if name != self._only:
+            raise InvalidArgumentError(
+                f"bucket {name!r} is not that of the store which was given for the queue, "
+                f"{self._only!r}: use a place there, or give options of the store as storage"
+            )
+
     def _bucket(self, url: str) -> Bucket:
         parts = urlsplit(url)
         if not isinstance(self._storage, Mapping):
+            self._require_bucket(parts.netloc)
             return Bucket(self._storage, url, parts.path.strip("/"))
         # What of the path names a bucket is the store's to say, which takes the rest for a prefix.
         queue, _, table = url.rpartition("/")
         if queue not in self._stores:
-            stores = load("obstore.store", f"a queue at {queue}")
+            stores = load("obstore.store", f"{queue}")
             # What is unclear is asked again here.
             options = {"retry_config": {"max_retries": 0}, **self._storage}
             try:
@@ -65,7 +88,7 @@ class ObjectTables:
             except BaseException as exc:  # a panic of the client is no Exception
                 why = f"{type(exc).__name__}: {exc}"
                 raise InvalidArgumentError(
-                    f"storage of queue {queue!r} is no options of its store ({why}); what is of "
+                    f"storage of {queue!r} is no options of its store ({why}); what is of "
                     "the HTTP client, as allow_http or timeout, is a mapping: client_options"
                 ) from exc
         return Bucket(self._stores[queue], url, table)

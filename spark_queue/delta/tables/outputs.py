@@ -1,4 +1,4 @@
-"""Tables on this machine's disk that take results without Spark, under transactions of any name.
+"""Tables that take results without Spark, under transactions of any name.
 
 A result is there exactly once because its commit is transaction 1 of an application that its writer
 names, and no name is used twice. Whether it was is asked under the right to write, which Spark's
@@ -8,7 +8,7 @@ commits of results take, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,9 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.tables import removal, turnstile
-from spark_queue.delta.tables.appending import OURS, Appending
+from spark_queue.delta.tables import addresses, removal, turnstile
+from spark_queue.delta.tables.appending import OURS, Appending, Link
+from spark_queue.delta.tables.claim_record import find_record
 from spark_queue.delta.tables.commits import newest_version, read_file, summed_up
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.forcing import (
@@ -39,6 +40,8 @@ from spark_queue.errors import (
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+    from spark_queue.delta.tables.claim_record import ClaimRecord
+
 #: The last versions of Delta's protocol without a list of features.
 _PLAIN_READER, _PLAIN_WRITER = 1, 2
 
@@ -46,8 +49,12 @@ _PLAIN_READER, _PLAIN_WRITER = 1, 2
 _PATIENCE = 600.0
 
 #: After how many commits the log of such a table is summed up, where the table does not say.
-_OFTEN = 100
+OFTEN = 100
 _INTERVAL = "delta.checkpointInterval"
+
+#: Every claim leaves a transaction in the table's log; they are forgotten after a month.
+KEPT = {"delta.setTransactionRetentionDuration": "interval 30 days"}
+
 _CLEANS_UP = "delta.enableExpiredLogCleanup"
 
 #: The version of a transaction whose name is used once.
@@ -76,10 +83,20 @@ class ResultTable:
     def __init__(
         self, directory: Path, *, is_synced: bool, what: str = "output", source: str = "returns"
     ) -> None:
-        self.directory = directory
+        self._directory = directory
         self._is_synced = is_synced
         self._name = f"the {what} {str(directory)!r}"
         self._source = source
+
+    @property
+    def directory(self) -> Path:
+        """Where its files are read."""
+        return self._directory
+
+    @property
+    def location(self) -> str:
+        """What it is called in any session."""
+        return addresses.location_of(self.directory)
 
     def exists(self) -> bool:
         """Tell whether the table is there: a directory that was begun is made a table of."""
@@ -98,9 +115,7 @@ class ResultTable:
         """
         from deltalake import DeltaTable, Schema  # noqa: PLC0415 - takes a while
 
-        # Every claim leaves a transaction in the table's log; they are forgotten after a month.
-        kept = {"delta.setTransactionRetentionDuration": "interval 30 days"}
-        _require_plain_types(self._name, columns)
+        require_plain_types(self._name, columns)
         make_directory(self.directory)
         with turnstile.holding(str(self.directory), self.directory, timeout=_PATIENCE):
             if removal.is_cut(self.directory):
@@ -111,7 +126,7 @@ class ResultTable:
                         str(self.directory),
                         Schema.from_arrow(columns),
                         mode="error",
-                        configuration=kept,
+                        configuration=KEPT,
                     )
             except SparkQueueError:
                 if not self.exists():
@@ -129,9 +144,7 @@ class ResultTable:
         SparkNeededError
             When the table asks more of its writers than this one knows.
         """
-        table = opened(self.directory)
-        _require_plain(self._name, table)
-        there = _schema(table)
+        there = _schema(self._opened())
         for column in columns:
             if column.name not in there.names:
                 raise SchemaMismatchError(column.name, f"is missing in {self._name}")
@@ -147,102 +160,159 @@ class ResultTable:
 
     def require_plain(self) -> None:
         """Check that the table is one that is known here; the error is that of :meth:`require`."""
-        _require_plain(self._name, opened(self.directory))
+        self._opened()
+
+    def is_writable(self) -> bool:
+        """Tell whether everything that the table asks of a writer is known here."""
+        try:
+            self._opened()
+        except SparkNeededError:
+            return False
+        return True
 
     def write(self, rows: pa.Table, name: str, metadata: str | None = None) -> bool:
         """Append rows as the transaction of a name; False where the name was used without them.
 
         The metadata is that of their commit.
         """
-        with self._hold() as table:
-            if table.transaction_version(name) is None:
-                self._commit(table, rows, name, metadata)
-                return True
-            return len(self._rows(table, name)) > 0
+        return self._put(rows, (name, _FIRST), metadata) or len(self.rows(name)) > 0
 
     def append(self, rows: pa.Table, name: str, version: int) -> None:
         """Append rows as a numbered transaction of a name, unless the table has had it."""
-        with self._hold() as table:
-            last = table.transaction_version(name)
-            if last is None or last < version:
-                self._commit(table, rows, name, version=version)
+        self._put(rows, (name, version))
 
     def shut_out(self, name: str) -> frozenset[int]:
         """Make sure that a name is used; return the seqs of the rows that were written under it."""
-        with self._hold() as table:
-            if table.transaction_version(name) is None:
-                self._commit(table, _schema(table).empty_table(), name)
-            # A table forgets its transactions in time, and the rows of them stay.
-            return self._rows(table, name)
+        self._put(None, (name, _FIRST))
+        # A table forgets its transactions in time, and the rows of them stay.
+        return self.rows(name)
 
     def rows(self, name: str) -> frozenset[int]:
         """Return the seqs of the rows that were written under a name."""
         with self._hold() as table:
             return self._rows(table, name)
 
+    def record(self, name: str) -> ClaimRecord | None:
+        """Return what the commit of a claim says of its items without a row."""
+        return find_record(self.directory, name)
+
+    def _put(
+        self, rows: pa.Table | None, transaction: tuple[str, int], metadata: str | None = None
+    ) -> bool:
+        """Append rows as a transaction; False where the table has had it, or a later one."""
+        name, number = transaction
+        while True:
+            with self._hold() as table:
+                last = table.transaction_version(name)
+                if last is not None and last >= number:
+                    return False
+                if self._commit(table, rows, transaction, metadata):
+                    self._sum_up(table, table.version() + 1)
+                    return True
+
     @contextmanager
     def _hold(self) -> Iterator[DeltaTable]:
         """Hold the right to write to the table, and see it as it is meanwhile."""
         with turnstile.holding(str(self.directory), self.directory, timeout=_PATIENCE):
-            table = opened(self.directory)
-            _require_plain(self._name, table)
-            yield table
+            yield self._opened()
+
+    def _opened(self) -> DeltaTable:
+        """Return the table as it is now, if everything that it asks of a writer is known here."""
+        table = opened(self.directory)
+        why = self._why_spark(table)
+        if why is not None:
+            raise SparkNeededError(f"to write to {self._name}", why)
+        return table
+
+    def _why_spark(self, table: DeltaTable) -> str | None:
+        """Say what a table asks of its writers, or readers, that only Spark may know."""
+        protocol = table.protocol()
+        is_plain = protocol.min_reader_version <= _PLAIN_READER
+        if not is_plain or protocol.min_writer_version > _PLAIN_WRITER:
+            return "the table has features of Delta's, or constraints"
+        if table.metadata().partition_columns:
+            return f"the table is partitioned by {', '.join(table.metadata().partition_columns)}"
+        for field in table.schema().fields:
+            if "delta.invariants" in (field.metadata or {}):
+                return f"the table has an invariant for column {field.name!r}"
+        return None
 
     # rule again: order of forcing
     def _commit(
         self,
         table: DeltaTable,
-        rows: pa.Table,
-        name: str,
-        metadata: str | None = None,
-        version: int = _FIRST,
-    ) -> None:
-        transaction = (name, version)
+        rows: pa.Table | None,
+        transaction: tuple[str, int],
+        metadata: str | None,
+    ) -> bool:
+        """Commit the version after a table's; False where somebody else has, and may be again."""
         version = table.version()
         if self._is_synced and not is_forced(birth_of(self.directory), version):
             # Of what it stands on nothing may be lost either.
             sync_commits(self.directory)
-        # Of a file with statistics of some columns only, deltalake finds nothing by the others.
-        append = Appending(directory=self.directory, partition=None, ranged=(), mark=_mark(name))
-        ours = append.commit(
-            version + 1,
-            [_shape(_schema(table), rows)],
-            transaction=transaction,
-            metadata=metadata,
-            is_synced=self._is_synced,
-        )
-        if not ours:
+        if not self._append(table, rows, transaction, metadata):
             raise OSError(
                 f"somebody commits to {str(self.directory)!r} who does not wait for his turn"
             )
         if self._is_synced:
             note_forced(birth_of(self.directory), version + 1)
-        self._sum_up(table, version + 1)
+        return True
+
+    def _append(
+        self,
+        table: DeltaTable,
+        rows: pa.Table | None,
+        transaction: tuple[str, int],
+        metadata: str | None,
+        link: Link | None = None,
+    ) -> bool:
+        # Of a file with statistics of some columns only, deltalake finds nothing by the others.
+        append = Appending(
+            directory=self.directory,
+            partition=None,
+            ranged=(),
+            mark=_mark(transaction[0]),
+            link=link,
+        )
+        return append.commit(
+            table.version() + 1,
+            [] if rows is None else [_shape(_schema(table), rows)],
+            transaction=transaction,
+            metadata=metadata,
+            is_synced=self._is_synced,
+        )
 
     def _sum_up(self, table: DeltaTable, version: int) -> None:
         """Write down, once in a while, what all commits come to."""
         settings = table.metadata().configuration
-        each = int(settings.get(_INTERVAL, _OFTEN))
+        each = int(settings.get(_INTERVAL, OFTEN))
         if version - (summed_up(self.directory) or 0) < each:
             return
+        cleans_up = settings.get(_CLEANS_UP, "true").lower() != "false"
         try:
-            with telling(self.directory):
-                write_checkpoint(self.directory)
-                table.update_incremental()
-                if settings.get(_CLEANS_UP, "true").lower() != "false":
-                    table.cleanup_metadata()
+            self._write_summary(table, cleans_up=cleans_up)
         except Exception:  # noqa: BLE001 - the rows are there, and the next may do it
-            logger.exception("the log of %s could not be summed up", self.directory)
+            logger.exception("the log of %s could not be summed up", self.location)
+
+    def _write_summary(self, table: DeltaTable, *, cleans_up: bool) -> None:
+        with telling(self.directory):
+            write_checkpoint(self.directory)
+            table.update_incremental()
+            if cleans_up:
+                table.cleanup_metadata()
+
+    def _bring(self, names: Iterable[str]) -> None:
+        """Have files in the directory that are to be read."""
 
     def _rows(self, table: DeltaTable, name: str) -> frozenset[int]:
         files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
         # All rows of a name are one commit; where that was not merged with others, it is one file.
         mark = _mark(name)
         marked = [file for file in files if mark and file["path"].startswith(OURS + mark)]
+        wanted = [file for file in marked or files if _may_have(file, name)]
+        self._bring(unquote(file["path"]) for file in wanted)
         found: set[int] = set()
-        for file in marked or files:
-            if not _may_have(file, name):
-                continue
+        for file in wanted:
             path = self.directory / unquote(file["path"])
             rows = read_file(path, ["_seq", NAME], file["size_bytes"])
             if NAME not in rows.column_names:
@@ -281,7 +351,8 @@ def _shape(columns: pa.Schema, rows: pa.Table) -> pa.Table:
     return pa.table(values, schema=columns)
 
 
-def _require_plain_types(name: str, columns: pa.Schema) -> None:
+def require_plain_types(name: str, columns: pa.Schema) -> None:
+    """Raise where columns need more than the oldest version of Delta's protocol."""
     for column in columns:
         if _has_local_time(column.type):
             why = f"column {column.name!r} has times without a zone, a feature of Delta's"
@@ -293,22 +364,3 @@ def _has_local_time(kind: pa.DataType) -> bool:
         return kind.tz is None
     inner: Sequence[pa.Field] = [kind.field(at) for at in range(kind.num_fields)]
     return any(_has_local_time(field.type) for field in inner)
-
-
-def _require_plain(name: str, table: DeltaTable) -> None:
-    why = _not_plain(table)
-    if why is not None:
-        raise SparkNeededError(f"to write to {name}", why)
-
-
-def _not_plain(table: DeltaTable) -> str | None:
-    """Say what a table asks of its writers, or readers, that only Spark may know."""
-    protocol = table.protocol()
-    if protocol.min_writer_version > _PLAIN_WRITER or protocol.min_reader_version > _PLAIN_READER:
-        return "the table has features of Delta's, or constraints"
-    if table.metadata().partition_columns:
-        return f"the table is partitioned by {', '.join(table.metadata().partition_columns)}"
-    for field in table.schema().fields:
-        if "delta.invariants" in (field.metadata or {}):
-            return f"the table has an invariant for column {field.name!r}"
-    return None

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from spark_queue.delta.tables.addresses import TableAddress
     from spark_queue.delta.tables.log import Log
+    from spark_queue.delta.tables.outputs import ResultTable
 
 #: How old a table may be as a session of Spark reads it.
 STALENESS = "spark.databricks.delta.stalenessLimit"
@@ -56,6 +57,10 @@ class TableSource(Protocol):
 
     def log(self, session: Session, address: TableAddress, parse: Callable[[str], Any]) -> Log[Any]:
         """Return the table at an address as a log, whether or not it is there."""
+        ...
+
+    def results(self, url: str, what: str, source: str) -> ResultTable | None:
+        """Return a table of results on an object store; ``None`` where that is not reached."""
         ...
 
 

@@ -15,9 +15,10 @@ from spark_queue.delta.store.handle import Handle
 from spark_queue.delta.store.lanes import rewriting
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import output_columns
+from spark_queue.delta.tables import conditional_commits, output_columns
 from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.chores import Tidied
+from spark_queue.delta.tables.conditional_commits import LEAVE_IT
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import ITEM
@@ -85,7 +86,9 @@ class SparkRewriter(Rewriter[DataFrame]):
             writer = _archived(store, gen).write.format("delta").mode("append")
             # It knows by that which generations it has.
             writer = writer.option("txnAppId", name).option("txnVersion", gen + 1)
-            (writer.save if address.is_path else writer.saveAsTable)(address.target)
+            save = writer.save if address.is_path else writer.saveAsTable
+            with conditional_commits.writes(address.target, way_out=LEAVE_IT):
+                save(address.target)
 
         return keep
 

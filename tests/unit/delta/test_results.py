@@ -60,7 +60,7 @@ def test_names_outlive_the_commits_that_used_them(
     table: ResultTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log is summed up once in a while, and what was used stays so."""
-    monkeypatch.setattr(outputs, "_OFTEN", 5)
+    monkeypatch.setattr(outputs, "OFTEN", 5)
     for at in range(12):
         assert table.write(_rows(f"name {at}", at), f"name {at}")
     table.shut_out("empty")

@@ -1,0 +1,120 @@
+"""Tables of results on an object store, whose commits are conditional PUTs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_queue.delta.tables.appending import OURS
+from spark_queue.delta.tables.claim_record import ClaimRecord, find_record
+from spark_queue.delta.tables.conditional_commits import FEATURE, first_text
+from spark_queue.delta.tables.object_copy import LOG, TableCopy, commit_name
+from spark_queue.delta.tables.object_requests import Bucket
+from spark_queue.delta.tables.outputs import KEPT, OFTEN, ResultTable, require_plain_types
+from spark_queue.delta.tables.rust import write_checkpoint
+from spark_queue.delta.tables.sweeping import Ages
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+
+class ObjectResultTable(ResultTable):
+    """See :class:`ResultTable`: of the objects below a prefix, which only this library writes.
+
+    Parameters
+    ----------
+    bucket : Bucket
+        Where it is, or is to be.
+    what, source : str
+        As for a table on the disk.
+    """
+
+    def __init__(self, bucket: Bucket, *, what: str = "output", source: str = "returns") -> None:
+        self._bucket, self._copy = bucket, TableCopy(bucket)
+        super().__init__(self._copy.directory, is_synced=False, what=what, source=source)
+        self._name = f"the {what} {bucket.url!r}"
+
+    @property
+    def directory(self) -> Path:
+        """Where its copy is."""
+        return self._copy.directory
+
+    @property
+    def location(self) -> str:
+        """See :attr:`ResultTable.location`."""
+        return self._bucket.url
+
+    def exists(self) -> bool:
+        """See :meth:`ResultTable.exists`."""
+        return self._bucket.get(commit_name(0)) is not None
+
+    def make(self, columns: pa.Schema) -> None:
+        """See :meth:`ResultTable.make`."""
+        from deltalake import Schema  # noqa: PLC0415 - takes a while
+
+        require_plain_types(self._name, columns)
+        text = first_text(Schema.from_arrow(columns).to_json(), KEPT)
+        if self._bucket.create(commit_name(0), text) == text:
+            self._bucket.require_refusal(commit_name(0), text)
+
+    def record(self, name: str) -> ClaimRecord | None:
+        """See :meth:`ResultTable.record`."""
+        return find_record(self.directory, name, self._copy.bring_commit)
+
+    @contextmanager
+    def _hold(self) -> Iterator[DeltaTable]:
+        """See the table as it is now: of two who write at once the store refuses one."""
+        yield self._opened()
+
+    def _opened(self) -> DeltaTable:
+        if self._copy.is_behind():
+            self._copy = TableCopy(self._bucket)
+        self._copy.pull()
+        return super()._opened()
+
+    def _why_spark(self, table: DeltaTable) -> str | None:
+        if table.protocol().writer_features == [FEATURE]:
+            return None
+        return "it was made by others, whose commits would be written over"
+
+    def _commit(
+        self,
+        table: DeltaTable,
+        rows: pa.Table | None,
+        transaction: tuple[str, int],
+        metadata: str | None,
+    ) -> bool:
+        return self._append(table, rows, transaction, metadata, self._put_commit)
+
+    def _put_commit(
+        self,
+        log: Path,
+        version: int,
+        actions: Sequence[Mapping[str, Any]],
+        *,
+        files: Sequence[Path] = (),
+        is_synced: bool,
+    ) -> bool:
+        del is_synced
+        names = [str(file.relative_to(log.parent)) for file in files]
+        if self._copy.commit(version, actions, names, repeats=False):
+            return True
+        self._bucket.delete(names)
+        return False
+
+    def _write_summary(self, table: DeltaTable, *, cleans_up: bool) -> None:
+        if table.version() + 1 - self._copy.catch_up() < OFTEN:
+            # Somebody else has written one.
+            return
+        write_checkpoint(self.directory)
+        version = self._copy.put_summary()
+        if cleans_up:
+            self._copy.sweep(Ages(), (f"{LOG}/", OURS))
+        self._copy.shorten(version, ())
+
+    def _bring(self, names: Iterable[str]) -> None:
+        self._copy.bring_files(names)
