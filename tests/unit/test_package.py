@@ -8,6 +8,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+from importlib.metadata import metadata
 
 import pytest
 
@@ -43,6 +44,15 @@ def test_every_public_name_is_where_it_was_made() -> None:
         # A constant does not know where it was made.
         assert getattr(value, "__module__", f"spark_queue.{home}") == f"spark_queue.{home}"
         assert getattr(importlib.import_module(f"spark_queue.{home}"), name) is value
+
+
+def test_a_package_index_shows_no_link_to_a_file_that_it_has_not() -> None:
+    """What the package says of itself is README, whose files are named there and not linked."""
+    told = metadata("spark-queue").json["description"]
+    assert isinstance(told, str)
+    assert told.startswith("# ")
+    assert "`docs/guarantees.md`" in told
+    assert all(link.startswith("https://") for link in re.findall(r"\]\(([^)]*)\)", told))
 
 
 def test_every_error_is_had_from_one_place_and_on_its_page() -> None:
