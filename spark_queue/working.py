@@ -121,7 +121,8 @@ class Working(
         output : str, optional
             A Delta table (name, or path with a ``/``) that gets the returned rows, with ``_seq``
             and ``_claim_id``; made where there is none. Each item's row is there exactly once,
-            through any crash.
+            through any crash. Without Spark a path of this machine's disk, or of an object store
+            that the queue is on.
         max_workers : int
             Without Spark, how many items, or tables, are worked on at the same time. A group is
             always in the hands of one worker, in order. With it the session says so.
