@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
+from spark_queue.data_source.options import open_queue
 from spark_queue.data_source.writing import (
     Options,
     Staged,
@@ -17,6 +18,7 @@ from spark_queue.data_source.writing import (
     files_of,
     require_append,
     stage_rows,
+    staging_of,
 )
 from spark_queue.errors import InvalidArgumentError
 
@@ -30,10 +32,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: Options, *, overwrite: bool) -> None:
         require_append(overwrite=overwrite)
         self._options = options
+        self._staging = staging_of(open_queue(options))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the rows of a task."""
-        return stage_rows(self._options, iterator)
+        return stage_rows(self._staging, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
         """Enqueue the rows of all tasks; a batch without rows is no step."""
@@ -43,7 +46,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
         """Remove what was staged."""
         del batchId
-        discard(self._options, messages)
+        discard(self._staging, messages)
 
     def _source(self, messages: Sequence[WriterCommitMessage | None]) -> str:
         """Return what names the query: an option, its id in the tasks, or its checkpoint."""

@@ -39,14 +39,15 @@ class Staged(WriterCommitMessage):
     """The query whose task it was."""
 
 
-def stage_rows(options: Options, rows: Iterator[pa.RecordBatch]) -> Staged:
+def stage_rows(staging: Staging, rows: Iterator[pa.RecordBatch]) -> Staged:
     """Write the rows of a task where the commit finds them."""
     context = TaskContext.get()
     query = None if context is None else context.getLocalProperty(_QUERY)
-    return Staged(_staging_of(open_queue(options)).stage(rows), query)
+    return Staged(staging.stage(rows), query)
 
 
-def _staging_of(queue: LocalQueue) -> Staging:
+def staging_of(queue: LocalQueue) -> Staging:
+    """Return where tasks put rows; it is sent to them, so that none of them opens the queue."""
     return main_store_of(queue).handle.place.staging()
 
 
@@ -64,17 +65,15 @@ def enqueue_files(
     if not files:
         return
     queue = open_queue(options)
-    staging = _staging_of(queue)
+    staging = staging_of(queue)
     given: dict[str, Any] = {"on_duplicate": _on_duplicate(options), "batch": batch}
     queue.enqueue(staging.read(files), options.get("orderBy"), **given)
     staging.remove(files)
 
 
-def discard(options: Options, messages: Sequence[WriterCommitMessage | None]) -> None:
+def discard(staging: Staging, messages: Sequence[WriterCommitMessage | None]) -> None:
     """Remove what was staged."""
-    files = files_of(messages)
-    if files:
-        _staging_of(open_queue(options)).remove(files)
+    staging.remove(files_of(messages))
 
 
 def _on_duplicate(options: Options) -> OnDuplicate:
@@ -103,10 +102,11 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: Options, *, overwrite: bool) -> None:
         require_append(overwrite=overwrite)
         self._options = options
+        self._staging = staging_of(open_queue(options))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the rows of a task."""
-        return stage_rows(self._options, iterator)
+        return stage_rows(self._staging, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Enqueue the rows of all tasks."""
@@ -116,4 +116,4 @@ class BatchWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what was staged."""
-        discard(self._options, messages)
+        discard(self._staging, messages)
