@@ -78,7 +78,7 @@ class Enqueued:
 
 
 #: What rows may have beside the user's columns, and be decided here: what they were, before.
-DECIDABLE = frozenset({"_origin", "_round", "_errors", "_enqueued_at"})
+DECIDABLE = frozenset({"_origin", "_round", "_errors", "_enqueued_at", "_body"})
 
 #: Limits of a reader that what becomes of its items makes room under.
 _OF_ROOM = ("max_items", "max_bytes")
@@ -117,8 +117,9 @@ def _check(
 ) -> tuple[Snapshot, Frame]:
     """Return rows that were checked, and the queue as of then."""
     at = Snapshot(store)
-    # What comes from another queue is compared with what is in the tables.
     is_decidable = set(extra) <= DECIDABLE and at.is_decidable
+    if is_decidable and extra and isinstance(df, pa.Table):
+        return at, rows.checked_again(store, df, extra)
     if is_decidable and not extra:
         here = rows.checked_here(at, df, order_by)
         if here is not None:

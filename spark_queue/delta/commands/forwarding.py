@@ -7,16 +7,22 @@ knows the batches of a stream: so each arrives exactly once, through any crash.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from spark_queue.delta.commands import batches, enqueue
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.delta.commands import batches, enqueue, rows as input_rows
 from spark_queue.delta.commands.batches import SourceBatch
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.request import EnqueueRules
+from spark_queue.delta.sql import file_rows
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.addresses import placed
 from spark_queue.delta.tables.facts import logger
+from spark_queue.delta.tables.schema import DEAD, EXPIRED, moves_of
 from spark_queue.errors import SparkNeededError
 from spark_queue.reader_config import ReaderConfig
 
@@ -81,16 +87,16 @@ def _try_to_send(store: Store, limits: ReaderConfig, target: str) -> int:
 def _send(store: Store, limits: ReaderConfig, target: str) -> int:
     place = _place(store, target)
     source = f"{store.handle.place.location()}+{store.reader}"
-    at, planner = Snapshot(store), planner_of(store)
+    at = Snapshot(store)
     known = place.queue_head().streams.get(source)
     since = 0 if known is None else known.number
     if at.status.step <= since:
         return 0
-    rows = planner.leaving(at, limits, target, since)
+    rows = _leaving(at, limits, target, since)
     if rows is not None and known is None:
         # Its mark may have left the head of the target.
         last = batches.last_of(Snapshot(place), source)
-        rows = rows if last is None else planner.leaving(at, limits, target, last.number)
+        rows = rows if last is None else _leaving(at, limits, target, last.number)
     if rows is None:
         return 0
     mark = SourceBatch(source, at.status.step)
@@ -99,3 +105,65 @@ def _send(store: Store, limits: ReaderConfig, target: str) -> int:
         place, rows, order_by=None, rules=EnqueueRules(), extra=extra, batch=mark
     )
     return done.inserted
+
+
+def _leaving(at: Snapshot, limits: ReaderConfig, target: str, since: int) -> Any:
+    """Return the items that ended after a step and go to a target; ``None`` for no item."""
+    if not at.are_files_read:
+        return planner_of(at.store).leaving(at, limits, target, since)
+    ended = _ends_since(at, since)
+    meant = ended.filter(_goes_to(limits, target, ended))
+    if at.has_spark and meant.num_rows > input_rows.FEW:
+        return planner_of(at.store).leaving(at, limits, target, since)
+    return _rows(at.store, meant) if meant.num_rows else None
+
+
+def _ends_since(at: Snapshot, since: int) -> pa.Table:
+    """Return what became of items after a step."""
+    last = at.status.step
+    found = file_rows.rows_of(
+        at.store,
+        "status",
+        ("_step", "_seq", "_state", "_attempts"),
+        lambda file: file.may_have("_step", since + 1, last),
+    )
+    is_new = pc.and_(pc.greater(found["_step"], since), pc.less_equal(found["_step"], last))
+    return found.filter(is_new)
+
+
+def _goes_to(limits: ReaderConfig, target: str, ended: pa.Table) -> pa.ChunkedArray:
+    """Tell of each whether it goes to a target."""
+    failed = pc.fill_null(ended["_attempts"], 0)
+    has_many = pc.and_(
+        pa.scalar(limits.punt_many_to is not None), pc.greater_equal(failed, limits.punt_many_at)
+    )
+    is_dead, is_expired = (pc.equal(ended["_state"], state) for state in (DEAD, EXPIRED))
+    ways = (
+        (limits.expire_to, is_expired),
+        (limits.punt_many_to, pc.and_(is_dead, has_many)),
+        (limits.punt_to, pc.and_(is_dead, pc.invert(has_many))),
+    )
+    goes = pc.and_(is_dead, is_expired)
+    for where, which in ways:
+        goes = pc.or_(goes, which) if where == target else goes
+    return goes
+
+
+def _rows(store: Store, meant: pa.Table) -> pa.Table:
+    """Return the items as rows to enqueue: their errors come with them, and where they were."""
+    names = store.user_columns()
+    kept = moves_of(names)
+    seqs = meant["_seq"].combine_chunks()
+    least, most = pc.min(seqs).as_py(), pc.max(seqs).as_py()
+    found = file_rows.rows_of(
+        store, "queue", ("_seq", *names, *kept), lambda file: file.may_have("_seq", least, most)
+    )
+    items = found.filter(pc.is_in(found["_seq"], seqs)).sort_by("_seq")
+    place = f"{store.name}+{store.registered().name}"
+    columns = {name: items[name] for name in names}
+    columns |= {name: items[column] for column, name in kept.items()}
+    columns["_errors"] = meant["_attempts"].take(pc.index_in(items["_seq"], seqs))
+    columns["_body"] = pa.array(
+        [f"{place}/{seq}" for seq in items["_seq"].to_pylist()], pa.string()
+    )
+    return pa.table(columns)

@@ -31,8 +31,10 @@ class MarkedRows:
 
     store: Store
     given: pa.Table
-    """The user's columns alone."""
+    """The user's columns, and those of the log that they come with."""
     rows: pa.Table
+    extra: tuple[str, ...] = ()
+    """Which of them are of the log."""
     trace: Traces = None
     """Which trace they belong to, or each of them."""
 
@@ -60,7 +62,7 @@ class MarkedRows:
         settings = self.store.settings(self.store.status_head())
         return (
             planner_of(self.store)
-            .frame(self.given, None, settings, (), is_decidable=False, trace=self.trace)
+            .frame(self.given, None, settings, self.extra, is_decidable=False, trace=self.trace)
             .stage()
         )
 
@@ -101,10 +103,10 @@ def _check(at: Snapshot, given: object, order_by: str | Sequence[str] | None) ->
 def checked_again(store: Store, given: pa.Table, extra: Sequence[str]) -> MarkedRows:
     """Check rows that were items before, with some columns of the log as they had them then."""
     frame = _check(Snapshot(store), given.drop_columns(list(extra)), None)
-    named = frame.rows
+    users, named = frame.given, frame.rows
     for name in extra:
-        named = named.append_column(name, given[name])
-    return MarkedRows(store, frame.given, named)
+        users, named = (rows.append_column(name, given[name]) for rows in (users, named))
+    return MarkedRows(store, users, named, tuple(extra))
 
 
 def checked_here(at: Snapshot, given: object, order_by: object) -> MarkedRows | None:

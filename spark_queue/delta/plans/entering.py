@@ -210,7 +210,7 @@ def frame(
     is_again = bool(extra)
     if trace is not None and not isinstance(trace, str):
         df, extra = frames.traced(df, trace, order_by), (*extra, TRACE)
-    given = frames.of(store, df)
+    given = frames.of(store, df, extra)
     if not is_again:
         store.require_inputs(given.columns)
     inputs = add_keys(given, schema, settings.config, order_by, extra=extra)

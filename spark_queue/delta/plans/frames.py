@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_queue import tracing
 from spark_queue.delta.input.plain.arrow import cast, from_pandas
@@ -78,7 +78,7 @@ def bring(rows: DataFrame, most: int | None) -> pa.Table:
         raise
 
 
-def of(store: Store, given: object) -> DataFrame:
+def of(store: Store, given: object, extra: Sequence[str] = ()) -> DataFrame:
     """Return a frame of Spark with the rows of one of Spark, pandas or Arrow.
 
     Parameters
@@ -87,6 +87,8 @@ def of(store: Store, given: object) -> DataFrame:
         The queue; asked for its columns only where the frame is cast to them.
     given : object
         What the caller handed in.
+    extra : sequence of str
+        Columns of the log that it has as well.
 
     Raises
     ------
@@ -99,7 +101,8 @@ def of(store: Store, given: object) -> DataFrame:
     if isinstance(given, DataFrame):
         return given
     table = given if isinstance(given, pa.Table) else from_pandas(given)
-    ours = (*struct_of(OPTIONAL_COLUMNS), StructField(TRACE, StringType()))
+    logged = [field for field in struct_of(QUEUE_COLUMNS) if field.name in (*extra, TRACE)]
+    ours = (*struct_of(OPTIONAL_COLUMNS), *logged)
     wanted = {field.name: field for field in (*ours, *by_spark.user_schema(store))}
     for name in table.column_names:
         if name not in wanted:

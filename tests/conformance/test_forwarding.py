@@ -1,0 +1,81 @@
+"""Items that a reader cannot keep, and that go to another queue."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from spark_queue.reader_config import ReaderConfig
+from tests.conformance.engines import Row
+from tests.conformance.twins import Twins
+
+pytestmark = pytest.mark.needs("disk", "views")
+
+_HOUR = timedelta(hours=1)
+
+
+def _place(engine: Any, name: str) -> str:
+    return f"{engine.queue.name}-{name}"
+
+
+def _found(engine: Any, name: str) -> list[tuple[Any, ...]]:
+    """Return the items of another queue, with their failures."""
+    rows = engine.table(engine.open(_place(engine, name)).status())
+    wanted = rows.select(["id", "tenant", "_state", "_attempts"]).sort_by("id").to_pylist()
+    return [tuple(row.values()) for row in wanted]
+
+
+def test_what_expires_goes_to_another_queue_once(twins: Twins) -> None:
+    """Nothing moves until the reader is touched; then what is over is there, in its order."""
+    engine = twins().engine
+    engine.make(_place(engine, "late"))
+    config = ReaderConfig(max_age=_HOUR, expire_to=_place(engine, "late"))
+    reader = engine.queue.reader("r", config=config)
+    engine.enqueue([Row(id="a", tenant="x"), Row(id="b", ttl=60)])
+    engine.advance(30)
+    assert _found(engine, "late") == []
+
+    engine.advance(3600)
+    for _ in range(2):
+        assert reader.claim(5).count == 0
+        assert _found(engine, "late") == [("a", "x", "ready", 0), ("b", None, "ready", 0)]
+
+
+def test_what_fails_goes_on_with_its_failures(twins: Twins) -> None:
+    """A failed item goes to one queue; failed too often it ends in another one."""
+    engine = twins().engine
+    for name in ("retry", "errors"):
+        engine.make(_place(engine, name))
+    config = ReaderConfig(
+        punt_to=_place(engine, "retry"), punt_many_to=_place(engine, "errors"), punt_many_at=2
+    )
+    reader = engine.queue.reader("r", config=config)
+    back = ReaderConfig(max_age=_HOUR, expire_to=engine.queue.name)
+    retry = engine.open(_place(engine, "retry")).reader("back", config=back)
+    engine.enqueue([Row(id="a", tenant="x")])
+
+    reader.claim(1).nack("first")
+    assert _found(engine, "retry") == [("a", "x", "ready", 1)]
+    engine.advance(3600)
+    assert retry.claim(1).count == 0
+    reader.claim(1).nack("second")
+
+    assert _found(engine, "errors") == [("a", "x", "ready", 2)]
+    assert retry.lag().items == 0
+
+
+def test_a_target_that_is_gone_holds_up_nobody(twins: Twins) -> None:
+    """The item ends where it is, and what ended meanwhile is sent when the target is there."""
+    engine = twins().engine
+    engine.make(_place(engine, "late"))
+    config = ReaderConfig(punt_to=_place(engine, "late"))
+    reader = engine.queue.reader("r", config=config)
+    engine.enqueue([Row(id="a"), Row(id="b")])
+    engine.drop(_place(engine, "late"))
+    reader.claim(1).nack("no")
+
+    engine.make(_place(engine, "late"))
+    reader.claim(1).nack("no")
+    assert [row[0] for row in _found(engine, "late")] == ["a", "b"]
