@@ -31,6 +31,12 @@ class SourceBatch:
     source: str
     """A name that stays the same: the id of a streaming query, or the caller's own."""
     number: int
+    follows: int | None = None
+    """The batch that is the last one in the head, -1 for none; ``None`` where that is all one."""
+
+
+class OvertakenError(Exception):
+    """Another batch of a source has entered meanwhile, which may have some of the same rows."""
 
 
 def read_batch(batch: object) -> SourceBatch | None:
@@ -72,12 +78,21 @@ def find_done(at: Snapshot, batch: SourceBatch) -> Mark | None:
     ------
     BatchForgottenError
         When the mark of its source has left the head, and says that it is not new.
+    OvertakenError
+        When it follows another one.
     """
     last = at.queue.streams.get(batch.source)
+    if batch.follows not in (None, number_of(last)):
+        raise OvertakenError
     if last is None:
         _require_new(at, batch)
         return None
     return _find(at, batch, last) if batch.number <= last.number else None
+
+
+def number_of(mark: Mark | None) -> int:
+    """Return the number of the last batch of a source; -1 where the head has none."""
+    return -1 if mark is None else mark.number
 
 
 def add_mark(

@@ -6,6 +6,7 @@ knows the batches of a stream: so each arrives exactly once, through any crash.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.commands import batches, enqueue, rows as input_rows
-from spark_queue.delta.commands.batches import SourceBatch
+from spark_queue.delta.commands.batches import OvertakenError, SourceBatch
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.sql import file_rows
@@ -85,21 +86,33 @@ def _try_to_send(store: Store, limits: ReaderConfig, target: str) -> int:
 
 
 def _send(store: Store, limits: ReaderConfig, target: str) -> int:
-    place = _place(store, target)
-    source = f"{store.handle.place.location()}+{store.reader}"
     at = Snapshot(store)
-    known = place.queue_head().streams.get(source)
-    since = 0 if known is None else known.number
+    by, since = at.position.sent.get(target, (limits, 0))
+    since = since if by == limits else 0
     if at.status.step <= since:
         return 0
+    count = None
+    while count is None:
+        with suppress(OvertakenError):
+            count = _send_since(at, limits, target, since)
+    # Else each claim would read the whole log, while nothing goes there.
+    at.position.sent[target] = limits, at.status.step
+    return count
+
+
+def _send_since(at: Snapshot, limits: ReaderConfig, target: str, since: int) -> int:
+    store, place = at.store, _place(at.store, target)
+    source = f"{store.handle.place.location()}+{store.reader}"
+    known = place.queue_head().streams.get(source)
+    since = since if known is None else max(since, known.number)
     rows = _leaving(at, limits, target, since)
     if rows is not None and known is None:
         # Its mark may have left the head of the target.
         last = batches.last_of(Snapshot(place), source)
-        rows = rows if last is None else _leaving(at, limits, target, last.number)
+        rows = rows if last is None else _leaving(at, limits, target, max(since, last.number))
     if rows is None:
         return 0
-    mark = SourceBatch(source, at.status.step)
+    mark = SourceBatch(source, at.status.step, follows=batches.number_of(known))
     extra = ("_errors", "_body")
     done = enqueue.enqueue(
         place, rows, order_by=None, rules=EnqueueRules(), extra=extra, batch=mark
