@@ -124,6 +124,25 @@ def test_machines_that_write_at_once_lose_nothing(place: Place) -> None:
     assert files == {Path(uri).name for uri in place.read().file_uris()}
 
 
+@pytest.mark.parametrize("is_same", [True, False])
+def test_a_commit_that_another_was_before_is_made_again(place: Place, *, is_same: bool) -> None:
+    """The results are there behind the other's; none are where that one has used their name."""
+    table, other = place.table(), place.table()
+    table.make(RESULTS)
+    held = claimed(place.queue, 2)
+
+    def be_second(ask: Callable[[], Any]) -> Any:
+        other.append(written(held), held.id if is_same else "other", 1)
+        return ask()
+
+    place.store.fail_next("PUT results/_delta_log", be_second)
+
+    assert table.write(written(held, 1, 2), held.id) is not is_same
+    assert [row["_seq"] for row in place.results()] == ([] if is_same else [1, 2])
+    files = {path.name for path in (place.directory / "results").glob("*.parquet")}
+    assert len(files) == len(place.results()) / 2
+
+
 def test_what_the_output_has_is_done(place: Place) -> None:
     """The items of a worker that died after its commit are not served again."""
     table = place.table()
