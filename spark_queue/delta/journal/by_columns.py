@@ -151,9 +151,10 @@ class ColumnTables:
 
     def tidy(self, retention: timedelta | None, archive_to: str | None) -> None:
         """See :class:`JournalTables`; a thread of this process merges files beside the steps."""
-        del archive_to
         if retention is not None:
-            purging.drop_generations(self._store, retention, rewriter.REWRITER)
+            by = rewriter.REWRITER
+            archive = archive_to and by.open_archive(self._store, archive_to)
+            purging.drop_generations(self._store, retention, by, archive or None)
 
     def _files(self) -> list[LogFile]:
         return [file for file in log_of(self._store, "queue").files() if file.gen >= 0]

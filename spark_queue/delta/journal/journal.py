@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_queue.delta.commands import checkpoint, making, readers
+from spark_queue.delta.commands import asking, checkpoint, making, readers
 from spark_queue.delta.journal import tables
 from spark_queue.delta.journal.tables import tables_of
 from spark_queue.delta.ownership import Ownership
@@ -36,7 +36,7 @@ from spark_queue.delta.tables.schema import (
     READY,
     STATUS_COLUMNS,
 )
-from spark_queue.delta.tables.wishes import kept_by, spark_of
+from spark_queue.delta.tables.wishes import PlainSession, kept_by
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.journal.records import Entry, Group, ReaderOffset, Recovered, Settlements
 from spark_queue.reader_config import ReaderConfig
@@ -95,7 +95,7 @@ class DeltaJournal:
         When the queue is distinct, fair, grouped or has priorities: its order is not that of ids.
         When steps cannot be written without Spark.
     SparkNeededError
-        When items are to be archived, or only Spark reads the tables, and there is none.
+        When only Spark reads the tables, or writes the archive, and there is none.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ class DeltaJournal:
         native: bool = False,
     ) -> None:
         _require_plain(store)
-        if archive_to is not None:
-            spark_of(store.session, "archive_to")
+        if archive_to is not None and isinstance(store.session, PlainSession):
+            asking.output(store, archive_to, "archive", "the queue")
         self._store = store.of_reader(0) if store.reader else store
         self._tables = tables_of(self._store)
         #: Returns how many bytes an item counts, as a queue on Delta counts them; it must fit.

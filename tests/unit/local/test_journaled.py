@@ -9,9 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import date, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
@@ -249,12 +251,32 @@ def test_a_front_keeps_its_tables_small(
         assert _drained(after) == [b"2", b"3"]
 
 
+def test_what_all_readers_have_passed_is_archived(
+    make: Make, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JN-22, JQ-30: upkeep of an open front keeps what it drops, once, in a table beside it."""
+    monkeypatch.setattr("spark_queue.delta.journal.journal._MANY", 1)
+    archive = tmp_path / "archive"
+    with journaled_queue(make("data binary"), retention=MINUTE, archive_to=str(archive)) as front:
+        front.put(b"1").result(PATIENCE)
+        clock.advance(MINUTE)
+        front.checkpoint()
+        assert _drained(front) == [b"1"]
+        front.put(b"2").result(PATIENCE)
+        for _ in range(2):
+            clock.advance(2 * MINUTE)
+            front.checkpoint()
+        assert _drained(front) == [b"2"]
+
+    assert DeltaTable(str(archive)).to_pyarrow_table()["data"].to_pylist() == [b"1"]
+
+
 def test_what_only_spark_does_is_refused(make: Make) -> None:
     """An archive, a queue with keys, and what is said twice are refused by name; nobody holds."""
     plain = make("data binary")
     keyed = LocalQueue.create(f"{plain.name}-2", "id string", QueueConfig(dedup_key="id"))
-    with pytest.raises(SparkNeededError, match="archive_to"):
-        journaled_queue(plain, archive_to="/nowhere")
+    with pytest.raises(SparkNeededError, match="write to the archive"):
+        journaled_queue(plain, archive_to="catalog.archive")
     with pytest.raises(InvalidArgumentError, match="path is '/x', and the queue is open"):
         journaled_queue(plain, "/x")
     with pytest.raises(InvalidArgumentError, match="dedup_key"):
