@@ -10,17 +10,19 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 
 from pyspark_spark_queue import DefaultSource
 from spark_queue.errors import InvalidArgumentError, SetupError
+from spark_queue.local_queue import LocalQueue
 
 
 def test_what_an_older_spark_has_no_base_for_is_refused_by_name(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, queue_path: str
 ) -> None:
     """Views and frames need Spark 4.0, streams a later one; the error names the way out."""
     monkeypatch.delattr(pyspark.sql.datasource, "DataSourceStreamArrowWriter")
     monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
     for module in ("claiming", "stream_writing"):
         monkeypatch.delitem(sys.modules, f"spark_queue.data_source.{module}", raising=False)
-    source = DefaultSource({"path": "/data/files"})
+    LocalQueue.create(queue_path, "id long")
+    source = DefaultSource({"path": queue_path})
     nothing = pyspark.sql.types.StructType()
 
     assert isinstance(source.writer(nothing, overwrite=False), DataSourceArrowWriter)

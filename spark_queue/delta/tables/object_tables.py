@@ -64,7 +64,8 @@ class ObjectTables:
     def _require_bucket(self, name: str) -> None:
         if self._only is None:
             self._only = name
-        if name != self._only:
+        # A path without a bucket is one of that store.
+        if name not in ("", self._only):
             raise InvalidArgumentError(
                 f"bucket {name!r} is not that of the store which was given for the queue, "
                 f"{self._only!r}: use a place there, or give options of the store as storage"
