@@ -159,7 +159,7 @@ class TaskWorker(Generic[T, R]):
             await self._answer(*request)
             # Others on the loop have a turn, also when no handler ever suspends.
             await asyncio.sleep(0)
-        elif self._work.line.closed:
+        elif self._work.line.is_over:
             return False
         else:
             await self._bell.wait()

@@ -264,6 +264,12 @@ class RequestLine(Generic[T, R]):
         """Whether new requests are refused."""
         return self._closed_because is not None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether new requests are refused, and none is left: one may come before the refusal."""
+        with self._lock:
+            return self._closed_because is not None and not self._queued
+
     def enter(self, item: T, patience: float | None) -> Reply[R] | Admission[T, R]:
         """Queue a request, or join the line of producers when all slots are taken.
 

@@ -149,7 +149,7 @@ class ThreadWorker(Generic[T, R]):
         request = self._work.line.take()
         if request is not None:
             self._answer(*request)
-        elif self._work.line.closed:
+        elif self._work.line.is_over:
             return False
         else:
             self._sleep()
@@ -318,7 +318,7 @@ class PoolWorker(Generic[T, R]):
         request = self._work.line.take()
         if request is not None:
             return self._answer(*request)
-        if self._work.line.closed:
+        if self._work.line.is_over:
             self._work.end()
         return False
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from typing import Any
@@ -222,3 +223,48 @@ def test_every_future_resolves_in_a_race_with_the_shutdown(
         }
         if pool is not None:
             pool.shutdown()
+
+
+def submitted_last(queue: SingularUpdateQueue[str, str]) -> list[Any]:
+    """Let the worker find nothing, and submit and drain before it looks whether that is all."""
+    replies: list[Any] = []
+    take = queue.work.line.take
+
+    def find_nothing() -> Any:
+        found = take()
+        if found is None and not replies:
+            replies.append(queue.submit_nowait("last"))
+            queue.shutdown(drain=True, wait=False)
+        return found
+
+    queue.work.line.take = find_nothing  # type: ignore[method-assign]
+    return replies
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_request_that_comes_right_before_the_shutdown_is_handled(
+    shared: bool,  # noqa: FBT001
+) -> None:
+    """SU-17: also where the worker has just found nothing to do."""
+    pool = WorkerPool(1) if shared else None
+    queue: SingularUpdateQueue[str, str] = SingularUpdateQueue(str.upper, pool=pool)
+    replies = submitted_last(queue)
+    queue.start()
+    queue.work.ended.result(10)
+
+    assert [reply.result(10) for reply in replies] == ["LAST"]
+    if pool is not None:
+        pool.shutdown()
+
+
+def test_a_request_right_before_the_shutdown_is_handled_on_a_loop() -> None:
+    """The same, by a worker that is a task."""
+    queue: SingularUpdateQueue[str, str] = SingularUpdateQueue(str.upper)
+    replies = submitted_last(queue)
+
+    async def scenario() -> None:
+        await queue.aio.start()
+        await asyncio.wait_for(asyncio.wrap_future(queue.work.ended), 10)
+
+    asyncio.run(scenario())
+    assert [reply.result(10) for reply in replies] == ["LAST"]
