@@ -66,6 +66,20 @@ def test_what_fails_goes_on_with_its_failures(twins: Twins) -> None:
     assert retry.lag().items == 0
 
 
+def test_a_target_that_was_made_again_has_nothing_yet(twins: Twins) -> None:
+    """What ended before goes to it, too, with the next item that does."""
+    engine = twins().engine
+    engine.make(_place(engine, "late"))
+    reader = engine.queue.reader("r", config=ReaderConfig(punt_to=_place(engine, "late")))
+    engine.enqueue([Row(id="a"), Row(id="b")])
+    reader.claim(1).nack("no")
+    engine.drop(_place(engine, "late"))
+    engine.make(_place(engine, "late"))
+
+    reader.claim(1).nack("no")
+    assert [row[0] for row in _found(engine, "late")] == ["a", "b"]
+
+
 def test_a_target_that_is_gone_holds_up_nobody(twins: Twins) -> None:
     """The item ends where it is, and what ended meanwhile is sent when the target is there."""
     engine = twins().engine

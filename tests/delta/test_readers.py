@@ -331,6 +331,19 @@ def test_what_fails_goes_to_other_queues(
     assert retry.reader("back").lag().items == 0
 
 
+def test_a_key_that_only_spark_computes_keeps_no_item_from_its_target(
+    spark: SparkSession, jobs: DeltaQueue, place: str
+) -> None:
+    """A session checks the rows by itself, whose keys a process without it does not know."""
+    config = QueueConfig(dedup_key="reverse(string(id))")
+    late = DeltaQueue.create(spark, f"{place}/late", "id long", config)
+    reader = jobs.reader("r", config=ReaderConfig(punt_to=late.name))
+    _put(jobs, 12)
+    reader.claim(1).nack("no")
+
+    assert late.status().select("id", "_dedup_key", "_attempts").collect() == [(12, "21", 1)]
+
+
 def test_a_target_must_be_there(jobs: DeltaQueue, place: str) -> None:
     """A reader that would send its items nowhere is refused, and so is a limit below one."""
     with pytest.raises(QueueNotFoundError, match="nowhere"):

@@ -33,7 +33,7 @@ from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import Mark, QueueHead, following
 from spark_queue.delta.tables.schema import ITEM, REFUSED
 from spark_queue.delta.verify import Plan
-from spark_queue.errors import DuplicateItemError
+from spark_queue.errors import DuplicateItemError, SparkNeededError
 from spark_queue.tracing import Traces
 
 if TYPE_CHECKING:
@@ -119,7 +119,11 @@ def _check(
     at = Snapshot(store)
     is_decidable = set(extra) <= DECIDABLE and at.is_decidable
     if is_decidable and extra and isinstance(df, pa.Table):
-        return at, rows.checked_again(store, df, extra)
+        try:
+            return at, rows.checked_again(store, df, extra)
+        except SparkNeededError:
+            if not at.has_spark:
+                raise
     if is_decidable and not extra:
         here = rows.checked_here(at, df, order_by)
         if here is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -86,9 +87,11 @@ def _try_to_send(store: Store, limits: ReaderConfig, target: str) -> int:
 
 
 def _send(store: Store, limits: ReaderConfig, target: str) -> int:
-    at = Snapshot(store)
-    by, since = at.position.sent.get(target, (limits, 0))
-    since = since if by == limits else 0
+    at, place = Snapshot(store), _place(store, target)
+    # One that is made again in the place of another has nothing yet.
+    whose = limits, place.handle.place.identity()
+    by, since = at.position.sent.get(target, (whose, 0))
+    since = since if by == whose else 0
     if at.status.step <= since:
         return 0
     count = None
@@ -96,7 +99,7 @@ def _send(store: Store, limits: ReaderConfig, target: str) -> int:
         with suppress(OvertakenError):
             count = _send_since(at, limits, target, since)
     # Else each claim would read the whole log, while nothing goes there.
-    at.position.sent[target] = limits, at.status.step
+    at.position.sent[target] = whose, at.status.step
     return count
 
 
@@ -156,10 +159,7 @@ def _goes_to(limits: ReaderConfig, target: str, ended: pa.Table) -> pa.ChunkedAr
         (limits.punt_many_to, pc.and_(is_dead, has_many)),
         (limits.punt_to, pc.and_(is_dead, pc.invert(has_many))),
     )
-    goes = pc.and_(is_dead, is_expired)
-    for where, which in ways:
-        goes = pc.or_(goes, which) if where == target else goes
-    return goes
+    return reduce(pc.or_, [which for where, which in ways if where == target])
 
 
 def _rows(store: Store, meant: pa.Table) -> pa.Table:

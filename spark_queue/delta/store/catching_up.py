@@ -70,8 +70,8 @@ class Position:
     settings: dict[int, Settings] = field(default_factory=dict)
     replica: Replica | None = None
     too_large: TooLarge = field(default_factory=TooLarge)
-    sent: dict[str, tuple[ReaderConfig, int]] = field(default_factory=dict)
-    """Up to which step all that goes to another queue by some limits is there."""
+    sent: dict[str, tuple[tuple[ReaderConfig, str], int]] = field(default_factory=dict)
+    """Up to which step all is in another queue that goes there, by what limits, and which it is."""
     run_length: float = FIRST_RUN
     """How many items of a group a claim probably finishes, as earlier ones taught."""
     _limits: tuple[Registered, ReaderConfig] | None = None
