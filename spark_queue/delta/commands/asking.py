@@ -59,10 +59,10 @@ def is_asked_here(store: Store, path: str | None) -> bool:
         return False
     try:
         found = _table(store, path)
-        return found is not None and (not found.exists() or found.is_writable())
+        return found is not None and found.is_conditional()
     except SparkQueueError:
-        # Who asks next says why.
-        return True
+        # Spark says what it finds; to such a table it does not write.
+        return False
 
 
 def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:

@@ -35,7 +35,6 @@ from spark_queue.delta.tables.claim_record import (
     newest_commit,
     read_record,
 )
-from spark_queue.delta.tables.conditional_commits import LEAVE_IT
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.forcing import make_directory, sync_commits
 from spark_queue.delta.tables.local_log import LocalLog
@@ -126,7 +125,7 @@ class Output:
         # Every claim leaves a transaction in the table's log; they are forgotten after a month.
         writer = writer.option("delta.setTransactionRetentionDuration", "interval 30 days")
         save = writer.save if self.address.is_path else writer.saveAsTable
-        with conditional_commits.writes(self.address.target, way_out=LEAVE_IT):
+        with conditional_commits.writes(self.address.target, way_out=conditional_commits.LEAVE_IT):
             save(self.address.target)
 
     def _directory(self) -> Path | None:

@@ -17,6 +17,7 @@ from spark_queue.delta.tables.object_requests import Bucket
 from spark_queue.delta.tables.outputs import KEPT, OFTEN, ResultTable, require_plain_types
 from spark_queue.delta.tables.rust import write_checkpoint
 from spark_queue.delta.tables.sweeping import Ages
+from spark_queue.errors import SparkNeededError
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -50,7 +51,15 @@ class ObjectResultTable(ResultTable):
 
     def exists(self) -> bool:
         """See :meth:`ResultTable.exists`."""
-        return self._bucket.get(commit_name(0)) is not None
+        # Who has made it may have cleaned up the first commit, but then not the last checkpoint.
+        return self._first() is not None or self._copy.summed_up() is not None
+
+    def is_conditional(self) -> bool:
+        """See :meth:`ResultTable.is_conditional`."""
+        return FEATURE.encode() in (self._first() or b"")
+
+    def _first(self) -> bytes | None:
+        return self._bucket.get(commit_name(0))
 
     def make(self, columns: pa.Schema) -> None:
         """See :meth:`ResultTable.make`."""
@@ -73,13 +82,15 @@ class ObjectResultTable(ResultTable):
     def _opened(self) -> DeltaTable:
         if self._copy.is_behind():
             self._copy = TableCopy(self._bucket)
+        if self._copy.version < 0 and not self.is_conditional():
+            why = "it was made by others, whose commits would be written over"
+            raise SparkNeededError(f"to write to {self._name}", why)
         self._copy.pull()
         return super()._opened()
 
     def _why_spark(self, table: DeltaTable) -> str | None:
-        if table.protocol().writer_features == [FEATURE]:
-            return None
-        return "it was made by others, whose commits would be written over"
+        features = table.protocol().writer_features
+        return None if features == [FEATURE] else f"it asks its writers for {features}"
 
     def _commit(
         self,

@@ -162,13 +162,9 @@ class ResultTable:
         """Check that the table is one that is known here; the error is that of :meth:`require`."""
         self._opened()
 
-    def is_writable(self) -> bool:
-        """Tell whether everything that the table asks of a writer is known here."""
-        try:
-            self._opened()
-        except SparkNeededError:
-            return False
-        return True
+    def is_conditional(self) -> bool:
+        """Tell whether its commits are conditional PUTs, which Spark does not make."""
+        return False
 
     def write(self, rows: pa.Table, name: str, metadata: str | None = None) -> bool:
         """Append rows as the transaction of a name; False where the name was used without them.

@@ -18,7 +18,6 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import conditional_commits, output_columns
 from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.chores import Tidied
-from spark_queue.delta.tables.conditional_commits import LEAVE_IT
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import ITEM
@@ -87,7 +86,7 @@ class SparkRewriter(Rewriter[DataFrame]):
             # It knows by that which generations it has.
             writer = writer.option("txnAppId", name).option("txnVersion", gen + 1)
             save = writer.save if address.is_path else writer.saveAsTable
-            with conditional_commits.writes(address.target, way_out=LEAVE_IT):
+            with conditional_commits.writes(address.target, way_out=conditional_commits.LEAVE_IT):
                 save(address.target)
 
         return keep

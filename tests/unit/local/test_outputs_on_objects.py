@@ -245,6 +245,21 @@ def test_a_table_of_others_is_left_to_spark(place: Place) -> None:
     assert len(place.results()) == 1
 
 
+def test_a_table_of_others_whose_log_was_cleaned_up_is_not_made_again(place: Place) -> None:
+    """Its first commit is gone, and its checkpoint says that it is there."""
+    table = DeltaTable.create(
+        str(place.directory / "results"), pa.schema([("doubled", pa.int32())])
+    )
+    write_deltalake(table, pa.table({"doubled": pa.array([1], pa.int32())}), mode="append")
+    table.create_checkpoint()
+    first = place.directory / f"results/_delta_log/{0:020}.json"
+    first.unlink()
+
+    with pytest.raises(SparkNeededError, match="it was made by others"):
+        run(place.queue)
+    assert not first.exists()
+
+
 def test_a_store_of_one_bucket_reaches_no_other(place: Place) -> None:
     """Where storage is a store, an output elsewhere would be put into its bucket: it is refused."""
     with pytest.raises(InvalidArgumentError, match="bucket 'other' is not that of the store"):
