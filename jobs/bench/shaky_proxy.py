@@ -45,6 +45,9 @@ class _Handler(BaseHTTPRequestHandler):
     server: ShakyProxy
     protocol_version = "HTTP/1.1"
 
+    #: Else the content of an answer waits 40 ms, until the client has acknowledged its headers.
+    disable_nagle_algorithm = True
+
     def _pass_on(self) -> None:
         size = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(size)
