@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -17,7 +16,7 @@ from spark_queue.delta.tables import addresses
 from spark_queue.delta.tables.addresses import QueueAddress
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.extras import java_problem
+from spark_queue.extras import is_installed, java_problem
 from spark_queue.results import Affected, EnqueueResult
 
 if TYPE_CHECKING:
@@ -212,7 +211,7 @@ def absolute(path: str) -> str:
 
 def spark_problem() -> str | None:
     """Say in a line what is missing for Spark; ``None`` where nothing is."""
-    if find_spec("pyspark") is None:
+    if not is_installed("pyspark"):
         return "pyspark is not installed; pip install 'spark-queue[spark]'"
     return java_problem()
 

@@ -130,7 +130,7 @@ class Scope:
 
     def runs_here(self, name: str) -> bool:
         """Tell whether handlers run in this process: it is told to, or Spark is not here."""
-        if self._choice is EngineChoice.AUTO and choice.is_queue(name):
+        if self._choice is EngineChoice.AUTO and choice.is_local_to_spark(name):
             return choice.spark_problem() is not None
         return self._choice is EngineChoice.LOCAL
 

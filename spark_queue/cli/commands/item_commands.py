@@ -11,7 +11,6 @@ from datetime import timedelta
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
@@ -148,6 +147,8 @@ def process(
     """
     function = load_handler(handler)
     is_here = scope.runs_here(name)
+    if not is_here:
+        pickle_module(handler)
     queue = scope.open_queue(name, reader)[1] if is_here else scope.reading(name, reader)
     options = how.arguments(scope, is_here=is_here)
     with claim_progress(scope.display, lambda: outstanding(queue), each=each_claim) as tell:
@@ -250,14 +251,14 @@ def load_handler(spec: str) -> Callable[..., Any]:
         raise InvalidArgumentError(
             f"handler {spec!r}: module {module_name} has no function {function_name!r}"
         )
-    _send_with_handler(module)
     found: Callable[..., Any] = function
     return found
 
 
-def _send_with_handler(module: ModuleType) -> None:
-    """Have a module of the user's own travel with its functions: workers need not have it."""
-    cloudpickle = extras.load("pyspark.cloudpickle", "a handler of this command")
+def pickle_module(handler: str) -> None:
+    """Have a module of the user's own travel with its handler: Spark's workers need not have it."""
+    cloudpickle = extras.load("pyspark.cloudpickle", "a handler that Spark runs")
+    module = sys.modules[handler.partition(":")[0]]
     homes = {sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
     file = getattr(module, "__file__", None)
     if file is not None and not any(Path(file).is_relative_to(home) for home in homes):

@@ -16,6 +16,7 @@ from spark_queue.cli.commands.item_commands import (
     Handler,
     RunOptions,
     load_handler,
+    pickle_module,
 )
 from spark_queue.cli.progress import SETTLED
 from spark_queue.cli.scope import Scope
@@ -108,6 +109,7 @@ def stream_dispatch(
 ) -> None:
     """Run a handler for every item that may run, now and whenever items come, until stopped."""
     function = load_handler(handler)
+    pickle_module(handler)
     queue = scope.queue(name)
     totals = BatchTotals()
     query = queue.process_stream(

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_queue import extras
 from spark_queue.cli import choice, main
 from spark_queue.cli.choice import EngineChoice
 from spark_queue.cli.display import Display
@@ -45,6 +46,7 @@ run("enqueue", "./q", "--files", "rows.csv")
 for command in ("status", "stats", "dead", "config", "doctor", "pause", "resume", "readers"):
     run(command, "./q")
     run(command, "./q", "--json")
+run("process", "./q", "sending:send", "--limit", "1", "--time-limit", "0")
 run("explain", "./q", "1")
 run("history", "./q", "1")
 run("configure", "./q", "--lease", "60")
@@ -96,6 +98,7 @@ except SystemExit:
 def test_a_local_queue_is_worked_with_where_there_is_no_spark(tmp_path: Path) -> None:
     """Every command that needs no Spark does what it is for, without pyspark, Java or pandas."""
     (tmp_path / "rows.csv").write_text("tenant,n\na,1\na,2\nb,-3\nb,2\n")
+    (tmp_path / "sending.py").write_text("def send(item): raise RuntimeError\n")
 
     done = subprocess.run(  # noqa: S603 - our own package
         [sys.executable, "-c", _ALONE],
@@ -108,7 +111,7 @@ def test_a_local_queue_is_worked_with_where_there_is_no_spark(tmp_path: Path) ->
     ends = [line for line in done.stdout.splitlines() if line.startswith("ended ")]
     assert done.stderr == ""
     assert [line for line in ends if not line.endswith(" 0")] == []
-    assert len(ends) == 41
+    assert len(ends) == 42
     assert "3 items enqueued, step 1" in done.stdout
     assert list(tmp_path.glob("q/*_log")) == []
 
@@ -278,18 +281,27 @@ def test_a_reason_that_is_known_is_told(
     assert ("pip install it" in said) == is_for_spark
 
 
-def test_process_without_pyspark_names_the_extra(
+def test_process_without_pyspark_runs_the_handler_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The handler is found, and what would run it is not installed."""
+    """A handler of one's own needs no Spark; a queue that is not there is named."""
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
     monkeypatch.setitem(sys.modules, "pyspark.cloudpickle", None)
-    LocalQueue.create(f"{tmp_path}/q", "n int", durability="process")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("sending.py").write_text("def send(item): print(item['n'])\n")
+    queue = LocalQueue.create("./q", "n int", durability="process")
+    queue.enqueue([{"n": 7}])
 
-    with pytest.raises(SystemExit) as ended:
-        main(["process", f"{tmp_path}/q", "json:dumps"])
+    for name, code in (("./q", 0), ("./none", 2)):
+        with pytest.raises(SystemExit) as ended:
+            main(["process", name, "sending:send"])
+        assert (ended.value.code or 0) == code
 
-    assert ended.value.code == 2
-    assert "pip install 'spark-queue[spark]'" in capsys.readouterr().err
+    assert queue.counts()["acked"] == 1
+    said = capsys.readouterr()
+    assert said.out.startswith("7\n")
+    assert "none': there is no such queue" in said.err
 
 
 def test_who_wants_no_spark_gets_none(tmp_path: Path) -> None:

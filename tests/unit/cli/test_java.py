@@ -66,7 +66,7 @@ def test_no_java_is_one_line_and_wrong_setup(
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(SystemExit) as ended:
-        main(["process", "./q", "json:loads"])
+        main(["process", "hdfs://host/q", "json:loads"])
 
     said = capsys.readouterr()
     assert (ended.value.code, said.out) == (2, "")
