@@ -193,6 +193,8 @@ def _open_to_append(path: Path) -> BinaryIO:
     """Open a log, or begin one where there is no file, or an empty one."""
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
         raise LogFileError(path, 0, "it is no regular file")
+    if not path.parent.is_dir():
+        raise LogFileError(path, 0, f"there is no directory {path.parent}: make it")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     file = cast("BinaryIO", os.fdopen(descriptor, "r+b", buffering=0))
     try:

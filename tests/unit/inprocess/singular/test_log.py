@@ -157,6 +157,12 @@ def test_a_log_of_a_later_format_is_refused_untouched(path: Path) -> None:
     assert path.read_bytes() == content
 
 
+def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """A log is begun in a directory that is there; another is no error of the system's."""
+    with pytest.raises(LogFileError, match=r"there is no directory .*none: make it"):
+        WriteAheadLog(tmp_path / "none" / "log")
+
+
 def test_what_is_no_file_is_refused(path: Path) -> None:
     """A pipe, which would be waited for, is refused at once."""
     os.mkfifo(path)
