@@ -1,12 +1,15 @@
 """Set up a fresh clone, then run a command in it: ``python3 .ci/bootstrap.py COMMAND [ARG ...]``.
 
+``check`` runs the checks of the project: see ``check --help``. Any other command, such as
+``pytest`` or ``spark-queue``, is one of the environment. ``--help`` shows this text, and installs
+nothing.
+
 Needs Python 3.10 or newer and Java 17 or 21, and nothing else. The package and what the command
 needs are installed into ``.venv``, by uv where it is on the PATH, again whenever ``pyproject.toml``
 changes: Spark for ``spark-queue`` and ``spark-submit``, the development tools as well for any other
 command. ``SPARK_QUEUE_VENV`` and ``SPARK_QUEUE_EXTRA`` name another environment, and another extra.
-The command runs with ``.venv`` first on its PATH; ``check [--fast]`` is short for
-``python .ci/check.py [--fast]``. Its exit code is passed through; 2 means that the machine lacks
-something, and one line says what.
+The command runs with ``.venv`` first on its PATH. Its exit code is passed through; 2 means that the
+machine lacks something, and one line says what.
 """
 
 from __future__ import annotations
@@ -28,12 +31,22 @@ MIN_PYTHON = (3, 10)
 EXTRAS = {"spark-queue": "spark", "spark-submit": "spark"}
 DEVELOPER = "dev"
 
+_CHECK = str(ROOT / ".ci" / "check.py")
+
+#: Options of ``check`` that are answered before anything is installed.
+_ANSWERED = {"-h", "--help", "--list"}
+
 #: PySpark comes as source, and its jars are compressed: packing them anew makes them no smaller.
 SETTINGS = {"DIST_EXTRA_CONFIG": str(ROOT / ".ci" / "build.cfg")}
 
 
 def main(argv: list[str]) -> int:
     """Run a command in an environment that is up to date."""
+    if argv[:1] in (["-h"], ["--help"]):
+        print(__doc__)
+        return 0
+    if argv[:1] == ["check"] and {*argv} & _ANSWERED:
+        return subprocess.run([sys.executable, _CHECK, *argv[1:]], check=False).returncode
     problem = _problem(argv)
     if problem is not None:
         print(problem, file=sys.stderr)
@@ -42,7 +55,7 @@ def main(argv: list[str]) -> int:
     if not _has(extra) and not _install(extra):
         return 2
     if argv[0] == "check":
-        argv = ["python", str(ROOT / ".ci" / "check.py"), *argv[1:]]
+        argv = ["python", _CHECK, *argv[1:]]
     return _run(argv)
 
 

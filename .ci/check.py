@@ -1,15 +1,23 @@
-"""Run every check of the project: format, lint, types, language, rules, docs, and all tests.
+"""Run the checks of the project: ``check.py [--fast | --all | --only NAME ...] [--list]``.
 
-``--fast`` leaves out what needs a JVM. All checks run, also after one has failed. Each gets a line
-with its seconds, what failed is shown in full, and the exit code is that of the first that failed.
+Without an option it runs the gate: static checks, the tests that start no JVM, the commands of
+README and the guide without Spark in an environment that has no PySpark, and tests on Spark.
+``--all`` adds Spark Connect, other Pythons, kills, long histories, sessions as shipped, notebooks
+and the browser. ``--fast`` leaves out what needs a JVM. ``--only`` runs the named stages, and
+``--list`` shows them.
+
+All stages run, also after one has failed. Each gets a line with its seconds. The output of a stage
+that failed is shown, with the command that repeats it. The ten slowest tests come last. The exit
+code is that of the first stage that failed.
 
 A driver that plans small frames keeps one core busy. So tests run in two processes at once, each
-with a session of its own: whichever is done with its share takes from the other's. A third process
-runs beside those that have no session.
+with a session of its own: whichever is done with its share takes from the other's.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import subprocess
 import sys
@@ -25,10 +33,13 @@ ROOT = Path(__file__).resolve().parent.parent
 #: How many lanes run at once: more JVMs than these want more memory than they save time.
 _CORES = 2
 
+#: How a stage is repeated.
+_REPEAT = "python3 .ci/bootstrap.py check --only"
+
 
 @dataclass(frozen=True)
 class Check:
-    """A command that must succeed."""
+    """A stage: a command that must succeed."""
 
     name: str
     command: Sequence[str]
@@ -36,9 +47,17 @@ class Check:
     is_live: bool = False
     """Whether its output is shown while it runs."""
 
+    @property
+    def times(self) -> Path:
+        """Where its tests leave what each of them took."""
+        return _TIMES / f"{self.name}.json"
+
+
+#: What the tests of the last run took.
+_TIMES = ROOT / ".venv" / "times"
 
 _PYTEST = (sys.executable, "-m", "pytest", "--quiet")
-_IN_TWO = ("--numprocesses", "2", "--dist", "worksteal", "--durations", "15")
+_IN_TWO = ("--numprocesses", "2", "--dist", "worksteal")
 
 #: Tests of sessions as users have them: with no setting that is not Spark's or the library's own.
 _AS_SHIPPED = (
@@ -46,12 +65,6 @@ _AS_SHIPPED = (
     "tests/streaming/test_queue_streams.py",
     "tests/front/test_durable.py",
 )
-
-#: Tests that have no session in this process: what they start has one of its own.
-_OWN_SESSIONS = ("tests/notebooks", "tests/delta/test_chaos.py", "tests/delta/test_programs.py")
-
-#: Tests of streams, of which many wait for a query that is killed: beside those over Connect.
-_STREAMS = "tests/streaming"
 
 #: The classes that every JVM of the tests loads: see classes.py.
 _CLASSES = ROOT / ".venv" / "classes.jsa"
@@ -73,6 +86,8 @@ _SHORT_LIVED = {
     "SPARK_SUBMIT_OPTS": f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m {_MAPPED}"
 }
 
+_NO_ENV: Mapping[str, str] = {}
+
 #: Tests start Python hundreds of times, which compiles what it imports once, even where it is told
 #: not to keep that. Threads of numpy, Arrow and deltalake would only take turns with other lanes.
 _QUICK_STARTS = {
@@ -80,7 +95,7 @@ _QUICK_STARTS = {
     **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "TOKIO_WORKER_THREADS"), "1"),
 }
 
-#: Checks one after another, beside other lanes.
+#: Stages one after another, beside other lanes.
 Lane = tuple[Check, ...]
 
 _STATIC: tuple[Lane, ...] = (
@@ -100,56 +115,57 @@ _STATIC: tuple[Lane, ...] = (
     (Check("types", ("mypy",)),),
 )
 
-_WITHOUT_SPARK = Check("tests (no JVM)", (*_PYTEST, *_IN_TWO, "-m", "not spark"), is_live=True)
+_ARCHIVE = Check("classes", (sys.executable, ".ci/classes.py", str(_CLASSES)))
+_ALONE = Check("alone", (sys.executable, ".ci/alone.py"))
 
-_SMALL_STEPS = Check(
-    "tests",
-    (
-        *_PYTEST,
-        *_IN_TWO,
-        "-m",
-        "spark",
-        *(f"--ignore={place}" for place in (*_AS_SHIPPED, *_OWN_SESSIONS, _STREAMS)),
-    ),
-    env=_SHORT_LIVED,
-    is_live=True,
+
+def _tests(name: str, *options: str, env: Mapping[str, str] = _NO_ENV) -> Check:
+    """Return a stage of pytest that has both cores, and shows its output."""
+    return Check(name, (*_PYTEST, *_IN_TWO, *options), env=env, is_live=True)
+
+
+_WITHOUT_SPARK = _tests("no-jvm", "-m", "not spark and not thorough")
+_ON_SPARK = _tests("spark", "-m", "spark and not thorough", env=_SHORT_LIVED)
+
+#: Random histories, ten times as many as without an option.
+_HISTORIES = _tests(
+    "histories", "-m", "histories and not spark", env={"SPARK_QUEUE_HISTORIES": "300"}
 )
-_DEFAULTS = Check(
-    "tests (as shipped)",
-    (*_PYTEST, "-m", "spark", *_AS_SHIPPED),
-    env={"SPARK_QUEUE_SESSION": "defaults", **_LONG_LIVED},
-)
-_ELSEWHERE = Check(
-    "tests (own sessions)", (*_PYTEST, "-m", "spark", *_OWN_SESSIONS), env=_SHORT_LIVED
-)
-_OF_STREAMS = Check(
-    "tests (streams)",
-    (*_PYTEST, "-m", "spark", _STREAMS, *(f"--ignore={place}" for place in _AS_SHIPPED)),
-    env=_SHORT_LIVED,
-)
+
+#: The tests of tests/tiers.txt that are not in the gate.
+_THOROUGH = _tests("thorough", "-m", "thorough", env=_SHORT_LIVED)
+
 _CONNECT = Check(
-    "tests (connect)",
+    "connect",
     (*_PYTEST, "-m", "spark", "tests/conformance"),
     env={"SPARK_QUEUE_REMOTE": "local[2]", **_LONG_LIVED},
 )
+_SHIPPED = Check(
+    "shipped",
+    (*_PYTEST, "-m", "spark", *_AS_SHIPPED),
+    env={"SPARK_QUEUE_SESSION": "defaults", **_LONG_LIVED},
+)
+_BROWSER = Check("browser", (sys.executable, ".ci/browser.py"))
 
 #: The others are those of pyproject.toml: see pythons.py.
 _PYTHONS = tuple(
-    Check(f"tests ({which} Python)", (sys.executable, ".ci/pythons.py", which))
-    for which in ("oldest", "newest")
+    Check(which, (sys.executable, ".ci/pythons.py", which)) for which in ("oldest", "newest")
 )
 
-_ARCHIVE = Check("classes", (sys.executable, ".ci/classes.py", str(_CLASSES)))
-
-#: What runs one after another: each a group of lanes, two of them side by side. Tests on another
-#: Python wait for threads, clocks and downloads half of their time: beside those that need no JVM.
+#: What runs one after another: each a group of lanes, two of them side by side.
 FAST = (_STATIC, ((_WITHOUT_SPARK,),))
-FULL = (
-    ((_ARCHIVE,), *_STATIC),
-    ((_WITHOUT_SPARK,), _PYTHONS),
-    ((_SMALL_STEPS,),),
-    ((_CONNECT,), (_OF_STREAMS, _ELSEWHERE, _DEFAULTS)),
+GATE = (((_ARCHIVE,), *_STATIC, (_ALONE,)), ((_WITHOUT_SPARK,),), ((_ON_SPARK,),))
+ALL = (
+    *GATE,
+    ((_HISTORIES,),),
+    ((_THOROUGH,),),
+    ((_CONNECT,), (_SHIPPED, *_PYTHONS, _BROWSER)),
 )
+
+
+def stage(name: str) -> Check:
+    """Return the stage of a name."""
+    return next(check for group in ALL for lane in group for check in lane if check.name == name)
 
 
 @dataclass(frozen=True)
@@ -168,22 +184,59 @@ class Outcome:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the checks and return the exit code of the first that failed."""
-    if argv not in ([], ["--fast"]):
-        print("usage: check.py [--fast]", file=sys.stderr)
-        return 2
+    """Run the stages that are asked for, and return the exit code of the first that failed."""
+    options = _options().parse_args(argv)
+    if options.list:
+        for name in _names():
+            print(f"{name:<10} {' '.join(stage(name).command).replace(sys.executable, 'python')}")
+        return 0
     started = time.monotonic()
-    groups = FAST if argv else FULL
-    outcomes = [outcome for group in groups for outcome in _together(group)]
+    outcomes = [outcome for group in _groups(options) for outcome in _together(group)]
     print()
     for outcome in outcomes:
         print(outcome.line())
     print(f"{'':<8}{'all':<20} {time.monotonic() - started:7.1f} s")
+    _show_slowest([outcome.check for outcome in outcomes])
     # The last words are pytest's own, for those who read only these.
     for outcome in outcomes:
-        if outcome.check.name.startswith("tests"):
-            print(outcome.last_line)
-    return next((outcome.code for outcome in outcomes if outcome.code != 0), 0)
+        if outcome.check.times.exists():
+            print(f"{outcome.check.name}: {outcome.last_line}")
+    failed = [outcome for outcome in outcomes if outcome.code != 0]
+    for outcome in failed:
+        print(f"to repeat it: {_REPEAT} {outcome.check.name}")
+    return failed[0].code if failed else 0
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "check", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--fast", action="store_true", help="leave out what needs a JVM")
+    which.add_argument("--all", action="store_true", help="everything: also what is in no gate")
+    which.add_argument(
+        "--only", nargs="+", metavar="NAME", choices=_names(), help="these stages alone"
+    )
+    which.add_argument("--list", action="store_true", help="name the stages, and their commands")
+    return parser
+
+
+def _names() -> list[str]:
+    return [check.name for group in ALL for lane in group for check in lane]
+
+
+def _groups(options: argparse.Namespace) -> Sequence[Sequence[Lane]]:
+    if options.only:
+        return [((stage(name),),) for name in options.only]
+    return FAST if options.fast else ALL if options.all else GATE
+
+
+def _show_slowest(checks: Sequence[Check]) -> None:
+    """Show the ten slowest tests, with the reason that tests/tiers.txt gives."""
+    times = [check.times for check in checks if check.times.exists()]
+    took = sorted((each for file in times for each in json.loads(file.read_text())), reverse=True)
+    for seconds, test, why in took[:10]:
+        print(f"{seconds:6.1f} s  {test}  {why}")
 
 
 def _together(group: Sequence[Lane]) -> list[Outcome]:
@@ -207,7 +260,10 @@ def _run(check: Check) -> Outcome:
 
 
 def _output(check: Check) -> tuple[int, deque[str]]:
-    env = {**os.environ, **_QUICK_STARTS, **check.env}
+    check.times.parent.mkdir(parents=True, exist_ok=True)
+    check.times.unlink(missing_ok=True)
+    own = {"SPARK_QUEUE_TIMES": str(check.times)}
+    env = {**os.environ, **_QUICK_STARTS, **own, **check.env}
     lines: deque[str] = deque(maxlen=2_000)
     with subprocess.Popen(
         check.command,

@@ -9,21 +9,32 @@ import shutil
 import tempfile
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 from spark_queue.clock import ManualClock
 from spark_queue.session import SMALL_STEPS, SMALL_STEPS_CONF, local_session, with_delta
+from tests import tiers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: How many random histories each family of tests plays: 300 in ``check --all``.
+HISTORIES = int(os.environ.get("SPARK_QUEUE_HISTORIES", "30"))
+
+
+def histories_of(seconds: float) -> int:
+    """Return how many histories a family plays of which each takes so many seconds."""
+    return max(round(HISTORIES / max(seconds, 1)), 1)
+
+
 # How long an example takes says more about what else the machine does.
-settings.register_profile("gate", deadline=None)
+settings.register_profile("gate", deadline=None, max_examples=HISTORIES)
 settings.load_profile("gate")
 
 #: ``local[2]`` makes the fixture a Spark Connect session.
@@ -46,15 +57,37 @@ _CONF = {
 _JAVA = "spark.driver.extraJavaOptions"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what starts a JVM, so that it can be left out; what takes minutes comes first.
+_TIERS = tiers.read()
 
-    Then two processes that share the tests are done at the same time.
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what starts a JVM, what plays histories, and what is left to ``check --all``.
+
+    What takes minutes comes first: two processes that share the tests then end at the same time.
     """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+        if is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker("histories")
+    tiers.mark(items, _TIERS)
+    if config.args == config.getini("testpaths"):
+        tiers.require_sound(items, _TIERS)
+    items.sort(key=lambda item: not tiers.reason(item.nodeid, _TIERS))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Leave what each test took where the gate asks for it."""
+    place = os.environ.get("SPARK_QUEUE_TIMES")
+    if place is None:
+        return
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[report.nodeid] += report.duration
+    told = [(took, test, tiers.reason(test, _TIERS)) for test, took in seconds.items()]
+    Path(place).write_text(json.dumps(sorted(told, reverse=True)))
 
 
 def pytest_collection_finish() -> None:
@@ -64,8 +97,12 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
     """Start a session with Delta, tuned as asked for; over Spark Connect where asked for."""
+    test = request._pyfuncitem
+    assert test.get_closest_marker("spark"), f"{test.nodeid} starts a JVM and does not say so"
     conf = {**_CONF, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
     if SESSION != "defaults":
         conf = {**SMALL_STEPS_CONF, **conf}

@@ -1,8 +1,9 @@
 """Runs every scenario over every engine that can play it, on classic Spark or on Spark Connect.
 
-Small steps are decided in the process, as for a user. Over Connect, what is marked ``planned`` is
-decided by the plans of Spark: each plan at least once. ``SPARK_QUEUE_SESSION=planned`` has it
-play everything so, and with ``verify`` both planners decide each step, and are compared.
+Small steps are decided in the process, as for a user. What is marked ``planned`` is played by the
+plans of Spark as well: each plan at least once. Over Connect, each kind of step is, in scenarios
+marked ``planned("connect")``. ``SPARK_QUEUE_SESSION=planned`` has Spark decide everything, and with
+``verify`` both planners decide each step, and are compared.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ ENGINES: dict[str, type[Engine]] = {
     ),
     "batch": BatchEngine,
     "delta": DeltaEngine,
-    **({"planned": DeltaEngine} if REMOTE else {}),
+    "planned": DeltaEngine,
 }
 
 #: Engines that are in the memory of the test alone.
@@ -74,10 +75,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.module.__name__ != "tests.conformance.test_views":
         # Its verbs are those of its two halves; what Spark reads of it is its own.
         names = [name for name in names if name != "beside"]
-    is_planned = metafunc.definition.get_closest_marker("planned") is not None
-    left_out = "delta" if REMOTE and is_planned else "planned"
-    played = [_engine(name) for name in names if name != left_out]
-    metafunc.parametrize("engine_name", played)
+    planned = metafunc.definition.get_closest_marker("planned")
+    is_planned = planned is not None and (not REMOTE or "connect" in planned.args)
+    left_out = "delta" if REMOTE and is_planned else None if is_planned else "planned"
+    metafunc.parametrize("engine_name", [_engine(name) for name in names if name != left_out])
 
 
 def _engine(name: str) -> Any:

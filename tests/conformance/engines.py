@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from spark_queue.config import LiveSettings, QueueConfig
 from spark_queue.delta.views.items import collect
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import LeaseLostError
+from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
 from spark_queue.rules import Ack, Dead, Grant, Nack, NewItem, Outcome, Release, Scheduler
 
@@ -281,7 +283,9 @@ class DeltaEngine:
     def __init__(self, spark: SparkSession, path: str, config: QueueConfig) -> None:
         self.clock = ManualClock()
         self.spark = spark
-        self.queue = DeltaQueue.create(spark, path, SCHEMA, config, clock=self.clock)
+        # Spark takes a second for the same two tables, and has tests of its own for that.
+        LocalQueue.create(path, SCHEMA, config, clock=self.clock, durability="process")
+        self.queue = DeltaQueue.open(spark, path, clock=self.clock)
         self.ids: dict[int, str] = {}
 
     def enqueue(self, rows: Sequence[Row]) -> list[str | None]:
@@ -320,17 +324,22 @@ class DeltaEngine:
         self.clock.advance(timedelta(seconds=seconds))
 
     def states(self) -> dict[str, str]:
-        rows = self.queue.status().select("_seq", "_state").collect()
-        return {self.ids[row["_seq"]]: row["_state"] for row in rows}
+        return {self.ids[row["_seq"]]: row["_state"] for row in self._status("_seq", "_state")}
 
     def cancel(self, *ids: str) -> None:
         self.queue.cancel(self.where(ids))
 
     def redrive(self, *ids: str, again: bool = False) -> None:
         self.queue.redrive(self.where(ids), again=again)
-        rows = self.queue.status().where("_origin is not null").select("_seq", "_origin")
-        for seq, origin in sorted(rows.collect()):
-            name_successor(self.ids, seq, origin)
+        for row in sorted(self._status("_seq", "_origin"), key=itemgetter("_seq")):
+            if row["_origin"] is not None:
+                name_successor(self.ids, row["_seq"], row["_origin"])
+
+    def _status(self, *columns: str) -> list[dict[str, Any]]:
+        """Return columns of all items, by the tables: what Spark shows has tests of its own."""
+        seen = LocalQueue.open(self.queue.name, clock=self.clock, durability="process")
+        rows: list[dict[str, Any]] = seen.status().select(list(columns)).to_pylist()
+        return rows
 
     def pause(self) -> None:
         self.queue.pause()

@@ -52,7 +52,7 @@ def test_a_key_is_refused_while_it_is_live(make: Make) -> None:
 
 
 # rule: scope of a key
-@planned
+@planned("connect")
 @needs("scopes", "time")
 def test_a_key_stays_taken_for_its_scope(make: Make) -> None:
     """Law 3: with a duration for a scope, a key is free when its item is done and the time over."""
@@ -77,7 +77,7 @@ def test_a_key_is_taken_for_ever_where_asked(make: Make) -> None:
 
 
 # rule: tag of a new item, order of service
-@planned
+@planned("connect")
 def test_keys_are_served_in_rounds(make: Make) -> None:
     """Law 5, FQ-06: one item of each key a round, in the order in which the heads came."""
     engine = make("fair_key")
@@ -148,7 +148,7 @@ def test_a_member_that_has_ended_lowers_nobody(make: Make) -> None:
 
 
 # rule: slots of a group
-@planned
+@planned("connect")
 def test_a_group_runs_one_at_a_time_in_order(make: Make) -> None:
     """Law 4: of a group one item is in flight, and the next comes when it is done."""
     engine = make("group_key")
@@ -419,7 +419,7 @@ def test_a_late_settle_counts_where_nobody_claimed_since(make: Make) -> None:
 
 
 # rule: renewal of a lease
-@planned
+@planned("connect")
 @needs("leases")
 def test_a_renewed_lease_holds(make: Make) -> None:
     """Law 2: a renewal counts from when it is made, and nobody else gets what is left meanwhile."""
@@ -475,7 +475,7 @@ def test_an_item_that_loses_its_leases_dies(make: Make) -> None:
 
 
 # rule: place at an instant, deadline of an item
-@planned
+@planned("connect")
 @needs("time")
 def test_time_decides_what_is_due_and_what_is_over(make: Make) -> None:
     """Law 9: a delayed item comes when it is due, an expired one is ended by a claim's row."""
@@ -548,7 +548,7 @@ def test_a_member_that_was_served_binds_none_that_come_later(make: Make) -> None
 
 
 # rule: room of a claim
-@planned
+@planned("connect")
 @needs("leases", "composed")
 def test_in_flight_items_are_limited(make: Make) -> None:
     """A claim never lets more items be in flight than allowed, and a lapsed one may come back."""
@@ -713,7 +713,7 @@ def test_a_redrive_is_a_new_item(make: Make) -> None:
     assert engine.claim(10).ids == ["a''"]
 
 
-@planned
+@planned("connect")
 @needs("columns", "retries", "runs")
 def test_added_column_is_null_in_items_that_are_there(make: Make) -> None:
     """A queue takes a column while items wait and are claimed: their turns and states stay."""

@@ -27,10 +27,10 @@ from spark_queue.session import SMALL_STEPS
 from tests.conformance.engines import KEYS, DeltaEngine, Engine, Held, Row, SchedulerEngine
 from tests.conformance.local import LocalEngine
 from tests.conformance.memory import MemoryEngine
-from tests.conftest import memory_place
+from tests.conftest import HISTORIES, histories_of, memory_place
 
-#: How many scenarios; more of them are for a long run.
-EXAMPLES = int(os.environ.get("SPARK_QUEUE_EXAMPLES", "3"))
+#: How many scenarios of those that Spark plays, which takes it seconds each.
+EXAMPLES = histories_of(10)
 
 STEPS = 10
 
@@ -231,12 +231,14 @@ def _lost(do: Callable[..., None], *args: object) -> Sequence[int]:
 #: A scenario is played as it was found: to make one of Spark's shorter takes half an hour.
 _AS_FOUND = settings(
     stateful_step_count=STEPS,
-    deadline=None,
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
-    derandomize="SPARK_QUEUE_EXAMPLES" not in os.environ,
+    derandomize="SPARK_QUEUE_HISTORIES" not in os.environ,
     database=None,
 )
+
+
+pytestmark = pytest.mark.histories
 
 
 @pytest.mark.slow
@@ -248,11 +250,11 @@ def test_the_durable_queue_does_what_the_scheduler_does(spark: SparkSession) -> 
 
 def test_the_queue_without_spark_does_what_the_scheduler_does() -> None:
     """Laws 1-9: without Spark the same, with longer scenarios, as its steps take milliseconds."""
-    longer = settings(_AS_FOUND, max_examples=5 * EXAMPLES, stateful_step_count=3 * STEPS)
+    longer = settings(_AS_FOUND, max_examples=HISTORIES, stateful_step_count=3 * STEPS)
     run_state_machine_as_test(LocalMachine, settings=longer)
 
 
 def test_the_queue_for_tests_does_what_the_scheduler_does() -> None:
     """Laws 1-9: what a test learns of a queue in memory holds for the durable ones."""
-    longer = settings(_AS_FOUND, max_examples=2 * EXAMPLES, stateful_step_count=3 * STEPS)
+    longer = settings(_AS_FOUND, max_examples=HISTORIES, stateful_step_count=3 * STEPS)
     run_state_machine_as_test(MemoryMachine, settings=longer)

@@ -5,6 +5,7 @@ A story is played on the engine under test and on a queue in memory; what both a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import date, datetime, timedelta, timezone
@@ -248,12 +249,14 @@ def test_items_are_named_alike_by_columns_and_by_sql(twins: Twins) -> None:
     def named(one: Seen, verb: str, where: Any, **options: Any) -> Any:
         return getattr(one.queue, verb)(where, **options)
 
-    for verb in ("cancel", "redrive", "purge"):
-        for where in WHERES:
-            pair.require_same(partial(named, dry_run=True), verb, where)
-        for where in NO_WHERES:
-            error, _ = pair.require_same(named, verb, where)
-            assert error is InvalidArgumentError
+    # Each verb asks by the same code, so that each condition meets one of them.
+    verbs = itertools.cycle(("cancel", "redrive", "purge"))
+    for where in WHERES:
+        pair.require_same(partial(named, dry_run=True), next(verbs), where)
+    for where in NO_WHERES:
+        error, _ = pair.require_same(named, next(verbs), where)
+        assert error is InvalidArgumentError
+    for verb in itertools.islice(verbs, 3):
         error, _ = pair.require_same(partial(named, dry_run=1), verb, {"_seq": 1})
         assert error is InvalidArgumentError
     assert pair.require_same(lambda one: one.queue.counts())["ready"] == 2
@@ -264,7 +267,7 @@ def _told(one: Seen, verb: str, *given: Any, **options: Any) -> Any:
     return done, getattr(done, "step", None), getattr(done, "becomes", None)
 
 
-@pytest.mark.planned
+@pytest.mark.planned("connect")
 def test_what_operators_change_is_told_and_taken_back_alike(twins: Twins) -> None:
     """Items are cancelled, redriven once, taken back and purged; each answer knows its step."""
     pair = twins("dedup_key", "fair_key")

@@ -97,8 +97,9 @@ def unseen(spark: SparkSession) -> Shared:
 
 
 @pytest.fixture(params=["seen", "unseen"])
-def shared(request: pytest.FixtureRequest) -> Shared:
+def shared(request: pytest.FixtureRequest, spark: SparkSession) -> Shared:
     """Return one of both."""
+    del spark  # It marks what asks for it.
     made: Shared = request.getfixturevalue(request.param)
     return made
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from typing import Any
 
 import pytest
@@ -13,11 +12,12 @@ from pyspark.sql import SparkSession, functions as F
 
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.looking import main_store_of
+from tests.conftest import histories_of
 from tests.properties.test_journal_machine import JournalMachine
 from tests.unit.local.breaking import Breaking
 
 #: How many histories; more of them are for a long run, and without Spark.
-EXAMPLES = int(os.environ.get("SPARK_QUEUE_EXAMPLES", "1"))
+EXAMPLES = histories_of(30)
 
 STEPS = 12
 
@@ -45,6 +45,7 @@ class DeltaJournalMachine(JournalMachine):
 
 @pytest.mark.slow
 @pytest.mark.spark
+@pytest.mark.histories
 def test_random_histories_agree(spark: SparkSession, place: str) -> None:
     """What was durable is there for the next process, and nothing that was done comes back."""
     numbers = itertools.count()
@@ -53,7 +54,6 @@ def test_random_histories_agree(spark: SparkSession, place: str) -> None:
         settings=settings(
             max_examples=EXAMPLES,
             stateful_step_count=STEPS,
-            deadline=None,
             phases=[Phase.explicit, Phase.reuse, Phase.generate],
             suppress_health_check=list(HealthCheck),
         ),

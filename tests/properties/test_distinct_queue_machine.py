@@ -245,6 +245,4 @@ class DistinctQueueMachine(RuleBasedStateMachine):
 
 
 TestDistinctQueueMachine = DistinctQueueMachine.TestCase
-TestDistinctQueueMachine.settings = settings(
-    max_examples=200, stateful_step_count=50, deadline=None, database=None
-)
+TestDistinctQueueMachine.settings = settings(stateful_step_count=50, database=None)

@@ -252,6 +252,4 @@ class FairQueueMachine(RuleBasedStateMachine):
 
 
 TestFairQueueMachine = FairQueueMachine.TestCase
-TestFairQueueMachine.settings = settings(
-    max_examples=200, stateful_step_count=50, deadline=None, database=None
-)
+TestFairQueueMachine.settings = settings(stateful_step_count=50, database=None)

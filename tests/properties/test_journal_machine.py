@@ -372,4 +372,4 @@ class JournalMachine(RuleBasedStateMachine):
 
 
 TestJournalMachine = JournalMachine.TestCase
-TestJournalMachine.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestJournalMachine.settings = settings(stateful_step_count=40)

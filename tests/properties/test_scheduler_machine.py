@@ -344,8 +344,6 @@ class SchedulerMachine(RuleBasedStateMachine):
 
 TestScheduler = SchedulerMachine.TestCase
 TestScheduler.settings = settings(
-    max_examples=150,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )

@@ -8,7 +8,7 @@ from itertools import cycle
 from random import Random
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.rules import Ack, Nack, NewItem, Release, Scheduler
@@ -63,7 +63,6 @@ def test_service_equals_snapshot_rounds_when_nothing_is_passed(seed: int) -> Non
         assert take_one(scheduler) is None
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     batches=st.lists(
         st.tuples(
@@ -95,7 +94,6 @@ def test_claim_of_many_equals_claims_of_one_when_nothing_is_overdue(
         assert list(whole.claim(0.0, count).items) == served
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     arrivals=ARRIVALS,
     limits=st.lists(st.integers(1, 5), min_size=14, max_size=14),
@@ -133,7 +131,6 @@ def test_no_key_gets_more_than_two_rounds_while_another_waits(
                 ready[str(item.fair_key)] += 1
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     first=st.sampled_from([0.25, 0.5, 1.0, 2.0, 3.0, 8.0]),
     second=st.sampled_from([0.25, 0.5, 1.0, 2.0, 3.0, 8.0]),

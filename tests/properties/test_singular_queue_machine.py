@@ -150,4 +150,4 @@ class SingularQueueMachine(RuleBasedStateMachine):
 
 
 TestSingularQueue = SingularQueueMachine.TestCase
-TestSingularQueue.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestSingularQueue.settings = settings(stateful_step_count=30)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -115,3 +116,21 @@ def test_bytecode_is_made_where_no_import_keeps_it(
 
     assert "--compile-bytecode" in setup("spark-queue", uv="/bin/uv")[1][1]
     assert "--no-compile" not in setup("pytest")[1][1]
+
+
+@pytest.mark.parametrize("asked", [["--help"], ["check", "--help"], ["check", "--list"]])
+def test_help_is_given_before_anything_is_installed(
+    asked: list[str], bootstrap: ModuleType
+) -> None:
+    """Who asks what there is gets an answer, and no environment."""
+    done = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, str(_FILE), *asked],
+        env={"SPARK_QUEUE_VENV": str(bootstrap.VENV), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "check" in done.stdout
+    assert not bootstrap.VENV.exists()

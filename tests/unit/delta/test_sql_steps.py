@@ -29,6 +29,7 @@ from spark_queue.delta.tables.facts import LogName, StepFacts
 from spark_queue.delta.verdicts import Every
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue
+from tests.conftest import histories_of
 from tests.unit.rules.test_exact import COSTS, WEIGHTS
 
 LOGS: tuple[LogName, ...] = ("queue", "status")
@@ -122,7 +123,7 @@ def test_large_steps_are_those_of_memory(tmp_path: Path, seed: int) -> None:
 @example(
     costs=[0.1, 1e-5, 1e-9], weights={"a": 0.3, "b": 0.001}, group=None, before=3e10, seed=19228
 )
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=histories_of(3), suppress_health_check=list(HealthCheck))
 @given(
     costs=st.lists(COSTS.filter(lambda cost: cost < _MUCH), min_size=1, max_size=6),
     weights=st.dictionaries(st.sampled_from("abc"), WEIGHTS),

@@ -21,6 +21,7 @@ from spark_queue.delta.store import catching_up, replicas
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue, LocalVerbs
+from tests.conftest import histories_of
 
 _COLUMNS = "id string, tenant string, grp string, prio int"
 
@@ -210,7 +211,8 @@ def _play(place: Path, seed: int, kinds: Kinds, readers: int = 1) -> Two:
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=histories_of(1.2),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(seed=st.integers(0, 10**9))
 # An overdue turn, with the key's regular one of the same height beyond the horizon.
@@ -224,7 +226,8 @@ def test_a_window_decides_as_the_whole(tmp_path_factory: pytest.TempPathFactory,
 
 # rule: reach of a claim
 @settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=histories_of(4),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(seed=st.integers(0, 10**9))
 def test_a_window_decides_as_the_whole_where_groups_stand_in_several_lines(
@@ -235,7 +238,8 @@ def test_a_window_decides_as_the_whole_where_groups_stand_in_several_lines(
 
 
 @settings(
-    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=histories_of(6),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(seed=st.integers(0, 10**9))
 def test_windows_of_several_readers_decide_as_the_whole(

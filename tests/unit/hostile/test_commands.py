@@ -40,7 +40,7 @@ TEXTS = {
     "first instant": "0001-01-01T00:00:00+14:00",
     "key and weight": "a=nan",
     "no key": "=1",
-    "path": "/nowhere/at/all",
+    "path": "nowhere/at/all",
     "sign": "--",
 }
 
@@ -70,6 +70,9 @@ _ENDING = {"top": ["--looks", "1"]}
 
 #: Commands that are not run here, each with the reason.
 _ELSEWHERE = {"serve": "it answers until it is stopped; its tests give its options bad values"}
+
+#: Commands that take seconds: texts that a path is refused for, or that it may be.
+_FEW = {"demo": {"surrogate", "NUL", "long text", "path"}}
 
 #: What is asked for without end is done without end.
 _ENDLESS = {("top", "looks", "2**63"), ("top", "looks", "digits")}
@@ -104,7 +107,7 @@ def test_no_text_ends_in_a_traceback(
     """A command does what it is asked, or says in a few lines why not, and ends with its code."""
     found = []
     for named, text in TEXTS.items():
-        if (command, parameter.name, named) in _ENDLESS:
+        if (command, parameter.name, named) in _ENDLESS or named not in _FEW.get(command, TEXTS):
             continue
         argv = list(_argv(command, parameter, text))
         raised = outcome_of(lambda: main(argv))  # noqa: B023 - it is called here

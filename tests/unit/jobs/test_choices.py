@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import HISTORIES
 
-@pytest.mark.parametrize("first", range(0, 300, 30))
+
+@pytest.mark.histories
+@pytest.mark.parametrize("first", range(0, HISTORIES, 30))
 def test_sql_decides_as_the_rules_do(
     script: Callable[[str], Any], tmp_path: Path, first: int
 ) -> None:
-    """Duplicates, places, order, turns, losses and ends are the same in 300 random histories."""
+    """Duplicates, places, order, turns, losses and ends are the same in random histories."""
     job, counts = script("choices"), Counter[str]()
     for seed in range(first, first + 30):
         counts += job.Played(tmp_path / str(seed), seed, is_thorough=False).play(steps=5)

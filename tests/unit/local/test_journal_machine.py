@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import os
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
@@ -14,9 +14,6 @@ from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import main_store_of
 from tests.properties.test_journal_machine import JournalMachine
 from tests.unit.local.breaking import Breaking
-
-#: How many histories; more of them are for a long run.
-EXAMPLES = int(os.environ.get("SPARK_QUEUE_EXAMPLES", "3"))
 
 STEPS = 20
 
@@ -42,15 +39,14 @@ class LocalJournalMachine(JournalMachine):
         return set(rows_of(main_store_of(self._made), "queue", ("_seq",))["_seq"].to_pylist())
 
 
+@pytest.mark.histories
 def test_random_histories_agree(place: str) -> None:
     """What was durable is there for the next process, and nothing that was done comes back."""
     numbers = itertools.count()
     run_state_machine_as_test(
         lambda: LocalJournalMachine(f"{place}/{next(numbers)}"),  # type: ignore[arg-type]
         settings=settings(
-            max_examples=EXAMPLES,
             stateful_step_count=STEPS,
-            deadline=None,
             phases=[Phase.explicit, Phase.reuse, Phase.generate],
             suppress_health_check=list(HealthCheck),
         ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
@@ -19,9 +18,6 @@ from spark_queue.errors import Reject
 from spark_queue.local_queue import LocalQueue
 from spark_queue.processing.loop import ProcessResult
 from tests.conftest import memory_place
-
-#: How many scenarios; more of them are for a long run.
-EXAMPLES = 4 * int(os.environ.get("SPARK_QUEUE_EXAMPLES", "3"))
 
 #: What a handler does at an attempt.
 OUTCOMES = st.sampled_from(["done", "done", "done", "fail", "reject"])
@@ -93,7 +89,7 @@ class Seen:
             raise Reject("never") if outcome == "reject" else ValueError("not now")
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(scenario=SCENARIOS)
 def test_groups_keep_their_order_and_every_item_ends_once(scenario: Scenario) -> None:
     """No member of a group overtakes another, failed and returned ones keep their place."""

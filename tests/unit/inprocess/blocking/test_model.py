@@ -137,6 +137,4 @@ class BlockingQueueModel(RuleBasedStateMachine):
 
 
 TestBlockingQueueModel = BlockingQueueModel.TestCase
-TestBlockingQueueModel.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, database=None
-)
+TestBlockingQueueModel.settings = settings(stateful_step_count=40, database=None)

@@ -103,6 +103,4 @@ class SchedulerModel(RuleBasedStateMachine):
 
 
 TestSchedulerModel = SchedulerModel.TestCase
-TestSchedulerModel.settings = settings(
-    max_examples=200, stateful_step_count=50, deadline=None, database=None
-)
+TestSchedulerModel.settings = settings(stateful_step_count=50, database=None)
