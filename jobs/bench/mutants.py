@@ -67,6 +67,16 @@ class Fault:
     """What the environment of the tests has beside."""
 
     @property
+    def name(self) -> str:
+        """Where it is, and what is wrong then."""
+        return f"{self.where}: {self.says}"
+
+    @property
+    def file(self) -> str:
+        """Its file below ``spark_queue``."""
+        return self.where if self.where.endswith(".sql") else f"{self.where}.py"
+
+    @property
     def needs_jvm(self) -> bool:
         """Whether its tests start Spark."""
         return not all(test.startswith(_PLAIN) for test in self.tests)
@@ -83,8 +93,7 @@ class Outcome:
     seconds: float
 
     def __str__(self) -> str:
-        place = f"{self.fault.where}: {self.fault.says}"
-        return f"{self.verdict:8} {self.seconds:6.1f} s  {place}  [{self.by}]"
+        return f"{self.verdict:8} {self.seconds:6.1f} s  {self.fault.name}  [{self.by}]"
 
 
 def read(text: str) -> list[Fault]:
@@ -96,6 +105,12 @@ def read(text: str) -> list[Fault]:
     above, *blocks = re.split(r"^@ ", text, flags=re.MULTILINE)
     env = dict(re.findall(r"^! (\w+)=(.*)$", above, re.MULTILINE))
     return [_fault(block, env) for block in blocks]
+
+
+def kept_faults() -> list[Fault]:
+    """Return all faults of ``faults/``."""
+    files = sorted((Path(__file__).parent / "faults").glob("*.txt"))
+    return [fault for file in files for fault in read(file.read_text())]
 
 
 def _fault(block: str, env: Mapping[str, str]) -> Fault:
@@ -125,7 +140,7 @@ def copied(root: Path) -> Iterator[Path]:
 
 def place_of(tree: Path, fault: Fault) -> int | None:
     """Return where the lines of a fault begin in their module, if they are there just once."""
-    module = _module(tree, fault)
+    module = tree / "spark_queue" / fault.file
     text = module.read_text() if module.exists() else ""
     places = [
         found.start() for found in re.finditer(f"^{re.escape(fault.old)}", text, re.MULTILINE)
@@ -133,20 +148,20 @@ def place_of(tree: Path, fault: Fault) -> int | None:
     return places[0] if len(places) == 1 and fault.old != fault.new else None
 
 
-def _module(tree: Path, fault: Fault) -> Path:
-    name = fault.where if fault.where.endswith(".sql") else f"{fault.where}.py"
-    return tree / "spark_queue" / name
+def broken_text(text: str, place: int, fault: Fault) -> str:
+    """Return a module with a fault in it."""
+    return text[:place] + fault.new + text[place + len(fault.old) :]
 
 
 @contextmanager
 def broken(copy: Path, fault: Fault) -> Iterator[bool]:
     """Put a fault into a tree for a while; false where its lines are not there, just once."""
-    place, module = place_of(copy, fault), _module(copy, fault)
+    place, module = place_of(copy, fault), copy / "spark_queue" / fault.file
     if place is None:
         yield False
         return
     text = module.read_text()
-    module.write_text(text[:place] + fault.new + text[place + len(fault.old) :])
+    module.write_text(broken_text(text, place, fault))
     try:
         yield True
     finally:
@@ -188,12 +203,10 @@ def main(
     limit: Annotated[float, typer.Option(help="Seconds for the tests of a fault.")] = 600.0,
 ) -> None:
     """Break the code in known ways; end with 1 when a fault survived or could not be tried."""
-    files = sorted((Path(__file__).parent / "faults").glob("*.txt"))
-    faults = [fault for file in files for fault in read(file.read_text())]
     outcomes = []
     with copied(ROOT) as copy:
-        for fault in faults:
-            if fault.needs_jvm == jvm and only in f"{fault.where}: {fault.says}":
+        for fault in kept_faults():
+            if fault.needs_jvm == jvm and only in fault.name:
                 outcomes.append(tried(copy, fault, limit))
                 typer.echo(str(outcomes[-1]))
     found = sum(outcome.verdict == "found" for outcome in outcomes)
