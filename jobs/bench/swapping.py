@@ -14,6 +14,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,9 @@ def _find(
 def _broken(task: dict[str, Any]) -> Iterator[None]:
     file = Path(task["file"])
     old = file.read_text()
+    if file.suffix == ".py":
+        # One that was imported with the fault would keep it.
+        import_module(".".join(file.with_suffix("").parts[file.parts.index("spark_queue") :]))
     restore = swap.swap(str(file), old, task["source"]) if file.suffix == ".py" else None
     file.write_text(task["source"])
     swap.forget_answers("spark_queue")

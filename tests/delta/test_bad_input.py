@@ -68,6 +68,7 @@ def _calls(queue: DeltaQueue, spark: SparkSession) -> list[tuple[Callable[[], ob
     row = spark.createDataFrame([(2, "b")], SCHEMA)
     claim = queue.claim(1)
     outcomes = "CAST(_seq AS bigint) AS _seq", "outcome"
+    twice = spark.range(1, 2).selectExpr("id AS _seq", "explode(array('ack', 'dead')) AS outcome")
     told = spark.createDataFrame([(None, "ack")], "_seq int, outcome string")
     return [
         (lambda: queue.enqueue(row, order_by="at"), "order_by names 'at'"),
@@ -86,6 +87,7 @@ def _calls(queue: DeltaQueue, spark: SparkSession) -> list[tuple[Callable[[], ob
         (lambda: claim.settle(told.selectExpr("'1' AS _seq", "outcome")), "'_seq': is string"),
         (lambda: claim.settle(told.selectExpr("1 AS _seq", "'done' AS outcome")), "'done'"),
         (lambda: claim.settle(told.select("_seq")), "'outcome': is missing"),
+        (lambda: claim.settle(twice), "seq 1 has 2 outcomes; give one"),
     ]
 
 
