@@ -135,9 +135,9 @@ _HISTORIES = _tests(
 #: The tests of tests/tiers.txt that are not in the gate.
 _THOROUGH = _tests("thorough", "-m", "thorough", env=_SHORT_LIVED)
 
-_CONNECT = Check(
+_CONNECT = _tests(
     "connect",
-    (*_PYTEST, "-m", "spark", "tests/conformance"),
+    *("-m", "spark", "tests/conformance"),
     env={"SPARK_QUEUE_REMOTE": "local[2]", **_LONG_LIVED},
 )
 _SHIPPED = Check(
@@ -159,7 +159,8 @@ ALL = (
     *GATE,
     ((_HISTORIES,),),
     ((_THOROUGH,),),
-    ((_CONNECT,), (_SHIPPED, *_PYTHONS, _BROWSER)),
+    ((_CONNECT,),),
+    ((_SHIPPED,), (*_PYTHONS, _BROWSER)),
 )
 
 

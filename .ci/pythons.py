@@ -76,7 +76,13 @@ def _tested(python: str, version: str) -> int:
         "SPARK_QUEUE_EXTRA": "test",
         "PYTHONPATH": str(_lent(VENV / f"lent-{version}")),
     }
-    options = ("--quiet", "-m", "not spark and not slow", "-p", "no:cacheprovider")
+    options = (
+        "--quiet",
+        "-m",
+        "not spark and not thorough and not histories",
+        "-p",
+        "no:cacheprovider",
+    )
     command = [python, str(ROOT / ".ci" / "bootstrap.py"), "python", "-m", "pytest"]
     return subprocess.run([*command, *options, *TESTS], cwd=ROOT, env=env, check=False).returncode
 

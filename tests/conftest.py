@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import shutil
+import socket
 import tempfile
 import time
 import warnings
@@ -13,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
@@ -119,9 +121,14 @@ def spark(
 
 def _remote(conf: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - only where it is asked for
+    from pyspark.sql.connect.client import DefaultChannelBuilder  # noqa: PLC0415
 
+    # A client looks for the server of its process at one port, which another may have.
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    mock.patch.object(DefaultChannelBuilder, "default_port", lambda: port).start()
     builder = SparkSession.builder.remote(str(REMOTE))
-    for name, value in with_delta(conf).items():
+    for name, value in {**with_delta(conf), "spark.connect.grpc.binding.port": str(port)}.items():
         builder = builder.config(name, value)
     with warnings.catch_warnings():
         # The client sets static settings once more, after the server has started with them.

@@ -1,6 +1,7 @@
 """Tests that cost much: which of them `check` leaves to `check --all`, and why each is slow.
 
 They stand in ``tiers.txt``, a line each: a tier, a test or a file or folder of tests, and a reason.
+A ``*`` in it stands for any text.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,9 @@ MOST_LEFT_OUT = 0.1
 FILE = Path(__file__).with_suffix(".txt")
 
 _GUARANTEES = Path(__file__).parents[1] / "docs" / "guarantees.md"
+
+#: What means more than itself in a pattern, but for ``*``.
+_LITERAL = re.compile(r"[\[?]")
 
 #: Left to ``check --all``; and in ``check``, but of more than five seconds.
 _TIERS = ("all", "slow")
@@ -33,6 +38,8 @@ class Tier:
 
     def holds(self, nodeid: str) -> bool:
         """Tell whether a test is one that the line names."""
+        if "*" in self.test:
+            return fnmatchcase(nodeid, _LITERAL.sub(r"[\g<0>]", self.test))
         rest = nodeid.removeprefix(self.test)
         return nodeid.startswith(self.test) and rest[:1] in ("", "[", ":", "/")
 

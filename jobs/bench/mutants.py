@@ -168,17 +168,19 @@ def broken(copy: Path, fault: Fault) -> Iterator[bool]:
         module.write_text(text)
 
 
-def tried(copy: Path, fault: Fault, limit: float) -> Outcome:
+def tried(copy: Path, fault: Fault, limit: float, marked: str = "") -> Outcome:
     """Run the tests of one fault until one fails, for so many seconds at most."""
     started = time.monotonic()
     with broken(copy, fault) as is_in:
-        verdict, by = _tested(copy, fault, limit) if is_in else ("stale", "its lines are not there")
+        verdict, by = (
+            _tested(copy, fault, limit, marked) if is_in else ("stale", "its lines are not there")
+        )
     return Outcome(fault, verdict, by, time.monotonic() - started)
 
 
-def _tested(copy: Path, fault: Fault, limit: float) -> tuple[Verdict, str]:
+def _tested(copy: Path, fault: Fault, limit: float, marked: str) -> tuple[Verdict, str]:
     words = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider"]
-    words += ["-p", "unshrunk", "--hypothesis-seed=0", *fault.tests]
+    words += ["-p", "unshrunk", "--hypothesis-seed=0", "-m", marked, *fault.tests]
     path = os.pathsep.join([str(copy), str(copy / "jobs" / "bench")])
     env = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", **fault.env}
     try:
@@ -201,13 +203,14 @@ def main(
     *,
     jvm: Annotated[bool, typer.Option(help="Those that need Spark, and no others.")] = False,
     limit: Annotated[float, typer.Option(help="Seconds for the tests of a fault.")] = 600.0,
+    marked: Annotated[str, typer.Option(help="Which of the tests, as for pytest's -m.")] = "",
 ) -> None:
     """Break the code in known ways; end with 1 when a fault survived or could not be tried."""
     outcomes = []
     with copied(ROOT) as copy:
         for fault in kept_faults():
             if fault.needs_jvm == jvm and only in fault.name:
-                outcomes.append(tried(copy, fault, limit))
+                outcomes.append(tried(copy, fault, limit, marked))
                 typer.echo(str(outcomes[-1]))
     found = sum(outcome.verdict == "found" for outcome in outcomes)
     typer.echo(f"{found} of {len(outcomes)} found")

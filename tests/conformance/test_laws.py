@@ -148,7 +148,7 @@ def test_a_member_that_has_ended_lowers_nobody(make: Make) -> None:
 
 
 # rule: slots of a group
-@planned("connect")
+@planned
 def test_a_group_runs_one_at_a_time_in_order(make: Make) -> None:
     """Law 4: of a group one item is in flight, and the next comes when it is done."""
     engine = make("group_key")
@@ -232,7 +232,7 @@ def test_an_item_may_die_where_the_queue_retries_for_ever(make: Make) -> None:
 
 
 # rule: attempts of an item
-@planned
+@planned("connect")
 @needs("limits", "predicates", "retries")
 def test_a_redriven_item_keeps_its_limit(make: Make) -> None:
     """It has failed never, and dies of as many failures as before."""
@@ -548,7 +548,7 @@ def test_a_member_that_was_served_binds_none_that_come_later(make: Make) -> None
 
 
 # rule: room of a claim
-@planned("connect")
+@planned
 @needs("leases", "composed")
 def test_in_flight_items_are_limited(make: Make) -> None:
     """A claim never lets more items be in flight than allowed, and a lapsed one may come back."""
@@ -667,7 +667,7 @@ def test_a_paused_queue_gives_nothing_and_takes_settles(make: Make) -> None:
     assert engine.claim(10).ids == ["b"]
 
 
-@planned
+@planned("connect")
 @needs("predicates")
 def test_a_cancelled_item_is_gone_for_its_holder(make: Make) -> None:
     """Law 8: cancelled is final, frees the group, and its holder's settle changes nothing."""
@@ -713,7 +713,7 @@ def test_a_redrive_is_a_new_item(make: Make) -> None:
     assert engine.claim(10).ids == ["a''"]
 
 
-@planned("connect")
+@planned
 @needs("columns", "retries", "runs")
 def test_added_column_is_null_in_items_that_are_there(make: Make) -> None:
     """A queue takes a column while items wait and are claimed: their turns and states stay."""

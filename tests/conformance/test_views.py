@@ -77,7 +77,7 @@ def _moments(pair: Pair) -> list[int | datetime | None]:
     return [_NOW, 4, last + 1, *instants]
 
 
-@pytest.mark.planned("connect")
+@pytest.mark.planned
 def test_items_are_shown_the_same_now_and_as_they_were(twins: Twins) -> None:
     """Status, dead letters, counts and statistics; at any step and instant, or the same error."""
     pair = twins(*_ALL_KEYS, max_attempts=3)

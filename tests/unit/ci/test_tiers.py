@@ -51,6 +51,15 @@ def test_a_line_names_a_file_a_test_or_one_of_its_parameters(told: list[tiers.Ti
     assert tiers.reason("tests/test_short.py::test_all", told) == ""
 
 
+def test_a_line_may_name_one_parameter_of_several() -> None:
+    """A star stands for any text, and all else for itself."""
+    second = tiers.Tier("all", "tests/test_long.py::test_each[*-2?]", "`check` has the first")
+    assert second.holds("tests/test_long.py::test_each[a b-2?]")
+    assert not second.holds("tests/test_long.py::test_each[a b-1]")
+    assert not second.holds("tests/test_long.py::test_each[a b-2x]")
+    assert not second.holds("tests/test_long.py::test_each[a b-2?-1]")
+
+
 def test_a_line_that_is_no_tier_test_and_reason_is_refused(tmp_path: Path) -> None:
     """A test cannot be left out without a reason."""
     for line in ("all  tests/test_a.py", "some  tests/test_a.py  why"):

@@ -86,7 +86,8 @@ def _rows_of(queue: LocalQueue, which: LogName) -> list[dict[str, Any]]:
     return sorted((row for row in kept if row["_kind"] != "head"), key=repr)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.histories
+@pytest.mark.parametrize("seed", range(histories_of(3)))
 def test_large_steps_are_those_of_memory(tmp_path: Path, seed: int) -> None:
     """Laws 1-8: both logs have the same rows after a random history."""
     draw, clock = random.Random(seed), ManualClock()  # noqa: S311 - a history to replay
