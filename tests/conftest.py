@@ -126,7 +126,7 @@ def _remote(conf: dict[str, str]) -> SparkSession:
     # A client looks for the server of its process at one port, which another may have.
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    mock.patch.object(DefaultChannelBuilder, "default_port", lambda: port).start()
+    mock.patch.object(DefaultChannelBuilder, "default_port", return_value=port).start()
     builder = SparkSession.builder.remote(str(REMOTE))
     for name, value in {**with_delta(conf), "spark.connect.grpc.binding.port": str(port)}.items():
         builder = builder.config(name, value)
