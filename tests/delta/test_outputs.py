@@ -59,6 +59,24 @@ def _rows(spark: SparkSession, out: str) -> list[tuple[int, str]]:
 _EXACT = [(1, "first"), (2, "first"), (3, "first"), (4, "second"), (5, "second")]
 
 
+@pytest.mark.parametrize("left", ["a log", "a part of a commit"])
+def test_an_output_whose_maker_was_killed_is_made(
+    spark: SparkSession, place: str, queue_path: str, filled: Callable[[], LocalQueue], left: str
+) -> None:
+    """A log without a whole commit is no table: a worker makes it, and writes its results."""
+    filled()
+    log = Path(place, "out", "_delta_log")
+    log.mkdir(parents=True)
+    if left == "a part of a commit":
+        (log / f"{0:020}.json").write_text('{"commitInfo":')
+
+    queue = DeltaQueue.open(spark, queue_path)
+    queue.process(_by("first"), returns="who string", output=f"{place}/out", limit=5)
+
+    assert _rows(spark, f"{place}/out") == [(seq, "first") for seq in range(1, 6)]
+    assert queue.stats().acked == 5
+
+
 def test_spark_goes_on_where_a_process_without_it_was_killed(
     spark: SparkSession, place: str, queue_path: str, filled: Callable[[], LocalQueue]
 ) -> None:

@@ -26,7 +26,14 @@ from spark_queue.delta.replica.settling import GONE, LOSE
 from spark_queue.delta.replica.state import Row
 from spark_queue.delta.sql.look import newest_rows
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import addresses, conditional_commits, jvms, output_columns, turnstile
+from spark_queue.delta.tables import (
+    addresses,
+    conditional_commits,
+    jvms,
+    output_columns,
+    removal,
+    turnstile,
+)
 from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.claim_record import (
     ClaimRecord,
@@ -121,6 +128,7 @@ class Output:
         directory = addresses.directory_of(self.spark, self.address)
         if directory is not None:
             make_directory(directory.parent)
+            _clear(directory)
         writer = empty.write.format("delta").mode("ignore")
         # Every claim leaves a transaction in the table's log; they are forgotten after a month.
         writer = writer.option("delta.setTransactionRetentionDuration", "interval 30 days")
@@ -130,8 +138,7 @@ class Output:
 
     def _directory(self) -> Path | None:
         """Return the table's directory, where it is there and on this machine's disk."""
-        directory = addresses.directory_of(self.spark, self.address)
-        return directory if directory is not None and addresses.has_log(directory) else None
+        return _there(addresses.directory_of(self.spark, self.address))
 
     def _place(self) -> Path | None:
         """Return the same of a table by name, too: others may know it by its path."""
@@ -139,8 +146,7 @@ class Output:
             return self._directory()
         if self._named is None:
             self._named = TableAddress.of(self._details("location") or self.address.target)
-        directory = addresses.directory_of(self.spark, self._named)
-        return directory if directory is not None and addresses.has_log(directory) else None
+        return _there(addresses.directory_of(self.spark, self._named))
 
     def write(self, results: DataFrame, record: ClaimRecord) -> bool:
         """Append the results of a claim; False where the claim was taken over before.
@@ -228,6 +234,22 @@ class Output:
             if "DELTA_CONCURRENT_TRANSACTION" not in str(exc):
                 raise
         self._since = newest
+
+
+def _there(directory: Path | None) -> Path | None:
+    """Return the directory of a table; ``None`` where there is none, or one that was begun."""
+    if directory is None or not addresses.has_log(directory) or removal.is_cut(directory):
+        return None
+    return directory
+
+
+def _clear(directory: Path) -> None:
+    """Remove what is left of a table whose maker was killed: Spark takes the rest for a table."""
+    if not addresses.has_log(directory) or not removal.is_cut(directory):
+        return
+    with turnstile.holding(str(directory), directory, timeout=_PATIENCE):
+        if removal.is_cut(directory):
+            removal.remove_first(directory)
 
 
 #: What is asked of items in flight.

@@ -56,8 +56,10 @@ def is_cut(directory: Path) -> bool:
 
 
 def remove_first(directory: Path) -> None:
-    """Remove the commit of a table that was begun, for another in its place."""
-    (directory / "_delta_log" / f"{0:020}.json").unlink(missing_ok=True)
+    """Remove the commit of a table that was begun; one that somebody makes meanwhile is whole."""
+    first = directory / "_delta_log" / f"{0:020}.json"
+    if first.exists() and not is_whole(directory):
+        first.unlink(missing_ok=True)
 
 
 def _has_first_only(directory: Path) -> bool:
