@@ -1,9 +1,10 @@
 """Runs every scenario over every engine that can play it, on classic Spark or on Spark Connect.
 
 Small steps are decided in the process, as for a user. What is marked ``planned`` is played by the
-plans of Spark as well: each plan at least once. Over Connect, each kind of step is, in scenarios
-marked ``planned("connect")``. ``SPARK_QUEUE_SESSION=planned`` has Spark decide everything, and with
-``verify`` both planners decide each step, and are compared.
+plans of Spark as well: each plan at least once. Over Connect, enqueues, claims, renewals, settles,
+cancels and redrives are, in scenarios marked ``planned("connect")``.
+``SPARK_QUEUE_SESSION=planned`` has Spark decide everything, and with ``verify`` both planners
+decide each step, and are compared.
 """
 
 from __future__ import annotations

@@ -128,7 +128,10 @@ class Output:
         directory = addresses.directory_of(self.spark, self.address)
         if directory is not None:
             make_directory(directory.parent)
-            _clear(directory)
+            if addresses.has_log(directory) and removal.is_cut(directory):
+                # Spark takes what is left of a commit for a table.
+                with turnstile.holding(self.address.target, directory, timeout=_PATIENCE):
+                    removal.remove_cut(directory)
         writer = empty.write.format("delta").mode("ignore")
         # Every claim leaves a transaction in the table's log; they are forgotten after a month.
         writer = writer.option("delta.setTransactionRetentionDuration", "interval 30 days")
@@ -241,15 +244,6 @@ def _there(directory: Path | None) -> Path | None:
     if directory is None or not addresses.has_log(directory) or removal.is_cut(directory):
         return None
     return directory
-
-
-def _clear(directory: Path) -> None:
-    """Remove what is left of a table whose maker was killed: Spark takes the rest for a table."""
-    if not addresses.has_log(directory) or not removal.is_cut(directory):
-        return
-    with turnstile.holding(str(directory), directory, timeout=_PATIENCE):
-        if removal.is_cut(directory):
-            removal.remove_first(directory)
 
 
 #: What is asked of items in flight.

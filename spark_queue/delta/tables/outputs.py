@@ -118,8 +118,7 @@ class ResultTable:
         require_plain_types(self._name, columns)
         make_directory(self.directory)
         with turnstile.holding(str(self.directory), self.directory, timeout=_PATIENCE):
-            if removal.is_cut(self.directory):
-                removal.remove_first(self.directory)
+            removal.remove_cut(self.directory)
             try:
                 with telling(self.directory):
                     DeltaTable.create(

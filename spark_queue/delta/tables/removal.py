@@ -55,10 +55,10 @@ def is_cut(directory: Path) -> bool:
     return all(map(_LOCKS.fullmatch, _files(directory)))
 
 
-def remove_first(directory: Path) -> None:
+def remove_cut(directory: Path) -> None:
     """Remove the commit of a table that was begun; one that somebody makes meanwhile is whole."""
     first = directory / "_delta_log" / f"{0:020}.json"
-    if first.exists() and not is_whole(directory):
+    if first.exists() and is_cut(directory):
         first.unlink(missing_ok=True)
 
 
