@@ -245,6 +245,13 @@ def test_a_deep_group_costs_what_may_start() -> None:
     assert read == [0, -1]
 
 
+def test_a_batch_goes_on_in_the_midst_of_a_piece() -> None:
+    """A deep group of which one row a batch runs gives each of them once, in order."""
+    batches = [[arrival(n, "g") for n in range(1, 10)], *([done(n, "g", n)] for n in range(1, 10))]
+    found = [rows(answers) for answers in played(serial(near=1), batches)]
+    assert found == [[1], [2], [3], [4], [5], [6], [7], [8], [9], []]
+
+
 def test_rows_that_are_late_in_a_deep_group_are_looked_for() -> None:
     """A row that waits in a piece is a duplicate; one between those of a piece is not."""
     rules = serial(near=2)()
