@@ -125,7 +125,10 @@ def _tests(name: str, *options: str, env: Mapping[str, str] = _NO_ENV) -> Check:
 
 
 _WITHOUT_SPARK = _tests("no-jvm", "-m", "not spark and not thorough")
-_ON_SPARK = _tests("spark", "-m", "spark and not thorough", env=_SHORT_LIVED)
+#: To collect those that never start a JVM takes longer than many tests run.
+_ON_SPARK = _tests(
+    *("spark", "-m", "spark and not thorough", "--ignore=tests/unit"), env=_SHORT_LIVED
+)
 
 #: Random histories, ten times as many as without an option.
 _HISTORIES = _tests(
@@ -154,9 +157,10 @@ _PYTHONS = tuple(
 
 #: What runs one after another: each a group of lanes, two of them side by side.
 FAST = (_STATIC, ((_WITHOUT_SPARK,),))
-GATE = (((_ARCHIVE,), *_STATIC, (_ALONE,)), ((_WITHOUT_SPARK,),), ((_ON_SPARK,),))
+GATE = ((*_STATIC, (_ALONE,)), ((_WITHOUT_SPARK,),), ((_ON_SPARK,),))
 ALL = (
-    *GATE,
+    ((_ARCHIVE,), *_STATIC, (_ALONE,)),
+    *GATE[1:],
     ((_HISTORIES,),),
     ((_THOROUGH,),),
     ((_CONNECT,),),

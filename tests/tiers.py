@@ -19,6 +19,9 @@ MOST_LEFT_OUT = 0.1
 
 FILE = Path(__file__).with_suffix(".txt")
 
+#: Where `check` looks for no test that starts Spark.
+_UNITS = "tests/unit/"
+
 _GUARANTEES = Path(__file__).parents[1] / "docs" / "guarantees.md"
 
 #: What means more than itself in a pattern, but for ``*``.
@@ -78,7 +81,7 @@ def require_sound(items: Sequence[pytest.Item], tiers: Iterable[Tier]) -> None:
     ------
     pytest.UsageError
         When a line names no test; when `check` leaves out more than a tenth of all tests, or a law
-        of the guarantees on Spark.
+        of the guarantees on Spark; when a test starts Spark where that stage does not look.
     """
     nodes = [item.nodeid for item in items]
     stale = [tier.test for tier in tiers if not any(map(tier.holds, nodes))]
@@ -88,7 +91,11 @@ def require_sound(items: Sequence[pytest.Item], tiers: Iterable[Tier]) -> None:
     count = len(items) - len(left_in)
     if count > MOST_LEFT_OUT * len(items):
         raise pytest.UsageError(f"check leaves out {count} of {len(items)} tests: a tenth may be")
-    missing = _laws() - {law for item in left_in if _is_on_spark(item) for law in cited_laws(item)}
+    on_spark = [item for item in left_in if _is_on_spark(item)]
+    misplaced = [item.nodeid for item in on_spark if item.nodeid.startswith(_UNITS)]
+    if misplaced:
+        raise pytest.UsageError(f"check starts no Spark for {', '.join(misplaced)}")
+    missing = _laws() - {law for item in on_spark for law in cited_laws(item)}
     if missing:
         raise pytest.UsageError(f"check leaves out laws {sorted(missing)} on Spark")
 

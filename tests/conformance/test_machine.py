@@ -250,7 +250,7 @@ def test_the_durable_queue_does_what_the_scheduler_does(spark: SparkSession) -> 
 
 def test_the_queue_without_spark_does_what_the_scheduler_does() -> None:
     """Laws 1-9: without Spark the same, with longer scenarios, as its steps take milliseconds."""
-    longer = settings(_AS_FOUND, max_examples=HISTORIES, stateful_step_count=3 * STEPS)
+    longer = settings(_AS_FOUND, max_examples=histories_of(2), stateful_step_count=3 * STEPS)
     run_state_machine_as_test(LocalMachine, settings=longer)
 
 

@@ -84,6 +84,15 @@ def test_what_is_left_out_is_marked_and_limited(told: list[tiers.Tier]) -> None:
         tiers.require_sound(_items(*chaos, *others), told)
 
 
+def test_a_test_that_starts_spark_stands_where_its_stage_looks(told: list[tiers.Tier]) -> None:
+    """One among the units, which no stage with Spark collects, ends the run."""
+    long, chaos = "tests/test_long.py::test_all[a b]", "tests/delta/test_chaos.py::test_kill"
+    items = _items("tests/unit/test_short.py::test_it", long, chaos)
+    tiers.mark(items[:2], told)
+    with pytest.raises(pytest.UsageError, match=r"starts no Spark for tests/unit/test_short\.py"):
+        tiers.require_sound(items, told)
+
+
 def test_a_law_that_is_left_out_on_spark_ends_the_run(told: list[tiers.Tier]) -> None:
     """Each law of the guarantees stays in at least one test on Spark that is not left out."""
     names = (

@@ -87,7 +87,7 @@ def _rows_of(queue: LocalQueue, which: LogName) -> list[dict[str, Any]]:
 
 
 @pytest.mark.histories
-@pytest.mark.parametrize("seed", range(histories_of(3)))
+@pytest.mark.parametrize("seed", range(histories_of(6)))
 def test_large_steps_are_those_of_memory(tmp_path: Path, seed: int) -> None:
     """Laws 1-8: both logs have the same rows after a random history."""
     draw, clock = random.Random(seed), ManualClock()  # noqa: S311 - a history to replay
@@ -124,7 +124,7 @@ def test_large_steps_are_those_of_memory(tmp_path: Path, seed: int) -> None:
 @example(
     costs=[0.1, 1e-5, 1e-9], weights={"a": 0.3, "b": 0.001}, group=None, before=3e10, seed=19228
 )
-@settings(max_examples=histories_of(3), suppress_health_check=list(HealthCheck))
+@settings(max_examples=histories_of(15), suppress_health_check=list(HealthCheck))
 @given(
     costs=st.lists(COSTS.filter(lambda cost: cost < _MUCH), min_size=1, max_size=6),
     weights=st.dictionaries(st.sampled_from("abc"), WEIGHTS),

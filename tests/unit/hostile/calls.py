@@ -75,6 +75,14 @@ class Call:
     parameters: tuple[Parameter, ...]
 
     @property
+    def function(self) -> object:
+        """What runs: classes that have a method from the same base share it."""
+        if self.owner is None or self.method == "__init__":
+            return self.name
+        static = inspect.getattr_static(self.owner, self.method)
+        return static if inspect.isfunction(static) else self.name
+
+    @property
     def is_method(self) -> bool:
         """Whether it takes an object to call it of."""
         return self.owner is not None and self.method != "__init__" and not self._is_of_class
