@@ -178,6 +178,16 @@ def tried(copy: Path, fault: Fault, limit: float, marked: str = "") -> Outcome:
     return Outcome(fault, verdict, by, time.monotonic() - started)
 
 
+def fails_unbroken(
+    copy: Path, faults: Iterable[Fault], limit: float, marked: str = ""
+) -> Iterator[str]:
+    """Yield the tests that fail, or do not end, where nothing is broken: they find every fault."""
+    for fault in {(fault.tests, *fault.env.items()): fault for fault in faults}.values():
+        verdict, by = _tested(copy, fault, limit, marked)
+        if verdict != "survived":
+            yield by
+
+
 def _tested(copy: Path, fault: Fault, limit: float, marked: str) -> tuple[Verdict, str]:
     words = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider"]
     words += ["-p", "unshrunk", "--hypothesis-seed=0", "-m", marked, *fault.tests]
@@ -206,12 +216,15 @@ def main(
     marked: Annotated[str, typer.Option(help="Which of the tests, as for pytest's -m.")] = "",
 ) -> None:
     """Break the code in known ways; end with 1 when a fault survived or could not be tried."""
+    faults = [f for f in kept_faults() if f.needs_jvm == jvm and only in f.name]
     outcomes = []
     with copied(ROOT) as copy:
-        for fault in kept_faults():
-            if fault.needs_jvm == jvm and only in fault.name:
-                outcomes.append(tried(copy, fault, limit, marked))
-                typer.echo(str(outcomes[-1]))
+        for by in fails_unbroken(copy, faults, limit, marked):
+            typer.echo(f"{by}: fails where nothing is broken")
+            raise typer.Exit(1)
+        for fault in faults:
+            outcomes.append(tried(copy, fault, limit, marked))
+            typer.echo(str(outcomes[-1]))
     found = sum(outcome.verdict == "found" for outcome in outcomes)
     typer.echo(f"{found} of {len(outcomes)} found")
     if found < len(outcomes):

@@ -116,6 +116,24 @@ def test_a_fault_is_in_the_tree_while_its_tests_run(
     assert (outcome.verdict, by in outcome.by) == (verdict, True)
 
 
+@pytest.mark.parametrize(("code", "fails"), [(0, []), (1, ["test_order", "test_order"])])
+def test_tests_that_fail_of_themselves_find_nothing(
+    script: Import, monkeypatch: pytest.MonkeyPatch, tree: Path, code: int, fails: list[str]
+) -> None:
+    """The tests of each area run once in the whole tree, and those that fail there are named."""
+    mutants = script("mutants")
+    seen: list[str] = []
+
+    def run(_words: list[str], **_: object) -> object:
+        seen.append(tree.read_text())
+        return SimpleNamespace(returncode=code, stdout="FAILED test_order - assert 0", stderr="")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    heap, fold = mutants.read(TEXT)
+    assert list(mutants.fails_unbroken(tree.parents[2], [heap, heap, fold], 1.0)) == fails
+    assert seen == [MODULE, MODULE]
+
+
 def test_a_fault_whose_lines_are_gone_is_stale(script: Import, tree: Path) -> None:
     """Nothing is run for a fault that is no more in the code, or there twice."""
     mutants = script("mutants")
