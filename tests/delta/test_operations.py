@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,9 +14,11 @@ from pyspark.sql.types import StructType
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.delta.plans.spark_look import SparkLook
 from spark_queue.delta.tables import wishes
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.upkeep import by_spark
+from spark_queue.delta.views import items
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import (
     DuplicateItemError,
@@ -70,6 +74,31 @@ def test_every_reason_is_named(spark: SparkSession, queue: DeltaQueue, clock: Ma
     queue.resume()
     queue.cancel("id = 3")
     assert queue.explain(4).reason == "finished"
+
+
+def test_spark_counts_only_what_is_too_much_to_read(
+    spark: SparkSession, queue: DeltaQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver counts few items without a query, and gets what Spark does, then and now."""
+    reader = queue.reader("mail")
+    _enqueue(spark, queue, (1, "a", None), (2, "a", None), (3, "b", None), (3, "b", None))
+    clock.advance(MINUTE)
+    queue.claim(2).ack()
+
+    def seen() -> list[object]:
+        counts: Any = (queue.stats(), queue.stats(as_of=1), reader.stats())
+        keys = [(stats.per_key.dtypes, stats.per_key.collect()) for stats in counts]
+        return [[replace(stats, per_key=None) for stats in counts], keys, reader.lag()]
+
+    with monkeypatch.context() as without:
+        without.setattr(SparkLook, "_start", _asked)
+        here = seen()
+    monkeypatch.setattr(items, "_COUNTED", 2)
+    assert seen() == here
+
+
+def _asked(_look: object) -> None:
+    raise AssertionError("Spark is asked")
 
 
 def test_counts_are_per_state_and_per_key(

@@ -211,7 +211,7 @@ def _play(place: Path, seed: int, kinds: Kinds, readers: int = 1) -> Two:
 
 
 @settings(
-    max_examples=histories_of(3),
+    max_examples=histories_of(4),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(seed=st.integers(0, 10**9))

@@ -17,7 +17,7 @@ from spark_queue.config import OnFailure, QueueConfig, RetryPolicy
 from spark_queue.errors import Reject
 from spark_queue.local_queue import LocalQueue
 from spark_queue.processing.loop import ProcessResult
-from tests.conftest import memory_place
+from tests.conftest import histories_of, memory_place
 
 #: What a handler does at an attempt.
 OUTCOMES = st.sampled_from(["done", "done", "done", "fail", "reject"])
@@ -89,7 +89,7 @@ class Seen:
             raise Reject("never") if outcome == "reject" else ValueError("not now")
 
 
-@settings(suppress_health_check=list(HealthCheck))
+@settings(max_examples=histories_of(2), suppress_health_check=list(HealthCheck))
 @given(scenario=SCENARIOS)
 def test_groups_keep_their_order_and_every_item_ends_once(scenario: Scenario) -> None:
     """No member of a group overtakes another, failed and returned ones keep their place."""
