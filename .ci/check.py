@@ -125,6 +125,7 @@ def _tests(name: str, *options: str, env: Mapping[str, str] = _NO_ENV) -> Check:
 
 
 _WITHOUT_SPARK = _tests("no-jvm", "-m", "not spark and not thorough")
+
 #: To collect those that never start a JVM takes longer than many tests run.
 _ON_SPARK = _tests(
     *("spark", "-m", "spark and not thorough", "--ignore=tests/unit"), env=_SHORT_LIVED

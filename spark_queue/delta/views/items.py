@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypeVar
+from math import inf
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,14 +26,12 @@ from spark_queue.delta.tables.schema import CLAIMED, ITEM, TRACE
 from spark_queue.delta.views.ends import Ends
 from spark_queue.delta.views.views import ARROW_VIEWS, QueueViews
 from spark_queue.errors import SparkNeededError
-from spark_queue.results import Lag, QueueStats
-
-_T = TypeVar("_T")
+from spark_queue.results import QueueStats
 
 #: Up to this many items, what is held is sent to where the items are: 20 bytes each.
 _SENT = 1_000_000
 
-#: Items of a queue up to which this process counts them: a hundred bytes each.
+#: Rows up to which this process reads each log to count items: a hundred bytes each.
 _COUNTED = 250_000
 
 #: Bytes up to which items are part of a frame, instead of what it reads.
@@ -225,24 +224,13 @@ def _in_order(rows: DataFrame) -> DataFrame:
 class SparkViews(QueueViews[DataFrame, StructType]):
     """Views by Spark; this process counts where that is quicker than to plan a query."""
 
-    def stats(self, store: Store, ends: Ends) -> QueueStats:
+    def stats(self, store: Store, ends: Ends, most: float = inf) -> QueueStats:
         """See :class:`QueueViews`."""
-        found = _count_here(store, lambda: ARROW_VIEWS.stats(store, ends))
-        if found is None:
-            return super().stats(store, ends)
-        return replace(found, per_key=store.spark.createDataFrame(found.per_key))
-
-    def lag(self, store: Store) -> Lag:
-        """See :class:`QueueViews`."""
-        return _count_here(store, lambda: ARROW_VIEWS.lag(store)) or super().lag(store)
-
-
-def _count_here(store: Store, count: Callable[[], _T]) -> _T | None:
-    """Return what this process counts; ``None`` where it reads no files, or they have much."""
-    if Snapshot(store).are_files_read and store.queue_head().items <= _COUNTED:
-        with suppress(SparkNeededError):
-            return count()
-    return None
+        if Snapshot(store).are_files_read:
+            with suppress(SparkNeededError):
+                found = ARROW_VIEWS.stats(store, ends, min(most, _COUNTED))
+                return replace(found, per_key=store.spark.createDataFrame(found.per_key))
+        return super().stats(store, ends, most)
 
 
 SPARK_VIEWS = SparkViews(SparkLook, by_spark.user_schema, enqueue.outcomes, _in_order)

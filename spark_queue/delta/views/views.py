@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import inf
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
@@ -68,10 +69,17 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         with self.look(store, seq=seq) as at:
             return at.show(at.table("history"), ("log", *HISTORY))
 
-    def stats(self, store: Store, ends: Ends) -> QueueStats:
-        """Count a queue as of a step of each log."""
+    def stats(self, store: Store, ends: Ends, most: float = inf) -> QueueStats:
+        """Count a queue as of a step of each log.
+
+        Raises
+        ------
+        SparkNeededError
+            When only Spark reads the logs, or one has more rows than ``most``.
+        """
         now = store.clock.now() if ends.at is None else ends.at
-        with self.at(store, ends, asked={"now": log_rows.micros(now)}, has_values=False) as at:
+        asked = {"now": log_rows.micros(now)}
+        with self.at(store, ends, asked=asked, most=most, has_values=False) as at:
             at.give("found", at.table("stood"))
             found = {row["state"]: row for row in at.rows("by_state")}
             counts = {s: found[s]["items"] if s in found else 0 for s in (*STATES, REFUSED)}
@@ -133,7 +141,7 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         *,
         where: Any = None,
         dead: bool = False,
-        most: float = float("inf"),
+        most: float = inf,
     ) -> tuple[dict[str, Any], list[Mapping[str, Any]]]:
         """Count items per state, and those of which there is more to say; and return the first.
 
