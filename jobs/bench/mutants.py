@@ -45,8 +45,8 @@ AREAS: dict[str, tuple[str, ...]] = {
     "processing/": ("tests/unit/processing",),
 }
 
-#: Where tests lie that need no Spark.
-_PLAIN = ("tests/unit/", "tests/properties/")
+#: Where tests lie that need no Spark, and those of which some do, which are left out then.
+_PLAIN, _LAWS = ("tests/unit/", "tests/properties/"), "tests/conformance/test_laws.py"
 
 Verdict = Literal["found", "survived", "stale", "broken"]
 
@@ -74,12 +74,14 @@ class Fault:
     @property
     def file(self) -> str:
         """Its file below ``spark_queue``."""
-        return self.where if self.where.endswith(".sql") else f"{self.where}.py"
+        return self.where if Path(self.where).suffix else f"{self.where}.py"
 
     @property
     def needs_jvm(self) -> bool:
         """Whether its tests start Spark."""
-        return not all(test.startswith(_PLAIN) for test in self.tests)
+        # What is in an environment of laws is about a session.
+        others = [test for test in self.tests if not test.startswith(_PLAIN)]
+        return bool(others) and (bool(self.env) or others != [_LAWS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,8 @@ def fails_unbroken(
 
 def _tested(copy: Path, fault: Fault, limit: float, marked: str) -> tuple[Verdict, str]:
     words = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider"]
-    words += ["-p", "unshrunk", "--hypothesis-seed=0", "-m", marked, *fault.tests]
+    which = filter(None, (marked, "" if fault.needs_jvm else "not spark"))
+    words += ["-p", "unshrunk", "--hypothesis-seed=0", "-m", " and ".join(which), *fault.tests]
     path = os.pathsep.join([str(copy), str(copy / "jobs" / "bench")])
     env = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", **fault.env}
     try:

@@ -38,8 +38,8 @@ TOKEN = "the token of the tests"  # noqa: S105 - of no use elsewhere
 #: Where the pictures of the documents are kept, when they are made anew.
 PICTURES = os.environ.get("SPARK_QUEUE_PICTURES")
 
-#: Where chromium is.
-_CHROMIUM = os.environ.get("SPARK_QUEUE_BROWSER")
+#: Where chromium is; ``None`` where nobody says so.
+_CHROMIUM = shutil.which(os.environ.get("SPARK_QUEUE_BROWSER", ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

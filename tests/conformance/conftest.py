@@ -1,8 +1,9 @@
 """Runs every scenario over every engine that can play it, on classic Spark or on Spark Connect.
 
-Small steps are decided in the process, as for a user. What is marked ``planned`` is played by the
-plans of Spark as well: each plan at least once. Over Connect, enqueues, claims, renewals, settles,
-cancels and redrives are, in scenarios marked ``planned("connect")``.
+Small steps are decided in the process, as for a user. A law is played by SQL over the files, too,
+and what is marked ``planned`` by the plans of Spark: each plan at least once. Over Connect,
+enqueues, claims, renewals, settles, cancels and redrives are, in scenarios marked
+``planned("connect")``.
 ``SPARK_QUEUE_SESSION=planned`` has Spark decide everything, and with ``verify`` both planners
 decide each step, and are compared.
 """
@@ -16,6 +17,7 @@ from typing import Any, cast
 import pytest
 
 from spark_queue.config import QueueConfig
+from spark_queue.delta.store import replicas
 from tests.conformance.engines import KEYS, DeltaEngine, Engine, SchedulerEngine
 from tests.conformance.fronts import FrontEngine, FrontVerbs, LocalFrontEngine
 from tests.conformance.local import LocalEngine
@@ -33,6 +35,7 @@ ENGINES: dict[str, type[Engine]] = {
         else {
             "scheduler": SchedulerEngine,
             "local": LocalEngine,
+            "sql": LocalEngine,
             "memory": MemoryEngine,
             "object": ObjectEngine,
             "stream": StreamEngine,
@@ -61,7 +64,10 @@ _OF_SESSION: dict[str, Callable[[Any, QueueConfig], Engine]] = {
 }
 
 #: Engines that need no session.
-_PURE = {*_IN_MEMORY, "local", "local-front"}
+_PURE = {*_IN_MEMORY, "local", "sql", "local-front"}
+
+#: Where SQL decides each step as well, however small.
+_BY_SQL = {"tests.conformance.test_laws", "tests.conformance.test_far"}
 
 #: Makes an engine with some of the scenarios' keys, and any other options.
 Make = Callable[..., Engine]
@@ -76,6 +82,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.module.__name__ != "tests.conformance.test_views":
         # Its verbs are those of its two halves; what Spark reads of it is its own.
         names = [name for name in names if name != "beside"]
+    if metafunc.module.__name__ not in _BY_SQL:
+        names = [name for name in names if name != "sql"]
     planned = metafunc.definition.get_closest_marker("planned")
     is_planned = planned is not None and (not REMOTE or "connect" in planned.args)
     left_out = "delta" if REMOTE and is_planned else None if is_planned else "planned"
@@ -87,9 +95,13 @@ def _engine(name: str) -> Any:
 
 
 @pytest.fixture
-def make(request: pytest.FixtureRequest, engine_name: str, place: str) -> Iterator[Make]:
+def make(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, engine_name: str, place: str
+) -> Iterator[Make]:
     """Make a queue: ``make("fair_key", "group_key", group_limit=2)``."""
     made: list[Engine] = []
+    if engine_name == "sql":
+        monkeypatch.setattr(replicas, "LARGE", 0)
 
     def build(*keys: str, **options: Any) -> Engine:
         named: dict[str, Any] = {key: KEYS[key] for key in keys}
@@ -97,8 +109,8 @@ def make(request: pytest.FixtureRequest, engine_name: str, place: str) -> Iterat
         engine: Engine
         if engine_name in _IN_MEMORY:
             engine = _IN_MEMORY[engine_name](config)
-        elif engine_name in ("local", "local-front"):
-            kind = LocalEngine if engine_name == "local" else LocalFrontEngine
+        elif engine_name in ("local", "sql", "local-front"):
+            kind = LocalFrontEngine if engine_name == "local-front" else LocalEngine
             engine = kind(f"{place}/queue{len(made)}", config)
         elif engine_name in _OF_SESSION:
             engine = _OF_SESSION[engine_name](request.getfixturevalue("spark"), config)

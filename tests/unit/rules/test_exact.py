@@ -67,3 +67,11 @@ def test_the_least_and_the_largest_cost_and_weight_are_served_in_order(weight: f
     turns = [item.turn for item in served]
     assert [item.seq for item in served] == list(range(1, 9))
     assert turns == sorted(turns)
+
+
+def test_what_a_step_adds_to_a_line_is_one_sum() -> None:
+    """Law 3: where a tag is so high that a unit is lost, those of a step are not lost together."""
+    scheduler = Scheduler(QueueConfig(fair_key="f"))
+    scheduler.admit([NewItem(fair_key="a", cost=2.0**35)], 0.0)
+    scheduler.admit([NewItem(fair_key="a", cost=UNIT)] * 64, 0.0)
+    assert scheduler.last_tag(0, "a") == 2.0**35 + 64 * UNIT

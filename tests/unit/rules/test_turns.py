@@ -303,3 +303,35 @@ def test_claim_serves_by_seq_when_an_item_of_the_key_is_overdue() -> None:
     settle(scheduler, *claim(scheduler, 1), outcome=Release())
     served = scheduler.claim(0.0, 3).items
     assert [(item.seq, item.turn) for item in served] == [(1, 1.0), (2, 2.0), (3, 3.0)]
+
+
+def test_a_key_whose_items_wait_is_remembered() -> None:
+    """One that was idle, and has items again, goes on behind them when its old end is passed."""
+    scheduler = scheduler_of()
+    scheduler.cancel(admit(scheduler, *fair("A")), 0.0)
+    admit(scheduler, *fair("AAA"))
+    assert claim(scheduler, 2) == [2, 3]
+    admit(scheduler, *fair("A"))
+    assert scheduler.last_tag(0, "A") == 5.0
+
+
+# rule: lapsed items of a full queue
+def test_lapsed_items_behind_one_without_a_slot_take_turns_as_if_nothing_else_waited() -> None:
+    """The turn of their key that is on time is left to the item of it that waits."""
+    scheduler = scheduler_of(max_in_flight=3)
+    admit(scheduler, *fair("BB"))
+    claim(scheduler, 2)
+    admit(scheduler, *fair("B"), *(NewItem(fair_key=key, priority=1) for key in "CA"))
+    served = scheduler.claim(10.0, 5).items
+    turns = [(item.seq, item.turn, item.overdue) for item in served]
+    assert turns == [(4, 1.0, False), (1, 2.0, True), (2, 3.0, True)]
+
+
+# rule: lapsed items of a full queue
+def test_a_proposal_gives_out_the_slot_of_what_it_would_end() -> None:
+    """As a claim does: what dies of its last loss leaves its slot to the next item."""
+    scheduler = scheduler_of(max_in_flight=1, max_losses=1)
+    admit(scheduler, *fair("AB"))
+    claim(scheduler, 1)
+    proposed = scheduler.propose(10.0, 1)
+    assert (proposed.dead, [item.seq for item in proposed.items]) == ((1,), [2])
