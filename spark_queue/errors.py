@@ -14,6 +14,7 @@
     ├── OutputRefusedError       change the constraint of the output, or what the handler returns
     ├── DuplicateItemError       drop the duplicates, or skip them
     ├── BatchForgottenError      skip the batch, or give it another number or source
+    ├── BatchMismatchError       give new rows a new number, or name another source
     ├── WriterLockedError        try again, or close the front that holds the queue
     ├── UnsafeSessionError       change the session's settings
     ├── SetupError               install what the command needs
@@ -49,6 +50,7 @@ from collections.abc import Sequence
 
 from spark_queue.log_errors import (
     BatchForgottenError as BatchForgottenError,
+    BatchMismatchError as BatchMismatchError,
     FencedError as FencedError,
     FileAccessError as FileAccessError,
     FileDamagedError as FileDamagedError,

@@ -203,6 +203,33 @@ class BatchForgottenError(SparkQueueError):
         self.last = last
 
 
+class BatchMismatchError(SparkQueueError):
+    """Raised when a batch comes again with another number of rows than the first time.
+
+    Nothing was written. It is raised where that was asked for (``on_mismatch="raise"``).
+
+    Attributes
+    ----------
+    source : str
+        The source.
+    number : int
+        The batch.
+    was, rows : int
+        How many rows it had the first time, and has now.
+    """
+
+    def __init__(self, queue: str, source: str, number: int, was: int, rows: int) -> None:
+        super().__init__(
+            f"batch {number} of source {source!r} is in queue {queue!r} already, with {was} "
+            f"row(s), and comes with {rows} now: nothing was written; if they are new, give it a "
+            "number above the last one, or name another source"
+        )
+        self.source = source
+        self.number = number
+        self.was = was
+        self.rows = rows
+
+
 def _rebuild(
     kind: type[SparkQueueError], args: Sequence[object], facts: Mapping[str, Any]
 ) -> object:

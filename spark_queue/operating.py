@@ -304,9 +304,7 @@ class Operating(Configured):
             return (
                 foreseeing.foresee_redrive(store, where) if dry_run else admin.revive(store, where)
             )
-        if dry_run:
-            return foreseeing.redriven(store, where, again=again)
-        return undoing.redrive(store, where, again=again)
+        return undoing.redrive(store, where, again=again, dry_run=dry_run)
 
     def undo(self, step: int, *, dry_run: bool = False) -> Undone:
         """Take back what an operator did in a step of the status log, as far as that can be.

@@ -10,7 +10,7 @@ from spark_queue import tracing
 from spark_queue.delta.commands import enqueue
 from spark_queue.delta.commands.batches import SourceBatch, read_batch
 from spark_queue.delta.commands.enqueue import Enqueued
-from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate, OnFull
+from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate, OnFull, OnMismatch
 from spark_queue.delta.upkeep import clones
 from spark_queue.looking import FrameT, SchemaT
 from spark_queue.opened import ReaderRegistry, ReaderT
@@ -58,6 +58,7 @@ class Queue(
         on_full: OnFull = "raise",
         trace: Trace | Sequence[Trace | None] | None = None,
         batch: Batch | None = None,
+        on_mismatch: OnMismatch = "warn",
     ) -> EnqueueResult[FrameT]:
         """Add rows, all in one step.
 
@@ -85,13 +86,16 @@ class Queue(
         batch : tuple of str and int, optional
             The source of the rows and the number of this batch of it, as in ``("nightly", 17)``.
             Numbers of a source grow. A batch that was enqueued, or comes before one that was,
-            writes nothing, and the answer is what it did then: so a call may be repeated.
+            writes nothing, and the answer says that it is repeated: so a call may be repeated.
+        on_mismatch : "warn" or "raise"
+            What to do where the last batch of a source comes again with another number of rows:
+            log a warning, or raise. So a counter that begins again is noticed.
 
         Returns
         -------
         EnqueueResult
-            Counts, and an outcome for each row. Of a batch that had no rows, or that never came
-            before a later one did, the step is 0.
+            Counts, and an outcome for each row; of a batch that is repeated, those of the first
+            time, where it is the last one of its source. The step is 0 where there were no rows.
 
         Raises
         ------
@@ -105,6 +109,8 @@ class Queue(
         BatchForgottenError
             When a batch is not new, and its source was silent for longer than
             ``forget_sources_after``.
+        BatchMismatchError
+            With ``on_mismatch="raise"``, when the last batch comes again with more rows, or fewer.
         FormatVersionError
             When an older release made the queue, and its keys had a text that is not safe.
         SparkNeededError
@@ -115,7 +121,7 @@ class Queue(
         The rows are evaluated once, so a source that changes meanwhile cannot put a row half in.
         Its duplicates, also of what others enqueue meanwhile, are decided in the step itself.
         """
-        rules = EnqueueRules(on_duplicate=on_duplicate, on_full=on_full)
+        rules = EnqueueRules(on_duplicate=on_duplicate, on_full=on_full, on_mismatch=on_mismatch)
         main, views = self._main, self._views
         traces, marked = tracing.stored_traces(trace), read_batch(batch)
         done = self._enter(rows, order_by, rules, traces, marked)
@@ -124,6 +130,7 @@ class Queue(
             inserted=done.inserted,
             duplicates=done.duplicates,
             refused=done.refused,
+            repeated=done.repeated,
             read_told=lambda: enqueue.told(done),
             read_outcomes=lambda: views.outcomes(main, done),
         )

@@ -22,17 +22,42 @@ _FrameT = TypeVar("_FrameT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatedBatch:
+    """A batch that is not new to a queue: nothing was written of it."""
+
+    number: int
+    """The batch."""
+    last: int
+    """The last batch of its source: a new one has a higher number."""
+    inserted: int | None = None
+    """Rows that became items when it came first. It is ``None``, as the others are, where later
+    batches have come since: what it did then, and whether it ever came, is not known."""
+    duplicates: int | None = None
+    refused: int | None = None
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows it had when it came first."""
+        counts = (self.inserted, self.duplicates, self.refused)
+        return None if self.inserted is None else sum(count or 0 for count in counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EnqueueResult(Generic[_FrameT]):
     """What an enqueue did."""
 
     step: int
-    """The step of the item log that it became; 0 for an empty frame."""
+    """The step of the item log that it became, or of the last batch that is repeated; 0 for an
+    empty frame."""
     inserted: int
     """Rows that became items."""
     duplicates: int
     """Rows that were refused because their key is taken."""
     refused: int = 0
     """Rows that were refused because a reader was full."""
+    repeated: RepeatedBatch | None = None
+    """Of a batch that is not new, what is known of it: then nothing was written, and the counts
+    above are 0."""
     read_outcomes: Callable[[], _FrameT] = field(repr=False, compare=False)
     """Makes the frame of the outcomes."""
     read_told: Callable[[], Sequence[tuple[int, str, int | None]]] = field(
@@ -52,6 +77,8 @@ class EnqueueResult(Generic[_FrameT]):
         return self.read_outcomes()
 
     def _repr_html_(self) -> str:
+        if self.repeated is not None:
+            return f"batch {self.repeated.number} is <b>repeated</b>: nothing was written"
         return f"<b>step {self.step}</b>: {self.inserted} inserted, {self.duplicates} duplicate(s)"
 
 
@@ -180,7 +207,8 @@ class Affected(int):
         In which states the items are before the change; of a dry run.
     becomes : mapping of str to int
         What becomes of them: ``cancelled``, ``ready`` again, ``expired``, ``dead``, or ``gone``
-        from the queue for good.
+        from the queue for good; ``refused`` are those that a redrive leaves as they are, as their
+        key is taken, or a reader is full.
     sample : tuple of dict
         The first of the items by ``_seq``: the user's columns, ``_seq``, ``_state``, ``_attempts``
         and ``_error``; of a dry run.

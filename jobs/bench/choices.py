@@ -199,7 +199,7 @@ class Played:
             worker_id="w",
             run=draw.choice((1, 1, 1, 2, 3)) if self.config.group_key else 1,
             claim_id="c",
-            takes_lapsed=draw.random() < 0.9,  # noqa: PLR2004
+            spared=frozenset(c.lease for c in self._claims if draw.random() < 0.1),  # noqa: PLR2004
         )
         self._compare(reader._store, request)  # noqa: SLF001 - as a claim does
         claim = reader.claim(request.limit, run=request.run)

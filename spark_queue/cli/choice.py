@@ -126,6 +126,7 @@ class RowSource:
     """The format of the files."""
     order_by: str | None
     on_duplicate: Literal["skip", "raise"]
+    on_mismatch: Literal["warn", "raise"]
     batch: tuple[str, int] | None = None
     """The source of the rows, and the number of this batch of it."""
 

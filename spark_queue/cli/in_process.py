@@ -87,7 +87,11 @@ def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult[A
     columns = local_queue.columns_of(into)
     table = input_files.read(source.files, source.kind, columns)
     return into.enqueue(
-        table, order_by=source.order_by, on_duplicate=source.on_duplicate, batch=source.batch
+        table,
+        order_by=source.order_by,
+        on_duplicate=source.on_duplicate,
+        batch=source.batch,
+        on_mismatch=source.on_mismatch,
     )
 
 

@@ -177,5 +177,9 @@ def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult[A
         frame, explained = read_files(*found), explain_misfits(*found)
     with explained:
         return into.enqueue(
-            frame, source.order_by, on_duplicate=source.on_duplicate, batch=source.batch
+            frame,
+            source.order_by,
+            on_duplicate=source.on_duplicate,
+            batch=source.batch,
+            on_mismatch=source.on_mismatch,
         )

@@ -221,10 +221,23 @@ def readers(data: Plain) -> list[RenderableType]:
 
 def render_enqueue(data: Plain) -> list[RenderableType]:
     """Show what an enqueue did."""
+    if (repeated := data["repeated"]) is not None:
+        return [_repeat_line(repeated)]
     lines = []
     if data["duplicates"]:
         lines.append(f"{words.plural(data['duplicates'], 'duplicate')} refused")
     return [*lines, f"{words.plural(data['inserted'], 'item')} enqueued, step {data['step']}"]
+
+
+def _repeat_line(batch: Plain) -> str:
+    """Say that nothing was written of a batch, and what is known of it."""
+    if batch["inserted"] is None:
+        return (
+            f"repeated: nothing was written; batch {batch['number']} comes after batch "
+            f"{batch['last']}, the last one of its source"
+        )
+    inserted = words.plural(batch["inserted"], "item")
+    return f"repeated: nothing was written; batch {batch['number']} had {inserted} enqueued before"
 
 
 def render_process(data: Plain) -> list[RenderableType]:

@@ -86,7 +86,17 @@ TAKEN = 1_000
 
 
 class EvidenceFirst(Exception):  # noqa: N818 - what is to be done; it is not shown to users
-    """A lease ran out whose claim names an output: what that has is to be asked before a claim."""
+    """The time of claims is over that name outputs: these are to be asked before the next claim.
+
+    Parameters
+    ----------
+    claims : mapping
+        The id of each of them, by its lease.
+    """
+
+    def __init__(self, claims: Mapping[int, str]) -> None:
+        super().__init__(claims)
+        self.claims = claims
 
 
 class Frame(Protocol):
@@ -96,8 +106,8 @@ class Frame(Protocol):
     def rows(self) -> pa.Table | None:
         """The rows, if they are few and such as can be decided in this process."""
 
-    def is_empty(self) -> bool:
-        """Tell whether there is nothing to enqueue."""
+    def count(self) -> int:
+        """Return how many rows there are."""
 
     def stage(self) -> Any:
         """Return the rows as Spark has them, evaluated and numbered.

@@ -101,7 +101,7 @@ class LocalHands:
         there = output.require(columns)
         self.crew.columns = columns_of(_with_required(self._returns, there))
         # What others have left is asked first, and settled by what their output has.
-        return replace(self._request, output=output.location, takes_lapsed=False)
+        return replace(self._request, output=output.location)
 
     def work(self, claim: Claim) -> Verdict | None:
         """See :class:`~spark_queue.processing.loop.Hands`."""

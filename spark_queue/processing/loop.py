@@ -279,7 +279,7 @@ def _reason_to_stop(deadline: float | None, stop: threading.Event) -> Stopped | 
 
 
 def _next_claim(store: Store, request: Request) -> Claim:
-    """Claim, after settling what the claims of dead holders have to show for themselves."""
+    """Claim, after settling what the claims of processes that have ended have to show."""
     recovery.recover(store)
     return make_claim(Snapshot(store), request, Claim)
 

@@ -180,7 +180,7 @@ class SparkHands:
         if work.returns is not None:
             self._returns = output_columns.with_required(work.returns, there)
         # What others have left is asked first, and settled by what their output has.
-        return replace(work.request, output=work.output.lasting_name(), takes_lapsed=False)
+        return replace(work.request, output=work.output.lasting_name())
 
     def work(self, claim: Claim) -> Verdict | None:
         """See :class:`~spark_queue.processing.loop.Hands`."""

@@ -200,7 +200,7 @@ def _lose(store: Store, lease: int) -> int:
     grant = alone.grant_of(store, lease)
     if grant is None:
         return 0
-    done = recovery.lose(store, lease, next(iter(grant.rows.values()))["_claim_id"])
+    done = recovery.lose(store, lease, grant.claim_id)
     counts = {} if done is None else done.counts
     return sum(count for state, count in counts.items() if state != ACKED)
 

@@ -418,6 +418,19 @@ def test_a_late_settle_counts_where_nobody_claimed_since(make: Make) -> None:
     assert engine.claim(1).ids == []
 
 
+# rule: loss of a lease, holder of a lease
+@needs("leases", "states")
+def test_a_claim_takes_over_no_more_than_it_gets(make: Make) -> None:
+    """Laws 2 and 7: lapsed items that a claim leaves are their holder's, and nobody lost them."""
+    engine = make(lease=timedelta(seconds=60), max_losses=2)
+    engine.enqueue([Row(id=name) for name in "abcd"])
+    held = engine.claim(3)
+    engine.advance(60)
+    assert engine.claim(1).ids == ["a"]
+    held.settle("ack", ["b", "c"])
+    assert engine.states() == {"a": "claimed", "b": "acked", "c": "acked", "d": "ready"}
+
+
 # rule: renewal of a lease
 @planned("connect")
 @needs("leases")
@@ -519,6 +532,35 @@ def test_higher_priorities_go_first_but_not_within_a_group(make: Make) -> None:
         ]
     )
     assert _drained(engine) == ["c", "d", "a", "b"]
+
+
+# rule: later member of a group
+@needs("composed", "runs", "weights")
+def test_a_later_member_of_a_run_comes_behind_an_earlier_one_whose_turn_moved(make: Make) -> None:
+    """Law 4: where both may start, the second does not go by the turn of its own key."""
+    engine = make("fair_key", "group_key")
+    engine.enqueue(
+        [
+            Row(id="a", tenant="A"),
+            Row(id="b", tenant="B", group="g"),
+            Row(id="c", tenant="A", group="g"),
+        ]
+    )
+    engine.configure(weights={"B": 0.2})
+    assert engine.claim(1).ids == ["a"]
+    assert engine.claim(3, run=3).ids == ["b", "c"]
+
+
+# rule: later member of a group
+@needs("composed", "priority", "returns", "runs")
+def test_a_later_member_of_a_run_has_no_higher_priority_than_one_that_came_back(make: Make) -> None:
+    """Law 4: what entered while the one before it was in flight waits for it all the same."""
+    engine = make("priority", "group_key")
+    engine.enqueue([Row(id="a", group="g")])
+    held = engine.claim(1)
+    engine.enqueue([Row(id="b", group="g", priority=1), Row(id="c")])
+    held.settle("release")
+    assert engine.claim(1, run=2).ids == ["a"]
 
 
 # rule: place of a new member

@@ -62,7 +62,9 @@ def test_a_frame_with_source_and_batch_is_appended_once(
     for _ in range(2):
         writer.option("source", "nightly").option("batch", 17).save(queue.name)
     assert _paths(queue) == ["a", "b"]
-    assert queue.enqueue({"path": "z", "n": 0}, batch=("nightly", 17)).inserted == 2
+    repeated = queue.enqueue({"path": "z", "n": 0}, batch=("nightly", 17)).repeated
+    assert repeated is not None
+    assert repeated.inserted == 2
     assert not _staged(queue)
 
 

@@ -318,7 +318,7 @@ def test_a_session_asks_the_output_of_a_process_without_spark(shared: Shared) ->
     worker = LocalQueue.open(shared.place, storage=shared.bucket, clock=shared.clock)
     out, store = f"{shared.place}-out", store_of(worker)
     asked = claims.request(Snapshot(store), 2, timedelta(minutes=1), "crew", 1, None)
-    named = replace(asked, output=out, takes_lapsed=False)
+    named = replace(asked, output=out)
     held = claims.claim(Snapshot(store), named)
     rows = pa.table({"length": [3], "_seq": [1], "_claim_id": [held.claim_id]})
     table = ObjectTables(shared.bucket).results(out, "output", "returns")

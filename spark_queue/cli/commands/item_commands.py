@@ -40,6 +40,13 @@ class Duplicates(str, Enum):
     RAISE = "raise"
 
 
+class Mismatch(str, Enum):
+    """What to do where a batch comes again with another number of rows."""
+
+    WARN = "warn"
+    RAISE = "raise"
+
+
 class Per(str, Enum):
     """What one call of a handler gets."""
 
@@ -87,10 +94,13 @@ def enqueue(
         str | None,
         Option(metavar="<source>:<int>", help="Whose batch it is: a repeated one writes nothing."),
     ] = None,
+    on_mismatch: Annotated[
+        Mismatch, Option(help="Where the last batch comes again with another number of rows.")
+    ] = Mismatch.WARN,
 ) -> None:
     """Add the rows of a table or of files, all in one step. A CSV file has a header line.
 
-    With --batch nightly:17 the command may be repeated: it tells what the first one did.
+    With --batch nightly:17 the command may be repeated: it tells that, and what the first one did.
     """
     if (table is None) == (files is None):
         raise InvalidArgumentError("say where the rows are: --table or --files, one of them")
@@ -102,11 +112,17 @@ def enqueue(
         kind=kind,
         order_by=order_by,
         on_duplicate="skip" if on_duplicate is Duplicates.SKIP else "raise",
+        on_mismatch="warn" if on_mismatch is Mismatch.WARN else "raise",
         batch=None if batch is None else _read_batch(batch),
     )
     engine, queue = scope.open_queue(name)
     done = engine.enqueue(scope, queue, source)
-    counts = {"step": done.step, "inserted": done.inserted, "duplicates": done.duplicates}
+    counts = {
+        "step": done.step,
+        "inserted": done.inserted,
+        "duplicates": done.duplicates,
+        "repeated": None if done.repeated is None else asdict(done.repeated),
+    }
     scope.display.show(counts, *show_counts.render_enqueue(counts))
 
 

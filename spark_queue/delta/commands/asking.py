@@ -7,13 +7,18 @@ without take over from each other.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from spark_queue.delta import alone
 from spark_queue.delta.commands import settle
 from spark_queue.delta.commands.settle import ByARescuer, Every, SettledStep, Some
 from spark_queue.delta.replica.settling import GONE, LOSE, Said
-from spark_queue.delta.replica.state import RememberedClaim
+from spark_queue.delta.replica.state import RememberedClaim, Row
+from spark_queue.delta.sql.arrow_look import ArrowLook
+from spark_queue.delta.sql.log_rows import TooManyRowsError
+from spark_queue.delta.sql.look import newest_rows
+from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import addresses
 from spark_queue.delta.tables.addresses import TableAddress
@@ -24,6 +29,20 @@ from spark_queue.delta.tables.wishes import promises_disk
 from spark_queue.delta.verdicts import Gone
 from spark_queue.errors import SparkNeededError, SparkQueueError
 from spark_queue.wording import shorten
+
+#: What is asked of items in flight.
+HELD = ("_seq", "_lease", "_claim_id", "_worker_id", "_losses", "_lease_expires_at")
+
+
+def read_held(at: Snapshot) -> list[Row]:
+    """Return the items in flight where they are too many to be known here: files are read.
+
+    Of more rows than are read nothing is said: the step that follows says what it needs for them.
+    """
+    held: list[Row] = []
+    with suppress(TooManyRowsError):
+        held = newest_rows(ArrowLook, at.store, at.status, "in_flight", HELD).to_pylist()
+    return held
 
 
 def output(store: Store, path: str, what: str = "output", source: str = "returns") -> ResultTable:

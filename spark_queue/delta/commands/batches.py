@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
 import pyarrow as pa
 
 from spark_queue.checks import require_seq, require_text
-from spark_queue.delta.replica.request import EnqueueFacts
+from spark_queue.delta.replica.request import EnqueueFacts, OnMismatch
 from spark_queue.delta.steps import Answer, Step, on_items
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
-from spark_queue.delta.tables.heads import Mark, QueueHead, following
+from spark_queue.delta.tables.heads import Mark, following
 from spark_queue.delta.tables.schema import MARKED, SOURCE, SOURCE_LANE
-from spark_queue.errors import BatchForgottenError, InvalidArgumentError
+from spark_queue.errors import BatchForgottenError, BatchMismatchError, InvalidArgumentError
+from spark_queue.results import RepeatedBatch
 from spark_queue.wording import shorten
 
 #: The longest name of a source: each head of the item log has it.
@@ -72,7 +73,7 @@ def last_of(at: Snapshot, source: str) -> Mark | None:
 
 
 def find_done(at: Snapshot, batch: SourceBatch) -> Mark | None:
-    """Return what a batch did that is in the queue, or before one that is; ``None`` if it is new.
+    """Return the last batch of a source if one is that, or comes before it; ``None`` if it is new.
 
     Raises
     ------
@@ -87,7 +88,44 @@ def find_done(at: Snapshot, batch: SourceBatch) -> Mark | None:
     if last is None:
         _require_new(at, batch)
         return None
-    return _find(at, batch, last) if batch.number <= last.number else None
+    return last if batch.number <= last.number else None
+
+
+def require_same(
+    name: str,
+    batch: SourceBatch | None,
+    repeated: RepeatedBatch | None,
+    count: Callable[[], int],
+    on_mismatch: OnMismatch,
+) -> None:
+    """Say what may be wrong with a batch that is not new to a queue.
+
+    Parameters
+    ----------
+    name : str
+        The queue.
+    batch : SourceBatch, optional
+        What came; one that follows another is not looked at.
+    repeated : RepeatedBatch, optional
+        What is known of it, where it is not new.
+    count : callable
+        Returns how many rows it has.
+
+    Raises
+    ------
+    BatchMismatchError
+        When it is asked for, and there are more rows than the first time, or fewer.
+    """
+    if batch is None or repeated is None or batch.follows is not None:
+        return
+    if repeated.number < repeated.last:
+        said = "%s: batch %d of source %r comes after batch %d, and nothing of it was written"
+        logger.warning(said, name, batch.number, batch.source, repeated.last)
+    elif repeated.rows is not None and repeated.rows != (rows := count()):
+        error = BatchMismatchError(name, batch.source, batch.number, repeated.rows, rows)
+        if on_mismatch == "raise":
+            raise error
+        logger.warning("%s", error)
 
 
 def number_of(mark: Mark | None) -> int:
@@ -162,38 +200,3 @@ def _require_new(at: Snapshot, batch: SourceBatch) -> None:
         return
     since = datetime.fromtimestamp(last.at, timezone.utc)
     raise BatchForgottenError(at.store.name, batch.source, batch.number, last.number, since)
-
-
-def _find(at: Snapshot, batch: SourceBatch, last: Mark) -> Mark:
-    """Return the mark of a batch up to the last one of its source, and what it did if known."""
-    if batch.number == last.number and last.step is not None:
-        return last
-    log, source = at.store.queue, batch.source
-
-    def number_at(head: QueueHead | None) -> int:
-        mark = None if head is None else head.streams.get(source)
-        return -1 if mark is None else mark.number
-
-    # From step to step the number of a source grows.
-    low, high = 1, last.step or at.queue.step
-    while low < high:
-        middle = (low + high) // 2
-        if number_at(log.head_at(middle)) >= batch.number:
-            high = middle
-        else:
-            low = middle + 1
-    after = log.head_at(low)
-    if after is None or number_at(after) != batch.number:
-        # It had no rows, or a later one came first; or its source was forgotten meanwhile.
-        _require_new(at, batch)
-        return Mark(batch.number, step=0)
-    mark = after.streams[source]
-    return mark if mark.step is not None else _by_totals(log.head_at(low - 1), after, mark)
-
-
-def _by_totals(before: QueueHead | None, after: QueueHead, mark: Mark) -> Mark:
-    """Return what a step did whose head has totals alone: a queue of an older format."""
-    earlier = before or QueueHead()
-    inserted, refused = after.items - earlier.items, after.refused - earlier.refused
-    step = after.step if inserted or refused else 0
-    return Mark(mark.number, step=step, inserted=inserted, duplicates=refused)

@@ -38,14 +38,15 @@ if TYPE_CHECKING:
 def claim(at: Snapshot, request: Request) -> GrantedClaim:
     """Lease the next items, as one step; a claim that gets nothing writes nothing.
 
-    Where a lease ran out whose claim names an output, what that has is settled first; what cannot
-    be asked here stays its holder's.
+    Where the time of a claim is over that names an output, it is settled first by what that has;
+    what cannot be asked here stays its holder's.
     """
     try:
         return _claim(at, request)
-    except EvidenceFirst:
-        recovery.recover(at.store)
-    return _claim(Snapshot(at.store), replace(request, takes_lapsed=False))
+    except EvidenceFirst as exc:
+        recovery.settle_lapsed(at.store, exc.claims)
+        spared = request.spared | exc.claims.keys()
+    return claim(Snapshot(at.store), replace(request, spared=spared))
 
 
 def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
@@ -92,8 +93,9 @@ def _choose_here(at: Snapshot, request: Request, now: datetime) -> Chosen | None
         replica = None if is_large else replicas.at_hand(at)
         if replica is None:
             return None
-        if request.takes_lapsed and claiming.is_evidence_due(replica, now):
-            raise EvidenceFirst
+        lapsed = claiming.lapsed_leases(replica, now) - request.spared
+        if named := recovery.with_output(at.store, replica, lapsed):
+            raise EvidenceFirst(named)
         try:
             return claiming.choose(replica, at.status, at.terms, request, now)
         except TooManyItemsError:

@@ -34,6 +34,7 @@ from spark_queue.delta.tables.heads import Mark, QueueHead, following
 from spark_queue.delta.tables.schema import ITEM, REFUSED
 from spark_queue.delta.verify import Plan
 from spark_queue.errors import DuplicateItemError, SparkNeededError
+from spark_queue.results import RepeatedBatch
 from spark_queue.tracing import Traces
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class Enqueued:
     """Rows for which a reader had no room."""
     rows: pa.Table | None = None
     """The rows that were logged, where this process has them."""
+    repeated: RepeatedBatch | None = None
+    """Of a batch that is not new, what is known of it; then nothing was written."""
 
     @classmethod
     def of(cls, facts: EnqueueFacts, step: int, rows: pa.Table | None = None) -> Enqueued:
@@ -67,13 +70,17 @@ class Enqueued:
         )
 
     @classmethod
-    def again(cls, mark: Mark) -> Enqueued:
-        """Return what a batch did that is in the queue."""
+    def again(cls, batch: SourceBatch, last: Mark) -> Enqueued:
+        """Return the answer to a batch that is not new: of the last of its source all is known."""
+        known: dict[str, int] = {}
+        if batch.number == last.number and last.step is not None:
+            counts = ("inserted", "duplicates", "refused")
+            known = {name: getattr(last, name) for name in counts}
         return cls(
-            step=mark.step or 0,
-            inserted=mark.inserted,
-            duplicates=mark.duplicates,
-            refused=mark.refused,
+            step=(last.step or 0) if known else 0,
+            inserted=0,
+            duplicates=0,
+            repeated=RepeatedBatch(number=batch.number, last=last.number, **known),
         )
 
 
@@ -101,7 +108,7 @@ def enqueue(
     """Append the rows of a frame to the item log as one step.
 
     With ``batch``, the step says which batch of which source it is. A batch that comes again is
-    found there: nothing is written, and the answer is what it did. With ``extra``, the frame has
+    found there: nothing is written, and the answer says so. With ``extra``, the frame has
     these columns of the log as well. With ``trace``, the rows belong to it, or each to its own.
     With ``dry_run`` the step is decided, and not written.
     """
@@ -147,8 +154,10 @@ def entered(
     store = at.store
     now = store.clock.now()
     # Before anybody has to wait for this step: what is large takes long.
-    if frame.is_empty():
-        return _NOTHING if batch is None else _note(store, batch, now)
+    if not frame.count():
+        done = _NOTHING if batch is None else _note(store, batch, now)
+        batches.require_same(store.name, batch, done.repeated, frame.count, rules.on_mismatch)
+        return done
     # Heads grow by new sources alone.
     grows = batch is not None and batch.source not in at.queue.streams
     command = _Enqueue(frame, now, rules, batch)
@@ -161,6 +170,7 @@ def entered(
         _trim(at)
     if grows:
         batches.forget_silent(store, now)
+    batches.require_same(store.name, batch, done.repeated, frame.count, rules.on_mismatch)
     return done
 
 
@@ -190,7 +200,7 @@ def _note(store: Store, batch: SourceBatch, now: datetime) -> Enqueued:
     def decide(at: Snapshot) -> Answer[Enqueued]:
         done = batches.find_done(at, batch)
         if done is not None:
-            return Answer(answer=Enqueued.again(done))
+            return Answer(answer=Enqueued.again(batch, done))
         if batch.source in at.queue.streams:
             return Answer(answer=_NOTHING)
         streams = batches.add_mark(at, batch, now)
@@ -224,9 +234,9 @@ class _Enqueue:
 
     def decide(self, at: Snapshot) -> Answer[Enqueued]:
         """Decide the step: in this process, or by a planner."""
-        done = None if self.batch is None else batches.find_done(at, self.batch)
-        if done is not None:
-            return Answer(answer=Enqueued.again(done))
+        last = None if self.batch is None else batches.find_done(at, self.batch)
+        if self.batch is not None and last is not None:
+            return Answer(answer=Enqueued.again(self.batch, last))
         # Before the lock of what is remembered: it may make the log of a reader, and wait for that.
         every = readers.all_of(at)
         found = self._in_python(at, every)

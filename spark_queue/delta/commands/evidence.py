@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from spark_queue.clock import utc
 from spark_queue.delta.commands import settle
+from spark_queue.delta.commands.asking import HELD
 from spark_queue.delta.commands.settle import SettledStep
 from spark_queue.delta.plans.spark_look import SparkLook
 from spark_queue.delta.replica.settling import GONE, LOSE
@@ -246,10 +247,6 @@ def _there(directory: Path | None) -> Path | None:
     return directory
 
 
-#: What is asked of items in flight.
-_HELD = ("_seq", "_lease", "_claim_id", "_worker_id", "_losses", "_lease_expires_at")
-
-
 def bury(store: Store) -> int:
     """Settle the items whose last lease has run out, and return how many are dead now.
 
@@ -300,7 +297,7 @@ def _claims(store: Store, gone: Gone) -> list[tuple[int, str]]:
 
 def _read_claimed(store: Store) -> DataFrame:
     with store.writing("status"):
-        return newest_rows(SparkLook, store, store.status_head(), "in_flight", _HELD)
+        return newest_rows(SparkLook, store, store.status_head(), "in_flight", HELD)
 
 
 def _is_of(gone: Gone) -> Column:

@@ -26,11 +26,6 @@ def foresee_cancel(store: Store, where: Any) -> Affected:
     return planner_of(store).count_affected(admin.matching(store, where, admin.LIVE), CANCELLED)
 
 
-def redriven(store: Store, where: Any, *, again: bool) -> Affected:
-    """Return what a redrive would enqueue; a key that was taken meanwhile may refuse some."""
-    return planner_of(store).count_affected(admin.redrivable(store, where, again=again), READY)
-
-
 def foresee_redrive(store: Store, where: Any) -> Affected:
     """Return what a redrive of one of several readers would make ready."""
     return planner_of(store).count_affected(admin.matching(store, where, admin.ENDED), READY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
 from importlib import import_module
@@ -10,6 +10,7 @@ from types import ModuleType
 
 from spark_queue.delta.commands import asking, settle
 from spark_queue.delta.commands.settle import SettledStep
+from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.state import Replica, Row
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
@@ -24,10 +25,11 @@ _NEVER = datetime.fromtimestamp(0, timezone.utc)
 
 
 def recover(store: Store) -> list[SettledStep]:
-    """Settle the claims whose holder is known to be gone.
+    """Settle the claims of processes that have ended, where a disk of this machine tells.
 
-    A holder is gone when its lease ran out, or, on a disk of this machine, when its process has
-    ended. What it wrote to its output counts as done; the rest comes back, charged with a loss.
+    What such a process wrote to its output counts as done; the rest comes back, charged with a
+    loss. A lease whose time is over is another matter: a claim takes over the items that it gives
+    out, and the others stay their holder's.
 
     Parameters
     ----------
@@ -39,29 +41,49 @@ def recover(store: Store) -> list[SettledStep]:
     list of SettledStep
         One for each claim that was settled.
     """
-    return _recover(Snapshot(store), store.clock.now())
+    return _recover(Snapshot(store))
 
 
 def recover_ended(at: Snapshot) -> bool:
     """Settle the claims of processes that have ended, as far as this one knows the open items.
 
-    A claim does so first, and tells whether there were any. What has lapsed it takes over by
-    itself, in the slots that it has.
+    A claim does so first, and tells whether there were any.
     """
-    if not at.is_local or (at.has_spark and _known_replica(at) is None):
+    if not at.is_local or _known_replica(at) is None:
         return False
-    return bool(_recover(at, _NEVER))
+    return bool(_recover(at))
 
 
-def _recover(at: Snapshot, now: datetime) -> list[SettledStep]:
+def _recover(at: Snapshot) -> list[SettledStep]:
     store, held = at.store, _read_held(at)
     if not held:
         return []
-    gone = Gone(now, _find_ended(store, held))
+    gone = Gone(_NEVER, _find_ended(store, held))
     claims = sorted({(row["_lease"], row["_claim_id"]) for row in held if gone.has(row)})
     settled = [_settle(store, lease, claim_id, gone) for lease, claim_id in claims]
     _tidy(store, gone)
     return [done for done in settled if done is not None]
+
+
+def settle_lapsed(store: Store, claims: Mapping[int, str]) -> None:
+    """Settle claims, given by their leases, whose time is over, by what their outputs have.
+
+    Asking there shuts the holder out. Where an output cannot be asked, a claim stays its holder's.
+    """
+    gone = Gone(store.clock.now(), frozenset())
+    for lease, claim_id in sorted(claims.items()):
+        _settle(store, lease, claim_id, gone)
+
+
+def with_output(store: Store, replica: Replica | None, leases: frozenset[int]) -> dict[int, str]:
+    """Return the claims, by their leases, that name an output.
+
+    The log says so of those that were granted before what a replica has read.
+    """
+    grants = {} if replica is None else replica.grants
+    known = {lease: grants[lease] for lease in leases & grants.keys()}
+    found = {lease: grant.claim_id for lease, grant in known.items() if grant.output is not None}
+    return found | planner_of(store).with_output(leases - known.keys())
 
 
 def bury(store: Store) -> int:
@@ -128,10 +150,7 @@ def _read_held(at: Snapshot) -> list[Row]:
     with at.cache.lock:
         if (known := _known_replica(at)) is not None:
             return known.items.held()
-    if not at.has_spark:
-        # Too many to be known here: the claim that follows says what it needs for them.
-        return []
-    rows: list[Row] = _by_spark().read_held(at.store)
+    rows: list[Row] = _by_spark().read_held(at.store) if at.has_spark else asking.read_held(at)
     return rows
 
 
@@ -148,7 +167,7 @@ def _settle(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep 
     with store.cache().lock:
         known = _known_replica(Snapshot(store))
         grant = None if known is None else known.grants.get(lease)
-    if grant is not None and grant.output is None:
+    if not with_output(store, known, frozenset({lease})):
         return settle.settle(store, lease, gone, action="recover")
     is_alone = isinstance(store.session, PlainSession)
     if is_alone or (grant is not None and asking.is_asked_here(store, grant.output)):

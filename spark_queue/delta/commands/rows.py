@@ -53,9 +53,9 @@ class MarkedRows:
         texts = pa.array([trace] * count if isinstance(trace, str) else trace, pa.string())
         return replace(self, rows=self.rows.append_column(TRACE, texts), trace=trace)
 
-    def is_empty(self) -> bool:
+    def count(self) -> int:
         """See :class:`~spark_queue.delta.planner.Frame`."""
-        return not len(self.rows)
+        return len(self.rows)
 
     def stage(self) -> Any:
         """See :class:`~spark_queue.delta.planner.Frame`."""

@@ -39,17 +39,25 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def redrive(store: Store, where: Any, *, again: bool) -> Affected:
-    """Enqueue dead, expired or cancelled items again that are meant, once unless asked for more."""
+def redrive(store: Store, where: Any, *, again: bool, dry_run: bool = False) -> Affected:
+    """Enqueue dead, expired or cancelled items again that are meant, once unless asked for more.
+
+    With ``dry_run`` it is only decided: who comes back, and whose key is taken.
+    """
     planner = planner_of(store)
+
+    def find() -> DataFrame | pa.Table:
+        return admin.redrivable(store, where, again=again)
+
     done = enqueued_again(
-        store,
-        lambda: planner.again(admin.redrivable(store, where, again=again)),
-        ("_origin",),
-        again=again,
+        store, lambda: planner.again(find()), ("_origin",), again=again, dry_run=dry_run
     )
-    made = {READY: done.inserted} if done.inserted else {}
-    return Affected(done.inserted, becomes=made)
+    made = {READY: done.inserted, REFUSED: done.duplicates + done.refused}
+    becomes = {state: count for state, count in made.items() if count}
+    if not dry_run:
+        return Affected(done.inserted, becomes=becomes)
+    meant = planner.count_affected(find(), READY)
+    return Affected(done.inserted, states=meant.states, becomes=becomes, sample=meant.sample)
 
 
 def enqueued_again(

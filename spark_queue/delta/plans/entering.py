@@ -176,9 +176,9 @@ class SparkFrame:
         self.rows = _collect(store, marked) if is_decidable else None
         """The rows, if they are few and such as can be decided in this process."""
 
-    def is_empty(self) -> bool:
-        """Tell whether there is nothing to enqueue."""
-        return (self.stage().count if self.rows is None else self.rows.num_rows) == 0
+    def count(self) -> int:
+        """Return how many rows there are."""
+        return self.stage().count if self.rows is None else self.rows.num_rows
 
     def stage(self) -> Stage:
         """Return the rows, numbered by Spark."""

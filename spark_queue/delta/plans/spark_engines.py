@@ -148,11 +148,12 @@ class FrameRows:
         """See :class:`LogRows`."""
         return outcomes.select(F.col("_seq").alias("seq"), "outcome", "error")
 
-    def name_output(self, store: Store, leases: Sequence[int]) -> bool:
+    def with_output(self, store: Store, leases: Collection[int]) -> dict[int, str]:
         """See :class:`LogRows`."""
         is_claim = (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
         granted = store.status.read().where(is_claim & F.col("_step").isin(list(leases)))
-        return not granted.where(F.col("_body").isNotNull()).isEmpty()
+        named = granted.where(F.col("_body").isNotNull()).select("_step", "_claim_id")
+        return dict(named.distinct().collect())
 
     def status_rows(self, found: Any, said: Mapping[str, object]) -> Any:
         """See :class:`LogRows`."""

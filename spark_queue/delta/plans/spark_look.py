@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, functions as F
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import TimestampType
 
 from spark_queue.delta.input.columns import first_line, sql_expression
 from spark_queue.delta.input.values import bytes_of
-from spark_queue.delta.plans.frames import plain
+from spark_queue.delta.plans.frames import frame_of, plain
 from spark_queue.delta.plans.spark_engines import FrameRows, SparkDatabase
 from spark_queue.delta.sql.look import ENTERED, MOVED, MOVES, VIEWED, QueueLook
 from spark_queue.delta.sql.where import Where, values_of
@@ -116,7 +117,7 @@ def choose(items: DataFrame, where: Where) -> DataFrame:
         cannot have a value; or when it is an expression of Arrow.
     """
     if isinstance(where, Mapping):
-        return items.where(_have(items.schema, where))
+        return _having(items, where)
     if not isinstance(where, str):
         raise InvalidArgumentError(
             f"where is {where}, an expression of pyarrow.compute, which Spark does not read: say "
@@ -132,17 +133,29 @@ def choose(items: DataFrame, where: Where) -> DataFrame:
         ) from exc
 
 
-def _have(schema: StructType, where: Mapping[str, object]) -> Column:
-    """Return the condition that columns have certain values."""
+#: Values up to which a condition names each; more are a table, as a call for each takes long.
+_NAMED = 1_000
+
+#: The column of such a table.
+_VALUE = "__spark_queue_value"
+
+
+def _having(items: DataFrame, where: Mapping[str, object]) -> DataFrame:
+    """Return the items whose columns have certain values."""
+    schema = items.schema
     columns = arrow_schema_of(schema)
-    have = F.lit(True)
     for name, value in where.items():
-        known = values_of(columns, name, value).to_pylist()
-        column = column_named(name)
+        known, column = values_of(columns, name, value), column_named(name)
+        if len(known) > _NAMED:
+            table = frame_of(items.sparkSession, pa.table({_VALUE: known}))
+            items = items.join(table, column.eqNullSafe(F.col(_VALUE)), "left_semi")
+            continue
         kind = schema[name].dataType
-        literals = [F.lit(_read_written(one)).cast(kind) for one in known if one is not None]
-        have &= column.isin(literals) | (column.isNull() & F.lit(None in known))
-    return F.coalesce(have, F.lit(False))
+        named = [one for one in known.to_pylist() if one is not None]
+        literals = [F.lit(_read_written(one)).cast(kind) for one in named]
+        is_null = column.isNull() & F.lit(known.null_count > 0)
+        items = items.where(F.coalesce(column.isin(literals) | is_null, F.lit(False)))
+    return items
 
 
 def _read_written(value: object) -> object:

@@ -45,13 +45,11 @@ class Chosen(Choice):
         return _choice(head, left, self.horizon)
 
 
-def is_evidence_due(replica: Replica, now: datetime) -> bool:
-    """Tell whether a lease ran out whose claim names an output, as far as that is known."""
-    named = {lease for lease, grant in replica.grants.items() if grant.output and grant.left}
-    asked = named | replica.unknown_grants
-    return bool(asked) and any(
-        row["_lease"] in asked and _ran_out(row, now) for row in replica.items.held()
-    )
+# rule again: place at an instant
+def lapsed_leases(replica: Replica, now: datetime) -> frozenset[int]:
+    """Return the leases whose time is over, and of which items are still in flight."""
+    held = replica.items.held()
+    return frozenset(row["_lease"] for row in held if row["_lease_expires_at"] <= now)
 
 
 # rule again: loss of a lease, paused queue
@@ -107,8 +105,7 @@ def _propose(
     now: datetime,
 ) -> Grant:
     """Return what a claim would get; what it has to look at for that is brought here."""
-    ends_leases = _ends_leases(replica, request, now)
-    standing = standing_of(replica, terms, head, now, ends_leases=ends_leases)
+    standing = standing_of(replica, terms, head, now, spared=request.spared)
     wanted = request.limit
     replica.bring_before(MOST_OPEN)
     while (grant := standing.propose(head, request, now)) is None:
@@ -117,16 +114,6 @@ def _propose(
         # Most of what came may have to wait for something.
         wanted *= 2
     return grant
-
-
-def _ends_leases(replica: Replica, request: Request, now: datetime) -> bool:
-    """Tell whether it is of no matter that nobody is to be taken over from."""
-    return request.takes_lapsed or not any(_ran_out(row, now) for row in replica.items.held())
-
-
-# rule again: place at an instant
-def _ran_out(row: Row, now: datetime) -> bool:
-    return bool(row["_lease_expires_at"] <= now)
 
 
 def nothing(head: StatusHead) -> Chosen:
@@ -143,8 +130,7 @@ def chosen_after(
     now: datetime,
 ) -> Chosen:
     """Choose the next items as if rows that end items were a step; ``head`` is that step's."""
-    ends_leases = _ends_leases(replica, request, now)
-    standing = standing_of(replica, terms, head, now, ends_leases=ends_leases)
+    standing = standing_of(replica, terms, head, now, spared=request.spared)
     with standing.supposing(rows):
         return choose(replica, head, terms, request, now)
 

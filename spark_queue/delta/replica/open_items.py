@@ -217,6 +217,11 @@ class RememberedClaim:
     given_back: set[int] = field(default_factory=set)
     """What is ready again as if it had not been leased: nobody said anything of it."""
 
+    @property
+    def claim_id(self) -> str:
+        """The id of the claim."""
+        return str(next(iter(self.rows.values()))["_claim_id"])
+
 
 class OpenItems(dict[int, Row]):
     """The newest row of each item that is ready or claimed, by seq.

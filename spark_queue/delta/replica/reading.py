@@ -109,9 +109,7 @@ def replica_of(entered: pa.Table, followed: pa.Table, since: int, begins: int = 
     renewals = followed.filter(pc.equal(followed["_kind"], RENEWAL))
     for step, rows in _steps(pa.concat_tables([_of_leases_or_open(moves, over, held), renewals])):
         replica.follow("", step, rows)
-    leases = set(held.to_pylist())
-    in_flight = leases & replica.grants.keys()
-    replica.unknown_grants = frozenset(leases - in_flight)
+    in_flight = set(held.to_pylist()) & replica.grants.keys()
     granted = set(_grants(moves)["_lease"].to_pylist())
     replica.grants = {lease: replica.grants[lease] for lease in sorted(in_flight)}
     replica.has_forgotten = granted > in_flight

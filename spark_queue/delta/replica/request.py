@@ -35,9 +35,9 @@ class Request:
     """Whether the caller named the claim, and may name it again."""
     output: str | None = None
     """The table that gets the results: what it has of a claim is evidence."""
-    takes_lapsed: bool = True
-    """Whether items whose lease ran out are taken as they are. Otherwise they are their holder's
-    until somebody settles them, by what its output has."""
+    spared: frozenset[int] = frozenset()
+    """Leases whose items are their holder's although their time is over: their claims name outputs,
+    which could not be asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +98,8 @@ OnDuplicate = Literal["skip", "raise"]
 
 OnFull = Literal["raise", "partial"]
 
+OnMismatch = Literal["warn", "raise"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnqueueRules:
@@ -105,6 +107,7 @@ class EnqueueRules:
 
     on_duplicate: OnDuplicate = "skip"
     on_full: OnFull = "raise"
+    on_mismatch: OnMismatch = "warn"
     redriven_since: int | None = None
     """The step of the item log as of which no row of a redrive was redriven before; ``None`` where
     that does not matter."""
@@ -113,6 +116,7 @@ class EnqueueRules:
         for name, value, choices in (
             ("on_duplicate", self.on_duplicate, ("skip", "raise")),
             ("on_full", self.on_full, ("raise", "partial")),
+            ("on_mismatch", self.on_mismatch, ("warn", "raise")),
         ):
             require_choice(name, value, choices)
 

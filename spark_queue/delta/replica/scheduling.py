@@ -255,8 +255,8 @@ class StandingScheduler:
         The settings in force, and what the reader allows.
     head : StatusHead
         The head of the newest step.
-    ends_leases : bool
-        Whether a lease ends by time. Otherwise items stay their holder's until a row moves them.
+    spared : frozenset of int
+        Leases that do not end by time: their items stay their holder's until a row moves them.
     """
 
     def __init__(
@@ -265,9 +265,9 @@ class StandingScheduler:
         terms: ReaderTerms,
         head: StatusHead,
         *,
-        ends_leases: bool = True,
+        spared: frozenset[int] = frozenset(),
     ) -> None:
-        self._ends_leases = ends_leases
+        self._spared = spared
         self._replica = replica
         self._terms = terms
         settings = terms.settings
@@ -285,9 +285,9 @@ class StandingScheduler:
             keep_finished=False,
         )
 
-    def goes_on(self, terms: ReaderTerms, now: datetime, *, ends_leases: bool) -> bool:
+    def goes_on(self, terms: ReaderTerms, now: datetime, *, spared: frozenset[int]) -> bool:
         """Tell whether this is still the scheduler to ask: what it was made of is in force."""
-        is_same = (self._terms, self._ends_leases) == (terms, ends_leases)
+        is_same = (self._terms, self._spared) == (terms, spared)
         return is_same and (self._asked is None or self._asked <= now)
 
     def propose(self, head: StatusHead, request: Request, now: datetime) -> Grant | None:
@@ -333,9 +333,9 @@ class StandingScheduler:
 
     def _adjust(self, row: Row) -> Row:
         """Return a row as it counts here."""
-        if self._ends_leases or row["_state"] != CLAIMED:
-            return row
-        return {**row, "_lease_expires_at": _NEVER}
+        if row["_state"] == CLAIMED and row["_lease"] in self._spared:
+            return {**row, "_lease_expires_at": _NEVER}
+        return row
 
     @contextmanager
     def _whole_or_gone(self) -> Iterator[None]:
@@ -353,12 +353,12 @@ def standing_of(
     head: StatusHead,
     now: datetime,
     *,
-    ends_leases: bool = True,
+    spared: frozenset[int] = frozenset(),
 ) -> StandingScheduler:
     """Return the scheduler of a replica; make one where there is none, or it cannot go on."""
     known = replica.follower
-    if isinstance(known, StandingScheduler) and known.goes_on(terms, now, ends_leases=ends_leases):
+    if isinstance(known, StandingScheduler) and known.goes_on(terms, now, spared=spared):
         return known
-    made = StandingScheduler(replica, terms, head, ends_leases=ends_leases)
+    made = StandingScheduler(replica, terms, head, spared=spared)
     replica.follower = made
     return made

@@ -100,8 +100,6 @@ class Replica:
     ends: dict[LineKey, float] = field(default_factory=dict)
     served: dict[tuple[LineKey, bool], float] = field(default_factory=dict)
     grants: dict[int, RememberedClaim] = field(default_factory=dict)
-    unknown_grants: frozenset[int] = frozenset()
-    """Leases that were in flight when the rest was read, and granted before what was."""
     has_forgotten: bool = False
     """Whether there were claims that are not among the grants any more."""
     follower: RowFollower | None = field(default=None, compare=False, repr=False)

@@ -26,7 +26,7 @@ from spark_queue.delta.verify import Plan
 _ASKED = pa.schema(
     [
         ("now", pa.int64()),
-        ("takes_lapsed", pa.bool_()),
+        ("spared", pa.list_(pa.int64())),
         ("max_age", pa.int64()),
         ("run", pa.int64()),
         ("group_limit", pa.int64()),
@@ -134,7 +134,7 @@ def choose(
     Raises
     ------
     EvidenceFirst
-        When an item would be taken over from a claim that names an output.
+        When the time of claims is over that name outputs, and are not spared.
     TooManyRowsError
         When more rows would be read than the engine takes.
     """
@@ -183,10 +183,10 @@ class _Claim:
         database.keep("latest")
         self._ask(None)
         noticed = database.rows("noticed").to_pylist()[0]
-        if self.request.takes_lapsed and noticed["ranout"]:
-            leases = database.rows("ranout")["lease"].to_pylist()
-            if logs.name_output(self.at.store, leases):
-                raise EvidenceFirst
+        if noticed["ranout"]:
+            leases = {*database.rows("ranout")["lease"].to_pylist()} - self.request.spared
+            if named := logs.with_output(self.at.store, leases):
+                raise EvidenceFirst(named)
         times: Any = _TIMES
         if noticed["untimed"]:
             times = logs.items_of(self.at.store, database.find("untimed"), log_rows.TIMES)
@@ -280,7 +280,7 @@ class _Claim:
         max_age = self.at.limits.max_age
         asked = {
             "now": log_rows.micros(self.now),
-            "takes_lapsed": request.takes_lapsed,
+            "spared": sorted(request.spared),
             "max_age": None if max_age is None else max_age // _MICROSECOND,
             "run": request.run,
             "group_limit": config.group_limit,

@@ -158,16 +158,17 @@ def items_of(store: Store, found: pa.Table, names: Sequence[str]) -> pa.Table:
     )
 
 
-def name_output(store: Store, leases: Sequence[int]) -> bool:
-    """Tell whether the claim of one of some leases names an output."""
-    wanted, among = sorted(leases), pa.array(leases, pa.int64())
+def with_output(store: Store, leases: Collection[int]) -> dict[int, str]:
+    """Return the claims, by their leases, that name an output."""
+    wanted = sorted(leases)
+    among = pa.array(wanted, pa.int64())
 
     def grants(rows: pa.Table) -> pa.ChunkedArray:
         is_item, is_claim = pc.equal(rows["_kind"], ITEM), pc.equal(rows["_state"], CLAIMED)
         named = pc.and_(pc.is_in(rows["_step"], among), pc.is_valid(rows["_body"]))
         return pc.and_kleene(pc.and_kleene(is_item, is_claim), named)
 
-    names = ("_kind", "_state", "_step", "_body")
+    names = ("_kind", "_state", "_step", "_claim_id", "_body")
     found = _rows(
         store,
         "status",
@@ -175,7 +176,7 @@ def name_output(store: Store, leases: Sequence[int]) -> bool:
         lambda file: file.gen >= 0 and file.may_have_one("_step", wanted),
         grants,
     )
-    return bool(found.num_rows)
+    return dict(zip(found["step"].to_pylist(), found["claim_id"].to_pylist(), strict=True))
 
 
 def grants_of(store: Store, head: StatusHead, lease: int) -> pa.Table:

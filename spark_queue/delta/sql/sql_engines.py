@@ -86,8 +86,8 @@ class LogRows(Protocol[_Rows]):
     def outcomes_of(self, outcomes: DataFrame) -> _Rows:
         """Return the outcomes of items that a frame has."""
 
-    def name_output(self, store: Store, leases: Sequence[int]) -> bool:
-        """Tell whether the claim of one of some leases names an output."""
+    def with_output(self, store: Store, leases: Collection[int]) -> dict[int, str]:
+        """Return the claims, by their leases, that name an output."""
 
     def status_rows(self, found: _Rows, said: Mapping[str, object]) -> Any:
         """Return rows of a text as they are logged."""

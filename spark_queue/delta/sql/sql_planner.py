@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -54,6 +54,15 @@ class SqlPlanner(ItemPlanner):
         if compares(at) and (last := [*others][-1:]):
             choosing.compare(at, request, ours, decide(*last))
         return ours
+
+    @named("claim")
+    def with_output(self, leases: Collection[int]) -> dict[int, str]:
+        """Return the claims, by their leases, that name an output."""
+
+        def find(engine: SqlEngine) -> dict[int, str]:
+            return engine.logs.with_output(self.store, leases)
+
+        return first_able(self._engines("to look at claims of"), find)[0] if leases else {}
 
     @named("settle")
     def judge(self, at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedSettle:

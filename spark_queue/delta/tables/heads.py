@@ -177,7 +177,7 @@ class StatusHead:
     claimed: int = 0
     """Items in flight, those with a run-out lease included."""
     finished: Mapping[str, int] = field(default_factory=dict)
-    """Items per terminal state, ever."""
+    """Items per terminal state; under ``gone`` those that have left the queue since."""
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     log_rows: int = 0
     """Item rows written since the checkpoint: the length of the fold."""

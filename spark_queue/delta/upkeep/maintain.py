@@ -8,7 +8,7 @@ A small queue is looked after without Spark, where its files can be read here.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -69,13 +69,13 @@ def maintainable(store: Store, retention: timedelta | None) -> Affected:
     What an output has of a claim whose last lease ran out is asked when that is settled, and not
     here: some of the dead may be acked. Of a reader that has no log nothing is told.
     """
-    ended = [part for reader in readers.with_logs(store) for part in _foresee(reader)]
-    if retention is None:
-        return together(ended)
-    first = next(readers.with_logs(store), store)
-    gone = purging.due(store, retention, rewriter_of(store))
-    numbers = [gen.number for gen in gone]
-    return together([*ended, *_affected_by(first, "_gen", numbers, TERMINAL, GONE)])
+    parts = [part for reader in readers.with_logs(store) for part in _foresee(reader)]
+    gone = [] if retention is None else purging.due(store, retention, rewriter_of(store))
+    if gone:
+        first = next(readers.with_logs(store), store)
+        ended = admin.matching(first, {"_gen": [gen.number for gen in gone]}, TERMINAL)
+        parts.append(planner_of(first).count_affected(ended, GONE))
+    return together(parts)
 
 
 def _rewriter(store: Store, archive_to: str | None) -> tuple[Store, Rewriter[Any]]:
@@ -102,13 +102,6 @@ def _keep_up(reader: Store, by: Rewriter[Any]) -> _Upkeep:
 def _foresee(reader: Store) -> Iterator[Affected]:
     planner = planner_of(reader)
     yield planner.count_affected(planner.due(reader.clock.now()), EXPIRED)
-    yield from _affected_by(reader, "_seq", recovery.lost_for_good(reader), (CLAIMED,), DEAD)
-
-
-def _affected_by(
-    reader: Store, column: str, numbers: Iterable[int], states: tuple[str, ...], becomes: str
-) -> Iterator[Affected]:
-    wanted = ", ".join(map(str, numbers))
-    if wanted:
-        found = admin.matching(reader, f"{column} IN ({wanted})", states)
-        yield planner_of(reader).count_affected(found, becomes)
+    if lost := recovery.lost_for_good(reader):
+        held = admin.matching(reader, {"_seq": lost}, (CLAIMED,))
+        yield planner.count_affected(held, DEAD)

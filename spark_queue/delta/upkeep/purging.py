@@ -19,7 +19,7 @@ from spark_queue.delta.commands import admin, checkpoint, readers
 from spark_queue.delta.commands.foreseeing import GONE
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.sql.look import find_needed, instant_of
-from spark_queue.delta.steps import Answer, Step, on_items, report
+from spark_queue.delta.steps import Answer, Step, on_items, on_status, report
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.lanes import rewrites
 from spark_queue.delta.store.snapshot import Snapshot
@@ -103,12 +103,33 @@ def _remove(store: Store, by: Rewriter[Any], found: Any) -> None:
         if reader.status_head().log_rows:
             # The turns that its line was given outlive an item.
             checkpoint.checkpoint(reader)
+    ended = [
+        _states_of(reader, by.among(admin.read_finished(reader, "true"), found, is_in=True))
+        for reader in every
+    ]
     # Items first, as when a generation is dropped.
     by.remove(store, "queue", found)
     store.rewritten()
-    for reader in every:
+    for reader, states in zip(every, ended, strict=True):
+        _forget(reader, states)
         by.remove(reader, "status", found)
         reader.rewritten()
+
+
+def _states_of(reader: Store, found: Any) -> Mapping[str, int]:
+    return planner_of(reader).count_affected(found, GONE).states
+
+
+def _forget(reader: Store, states: Mapping[str, int]) -> None:
+    """Log how many of the items that have ended, by their state, are there no more."""
+    if not states:
+        return
+
+    def decide(at: Snapshot) -> Answer[None]:
+        gone = {state: -count for state, count in states.items()} | {GONE: sum(states.values())}
+        return Step(head=following(at.status, finished=at.status.finishing(gone)), answer=None)
+
+    on_status(reader, "purge", decide)
 
 
 def see_all(store: Store) -> Seen:
@@ -278,9 +299,12 @@ def _drop(store: Store, gen: Generation, asked: Collection[int], by: Rewriter[An
     # The floor first: who registers from now on does not count on what is about to go.
     if not _raise_floor(store, gen, asked):
         return False
+    every, meant = list(readers.every(store)), {"_gen": gen.number}
+    ended = [_states_of(reader, admin.read_finished(reader, meant)) for reader in every]
     # Items next: a status row without its item says nothing, an item without its rows is ready.
     by.drop(store, "queue", gen.number)
-    for reader in readers.every(store):
+    for reader, states in zip(every, ended, strict=True):
+        _forget(reader, states)
         by.drop(reader, "status", gen.number)
         reader.rewritten()
     return True

@@ -303,33 +303,28 @@ def test_a_paused_queue_gives_nothing(queue: Steps) -> None:
     assert queue.claim(9)[1] == [1, 3]
 
 
-def test_a_claim_that_leaves_evidence_takes_over_nothing(queue: Steps) -> None:
-    """An item whose lease ran out stays in its slot: its group waits, and others are served."""
-    queue.claim(1)
-    request = Request(
-        limit=5, lease=timedelta(seconds=5), worker_id="w", run=1, claim_id="c", takes_lapsed=False
-    )
+def test_a_lease_that_is_spared_does_not_end_by_time(queue: Steps) -> None:
+    """Its item stays in its slot: its group waits, and others are served."""
+    lease, _ = queue.claim(1)
+    request = Request(limit=5, lease=timedelta(seconds=5), worker_id="w", run=1, claim_id="c")
     queue.now += timedelta(seconds=60)
     at = (queue.replica, queue.status, ReaderTerms(queue.settings, NO_LIMITS))
 
     for _ in range(2):
-        left = claiming.choose(*at, request, queue.now)
+        left = claiming.choose(*at, replace(request, spared=frozenset({lease})), queue.now)
         assert [row["_seq"] for row in left.rows] == [3]
-        taken = claiming.choose(*at, replace(request, takes_lapsed=True), queue.now)
+        taken = claiming.choose(*at, request, queue.now)
         assert [row["_seq"] for row in taken.rows] == [1, 3]
 
 
-def test_it_is_known_when_a_claim_has_to_be_asked_for_evidence(queue: Steps) -> None:
-    """That is so when its lease ran out, and it names an output or nobody knows what it named."""
+def test_a_lease_has_lapsed_when_its_time_is_over_and_items_are_in_flight(queue: Steps) -> None:
+    """The last instant of a lease is its end; what was settled is in nobody's hands."""
     lease, _ = queue.claim(1)
     over = queue.now + CONFIG.lease
-    assert not claiming.is_evidence_due(queue.replica, over)
-    queue.replica.grants[lease].output = "t"
-    assert not claiming.is_evidence_due(queue.replica, over - timedelta(seconds=1))
-    assert claiming.is_evidence_due(queue.replica, over)
-    del queue.replica.grants[lease]
-    queue.replica.unknown_grants = frozenset({lease})
-    assert claiming.is_evidence_due(queue.replica, over)
+    assert not claiming.lapsed_leases(queue.replica, over - timedelta(microseconds=1))
+    assert claiming.lapsed_leases(queue.replica, over) == {lease}
+    queue.settle(lease, ("ack", None))
+    assert not claiming.lapsed_leases(queue.replica, over)
 
 
 def test_keys_that_nobody_holds_are_forgotten(queue: Steps) -> None:

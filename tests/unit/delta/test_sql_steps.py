@@ -260,13 +260,16 @@ def test_a_claim_that_names_an_output_is_evidence_first(tmp_path: Path) -> None:
     store, lease = queue._store, timedelta(seconds=5)
     request = Request(limit=1, lease=lease, worker_id="w", run=1, claim_id="c", output="out")
     with every_step_is_large():
-        claims.claim(Snapshot(store), request)
+        held = claims.claim(Snapshot(store), request)
     checkpoint(store)
     clock.advance(timedelta(seconds=6))
     at = Snapshot(store)
-    with pytest.raises(EvidenceFirst):
+    with pytest.raises(EvidenceFirst) as raised:
         choosing.choose(at, request, clock.now())
-    found = choosing.choose(at, replace(request, limit=9, takes_lapsed=False), clock.now())
+    assert raised.value.claims == {held.step: "c"}
+    found = choosing.choose(
+        at, replace(request, limit=9, spared=frozenset({held.step})), clock.now()
+    )
     assert found is not None
     assert found.table()["_seq"].to_pylist() == [2]
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.delta.commands import admin
 from spark_queue.errors import InvalidConfigError
+from spark_queue.results import RepeatedBatch
 from tests.unit.local.conftest import Make
 
 #: Enqueues a batch, and kills itself before or behind its commit.
@@ -44,7 +46,9 @@ def test_a_writer_that_was_killed_repeats_its_batch(make: Make, killed: str, bef
 
     done = queue.enqueue([{"id": "a"}, {"id": "b"}], batch=("nightly", 17))
 
-    assert (done.step, done.inserted, queue.stats().ready) == (1, 2, 2)
+    assert (done.step, queue.stats().ready) == (1, 2)
+    assert done.inserted == 2 - before
+    assert (done.repeated is not None) == bool(before)
     assert done.outcomes["_seq"].to_pylist() == [1, 2]
 
 
@@ -55,35 +59,55 @@ def test_a_front_takes_a_batch_in_a_step_of_its_own(make: Make) -> None:
         first = front.enqueue([{"id": "a"}, {"id": "b"}], batch=("nightly", 17))
         again = asyncio.run(front.aio.enqueue({"id": "z"}, batch=("nightly", 17)))
         assert front.get(timeout=5).item["id"] == "a"
-    assert again == first
+    assert (again.step, again.inserted) == (first.step, 0)
+    assert again.repeated == RepeatedBatch(number=17, last=17, inserted=2, duplicates=0, refused=0)
     assert queue.stats().ready == 2
 
 
 def test_the_command_takes_a_batch(
     make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Repeated, it tells what the first one did; what is no batch is refused."""
+    """Repeated, it says so, and what the first one did; what is no batch is refused."""
     queue, rows = make(), tmp_path / "rows.csv"
     rows.write_text("id\na\nb\n")
 
-    def enqueue(batch: str) -> dict[str, int]:
-        words = ["enqueue", queue.name, "--files", str(rows), "--batch", batch]
+    def say(batch: str, *more: str) -> str:
+        words = ["enqueue", queue.name, "--files", str(rows), "--batch", batch, *more]
         with pytest.raises(SystemExit) as ended:
-            main([*words, "--engine", "local", "--json"])
+            main([*words, "--engine", "local"])
         said = capsys.readouterr()
         assert not ended.value.code, said.err
-        told: dict[str, int] = json.loads(said.out)
+        return said.out
+
+    def enqueue(batch: str) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(say(batch, "--json"))
         return told
 
-    assert enqueue("daily:nightly:17") == enqueue("daily:nightly:17")
+    assert enqueue("daily:nightly:17") == {
+        "step": 1,
+        "inserted": 2,
+        "duplicates": 0,
+        "repeated": None,
+    }
+    again = enqueue("daily:nightly:17")
+    assert (again["inserted"], again["repeated"]["inserted"]) == (0, 2)
+    assert say("daily:nightly:17") == (
+        "repeated: nothing was written; batch 17 had 2 items enqueued before\n"
+    )
+    assert say("daily:nightly:16") == (
+        "repeated: nothing was written; batch 16 comes after batch 17, the last one of its source\n"
+    )
+    rows.write_text("id\na\n")
+    with pytest.raises(AssertionError, match=r"with 2 row.s., and comes with 1 now"):
+        say("daily:nightly:17", "--on-mismatch", "raise")
     assert enqueue("daily:nightly:18")["step"] == 2
-    assert queue.stats().ready == 4
+    assert queue.stats().ready == 3
     for text in ("nightly", "nightly:", "nightly:x"):
         with pytest.raises(AssertionError, match=f"batch is '{text}'"):
             enqueue(text)
 
 
-def test_a_queue_of_an_older_format_tells_what_a_batch_did_by_its_totals(
+def test_a_queue_of_an_older_format_knows_the_number_of_a_batch_alone(
     make: Make, again: Callable[[], LocalQueue], clock: ManualClock
 ) -> None:
     """Its sources are kept for good; after an upgrade they age from the next batch on."""
@@ -97,16 +121,16 @@ def test_a_queue_of_an_older_format_tells_what_a_batch_did_by_its_totals(
     clock.advance(timedelta(days=900))
     queue.enqueue([], batch=("t", 2))
 
-    def told(number: int) -> tuple[int, int, int, int]:
+    def told(number: int) -> tuple[int, int, RepeatedBatch | None]:
         done = again().enqueue({"id": "z"}, batch=("s", number))
-        return done.step, done.inserted, done.duplicates, len(done.outcomes)
+        return done.step, done.inserted, done.repeated
 
     for _ in range(2):
-        assert told(1) == (1, 1, 0, 1)
-        assert told(2) == (2, 1, 1, 2)
+        assert told(1) == (0, 0, RepeatedBatch(number=1, last=2))
+        assert told(2) == (0, 0, RepeatedBatch(number=2, last=2))
         queue.upgrade()
     queue.enqueue({"id": "b"}, batch=("t", 3))
-    assert told(2) == (2, 1, 1, 2)
+    assert told(2) == (0, 0, RepeatedBatch(number=2, last=2))
     clock.advance(timedelta(days=91))
     queue.enqueue({"id": "c"}, batch=("u", 1))
     assert list(queue._main.queue_head().streams) == ["u"]

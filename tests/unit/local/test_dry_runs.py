@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from spark_queue.cli import main
@@ -175,3 +177,44 @@ def test_a_stream_is_told_of_without_a_log(mixed: LocalQueue, queue_path: str) -
 
     assert mixed.drop_reader("stream", dry_run=True) == 6
     assert _files(queue_path) == before
+
+
+def test_what_was_purged_is_in_no_count(mixed: LocalQueue) -> None:
+    """Counts, statistics and status say the same of what is there, for each reader."""
+    work, audit = mixed.reader("work"), mixed.reader("audit", start="beginning")
+    audit.claim(9).ack()
+    assert mixed.purge("t = 'x'") == 3
+    for one in (work, audit):
+        counts, stats = one.counts(), one.stats()
+        states = one.status()["_state"].to_pylist()
+        for state in ("ready", "claimed", "acked", "dead", "expired", "cancelled"):
+            assert counts[state] == getattr(stats, state) == states.count(state)
+
+
+def test_a_dry_redrive_says_whose_key_is_taken(make: Make) -> None:
+    """Of several dead of a key the oldest would come back, and none whose key another holds."""
+    queue = make("id string, n int", dedup_key="id")
+    for n in range(2):
+        queue.enqueue([{"id": name, "n": n} for name in "abc"])
+        queue.claim(9).dead("no")
+    queue.enqueue([{"id": "c", "n": 9}])
+    foreseen = queue.redrive("true", dry_run=True)
+    assert (foreseen, foreseen.becomes) == (2, {"ready": 2, "refused": 4})
+    assert foreseen.states == {"dead": 6}
+    done = queue.redrive("true")
+    assert (done, done.becomes) == (foreseen, foreseen.becomes)
+    ready = queue.status().filter(pc.field("_state") == "ready")
+    assert ready.select(["id", "n"]).to_pylist() == [
+        {"id": "c", "n": 9},
+        {"id": "a", "n": 0},
+        {"id": "b", "n": 0},
+    ]
+
+
+def test_upkeep_of_many_lost_items_is_foretold(make: Make, clock: ManualClock) -> None:
+    """How many there are is no matter: they are meant by a table, and not by a text."""
+    queue = make("id long", max_losses=1)
+    queue.enqueue(pa.table({"id": range(20_000)}))
+    queue.claim(20_000)
+    clock.advance(queue.config.lease)
+    assert queue.maintain(dry_run=True).becomes == {"dead": 20_000}

@@ -41,7 +41,7 @@ def _claimed(queue: LocalQueue, limit: int, output: object, worker_id: str = "cr
     """Claim as a worker that names an output."""
     store = store_of(queue)
     asked = claims.request(Snapshot(store), limit, MINUTE, worker_id, 1, None)
-    named = replace(asked, output=str(output), takes_lapsed=False)
+    named = replace(asked, output=str(output))
     return Claim(store, claims.claim(Snapshot(store), named))
 
 

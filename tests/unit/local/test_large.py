@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidConfigError, SparkNeededError
 from spark_queue.local_queue import LocalQueue
-from tests.unit.local.conftest import Make
+from spark_queue.reader_config import ReaderConfig
+from tests.unit.local.conftest import Make, Worker
 
 
 @pytest.fixture
@@ -74,3 +80,38 @@ def test_what_fits_into_memory_is_said_by_the_environment(
         monkeypatch.setenv("SPARK_QUEUE_MEMORY", size)
         with pytest.raises(InvalidConfigError, match=f"SPARK_QUEUE_MEMORY is '{size}', .* '4GB'"):
             large.claim(5)
+
+
+# rule: loss of a lease, holder of a lease
+def test_a_claim_of_a_deep_queue_takes_over_no_more_than_it_gets(
+    make: Make, start: Callable[..., Worker]
+) -> None:
+    """Guarantee 7, for a process that has read a checkpoint and no claim: a late holder settles."""
+    queue = make("id int", lease=timedelta(seconds=60))
+    queue.enqueue(pa.table({"id": pa.array(range(15_000), pa.int32())}))
+    held = queue.claim(5)
+    queue.maintain()
+    # To a process by the machine's clock the lease is over.
+    assert start().says("queue.claim(1).rows[0]['id']") == "0"
+    held.settle_each(dict.fromkeys((2, 3, 4, 5), "ack"))
+    counts = queue.counts()
+    assert (counts["acked"], counts["claimed"], counts["ready"]) == (4, 1, 14_995)
+    met = queue.status().filter(pc.field("_seq") <= 5)
+    assert met["_losses"].to_pylist() == [1, 0, 0, 0, 0]
+
+
+# rule: loss of a lease
+def test_upkeep_of_a_large_queue_buries_what_lost_its_last_lease(
+    make: Make, monkeypatch: pytest.MonkeyPatch, clock: ManualClock
+) -> None:
+    """SQL over the files finds who is in flight, where the open items are not in memory."""
+    queue = make(group_key="id", fair_key="id", max_losses=1, lease=timedelta(seconds=60))
+    reader = queue.reader("r", config=ReaderConfig(max_lag=3))
+    queue.enqueue([{"id": name} for name in "abcdef"])
+    reader.claim(3)
+    monkeypatch.setattr("spark_queue.delta.store.replicas._OPEN", 2)
+    clock.advance(timedelta(seconds=60))
+    assert queue.maintain(dry_run=True).becomes == {"dead": 3}
+    queue.maintain()
+    # What is dead is no lag.
+    assert (reader.counts()["dead"], reader.counts()["ready"]) == (3, 3)

@@ -84,7 +84,7 @@ def claimed(queue: LocalQueue, limit: int) -> Claim:
     """Claim as a worker that names the output, and dies."""
     store = store_of(queue)
     asked = claims.request(Snapshot(store), limit, MINUTE, "crew", 1, None)
-    named = replace(asked, output=OUT, takes_lapsed=False)
+    named = replace(asked, output=OUT)
     return Claim(store, claims.claim(Snapshot(store), named))
 
 

@@ -1,5 +1,5 @@
--- Their place now, and why they are over, if they are. A lease that ran out and may not be taken is
--- still its holder's.
+-- Their place now, and why they are over, if they are. A lease that ran out and is spared is still
+-- its holder's.
 -- rule: place at an instant, deadline of an item, loss of a lease
 SELECT
   p.*,
@@ -13,7 +13,8 @@ FROM (
     t.*,
     least(t.expires_at, t.enqueued_at + b.max_age) AS ends_at,
     CASE
-      WHEN t.state = 'claimed' AND b.takes_lapsed AND t.lease_expires_at <= b.now THEN 'lost'
+      WHEN t.state = 'claimed' AND t.lease_expires_at <= b.now
+        AND NOT array_contains(b.spared, t.lease) THEN 'lost'
       WHEN t.state = 'claimed' THEN 'held'
       WHEN t.available_at > b.now THEN 'delayed'
       ELSE 'due'

@@ -2,7 +2,7 @@
 -- rule: newest row of an item
 SELECT
   l.seq, coalesce(l.item_gen, l.gen) AS gen, $schedule(l, t),
-  l.state, l.attempts, l.losses, l.held_until AS lease_expires_at,
+  l.state, l.attempts, l.losses, l.lease, l.held_until AS lease_expires_at,
   cast(NULL AS bigint) AS step
 FROM sq_latest l
 LEFT JOIN sq_times t ON l.seq = t.seq
@@ -11,7 +11,7 @@ UNION ALL
 SELECT
   i.seq, i.gen, $schedule(i),
   'ready' AS state, coalesce(i.errors, 0) AS attempts, 0 AS losses,
-  cast(NULL AS bigint) AS lease_expires_at,
+  cast(NULL AS bigint) AS lease, cast(NULL AS bigint) AS lease_expires_at,
   i.step
 FROM sq_entered i
 LEFT JOIN sq_latest l ON i.seq = l.seq
