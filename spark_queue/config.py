@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast, get_args
 
 from spark_queue.checks import (
     known_options,
@@ -104,7 +104,7 @@ class LiveSettings(TypedDict, total=False):
     max_losses: int | None
     on_failure: OnFailure
     retry: RetryPolicy
-    weights: Mapping[str, float]
+    weights: Mapping[str, float | None]
 
 
 #: Their names; everything else is fixed when a queue is created.
@@ -207,7 +207,7 @@ class QueueConfig:
         for name in settings:
             if name not in LIVE_SETTINGS:
                 raise InvalidConfigError(self._why_not_live(name))
-        return dataclasses.replace(self, **settings)
+        return dataclasses.replace(self, **cast("dict[str, Any]", settings))
 
     @staticmethod
     def _why_not_live(name: str) -> str:
@@ -343,12 +343,43 @@ def changes(before: QueueConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
     InvalidConfigError
         When a name is unknown or a value is wrong.
     """
-    plain = {**before.to_dict(), **asked}
-    if isinstance(asked.get("weights"), Mapping):
-        plain["weights"] = {**before.weights, **asked["weights"]}
+    plain, weights = {**before.to_dict(), **asked}, asked.get("weights")
+    if isinstance(weights, Mapping):
+        plain["weights"] = {**before.weights, **weights}
     after = QueueConfig.from_dict(plain)
-    return {
+    found = {
         name: getattr(after, name)
         for name in asked
         if name in LIVE_SETTINGS or getattr(after, name) != getattr(before, name)
     }
+    if isinstance(weights, Mapping):
+        found["weights"] = {key: after.weights[key] for key in weights}
+    return found
+
+
+def merge(before: QueueConfig, settings: Mapping[str, Any]) -> QueueConfig:
+    """Return a configuration with live settings changed, and weights key by key.
+
+    Raises
+    ------
+    InvalidConfigError
+        As for :meth:`QueueConfig.changed`.
+    """
+    for name in settings:
+        if not isinstance(name, str):
+            raise InvalidConfigError(f"unknown setting {shorten(name)}: settings have names")
+    weights = settings.get("weights")
+    if not isinstance(weights, Mapping):
+        return before.changed(**settings)
+    kept = {**before.weights, **weights}
+    left = {key: weight for key, weight in kept.items() if weight is not None}
+    return before.changed(**{**settings, "weights": left})
+
+
+def plain_of(config: QueueConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what settings are in a configuration, as plain data; of weights those of the keys."""
+    plain = config.to_dict()
+    found = {name: plain[name] for name in settings}
+    if isinstance(settings.get("weights"), Mapping):
+        found["weights"] = {key: config.weights.get(key, 1.0) for key in settings["weights"]}
+    return found

@@ -22,6 +22,7 @@
     ├── SparkNeededError         open the queue with a session of Spark
     ├── LeaseLostError           drop the work: someone else holds the items now
     ├── CannotUndoError          do what it says instead: this is not taken back
+    ├── SettingsChangedError     look at the setting again, and decide once more
     ├── LogDamagedError          restore the tables of the queue
     ├── LogFileError             name another file, or restore it
     │   └── FileDamagedError     put back the file that it names   (OSError)
@@ -58,6 +59,7 @@ from spark_queue.log_errors import (
     LogDamagedError as LogDamagedError,
     LogFileError as LogFileError,
     PlannersDifferError as PlannersDifferError,
+    SettingsChangedError as SettingsChangedError,
     SparkQueueError as SparkQueueError,
     StepLostError as StepLostError,
 )

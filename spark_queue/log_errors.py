@@ -230,6 +230,26 @@ class BatchMismatchError(SparkQueueError):
         self.rows = rows
 
 
+class SettingsChangedError(SparkQueueError):
+    """Raised when a setting is not what a change of it expects; nothing was written.
+
+    Attributes
+    ----------
+    queue : str
+        The queue.
+    setting : str
+        The setting.
+    """
+
+    def __init__(self, queue: str, setting: str, expected: object, found: object) -> None:
+        super().__init__(
+            f"{setting} of queue {queue!r} was {expected} when this change was decided, and is "
+            f"{found} now: somebody has changed it meanwhile; look at it again"
+        )
+        self.queue = queue
+        self.setting = setting
+
+
 def _rebuild(
     kind: type[SparkQueueError], args: Sequence[object], facts: Mapping[str, Any]
 ) -> object:

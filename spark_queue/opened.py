@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_queue import checks
-from spark_queue.config import LiveSettings, QueueConfig
+from spark_queue.config import LiveSettings, QueueConfig, merge
 from spark_queue.delta.commands import admin, foreseeing, forwarding, making, readers
 from spark_queue.delta.commands.readers import Start
 from spark_queue.delta.store import existence
@@ -20,7 +21,7 @@ from spark_queue.log_errors import FileAccessError, FileGoneError
 from spark_queue.reader_config import ReaderConfig, require_reader
 from spark_queue.report import reading
 from spark_queue.report.model import HOUR, ItemReport, Report
-from spark_queue.results import Affected, Explanation
+from spark_queue.results import Affected, Explanation, Reconfigured
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -146,24 +147,42 @@ def drop_queue(store: Store, *, dry_run: bool) -> Affected | None:
 class Configured(Opened):
     """Such a queue, whose settings may be changed."""
 
-    def configure(self, **settings: Unpack[LiveSettings]) -> int:
+    def configure(
+        self, *, expected: Mapping[str, Any] | None = None, **settings: Unpack[LiveSettings]
+    ) -> Reconfigured:
         """Change live settings (see ``LIVE_SETTINGS``) from the next step on.
+
+        What is not named stays as it is, also of the weights: two who change the weights of two
+        keys at once both do. A weight of ``None`` is taken away.
+
+        Parameters
+        ----------
+        expected : mapping, optional
+            What settings are meant to be until then, as they were shown to who decided this.
+        **settings
+            The settings that are changed.
 
         Returns
         -------
-        int
-            The step from which they are in force: a claim after it sees them.
+        Reconfigured
+            The step from which they are in force: a claim after it sees them. It knows what it
+            replaced.
 
         Raises
         ------
         InvalidConfigError
-            When a setting is unknown, fixed at creation, or out of its range.
+            When a setting is unknown, fixed at creation, or out of its range; expected ones, too.
+        InvalidArgumentError
+            When what is expected are no settings.
+        SettingsChangedError
+            When a setting is not what was expected. Nothing was written.
         """
-        self.config.changed(**settings)
-        return admin.configure(
-            self._store,
-            lambda old, at: old.reconfigured(old.config.changed(**settings), at.pointers),
-        )
+        expected = {} if expected is None else expected
+        checks.require_kind("expected", expected, Mapping)
+        config = self.config
+        for named in (settings, expected):
+            merge(config, named)
+        return admin.change(self._store, settings, expected)
 
     def pause(self) -> int:
         """Stop giving out items; what is claimed goes on. Returns the step it is in force from."""

@@ -241,6 +241,40 @@ class Affected(int):
         return f"<b>{int(self)}</b> item(s){f': {was}' if was else ''}<ul>{rows}</ul>"
 
 
+class Reconfigured(int):
+    """The step from which other settings are in force: a number that says more.
+
+    Attributes
+    ----------
+    before, after : mapping
+        The settings that were named, as they were before that step, and from it on, as plain data;
+        of the weights those of the keys that were named.
+    """
+
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+
+    def __new__(
+        cls,
+        step: int,
+        *,
+        before: Mapping[str, Any] | None = None,
+        after: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Return a step with what is known of it."""
+        made = super().__new__(cls, step)
+        made.before, made.after = dict(before or {}), dict(after or {})
+        return made
+
+    def _repr_html_(self) -> str:
+        lines = (f"<li>{in_html(line)}</li>" for line in self.lines())
+        return f"<b>in force from step {int(self)} on</b><ul>{''.join(lines)}</ul>"
+
+    def lines(self) -> list[str]:
+        """Return a line for each setting: what it was, and what it is."""
+        return [f"{name}: {self.before[name]} -> {self.after[name]}" for name in self.after]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
     """What was taken back of a step."""

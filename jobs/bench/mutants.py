@@ -25,7 +25,7 @@ import typer
 ROOT = Path(__file__).parents[2]
 
 #: What a copy of the tree has: a test that reads what is not there would find every fault.
-_PARTS = ("spark_queue", "tests", "jobs", "docs", "pyproject.toml", "README.md")
+_PARTS = ("spark_queue", "tests", "jobs", "docs", "notebooks", "pyproject.toml", "README.md")
 
 _MODELS = "tests/properties/test"
 

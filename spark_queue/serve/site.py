@@ -254,9 +254,10 @@ class Site:
         confirmed = form.pop("confirmed", None)
         try:
             plan = verb.planned(seat, form)
-            if confirmed is None or (plan.is_bounded and plan.items > _number(confirmed)):
-                again = bool(confirmed)
-                return _confirmation(session, seat, base, name, plan, form, is_again=again)
+            grows = plan.is_bounded and confirmed is not None and plan.items > _number(confirmed)
+            if confirmed is None or grows or plan.is_stale:
+                why = _GROWN if grows else _STALE if confirmed and plan.is_stale else ""
+                return _confirmation(session, seat, base, name, plan, form, why)
             with acting_as(session.operator):
                 session.said = str(seat.operate(plan.do))
         except _ASKED as exc:
@@ -296,10 +297,9 @@ def _confirmation(
     name: str,
     plan: Preview,
     form: Form,
-    *,
-    is_again: bool,
+    why: str,
 ) -> Response:
-    changed = "There are more items than were confirmed: look again." if is_again else ""
+    """Say what would be done; and why it is said again, if it is."""
     known = {field.name for field in VERBS[name].fields(seat.open().operate.config)}
     values = {
         "title": f"{name} {seat.name}",
@@ -307,10 +307,15 @@ def _confirmation(
         "plan": plan,
         "count": plural(plan.items, "item"),
         "sample": pages.sample(plan.sample),
-        "asked": {key: value for key, value in form.items() if key in known},
+        "asked": plan.asked or {key: value for key, value in form.items() if key in known},
         **_of_forms(session, seat, base, name),
     }
-    return HTMLResponse(Page(template="confirm.html", values=values).html(error=changed))
+    return HTMLResponse(Page(template="confirm.html", values=values).html(error=why))
+
+
+#: Why a confirmation is asked for again.
+_GROWN = "There are more items than were confirmed: look again."
+_STALE = "The settings were changed since they were shown: look again."
 
 
 def _of_forms(session: Session, seat: WatchedQueue, base: str, verb: str) -> dict[str, object]:

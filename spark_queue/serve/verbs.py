@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spark_queue.config import QueueConfig, changes, read_options, read_weights as _weights
+from spark_queue.config import (
+    QueueConfig,
+    changes,
+    merge,
+    plain_of,
+    read_options,
+    read_weights as _weights,
+)
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.results import Affected, Undone
 from spark_queue.serve.watching import FOR_A_REFRESH, Operable, WatchedQueue
@@ -27,6 +34,10 @@ class Preview:
     """The first of the items."""
     is_bounded: bool = False
     """Whether it is limited to the items that were told: it ends them, or begins them again."""
+    is_stale: bool = False
+    """Whether what the form has shown is so no more."""
+    asked: Mapping[str, str] = field(default_factory=dict)
+    """What the confirmation sends, where it is not what the form has sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +47,7 @@ class FormField:
     name: str
     label: str
     value: str = ""
+    is_hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +123,14 @@ def _settings(config: QueueConfig) -> Sequence[FormField]:
     fields = [FormField(name=n, label=said, value=_text(plain[n])) for n, said in _SETTINGS.items()]
     weights = " ".join(f"{key}={weight:g}" for key, weight in config.weights.items())
     label = "Weights of fair keys to set, as KEY=WEIGHT, with spaces between"
-    return [*fields, FormField(name="weights", label=label, value=weights)]
+    fields.append(FormField(name="weights", label=label, value=weights))
+    # What is typed is a change of what was shown, whatever has become of that meanwhile.
+    shown = [replace(one, name=_SHOWN + one.name, label="", is_hidden=True) for one in fields]
+    return [*fields, *shown]
+
+
+#: Begins the name of a field that has what another one showed.
+_SHOWN = "shown_"
 
 
 def _undo(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
@@ -139,33 +158,65 @@ def _text(value: object) -> str:
 
 def _configure(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
     before = seat.open().operate.config
-    settings = _changes(before, asked)
-    if not settings:
+    change = _Change.of(before, asked)
+    if not change.settings:
         raise InvalidArgumentError("nothing is changed: every setting is as it was")
-    old, new = before.to_dict(), before.changed(**settings).to_dict()
-    said = ", ".join(f"{name} {_text(old[name])} -> {_text(new[name])}" for name in settings)
+    after = plain_of(merge(before, change.settings), change.settings)
+    expected = plain_of(before, change.settings)
+    said = ", ".join(f"{name} {_text(expected[name])} -> {_text(after[name])}" for name in after)
     seen = seat.report(FOR_A_REFRESH).overview
     served = seen.ready + seen.claimed
+
+    def configure(queue: Operable) -> str:
+        values = {name: getattr(before, name) for name in change.settings}
+        if "weights" in values:
+            values["weights"] = expected["weights"]
+        step = queue.configure(expected=values, **change.settings)
+        return f"configured: {', '.join(step.lines())}, from step {step:d} on"
+
     return Preview(
         items=served,
         text=f"{said}; {plural(served, 'open item')} will be served by it",
-        do=lambda queue: f"configured: {said}, from step {queue.configure(**settings)} on",
+        do=configure,
+        is_stale=change.is_stale,
+        asked=change.asked,
     )
 
 
-def _changes(before: QueueConfig, asked: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings that a form changes: what is left as it was is not set."""
-    shown = {one.name: one.value for one in _settings(before)}
-    typed = {name: text.strip() for name, text in asked.items() if name in shown}
-    told: dict[str, Any] = {name: text for name, text in typed.items() if text != shown[name]}
-    if "weights" in told:
-        told["weights"] = _weights(told["weights"].split())
-    if "lease" in told:
-        told["lease"] = _number("lease", told["lease"])
-    if "group_limit" in told:
-        told["group_limit"] = _number("group_limit", told["group_limit"], int)
-    after = changes(before, read_options(told))
-    return {name: value for name, value in after.items() if getattr(before, name) != value}
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What a form changes: what was left as it was shown is not set."""
+
+    settings: dict[str, Any]
+    is_stale: bool
+    """Whether one of them is not any more what was shown."""
+    asked: Mapping[str, str]
+    """The same as a form that shows what is now."""
+
+    @classmethod
+    def of(cls, before: QueueConfig, asked: Mapping[str, str]) -> _Change:
+        """Read a form, as of the settings in force."""
+        now = {one.name: one.value for one in _settings(before) if not one.is_hidden}
+        typed = {name: text.strip() for name, text in asked.items() if name in now}
+        shown = {name: asked.get(_SHOWN + name, now[name]).strip() for name in typed}
+        told: dict[str, Any] = {name: text for name, text in typed.items() if text != shown[name]}
+        is_stale = any(shown[name] != now[name] for name in told if name != "weights")
+        if "weights" in told:
+            was = _weights(shown["weights"].split()) or {}
+            weights = _weights(told["weights"].split()) or {}
+            weights = {key: weight for key, weight in weights.items() if was.get(key) != weight}
+            is_stale |= any(was.get(key) != before.weights.get(key) for key in weights)
+            told["weights"] = weights
+            typed["weights"] = " ".join(f"{key}={weight:g}" for key, weight in weights.items())
+        if "lease" in told:
+            told["lease"] = _number("lease", told["lease"])
+        if "group_limit" in told:
+            told["group_limit"] = _number("group_limit", told["group_limit"], int)
+        settings = changes(before, read_options(told))
+        again = {name: typed[name] for name in told}
+        again |= {_SHOWN + name: now[name] for name in told}
+        changed = {n: v for n, v in settings.items() if merge(before, {n: v}) != before}
+        return cls(changed, is_stale, again)
 
 
 def _number(name: str, text: str, read: type[float | int] = float) -> float:

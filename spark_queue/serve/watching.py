@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,7 +15,7 @@ from spark_queue.doctor.finding import Checkup
 from spark_queue.errors import QueueNotFoundError
 from spark_queue.report.following import Followed, Shared, Wanted
 from spark_queue.report.model import FlowPoint, ItemReport, Report, SharedReport
-from spark_queue.results import Affected, Undone
+from spark_queue.results import Affected, Reconfigured, Undone
 from spark_queue.serve.checking import KeptCheckup
 
 if TYPE_CHECKING:
@@ -58,7 +58,9 @@ class Operable(Protocol):
     def undo(self, step: int, *, dry_run: bool = False) -> Undone:
         """Take a step back."""
 
-    def configure(self, **settings: Unpack[LiveSettings]) -> int:
+    def configure(
+        self, *, expected: Mapping[str, Any] | None = None, **settings: Unpack[LiveSettings]
+    ) -> Reconfigured:
         """Change settings."""
 
 

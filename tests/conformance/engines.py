@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
-from spark_queue.config import LiveSettings, QueueConfig
+from spark_queue.config import LiveSettings, QueueConfig, merge
 from spark_queue.delta.views.items import collect
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import LeaseLostError
@@ -209,7 +209,7 @@ class SchedulerEngine:
         self.scheduler.resume()
 
     def configure(self, **settings: Unpack[LiveSettings]) -> None:
-        self.scheduler.configure(self.scheduler.config.changed(**settings))
+        self.scheduler.configure(merge(self.scheduler.config, settings))
 
     def add_notes(self) -> list[str]:
         raise NotImplementedError

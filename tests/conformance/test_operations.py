@@ -32,6 +32,7 @@ from spark_queue.errors import (
     QueueNotFoundError,
     Reject,
     SchemaMismatchError,
+    SettingsChangedError,
     SparkQueueError,
 )
 from tests.conformance.engines import Row
@@ -293,7 +294,7 @@ def test_settings_are_changed_and_taken_back_alike(twins: Twins) -> None:
     pair = twins("dedup_key", "fair_key")
     pair.play(_ended)
     paused = pair.require_same(lambda one: one.queue.pause())
-    changed = pair.require_same(lambda one: one.queue.configure(max_attempts=7))
+    changed = pair.require_same(lambda one: int(one.queue.configure(max_attempts=7)))
     pair.require_same(lambda one: one.queue.undo(changed))
     pair.require_same(lambda one: one.queue.undo(paused))
     assert pair.require_same(lambda one: (one.queue.paused, one.queue.config.max_attempts)) == (
@@ -591,3 +592,27 @@ def test_a_value_of_each_type_names_the_same_items(twins: Twins) -> None:
             assert told[0] in (0, 1, 2, InvalidArgumentError), told
             is_there = value is values[0] or value is None
             assert not is_there or told[0] == 1, (name, value)
+
+
+def test_a_change_of_settings_is_of_what_it_names(twins: Twins) -> None:
+    """Weights are changed key by key; the answer has what the step replaced, and what is now."""
+    pair = twins("fair_key", weights={"a": 2.0}, max_attempts=5)
+
+    def change(one: Seen, settings: Any, expected: Any = None) -> Any:
+        step = one.queue.configure(expected=expected, **settings)
+        config = one.queue.config
+        return int(step), step.before, step.after, dict(config.weights), config.max_attempts
+
+    first = pair.require_same(change, {"weights": {"b": 3.0}})
+    assert first[1:] == ({"weights": {"b": 1.0}}, {"weights": {"b": 3.0}}, {"a": 2.0, "b": 3.0}, 5)
+    second = pair.require_same(change, {"weights": {"a": None}, "max_attempts": 6})
+    assert second[1] == {"weights": {"a": 2.0}, "max_attempts": 5}
+    assert second[3:] == ({"b": 3.0}, 6)
+    step = second[0]
+    for expected in ({"max_attempts": 5}, {"weights": {"b": 2.0}}, {"lease": timedelta(1)}):
+        error, said = pair.require_same(change, {"max_attempts": 7}, expected)
+        (name,) = expected
+        assert error is SettingsChangedError
+        assert f"{name} of queue" in said
+    third = pair.require_same(change, {"max_attempts": 7}, {"max_attempts": 6, "weights": {}})
+    assert (third[0], third[4]) == (step + 1, 7)

@@ -46,7 +46,7 @@ def test_a_dry_run_foresees_settings(twins: Twins) -> None:
     """A pause and a configuration would be put back, and are not."""
     pair = twins()
     paused = pair.require_same(lambda one: one.queue.pause())
-    changed = pair.require_same(lambda one: one.queue.configure(max_attempts=7))
+    changed = pair.require_same(lambda one: int(one.queue.configure(max_attempts=7)))
     for step in (paused, changed):
         pair.require_same(lambda one, at: one.queue.undo(at, dry_run=True), step)
         seen = pair.require_same(

@@ -75,13 +75,9 @@ def configure(
     if not asked:
         raise InvalidArgumentError("no setting is given; name one, as in --lease 60")
     _, queue = scope.open_queue(name, reader)
-    before = queue.config
-    settings = changes(before, asked)
-    step = queue.configure(**settings)
-    old, new = before.to_dict(), before.changed(**settings).to_dict()
-    shown = {"step": step, "settings": {setting: new[setting] for setting in settings}}
-    lines = [f"{setting}: {old[setting]} -> {new[setting]}" for setting in settings]
-    scope.display.show(shown, *lines, f"in force from step {step} on")
+    step = queue.configure(**changes(queue.config, asked))
+    shown = {"step": int(step), "settings": step.after}
+    scope.display.show(shown, *step.lines(), f"in force from step {step:d} on")
 
 
 @looking

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from spark_queue import acting
 from spark_queue.acting import operator
+from spark_queue.config import QueueConfig, merge, plain_of
 from spark_queue.delta.planner import Moved, StagedCheckpoint, planner_of
 from spark_queue.delta.replica.reading import status_table
 from spark_queue.delta.steps import Answer, Step, engine_of, is_small, on_items, on_status
@@ -30,7 +31,8 @@ from spark_queue.delta.tables.schema import (
     TERMINAL,
 )
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.results import Affected
+from spark_queue.errors import SettingsChangedError
+from spark_queue.results import Affected, Reconfigured
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -84,6 +86,29 @@ def configure(
     if step:
         at.settings[step] = settings
     return step
+
+
+def change(store: Store, settings: Mapping[str, Any], expected: Mapping[str, Any]) -> Reconfigured:
+    """Log that some live settings are others from this step on; the rest is as it is then.
+
+    Raises
+    ------
+    SettingsChangedError
+        When a setting is not what was expected.
+    """
+    replaced: list[QueueConfig] = []
+
+    def decide(old: Settings, at: StatusHead) -> Settings:
+        for name, value in expected.items():
+            if merge(old.config, {name: value}) != old.config:
+                found = plain_of(old.config, {name: value})[name]
+                raise SettingsChangedError(store.name, name, value, found)
+        replaced[:] = old.config, merge(old.config, settings)
+        return old.reconfigured(replaced[1], at.pointers)
+
+    step = configure(store, decide)
+    before, after = (plain_of(config, settings) for config in replaced)
+    return Reconfigured(step, before=before, after=after)
 
 
 def config_row(settings: Settings, now: datetime, about: str | None = None) -> pa.Table:

@@ -39,7 +39,7 @@ MADE_HERE = {
     "ItemReport", "JournalReader", "JournalStats", "Lag", "LocalClaim", "LocalQueue", "LocalReader",
     "LockToken", "Maintained", "OrderSummary", "Past", "PastItem", "ProcessResult", "PutResult",
     "QueueStats", "Read", "Reader", "ReaderOffset", "ReaderStats", "Recovered", "Rehearsal",
-    "RepeatedBatch",
+    "Reconfigured", "RepeatedBatch",
     "Replay", "Report", "Run", "Settlement", "Settlements", "StepFacts", "StepTimes", "Take",
     "TenantSummary", "TenantWait", "Transaction", "Turn", "TypeSummary", "Undone", "Upgraded",
     "UserSummary",

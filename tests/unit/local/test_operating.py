@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
@@ -186,6 +188,20 @@ def test_changed_weights_give_what_waits_other_turns(make: Make, again: Again) -
     for one in (queue, again()):
         told = [row["t"] for row in one.claim(6).rows]
         assert (told.count("a"), told.count("b")) == (4, 2)
+
+
+def test_two_who_change_weights_at_once_both_do(make: Make, again: Again) -> None:
+    """A change is decided in its step: it replaces what it names, and nothing else."""
+    queue, start = make("id string, t string", fair_key="t"), Barrier(2)
+
+    def change(handle: LocalQueue, key: str) -> None:
+        start.wait()
+        for weight in range(2, 6):
+            handle.configure(weights={key: float(weight)})
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(change, (queue, again()), "ab"))
+    assert dict(again().config.weights) == {"a": 5.0, "b": 5.0}
 
 
 def test_upkeep_ends_what_is_over(make: Make, clock: ManualClock) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -43,6 +44,16 @@ class Browser(TestClient):
         found = re.search(r'name="csrf" value="([^"]+)"', self.get(path).text)
         assert found is not None
         return found[1]
+
+    def fields(self, path: str) -> dict[str, str]:
+        """Return what a form of ours sends as it is shown, but for its secret."""
+        return self.fields_of(self.get(path).text)
+
+    @staticmethod
+    def fields_of(page: str) -> dict[str, str]:
+        """Return the same of a page."""
+        found = re.findall(r'<input [^>]*name="([^"]+)" value="([^"]*)"', page)
+        return {name: unescape(value) for name, value in found if name != "csrf"}
 
     def act(self, verb: str, **fields: str) -> Any:
         """Send the form of an action."""

@@ -149,6 +149,38 @@ def test_confirmation_says_how_many_items(
     assert queue.counts()["cancelled"] == 0
 
 
+def test_a_form_changes_what_was_typed(make: Make, pages: Pages) -> None:
+    """What another operator has changed since it was opened stays, also of the weights."""
+    queue = make("id string", fair_key="id", weights={"a": 2.0, "b": 2.0})
+    browser = pages(queue, acts=True)
+    browser.sign_in()
+    form = browser.fields("/queues/0/act/configure")
+    queue.configure(lease=timedelta(seconds=77), max_attempts=9, weights={"b": 9.0, "c": 4.0})
+    typed = {**form, "lease": "60", "weights": "a=5 b=2"}
+    shown = browser.act("configure", **typed)
+    assert "lease 77 -&gt; 60, weights" in shown.text
+    kept = browser.fields_of(shown.text)
+    assert browser.act("configure", **kept).status_code == 303
+    config = queue.config
+    assert (config.lease, config.max_attempts) == (timedelta(seconds=60), 9)
+    assert dict(config.weights) == {"a": 5.0, "b": 9.0, "c": 4.0}
+
+
+def test_a_confirmation_holds_for_the_settings_that_it_showed(
+    queue: LocalQueue, browser: Browser
+) -> None:
+    """What came between it and the click is shown before it is replaced."""
+    browser.sign_in()
+    kept = browser.fields_of(browser.act("configure", lease="60").text)
+    queue.configure(lease=timedelta(seconds=77))
+    again = browser.act("configure", **kept)
+    assert "settings were changed since they were shown" in again.text
+    assert "lease 77 -&gt; 60" in again.text
+    assert queue.config.lease == timedelta(seconds=77)
+    browser.act("configure", **browser.fields_of(again.text))
+    assert queue.config.lease == timedelta(seconds=60)
+
+
 def test_more_items_than_were_confirmed_are_asked_again(
     queue: LocalQueue, browser: Browser
 ) -> None:
