@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_queue import checks
-from spark_queue.config import QueueConfig
+from spark_queue.config import QueueConfig, merge
 from spark_queue.replay.history import Past, PastItem
 from spark_queue.replay.play import NEVER, Run, run
 from spark_queue.replay.summary import SHOWN, UserSummary, by_user, percentile
@@ -124,7 +124,7 @@ def rehearse(
         Gets ``"before"`` or ``"after"``, and how many items have begun, now and then.
     **settings
         What is to be changed: ``weights``, ``max_in_flight``, ``group_limit`` (see
-        ``LIVE_SETTINGS``; others make no difference here).
+        ``LIVE_SETTINGS``; others make no difference here), as ``configure`` takes them.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def rehearse(
     checks.require_kind("past", past, Past)
     checks.optional(checks.require_count, "workers", workers)
     checks.optional(checks.require_callable, "on_progress", on_progress)
-    changed = past.config.changed(**settings)
+    changed = merge(past.config, settings)
     after = past.workers if workers is None else workers
     plays = (("before", past.config, past.workers), ("after", changed, after))
     found = [
