@@ -83,7 +83,9 @@ def with_output(store: Store, replica: Replica | None, leases: frozenset[int]) -
     grants = {} if replica is None else replica.grants
     known = {lease: grants[lease] for lease in leases & grants.keys()}
     found = {lease: grant.claim_id for lease, grant in known.items() if grant.output is not None}
-    return found | planner_of(store).with_output(leases - known.keys())
+    unknown = leases - known.keys()
+    # No engine is loaded for nothing.
+    return found | planner_of(store).with_output(unknown) if unknown else found
 
 
 def bury(store: Store) -> int:

@@ -62,7 +62,7 @@ class SqlPlanner(ItemPlanner):
         def find(engine: SqlEngine) -> dict[int, str]:
             return engine.logs.with_output(self.store, leases)
 
-        return first_able(self._engines("to look at claims of"), find)[0] if leases else {}
+        return first_able(self._engines("to look at claims of"), find)[0]
 
     @named("settle")
     def judge(self, at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedSettle:
