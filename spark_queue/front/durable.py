@@ -203,7 +203,7 @@ class DurableQueue:
         Returns
         -------
         EnqueueResult
-            What it did, or did when this batch came first.
+            What it did; of a batch that came before, that it is ``repeated``.
         """
         self._owner.require()
         done = self._into.enqueue(rows, batch=batch)

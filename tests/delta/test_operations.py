@@ -8,6 +8,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -373,3 +374,15 @@ def test_upkeep_leaves_large_files_as_they_are(
 
 def _files(queue: DeltaQueue) -> set[str]:
     return {file.path for file in store_of(queue).queue.files() if file.gen >= 0}
+
+
+def test_many_values_of_a_column_mean_the_items_that_have_one(
+    spark: SparkSession, queue_path: str
+) -> None:
+    """A thousand are named by a condition, and more by a table; null is a value like others."""
+    queue = DeltaQueue.create(spark, queue_path, "id long")
+    queue.enqueue(pa.table({"id": pa.array([1, 2, 3, None], pa.int64())}))
+    many = [*range(2, 1_300), None]
+    assert queue.cancel({"id": many, "_state": "ready"}, dry_run=True) == 3
+    assert queue.cancel({"id": many}) == 3
+    assert [row["id"] for row in queue.claim(9).items.collect()] == [1]
