@@ -66,6 +66,12 @@ _AS_SHIPPED = (
     "tests/front/test_durable.py",
 )
 
+#: Of a session of Spark Connect: what it refuses, and the jobs of a handler.
+_OVER_CONNECT = (
+    "tests/conformance/test_connect.py",
+    "tests/conformance/test_operations.py::test_processing_settles_by_what_the_handler_does[delta]",
+)
+
 #: The classes that every JVM of the tests loads: see classes.py.
 _CLASSES = ROOT / ".venv" / "classes.jsa"
 
@@ -144,6 +150,13 @@ _CONNECT = _tests(
     *("-m", "spark", "tests/conformance"),
     env={"SPARK_QUEUE_REMOTE": "local[2]", **_LONG_LIVED},
 )
+
+#: What a client and a server share out in another way than one process, in a minute.
+_SERVER = Check(
+    "server",
+    (*_PYTEST, "-m", "spark and not thorough", *_OVER_CONNECT),
+    env={"SPARK_QUEUE_REMOTE": "local[2]", **_SHORT_LIVED},
+)
 _SHIPPED = Check(
     "shipped",
     (*_PYTEST, "-m", "spark", *_AS_SHIPPED),
@@ -158,9 +171,9 @@ _PYTHONS = tuple(
 
 #: What runs one after another: each a group of lanes, two of them side by side.
 FAST = (_STATIC, ((_WITHOUT_SPARK,),))
-GATE = ((*_STATIC, (_ALONE,)), ((_WITHOUT_SPARK,),), ((_ON_SPARK,),))
+GATE = ((*_STATIC, (_ALONE,), (_SERVER,)), ((_WITHOUT_SPARK,),), ((_ON_SPARK,),))
 ALL = (
-    ((_ARCHIVE,), *_STATIC, (_ALONE,)),
+    ((_ARCHIVE,), *GATE[0]),
     *GATE[1:],
     ((_HISTORIES,),),
     ((_THOROUGH,),),

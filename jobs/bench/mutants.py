@@ -46,7 +46,7 @@ AREAS: dict[str, tuple[str, ...]] = {
 }
 
 #: Where tests lie that need no Spark, and those of which some do, which are left out then.
-_PLAIN, _LAWS = ("tests/unit/", "tests/properties/"), "tests/conformance/test_laws.py"
+_PLAIN, _SCENARIOS = ("tests/unit/", "tests/properties/"), "tests/conformance/"
 
 Verdict = Literal["found", "survived", "stale", "broken"]
 
@@ -78,10 +78,11 @@ class Fault:
 
     @property
     def needs_jvm(self) -> bool:
-        """Whether its tests start Spark."""
-        # What is in an environment of laws is about a session.
+        """Whether its tests start Spark: of a module of scenarios those that do are left out."""
         others = [test for test in self.tests if not test.startswith(_PLAIN)]
-        return bool(others) and (bool(self.env) or others != [_LAWS])
+        # What is in an environment of scenarios is about a session, as is an engine that is named.
+        are_modules = all(test.startswith(_SCENARIOS) and "::" not in test for test in others)
+        return bool(others) and (bool(self.env) or not are_modules)
 
 
 @dataclass(frozen=True, slots=True)

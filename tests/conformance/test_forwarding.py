@@ -43,6 +43,7 @@ def test_what_expires_goes_to_another_queue_once(twins: Twins) -> None:
         assert _found(engine, "late") == [("a", "x", "ready", 0), ("b", None, "ready", 0)]
 
 
+@pytest.mark.planned
 def test_what_fails_goes_on_with_its_failures(twins: Twins) -> None:
     """A failed item goes to one queue; failed too often it ends in another one."""
     engine = twins().engine

@@ -60,7 +60,7 @@ def _everything(engine: Seen) -> None:
     engine.claim_as("w2", "second", 2).settle("release")
     engine.advance(120)
     engine.enqueue([Row(id="f", key="f", tenant="bob"), Row(id="f2", key="f", tenant="dan")])
-    engine.claim_as("w3", "third", 3).renew(90)
+    engine.claim_as("w3", "third", 6).renew(90)
     engine.queue.configure(weights={"bob": 2.0})
     engine.queue.pause()
     engine.queue.cancel("id = 'f'")
@@ -118,6 +118,8 @@ def test_a_history_is_the_same_of_every_row(twins: Twins) -> None:
     ]
     (refused,) = told[8][1]
     assert (refused["log"], refused["_state"], refused["_duplicate_of"]) == ("queue", "refused", 1)
+    errors = [(row["_state"], row["_error"]) for row in told[1][1]]
+    assert errors[2:4] == [("ready", "no luck"), ("claimed", None)]
     states = {seq: [row["_state"] for row in rows] for seq, (_, rows) in told.items()}
     assert (states[-1], states[last + 1]) == ([], [])
     assert {moves[0] for moves in states.values() if moves} == {"ready", "refused"}
@@ -227,6 +229,24 @@ def test_every_reason_is_given_in_full(
     assert reasons()[8] == "limit"
     pair.play(lambda one: one.queue.pause())
     assert reasons()[8] == "paused"
+
+
+def _loses_a_lease(engine: Seen) -> None:
+    """Claim an item again whose lease ran out, where one more may be in flight."""
+    engine.enqueue([Row(id="a"), Row(id="b")])
+    engine.claim_as("w1", "first")
+    engine.advance(10)
+    engine.claim_as("w2", "second")
+
+
+def test_an_item_that_is_claimed_again_is_in_flight_once(twins: Twins) -> None:
+    """The limit has room for another one."""
+    pair = twins(lease=timedelta(seconds=10), max_in_flight=2)
+    pair.play(_loses_a_lease)
+
+    counts = pair.require_same(lambda one: one.queue.counts())
+    assert (counts["ready"], counts["claimed"]) == (1, 1)
+    assert [pair.require_same(_explained, seq)[0] for seq in (1, 2)] == ["leased", "runnable"]
 
 
 def test_reports_are_the_same(twins: Twins) -> None:

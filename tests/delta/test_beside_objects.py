@@ -126,7 +126,11 @@ def test_a_large_frame_is_staged_and_committed_by_one_put(shared: Shared) -> Non
     assert shared.queue.enqueue(shared.frame(0, 5)).inserted == 5
     done = shared.queue.enqueue(shared.frame(3, 5))
     assert (done.inserted, done.duplicates) == (3, 2)
-    assert done.outcomes.where("outcome = 'duplicate'").count() == 2
+    refused = done.outcomes.where("outcome = 'duplicate'").collect()
+    holders = {row["path"]: row["_seq"] for row in shared.queue.status().collect()}
+    assert {row["path"]: row["duplicate_of"] for row in refused} == {
+        path: holders[path] for path in ("003", "004")
+    }
 
     with shared.other.claim(100) as claim:
         assert sorted(row["path"] for row in claim.rows) == [f"{n:03}" for n in range(8)]
@@ -242,8 +246,10 @@ def test_an_answer_that_is_lost_doubles_nothing(seen: Shared) -> None:
 def test_a_frame_that_loses_its_step_is_planned_again(seen: Shared) -> None:
     """Who commits while its files are written is not written over, and its files go later."""
     seen.queue.enqueue(seen.frame(0, 5))
+    known, staged = seen.files(), set()
 
     def overtake(ask: Callable[[], Any]) -> Any:
+        staged.update(seen.files() - known)
         assert seen.other.enqueue([{"path": "007", "tenant": "t"}]).inserted == 1
         return ask()
 
@@ -253,6 +259,11 @@ def test_a_frame_that_loses_its_step_is_planned_again(seen: Shared) -> None:
     assert sorted(row.path for row in seen.queue.status().collect()) == [
         f"{n:03}" for n in range(10)
     ]
+    log: Any = store_of(seen.queue).queue
+    log._table().interval = 1
+    seen.queue.maintain()
+    assert staged
+    assert seen.files() & staged == set()
 
 
 @pytest.mark.usefixtures("large")

@@ -5,9 +5,11 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
@@ -80,6 +82,27 @@ def test_what_goes_back_is_settled_before_the_next_claim(
     assert _actions(steps)[:3] == ["claim", "settle", "claim"]
     states = _states(queue)
     assert (states[0], states[1], states[3]) == (("acked", 1, 0), ("dead", 0, 0), ("acked", 0, 0))
+
+
+def test_a_group_is_in_one_task_where_spark_has_the_claim(
+    spark: SparkSession, queue: DeltaQueue, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its members run one after another, also of a claim that is no rows of this process."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "8")
+    monkeypatch.setattr(items, "read_table", lambda *_: None)
+
+    def handle(item: dict[str, Any]) -> None:
+        task = TaskContext.get()
+        assert task is not None
+        Path(f"{place}/{item['grp']}.{item['id']}.{task.partitionId()}").touch()
+
+    wide = DeltaQueue.open(session, queue.name)
+    assert wide.process(handle, limit=12, max_per_group=4).claims == 1
+    done = [file.name.split(".") for file in Path(place).glob("g*")]
+    tasks = {group: {task for each, _, task in done if each == group} for group, _, _ in done}
+    assert len(done) == 12
+    assert [len(found) for found in tasks.values()] == [1, 1, 1]
 
 
 def test_a_claim_of_a_deep_group_is_as_long_as_it_is_worked_off(

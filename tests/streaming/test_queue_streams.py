@@ -198,6 +198,21 @@ def test_streams_go_on_after_a_column_was_added(
     assert queue.claim(9).items.count() == 2
 
 
+def test_a_stream_of_the_items_goes_on_after_a_purge(
+    spark: SparkSession, queue: DeltaQueue, place: str
+) -> None:
+    """It has what came since its start; files that are written again for the rest are no news."""
+    queue.enqueue(spark.createDataFrame([(f"p{n}", "t") for n in range(3)], SCHEMA))
+    queue.claim(2).ack()
+    sink = Sink(spark, place)
+    sink.run(queue.read_stream("search"))
+    assert queue.purge("path = 'p0'") == 1
+
+    queue.enqueue(spark.createDataFrame([("p3", "t")], SCHEMA))
+    sink.run(queue.read_stream("search"))
+    assert [row["path"] for row in sink.rows()] == ["p3"]
+
+
 def test_plain_stream_of_the_items_needs_to_skip_changes(
     spark: SparkSession, queue: DeltaQueue, place: str
 ) -> None:

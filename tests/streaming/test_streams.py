@@ -98,23 +98,31 @@ def test_rounds_go_on_after_a_restart(
 
 
 def test_a_serial_stream_goes_on_after_a_restart(
-    spark: SparkSession, arrivals: Feed, completions: Feed, sink: Sink
+    spark: SparkSession, arrivals: Feed, place: str, sink: Sink
 ) -> None:
-    """What waits and what runs is known to the next start."""
+    """What waits and what runs is known to the next start, and which run of it."""
+    done = Feed(spark, f"{place}/done", "path string, at int, run int, outcome string")
 
     def started() -> list[tuple[int, int]]:
-        sink.run(
-            one_active_per_group(arrivals.stream, completions.stream, "path", "at", buckets=BUCKETS)
-        )
+        sink.run(one_active_per_group(arrivals.stream, done.stream, "path", "at", buckets=BUCKETS))
         return sorted((row["at"], row["run"]) for row in sink.rows())
+
+    def complete(*runs: tuple[str, int, int, str]) -> None:
+        done.put([dict(zip(("path", "at", "run", "outcome"), run, strict=True)) for run in runs])
 
     arrivals.put(_rows(("g", 2), ("g", 1), ("h", 3)))
     assert started() == [(1, 1), (3, 1)]
-    completions.put(_rows(("g", 1)))
-    assert started() == [(1, 1), (2, 1), (3, 1)]
-    completions.put(_rows(("g", 1), ("g", 2), ("h", 3)))
-    assert started() == [(1, 1), (2, 1), (3, 1)]
-    assert stored_counts(spark, sink.checkpoint) == {"started": 3, "ack": 3, "unknown": 1}
+    complete(("g", 1, 1, "ack"), ("h", 3, 1, "nack"))
+    assert started() == [(1, 1), (2, 1), (3, 1), (3, 2)]
+    complete(("g", 1, 1, "ack"), ("g", 2, 1, "ack"), ("h", 3, 1, "ack"))
+    assert started() == [(1, 1), (2, 1), (3, 1), (3, 2)]
+    assert stored_counts(spark, sink.checkpoint) == {
+        "started": 4,
+        "ack": 2,
+        "nack": 1,
+        "stale": 1,
+        "unknown": 1,
+    }
 
 
 def test_operators_chain(
