@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
+from spark_queue.delta.planner import LogPosition
 from spark_queue.delta.replica import reading
 from spark_queue.delta.replica.state import FOLLOWED, RememberedClaim
 from spark_queue.delta.sql import database
@@ -49,7 +50,9 @@ class AlonePlanner:
             what, f"{why} {database.MEMORY}={database.memory_setting()} has room for"
         )
 
-    def leaving(self, at: Snapshot, limits: ReaderConfig, target: str, since: int) -> NoReturn:
+    def leaving(
+        self, at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition
+    ) -> NoReturn:
         """See :class:`Planner`."""
         del at, limits, since
         raise SparkNeededError(f"to send items to {target!r}", "their keys are compared by tables")

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from spark_queue.delta.sql.sql_planner import SqlPlanner
 
 
+#: More items than end in a step.
+_ENDS = 1 << 32
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedCheckpoint:
     """The rows of a checkpoint and the head of its step."""
@@ -176,9 +180,41 @@ class Planner(Protocol):
         """
 
     def leaving(
-        self, at: Snapshot, limits: ReaderConfig, target: str, since: int
-    ) -> DataFrame | None:
-        """Return the items that ended after a step and go to a target; ``None`` for no item."""
+        self, at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition
+    ) -> Leaving | None:
+        """Return the items that ended from there on and go to a target; ``None`` for no item."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LogPosition:
+    """How far one has come with what ended in a log: the steps before one, and some of that."""
+
+    step: int
+    done: int = 0
+    """How many of the items that ended in the step, in the order of their seqs."""
+
+    @classmethod
+    def read(cls, number: int) -> LogPosition:
+        """Read a position from a number."""
+        return cls(*divmod(number, _ENDS))
+
+    @property
+    def number(self) -> int:
+        """The position as a number, which grows with it."""
+        return self.step * _ENDS + self.done
+
+
+class Leaving(Protocol):
+    """Items that ended and go to another queue, in the order in which they ended."""
+
+    def count(self) -> int:
+        """Return how many there are."""
+
+    def first(self, count: int | None = None) -> DataFrame | pa.Table:
+        """Return the first of them, or all, as rows to enqueue."""
+
+    def position_behind(self, count: int) -> LogPosition:
+        """Return how far one has come with the log when the target has the first of them."""
 
 
 def planner_of(store: Store) -> SqlPlanner:

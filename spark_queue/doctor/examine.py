@@ -27,6 +27,7 @@ CHECKS: Mapping[str, Check] = {
     "unsafe-session": service.unsafe_session,
     "paused": service.find_paused,
     "front-gone": service.front_gone,
+    "send-refused": service.send_refused,
     "leases-overdue": starvation.leases_overdue,
     "workers-gone": starvation.workers_gone,
     "items-too-old": starvation.items_too_old,

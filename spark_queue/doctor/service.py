@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from spark_queue.delta.commands import forwarding
 from spark_queue.delta.store import fencing
 from spark_queue.delta.tables.schema import FORMAT_VERSION
 from spark_queue.delta.tables.wishes import STALENESS, PlainSession, is_fresh, kept_by
@@ -13,6 +14,7 @@ from spark_queue.doctor.subject import ReaderSubject, Subject
 from spark_queue.doctor.table import Configuration
 from spark_queue.errors import FormatVersionError, UnsafeSessionError
 from spark_queue.session import DURABILITY
+from spark_queue.wording import plural, shell_command
 
 #: A session's setting by which a task, and the handler in it, may run twice at the same time.
 _SPECULATION = "spark.speculation"
@@ -58,6 +60,22 @@ def front_gone(subject: Subject) -> Iterator[Finding]:
             since=datetime.fromisoformat(head.at),
             command=subject.command("maintain"),
         )
+
+
+def send_refused(subject: Subject) -> Iterator[Finding]:
+    """Find items that were to go to another queue, which does not take them."""
+    for reader in subject.readers:
+        for target, count, why in forwarding.waiting(reader.store):
+            what = f"{plural(count, 'item')} wait for {target!r}, which refuses them"
+            if not count:
+                what = f"what ends cannot go to {target!r}"
+            yield Finding(
+                id="send-refused",
+                severity="warning",
+                what=f"{what}: {why}",
+                command=shell_command("spark-queue", "status", target),
+                reader=reader.name,
+            )
 
 
 def format_newer(subject: Subject) -> Iterator[Finding]:

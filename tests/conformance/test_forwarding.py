@@ -67,6 +67,25 @@ def test_what_fails_goes_on_with_its_failures(twins: Twins) -> None:
     assert retry.lag().items == 0
 
 
+@pytest.mark.planned
+def test_what_fits_goes_and_the_rest_follows(twins: Twins) -> None:
+    """Items that ended in one step go as far as there is room, in the order of their numbers."""
+    engine = twins().engine
+    engine.make(_place(engine, "late"))
+    small = engine.open(_place(engine, "late")).reader("small", config=ReaderConfig(max_items=2))
+    reader = engine.queue.reader("r", config=ReaderConfig(punt_to=_place(engine, "late")))
+    engine.enqueue([Row(id=id_) for id_ in "abcd"])
+    reader.claim(3).nack("no")
+    assert [row[0] for row in _found(engine, "late")] == ["a", "b"]
+
+    small.claim(1).ack()
+    reader.claim(1).nack("no")
+    assert [row[0] for row in _found(engine, "late")] == ["a", "b", "c"]
+    small.claim(2).ack()
+    assert reader.claim(1).count == 0
+    assert [row[0] for row in _found(engine, "late")] == ["a", "b", "c", "d"]
+
+
 def test_a_target_that_was_made_again_has_nothing_yet(twins: Twins) -> None:
     """What ended before goes to it, too, with the next item that does."""
     engine = twins().engine

@@ -34,6 +34,8 @@ class SourceBatch:
     number: int
     follows: int | None = None
     """The batch that is the last one in the head, -1 for none; ``None`` where that is all one."""
+    replaces: str | None = None
+    """A source whose batches this one goes on with, and whose mark it takes away."""
 
 
 class OvertakenError(Exception):
@@ -83,8 +85,11 @@ def find_done(at: Snapshot, batch: SourceBatch) -> Mark | None:
         When it follows another one.
     """
     last = at.queue.streams.get(batch.source)
-    if batch.follows not in (None, number_of(last)):
-        raise OvertakenError
+    if batch.follows is not None:
+        # Who says what it follows has looked, and may go back to an earlier number.
+        if batch.follows != number_of(last):
+            raise OvertakenError
+        return None
     if last is None:
         _require_new(at, batch)
         return None
@@ -137,7 +142,7 @@ def add_mark(
     at: Snapshot, batch: SourceBatch, now: datetime, facts: EnqueueFacts | None = None
 ) -> dict[str, Mark]:
     """Return the marks after a batch; one without facts has no rows, and is no step."""
-    streams = dict(at.queue.streams)
+    streams = {name: mark for name, mark in at.queue.streams.items() if name != batch.replaces}
     if at.settings.format < MARKED:
         return {**streams, batch.source: Mark(batch.number)}
     seconds = int(now.timestamp())

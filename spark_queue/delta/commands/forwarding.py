@@ -1,32 +1,40 @@
 """Items that a reader cannot keep, and that go to another queue: expired ones, and failed ones.
 
-The target knows, by the head of its own log, up to which step of the reader it has them, as it
-knows the batches of a stream: so each arrives exactly once, through any crash.
+The target knows, by the head of its own log, how far it has the reader's log, as it knows the
+batches of a stream: so each arrives exactly once, through any crash. It knows the log by the id of
+its table: one that is made again in the same place is another log.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
-from functools import reduce
-from typing import Any
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from functools import partial, reduce
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.delta.commands import batches, enqueue, rows as input_rows
 from spark_queue.delta.commands.batches import OvertakenError, SourceBatch
-from spark_queue.delta.planner import planner_of
-from spark_queue.delta.replica.request import EnqueueRules
+from spark_queue.delta.planner import Leaving, LogPosition, planner_of
+from spark_queue.delta.replica.request import EnqueueRules, OnFull
 from spark_queue.delta.sql import file_rows
 from spark_queue.delta.store import existence
+from spark_queue.delta.store.catching_up import Sent
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.addresses import placed
 from spark_queue.delta.tables.facts import logger
+from spark_queue.delta.tables.heads import Mark
 from spark_queue.delta.tables.schema import DEAD, EXPIRED, moves_of
-from spark_queue.errors import SparkNeededError
+from spark_queue.errors import ReaderFullError, SparkNeededError, SparkQueueError
 from spark_queue.reader_config import ReaderConfig
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def forward(store: Store) -> int:
@@ -75,76 +83,259 @@ def _place(store: Store, target: str) -> Store:
     return existence.beside(store, target, store.listener)
 
 
+def waiting(store: Store) -> Iterator[tuple[str, int, str]]:
+    """Yield what cannot go to another queue: which queue that is, how many items, and why not.
+
+    Nothing is sent. Of a queue that is not there nobody knows how many items it lacks: 0.
+    """
+    at, limits = Snapshot(store), store.limits()
+    for target in _targets(limits):
+        count = 0
+        try:
+            place = _place(store, target)
+            existence.require_exists(place)
+            going = _going(at, place, limits, target, _sent_of(at, place, limits, target))
+            if going is None:
+                continue
+            count = going.leaving.count()
+            _put(place, going.leaving.first(), dry_run=True)
+        except SparkNeededError:
+            continue
+        except SparkQueueError as exc:
+            yield target, count, str(exc)
+
+
 def _try_to_send(store: Store, limits: ReaderConfig, target: str) -> int:
     try:
         return _send(store, limits, target)
     except SparkNeededError as exc:
         logger.info("%s: its items for %s wait for Spark: %s", store.name, target, exc)
-        return 0
+    except SparkQueueError as exc:
+        _say_once(store, target, exc)
     except Exception:  # noqa: BLE001 - whatever it is, the next time may go well
         logger.exception("%s: its items for %s wait for the next time", store.name, target)
-        return 0
+    return 0
+
+
+def _say_once(store: Store, target: str, why: SparkQueueError) -> None:
+    """Say why items wait, as long as the reason is of the same kind once."""
+    sent = Snapshot(store).position.sent
+    known, kind = sent.get(target), type(why).__name__
+    if known is None or known.refused != kind:
+        logger.warning("%s: its items for %s wait: %s", store.name, target, why)
+    if known is not None:
+        sent[target] = replace(known, refused=kind)
 
 
 def _send(store: Store, limits: ReaderConfig, target: str) -> int:
     at, place = Snapshot(store), _place(store, target)
-    # One that is made again in the place of another has nothing yet.
-    whose = limits, place.handle.place.identity()
-    by, since = at.position.sent.get(target, (whose, 0))
-    since = since if by == whose else 0
-    if at.status.step <= since:
+    known = _sent_of(at, place, limits, target)
+    at.position.sent[target] = known
+    if known.token == at.status.token:
         return 0
-    count = None
-    while count is None:
+    while True:
         with suppress(OvertakenError):
-            count = _send_since(at, limits, target, since)
+            going = _going(at, place, limits, target, known)
+            count, refused = (0, None) if going is None else _enter(at, place, going)
+            break
+    if refused is not None:
+        # The rest is looked for again.
+        _say_once(store, target, refused)
+        return count
     # Else each claim would read the whole log, while nothing goes there.
-    at.position.sent[target] = whose, at.status.step
+    at.position.sent[target] = replace(
+        known, step=at.status.step, token=at.status.token, refused=""
+    )
     return count
 
 
-def _send_since(at: Snapshot, limits: ReaderConfig, target: str, since: int) -> int:
-    store, place = at.store, _place(at.store, target)
-    source = f"{store.handle.place.location()}+{store.reader}"
-    known = place.queue_head().streams.get(source)
-    since = since if known is None else max(since, known.number)
-    rows = _leaving(at, limits, target, since)
-    if rows is not None and known is None:
+def _sent_of(at: Snapshot, place: Store, limits: ReaderConfig, target: str) -> Sent:
+    """Return what this process knows of a target; of one that it has not seen nothing."""
+    # One that is made again in the place of another has nothing yet, and so has its source.
+    whose = limits, place.handle.place.identity(), at.store.handle.place.identity()
+    known = at.position.sent.get(target)
+    if known is not None and known.whose == whose and known.step <= at.status.step:
+        return known
+    return Sent(whose, at.store.status.detail()[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Going:
+    """Items on their way to another queue, and how its mark of their log goes on."""
+
+    leaving: Leaving
+    source: str
+    follows: int
+    replaces: str | None
+    said: str
+    """What is to be said of the log, if its steps are not those of the mark."""
+
+    def batch(self, through: LogPosition) -> SourceBatch:
+        """Return the batch that says how far the log was sent with it."""
+        return SourceBatch(self.source, through.number, self.follows, self.replaces)
+
+
+def _going(
+    at: Snapshot, place: Store, limits: ReaderConfig, target: str, known: Sent
+) -> _Going | None:
+    """Return what the target has not got yet; ``None`` for nothing."""
+    source, old = f"log {known.log}", f"{at.store.handle.place.location()}+{at.store.reader}"
+    streams = place.queue_head().streams
+    mark, replaced = streams.get(source), streams.get(old)
+    since, said = _since(at, mark, replaced)
+    leaving = _leaving(at, limits, target, max(since, LogPosition(known.step + 1)))
+    if leaving is not None and mark is None:
         # Its mark may have left the head of the target.
-        last = batches.last_of(Snapshot(place), source)
-        rows = rows if last is None else _leaving(at, limits, target, max(since, last.number))
-    if rows is None:
-        return 0
-    mark = SourceBatch(source, at.status.step, follows=batches.number_of(known))
-    extra = ("_errors", "_body")
-    done = enqueue.enqueue(
-        place, rows, order_by=None, rules=EnqueueRules(), extra=extra, batch=mark
+        seen = Snapshot(place)
+        replaced = batches.last_of(seen, old)
+        since, said = _since(at, batches.last_of(seen, source), replaced)
+        leaving = _leaving(at, limits, target, max(since, LogPosition(known.step + 1)))
+    if leaving is None:
+        return None
+    return _Going(leaving, source, batches.number_of(mark), old if replaced else None, said)
+
+
+def _since(at: Snapshot, mark: Mark | None, old: Mark | None) -> tuple[LogPosition, str]:
+    """Return from where on a log was not sent yet, by the mark that the target has of it.
+
+    Parameters
+    ----------
+    at : Snapshot
+        The queue whose items ended.
+    mark : Mark, optional
+        The position in this log.
+    old : Mark, optional
+        What an earlier release has noted of the place of this log: the last step that was sent. It
+        is of this log if that goes so far.
+    """
+    last = at.status.step
+    if mark is not None:
+        since = LogPosition.read(mark.number)
+        if since.step <= last + 1:
+            return since, ""
+        return _since_restored(at, mark), f"it was put back to before step {since.step - 1}"
+    if old is None:
+        return LogPosition(0), ""
+    if old.number <= last:
+        return LogPosition(old.number + 1), "the mark of an earlier release is taken over"
+    return LogPosition(0), f"it was made again since its step {old.number} was sent"
+
+
+def _since_restored(at: Snapshot, mark: Mark) -> LogPosition:
+    """Return from where on a log is new that goes less far than what was sent of it."""
+    if not mark.at:
+        # An older format does not say when that was: the last step is new for sure.
+        return LogPosition(at.status.step)
+    head = at.store.status.head_by(datetime.fromtimestamp(mark.at + 1, timezone.utc))
+    return LogPosition(0 if head is None else head.step + 1)
+
+
+def _enter(at: Snapshot, place: Store, going: _Going) -> tuple[int, ReaderFullError | None]:
+    """Enqueue what goes, or as many as there is room for; return how many, and who refuses more."""
+    leaving, refused = going.leaving, None
+    rows, through = leaving.first(), LogPosition(at.status.step + 1)
+    try:
+        done = _put(place, rows, going.batch(through))
+    except ReaderFullError as exc:
+        count, refused = _fitting(place, leaving), exc
+        if not count:
+            raise
+        rows, through = leaving.first(count), leaving.position_behind(count)
+        done = _put(place, rows, going.batch(through))
+    if going.said:
+        logger.warning("%s: %s; %s has what is new", at.store.name, going.said, place.name)
+    return done.inserted, refused
+
+
+def _fitting(place: Store, leaving: Leaving) -> int:
+    """Return how many of the items there is room for."""
+    count = leaving.count()
+    while count:
+        foreseen = _put(place, leaving.first(count), on_full="partial", dry_run=True)
+        if not foreseen.refused:
+            break
+        # Behind the first that does not fit stand duplicates as well, which need no room.
+        count -= foreseen.refused
+    return count
+
+
+def _put(
+    place: Store,
+    rows: DataFrame | pa.Table,
+    batch: SourceBatch | None = None,
+    *,
+    on_full: OnFull = "raise",
+    dry_run: bool = False,
+) -> enqueue.Enqueued:
+    """Enqueue items that have been in a queue, with their errors and where they were."""
+    return enqueue.enqueue(
+        place,
+        rows,
+        order_by=None,
+        rules=EnqueueRules(on_full=on_full),
+        extra=("_errors", "_body"),
+        batch=batch,
+        dry_run=dry_run,
     )
-    return done.inserted
 
 
-def _leaving(at: Snapshot, limits: ReaderConfig, target: str, since: int) -> Any:
-    """Return the items that ended after a step and go to a target; ``None`` for no item."""
+@dataclass(frozen=True, slots=True)
+class _LeavingTable:
+    """See :class:`Leaving`: tables of this process."""
+
+    ended: pa.Table
+    """All that ended, also what goes nowhere."""
+    ends: pa.Table
+    """What goes there, in the order of the rows."""
+    rows: pa.Table
+
+    def count(self) -> int:
+        """See :class:`Leaving`."""
+        count: int = self.rows.num_rows
+        return count
+
+    def first(self, count: int | None = None) -> pa.Table:
+        """See :class:`Leaving`."""
+        return self.rows.slice(0, count)
+
+    def position_behind(self, count: int) -> LogPosition:
+        """See :class:`Leaving`."""
+        step, seq = (self.ends[name][count - 1] for name in ("_step", "_seq"))
+        is_done = pc.and_(
+            pc.equal(self.ended["_step"], step), pc.less_equal(self.ended["_seq"], seq)
+        )
+        done: int = pc.sum(is_done).as_py()
+        return LogPosition(step.as_py(), done)
+
+
+def _leaving(at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition) -> Leaving | None:
+    """Return the items that ended from there on and go to a target; ``None`` for no item."""
+    by_spark: Callable[[], Leaving | None] = partial(
+        planner_of(at.store).leaving, at, limits, target, since
+    )
     if not at.are_files_read:
-        return planner_of(at.store).leaving(at, limits, target, since)
-    ended = _ends_since(at, since)
-    meant = ended.filter(_goes_to(limits, target, ended))
+        return by_spark()
+    ended = _ends_since(at, since.step)
+    fresh = ended.slice(since.done)
+    meant = fresh.filter(_goes_to(limits, target, fresh))
     if at.has_spark and meant.num_rows > input_rows.FEW:
-        return planner_of(at.store).leaving(at, limits, target, since)
-    return _rows(at.store, meant) if meant.num_rows else None
+        return by_spark()
+    return _LeavingTable(ended, meant, _rows(at.store, meant)) if meant.num_rows else None
 
 
-def _ends_since(at: Snapshot, since: int) -> pa.Table:
-    """Return what became of items after a step."""
+def _ends_since(at: Snapshot, first: int) -> pa.Table:
+    """Return the items that ended in a step or later, in the order in which they did."""
     last = at.status.step
     found = file_rows.rows_of(
         at.store,
         "status",
         ("_step", "_seq", "_state", "_attempts"),
-        lambda file: file.may_have("_step", since + 1, last),
+        lambda file: file.may_have("_step", first, last),
     )
-    is_new = pc.and_(pc.greater(found["_step"], since), pc.less_equal(found["_step"], last))
-    return found.filter(is_new)
+    is_new = pc.and_(pc.greater_equal(found["_step"], first), pc.less_equal(found["_step"], last))
+    has_ended = pc.is_in(found["_state"], pa.array([EXPIRED, DEAD]))
+    order = [("_step", "ascending"), ("_seq", "ascending")]
+    return found.filter(pc.and_(is_new, has_ended)).sort_by(order)
 
 
 def _goes_to(limits: ReaderConfig, target: str, ended: pa.Table) -> pa.ChunkedArray:
@@ -171,11 +362,11 @@ def _rows(store: Store, meant: pa.Table) -> pa.Table:
     found = file_rows.rows_of(
         store, "queue", ("_seq", *names, *kept), lambda file: file.may_have("_seq", least, most)
     )
-    items = found.filter(pc.is_in(found["_seq"], seqs)).sort_by("_seq")
+    items = found.take(pc.index_in(seqs, found["_seq"].combine_chunks()))
     place = f"{store.name}+{store.registered().name}"
     columns = {name: items[name] for name in names}
     columns |= {name: items[column] for column, name in kept.items()}
-    columns["_errors"] = meant["_attempts"].take(pc.index_in(items["_seq"], seqs))
+    columns["_errors"] = meant["_attempts"]
     columns["_body"] = pa.array(
         [f"{place}/{seq}" for seq in items["_seq"].to_pylist()], pa.string()
     )

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import IntegralType
 
 from spark_queue.delta.input.columns import OrderBy
+from spark_queue.delta.planner import LogPosition
 from spark_queue.delta.plans import entering
 from spark_queue.delta.plans.entering import SparkFrame
 from spark_queue.delta.plans.frames import user_columns
@@ -30,14 +31,48 @@ from spark_queue.tracing import Traces
 from spark_queue.wording import shorten
 
 
-def leaving(at: Snapshot, limits: ReaderConfig, target: str, since: int) -> DataFrame | None:
-    """Return the items that ended after a step and go to a target; ``None`` for no item."""
+@dataclass(frozen=True, slots=True)
+class _LeavingFrame:
+    """See :class:`Leaving`: frames of Spark."""
+
+    ended: DataFrame
+    """All that ended, also what goes nowhere."""
+    rows: DataFrame
+    """What goes there, with ``_step`` and ``_seq``, in the order in which it ended."""
+
+    def count(self) -> int:
+        """See :class:`Leaving`."""
+        return self.rows.count()
+
+    def first(self, count: int | None = None) -> DataFrame:
+        """See :class:`Leaving`."""
+        rows = self.rows if count is None else self.rows.limit(count)
+        return rows.drop("_step", "_seq")
+
+    def position_behind(self, count: int) -> LogPosition:
+        """See :class:`Leaving`."""
+        last = self.rows.offset(count - 1).first()
+        assert last is not None  # noqa: S101 - for the type checker: so many there are
+        is_done = (F.col("_step") == last["_step"]) & (F.col("_seq") <= last["_seq"])
+        return LogPosition(last["_step"], self.ended.where(is_done).count())
+
+
+def leaving(
+    at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition
+) -> _LeavingFrame | None:
+    """Return the items that ended from there on and go to a target; ``None`` for no item."""
     ended = at.store.status.read().where(
-        (F.col("_kind") == ITEM) & (F.col("_step") > since) & (F.col("_step") <= at.status.step)
+        (F.col("_kind") == ITEM)
+        & F.col("_state").isin(EXPIRED, DEAD)
+        & F.col("_step").between(since.step, at.status.step)
     )
-    meant = ended.where(_goes_to(limits, target)).select("_seq", "_state", "_attempts")
+    fresh = ended
+    if since.done:
+        done = ended.where(F.col("_step") == since.step).orderBy("_seq").limit(since.done)
+        fresh = ended.join(done.select("_step", "_seq"), ["_step", "_seq"], "left_anti")
+    meant = fresh.where(_goes_to(limits, target)).select("_step", "_seq", "_attempts")
     rows = _rows(at.store, meant).localCheckpoint()
-    return None if rows.isEmpty() else rows
+    return None if rows.isEmpty() else _LeavingFrame(ended, rows)
 
 
 def _goes_to(limits: ReaderConfig, target: str) -> Column:
@@ -63,8 +98,15 @@ def _rows(store: Store, meant: DataFrame) -> DataFrame:
     return (
         items.select(*names, "_seq", *(F.col(column).alias(name) for column, name in kept.items()))
         .join(meant, "_seq")
-        .orderBy("_seq")
-        .select(*names, *kept.values(), F.col("_attempts").alias("_errors"), origin.alias("_body"))
+        .orderBy("_step", "_seq")
+        .select(
+            *names,
+            *kept.values(),
+            F.col("_attempts").alias("_errors"),
+            origin.alias("_body"),
+            "_step",
+            "_seq",
+        )
     )
 
 
@@ -107,8 +149,8 @@ class SparkPlanner:
 
     @named("forward items")
     def leaving(
-        self, at: Snapshot, limits: ReaderConfig, target: str, since: int
-    ) -> DataFrame | None:
+        self, at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition
+    ) -> _LeavingFrame | None:
         """See :class:`Planner`."""
         return leaving(at, limits, target, since)
 

@@ -62,6 +62,22 @@ class TooLarge:
         return queue.step + status.step < self.until and 2 * status.claimed >= self.claimed
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """How much of what ended in a log is in another queue."""
+
+    whose: tuple[ReaderConfig, str, str]
+    """The limits by which items go there, which queue that is, and of which one they are."""
+    log: str
+    """The id of the log."""
+    step: int = 0
+    """Up to which step all is there."""
+    token: str = ""
+    """That of the head of the step: what was put back to before it has another one."""
+    refused: str = ""
+    """The kind of error by which the rest is not there, which was told."""
+
+
 @dataclass
 class Position:
     """What this process has seen of the status log of one reader."""
@@ -70,8 +86,8 @@ class Position:
     settings: dict[int, Settings] = field(default_factory=dict)
     replica: Replica | None = None
     too_large: TooLarge = field(default_factory=TooLarge)
-    sent: dict[str, tuple[tuple[ReaderConfig, str], int]] = field(default_factory=dict)
-    """Up to which step all is in another queue that goes there, by what limits, and which it is."""
+    sent: dict[str, Sent] = field(default_factory=dict)
+    """How much of what ended is in each other queue that it goes to."""
     run_length: float = FIRST_RUN
     """How many items of a group a claim probably finishes, as earlier ones taught."""
     _limits: tuple[Registered, ReaderConfig] | None = None

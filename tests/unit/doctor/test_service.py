@@ -24,6 +24,7 @@ from spark_queue.doctor.finding import Thresholds
 from spark_queue.doctor.service import unsafe_session
 from spark_queue.doctor.subject import Subject
 from spark_queue.local_queue import LocalQueue
+from spark_queue.reader_config import ReaderConfig
 from spark_queue.testing import memory_queue
 from tests.unit.doctor.conftest import Make, anew, only, paste
 
@@ -127,6 +128,30 @@ def test_a_format_of_a_later_release_is_refused_by_name(make: Make, clock: Manua
     assert found.severity == "error"
     assert f"format version {FORMAT_VERSION + 1}" in found.what
     assert f"reads up to {FORMAT_VERSION}" in found.what
+
+
+def test_what_cannot_go_to_another_queue_is_found_at_its_source(
+    make: Make, clock: ManualClock
+) -> None:
+    """How many items wait for which queue, and why: it is full, or gone."""
+    queue = make()
+    late = LocalQueue.create(f"{queue.name}-late", "id string", durability="process")
+    late.reader("small", config=ReaderConfig(max_items=1))
+    reader = queue.reader("r", config=ReaderConfig(punt_to=late.name))
+    assert "send-refused" not in queue.doctor().ids()
+    queue.enqueue([{"id": name} for name in "abc"])
+    for _ in range(3):
+        reader.claim(1).nack("no")
+
+    found = only(queue.doctor(), "send-refused")
+    assert (found.severity, found.reader) == ("warning", "r")
+    assert found.what.startswith(f"2 items wait for {late.name!r}, which refuses them: reader 'sm")
+    assert found.command == f"spark-queue status {late.name}"
+    paste(found)
+
+    LocalQueue.drop(late.name)
+    found = only(anew(queue, clock).doctor(), "send-refused")
+    assert found.what.startswith(f"what ends cannot go to {late.name!r}: ")
 
 
 def test_a_format_of_an_earlier_release_is_good_to_know(make: Make, clock: ManualClock) -> None:
