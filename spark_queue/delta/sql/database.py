@@ -6,8 +6,6 @@ import atexit
 import ctypes
 import os
 import re
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_queue.delta.sql.statements import statement
+from spark_queue.delta.tables import scratch
 from spark_queue.errors import InvalidConfigError
 
 if TYPE_CHECKING:
@@ -119,8 +118,8 @@ class OneDatabase:
             return self._connection.cursor()
 
     def _make(self) -> DuckDBPyConnection:
-        spilled = tempfile.mkdtemp(prefix="spark-queue-")
-        atexit.register(_remove, spilled, os.getpid())
+        spilled = scratch.begin()
+        atexit.register(scratch.end, spilled, os.getpid())
         connection = self._start(spilled)
         # In a child of a fork the end of a database would wait for threads that are not there.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
@@ -129,11 +128,6 @@ class OneDatabase:
     def _forget(self) -> None:
         self._lock = threading.Lock()
         self._connection = None
-
-
-def _remove(directory: str, process: int) -> None:
-    if os.getpid() == process:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _start(spilled: str) -> DuckDBPyConnection:

@@ -342,7 +342,7 @@ def tidy(log: LocalLog[Any], ages: Ages | None = None) -> Tidied:
     with resting(log.directory) as is_mine:
         if not is_mine:
             return done
-        log.sum_up()
+        log.sum_up(forgets=True)
         done.merged = sum(merging(log))
         done.removed = log.sweep(ages)
     return done

@@ -32,7 +32,7 @@ from spark_queue.delta.tables.removal import remove_directory, remove_unfinished
 from spark_queue.delta.tables.scanning import Part
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
 from spark_queue.delta.tables.staged import Staging
-from spark_queue.delta.tables.sweeping import Ages, sweep
+from spark_queue.delta.tables.sweeping import Ages, names_old, sweep
 from spark_queue.delta.tables.wishes import PlainSession, Session, is_fresh, promises_disk
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 
@@ -269,10 +269,13 @@ class LocalLog(Log[_Head]):
         """Tell, once in a while, whether so much was committed that it has to be summed up."""
         return self._opened is not None and self._opened.is_due()
 
-    def sum_up(self) -> bool:
-        """Write down what all commits come to; False where somebody has done so not long ago."""
+    def sum_up(self, *, forgets: bool = False) -> bool:
+        """Write down what all commits come to; False where somebody has done so not long ago.
+
+        With ``forgets`` it is also done where the log names files that were replaced long ago.
+        """
         with self._guard:
-            return self._table().sum_up()
+            return self._table().sum_up(at_once=forgets and names_old(self.directory))
 
     def files(self) -> list[LogFile]:
         """See :meth:`Log.files`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 import time
 import weakref
@@ -14,6 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from spark_queue.delta.tables import scratch
 from spark_queue.delta.tables.commits import name_of, summed_up
 from spark_queue.delta.tables.conditional_commits import files_of, text_of
 from spark_queue.delta.tables.object_requests import Bucket
@@ -56,8 +56,8 @@ class TableCopy:
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
-        place = tempfile.mkdtemp(prefix="spark-queue-")
-        weakref.finalize(self, _remove, place, os.getpid())
+        place = scratch.begin()
+        weakref.finalize(self, scratch.end, place, os.getpid())
         self.directory = Path(place)
         (self.directory / LOG).mkdir()
         self.version, self.is_contended = -1, False
@@ -251,12 +251,6 @@ class TableCopy:
         with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".tmp", delete=False) as draft:
             draft.write(content)
         Path(draft.name).replace(file)
-
-
-def _remove(place: str, process: int) -> None:
-    # A child of a fork ends before its parent.
-    if os.getpid() == process:
-        shutil.rmtree(place, ignore_errors=True)
 
 
 def commit_name(version: int) -> str:

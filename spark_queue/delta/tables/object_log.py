@@ -354,10 +354,10 @@ class ObjectLog(LocalLog[_Head]):
         """See :meth:`LocalLog.again`: the only one with this copy."""
         return self
 
-    def sum_up(self) -> bool:
+    def sum_up(self, *, forgets: bool = False) -> bool:
         """See :meth:`LocalLog.sum_up`."""
         self._copy.catch_up()
-        if not super().sum_up():
+        if not super().sum_up(forgets=forgets):
             return False
         version = self._copy.put_summary()
         left, self._left = self._left, []

@@ -129,6 +129,37 @@ def named_files(directory: Path) -> set[str] | None:
     return named
 
 
+def names_old(directory: Path) -> bool:
+    """Tell whether the log still names a file that was replaced longer ago than such are kept.
+
+    The next checkpoint forgets it. Where one is there already of all commits, it is too late.
+    """
+    made = summed_up(directory)
+    newest = newest_version(directory, None)
+    if newest is None or newest == made:
+        return False
+    before = (time.time() - _KEPT) * 1000
+    try:
+        replaced = [] if made is None else _replaced_by_checkpoint(directory, made)
+        for version in range(0 if made is None else made + 1, newest + 1):
+            replaced += _replaced_by_commit(directory / "_delta_log" / f"{version:020}.json")
+    except (OSError, ValueError, LookupError):
+        return False
+    return min(replaced, default=before) < before
+
+
+def _replaced_by_checkpoint(directory: Path, version: int) -> list[float]:
+    """Return when the files were replaced that a checkpoint names, in milliseconds."""
+    parts = (directory / "_delta_log").glob(f"{_CHECKPOINT.format(version)}*.parquet")
+    rows = [row for part in parts for row in pq.ParquetFile(part).read(["remove"]).to_pylist()]
+    return [row["remove"]["deletionTimestamp"] for row in rows if _has(row, "remove")]
+
+
+def _replaced_by_commit(commit: Path) -> list[float]:
+    actions = read_actions(commit.read_text(encoding="utf-8"))
+    return [one["remove"].get("deletionTimestamp", 0) for one in actions if "remove" in one]
+
+
 def _named_by_checkpoint(directory: Path, version: int) -> set[str] | None:
     parts = list((directory / "_delta_log").glob(f"{_CHECKPOINT.format(version)}*.parquet"))
     named: set[str] = set()

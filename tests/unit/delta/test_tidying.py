@@ -17,7 +17,7 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_queue import LocalQueue
-from spark_queue.delta.tables import chores, rust, sweeping, turnstile
+from spark_queue.delta.tables import appending, chores, rust, sweeping, turnstile
 from spark_queue.delta.tables.commits import newest_version, summed_up
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.removal import resting
@@ -388,3 +388,33 @@ def test_a_log_that_another_library_sums_up_otherwise_is_not_swept(
         assert sweep(items.directory, _AT_ONCE) == 0
     assert file.exists()
     assert sweep(items.directory, _AT_ONCE) == 1
+
+
+def test_files_that_were_replaced_a_week_ago_go_at_the_next_upkeep(
+    queue: LocalQueue, items: LocalLog[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few the commits since: the log forgets them, and they are off the disk."""
+    ago = time.time() - 8 * 86_400
+    with monkeypatch.context() as then:
+        then.setattr(appending, "_millis", lambda: int(ago * 1000))
+        assert queue.maintain().merged_files > 0
+    before = _numbers(queue)
+    files = {*items.directory.rglob("*.parquet")} - {*items.directory.rglob("*.checkpoint.parquet")}
+    for file in files:
+        os.utime(file, (ago, ago))
+
+    assert queue.maintain().removed_files > 0
+    assert len({*items.directory.rglob("*.parquet")} & files) == items.file_count()
+    assert queue.maintain().removed_files == 0
+    queue.enqueue({"n": 10})
+    assert _numbers(LocalQueue.open(queue.name)) == [*before, 10]
+    assert len(DeltaTable(str(items.directory)).to_pyarrow_table()) == 22
+
+
+def test_files_that_were_replaced_this_week_make_no_checkpoint(
+    queue: LocalQueue, items: LocalLog[Any]
+) -> None:
+    """Upkeep of each hour does not sum up a log that is short."""
+    queue.maintain()
+    assert queue.maintain().removed_files == 0
+    assert summed_up(items.directory) is None
