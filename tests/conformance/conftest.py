@@ -1,9 +1,8 @@
 """Runs every scenario over every engine that can play it, on classic Spark or on Spark Connect.
 
 Small steps are decided in the process, as for a user. A law is played by SQL over the files, too,
-and what is marked ``planned`` by the plans of Spark: each plan at least once. Over Connect,
-enqueues, claims, renewals, settles, cancels and redrives are, in scenarios marked
-``planned("connect")``.
+and what is marked ``planned`` by the plans of Spark: items enter, are claimed, renewed, settled,
+cancelled and redriven.
 ``SPARK_QUEUE_SESSION=planned`` has Spark decide everything, and with ``verify`` both planners
 decide each step, and are compared.
 """
@@ -84,8 +83,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         names = [name for name in names if name != "beside"]
     if metafunc.module.__name__ not in _BY_SQL:
         names = [name for name in names if name != "sql"]
-    planned = metafunc.definition.get_closest_marker("planned")
-    is_planned = planned is not None and (not REMOTE or "connect" in planned.args)
+    is_planned = metafunc.definition.get_closest_marker("planned") is not None
     left_out = "delta" if REMOTE and is_planned else None if is_planned else "planned"
     metafunc.parametrize("engine_name", [_engine(name) for name in names if name != left_out])
 

@@ -13,7 +13,6 @@ from tests.conformance.conftest import Make
 from tests.conformance.engines import Row
 
 needs = pytest.mark.needs
-planned = pytest.mark.planned
 
 #: Further than a first claim of a few items looks.
 DEEP = 70
@@ -42,7 +41,6 @@ def test_a_group_of_two_keys_keeps_its_order_at_any_depth(make: Make) -> None:
 
 
 # Of claims of one item each, the turns are counted anew: B2 waits for its own tag.
-@planned
 @needs("composed", "predicates", "returns", "runs")
 def test_a_key_takes_its_turns_in_order_at_any_depth(make: Make) -> None:
     """Law 6: an item whose tag its group raised takes a returned key's turn before later ones."""

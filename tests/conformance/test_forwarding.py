@@ -43,7 +43,6 @@ def test_what_expires_goes_to_another_queue_once(twins: Twins) -> None:
         assert _found(engine, "late") == [("a", "x", "ready", 0), ("b", None, "ready", 0)]
 
 
-@pytest.mark.planned
 def test_what_fails_goes_on_with_its_failures(twins: Twins) -> None:
     """A failed item goes to one queue; failed too often it ends in another one."""
     engine = twins().engine
@@ -67,7 +66,6 @@ def test_what_fails_goes_on_with_its_failures(twins: Twins) -> None:
     assert retry.lag().items == 0
 
 
-@pytest.mark.planned
 def test_what_fits_goes_and_the_rest_follows(twins: Twins) -> None:
     """Items that ended in one step go as far as there is room, in the order of their numbers."""
     engine = twins().engine

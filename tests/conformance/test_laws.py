@@ -36,7 +36,6 @@ def _names(ids: list[str]) -> list[str]:
 
 
 # rule: one item of a key
-@planned
 def test_a_key_is_refused_while_it_is_live(make: Make) -> None:
     """Law 3: a second item of a live key is refused with its holder, also within one frame."""
     engine = make("dedup_key")
@@ -52,7 +51,7 @@ def test_a_key_is_refused_while_it_is_live(make: Make) -> None:
 
 
 # rule: scope of a key
-@planned("connect")
+@planned
 @needs("scopes", "time")
 def test_a_key_stays_taken_for_its_scope(make: Make) -> None:
     """Law 3: with a duration for a scope, a key is free when its item is done and the time over."""
@@ -77,7 +76,7 @@ def test_a_key_is_taken_for_ever_where_asked(make: Make) -> None:
 
 
 # rule: tag of a new item, order of service
-@planned("connect")
+@planned
 def test_keys_are_served_in_rounds(make: Make) -> None:
     """Law 5, FQ-06: one item of each key a round, in the order in which the heads came."""
     engine = make("fair_key")
@@ -117,7 +116,6 @@ def test_a_weight_gives_more_turns_and_counts_for_what_waits(make: Make) -> None
 
 
 # rule: weight of a key
-@planned
 @needs("weights", "returns", "on demand")
 def test_a_weight_moves_what_was_handed_out_late(make: Make) -> None:
     """Law 5, ADR 3: a key's overdue turns are stretched with all others, not counted from anew."""
@@ -148,7 +146,6 @@ def test_a_member_that_has_ended_lowers_nobody(make: Make) -> None:
 
 
 # rule: slots of a group
-@planned
 def test_a_group_runs_one_at_a_time_in_order(make: Make) -> None:
     """Law 4: of a group one item is in flight, and the next comes when it is done."""
     engine = make("group_key")
@@ -177,7 +174,6 @@ def test_a_failed_head_holds_its_group(make: Make) -> None:
 
 
 # rule: waiting head of a group
-@planned
 @needs("retries", "on demand")
 def test_a_failed_head_is_passed_where_asked(make: Make) -> None:
     """Law 4: with ``skip``, the items behind a failed head go on and it is retried later."""
@@ -204,7 +200,6 @@ def test_a_dead_head_frees_its_group(make: Make) -> None:
 
 
 # rule: attempts of an item
-@planned
 @needs("limits", "retries", "states")
 def test_an_item_dies_of_its_own_limit(make: Make) -> None:
     """A limit of an item's own wins over the queue's, whether it is lower or higher."""
@@ -232,7 +227,7 @@ def test_an_item_may_die_where_the_queue_retries_for_ever(make: Make) -> None:
 
 
 # rule: attempts of an item
-@planned("connect")
+@planned
 @needs("limits", "predicates", "retries")
 def test_a_redriven_item_keeps_its_limit(make: Make) -> None:
     """It has failed never, and dies of as many failures as before."""
@@ -302,7 +297,6 @@ def test_a_later_member_of_a_group_does_not_start_first(make: Make) -> None:
 
 
 # rule: run of a group
-@planned
 @needs("composed", "returns", "runs")
 def test_a_run_takes_consecutive_items_of_a_group(make: Make) -> None:
     """A run leases the next items of a group together, and no other claim gets into it."""
@@ -329,7 +323,6 @@ def test_a_released_item_keeps_its_place(make: Make) -> None:
 
 
 # rule: overdue item, slots of a line
-@planned
 @needs("retries", "returns")
 def test_returned_items_take_one_turn_a_round_beside_the_regular_one(make: Make) -> None:
     """Law 5: a batch that failed does not make other keys wait for all of it."""
@@ -432,7 +425,7 @@ def test_a_claim_takes_over_no_more_than_it_gets(make: Make) -> None:
 
 
 # rule: renewal of a lease
-@planned("connect")
+@planned
 @needs("leases")
 def test_a_renewed_lease_holds(make: Make) -> None:
     """Law 2: a renewal counts from when it is made, and nobody else gets what is left meanwhile."""
@@ -449,7 +442,6 @@ def test_a_renewed_lease_holds(make: Make) -> None:
 
 
 # rule: renewal of a lease
-@planned
 @needs("leases", "returns")
 def test_a_renewal_is_of_what_its_claim_still_holds(make: Make) -> None:
     """Law 2: an item that a later claim has is that claim's, whoever renews the one before."""
@@ -473,7 +465,6 @@ def test_a_renewal_is_of_what_its_claim_still_holds(make: Make) -> None:
 
 
 # rule: loss of a lease
-@planned
 @needs("leases", "states")
 def test_an_item_that_loses_its_leases_dies(make: Make) -> None:
     """An item whose leases run out too often is dead by the claim that meets it."""
@@ -488,7 +479,7 @@ def test_an_item_that_loses_its_leases_dies(make: Make) -> None:
 
 
 # rule: place at an instant, deadline of an item
-@planned("connect")
+@planned
 @needs("time")
 def test_time_decides_what_is_due_and_what_is_over(make: Make) -> None:
     """Law 9: a delayed item comes when it is due, an expired one is ended by a claim's row."""
@@ -518,7 +509,6 @@ def test_an_expired_item_frees_its_key_by_a_row_only(make: Make) -> None:
 
 
 # rule: order of service
-@planned
 @needs("priority", "composed")
 def test_higher_priorities_go_first_but_not_within_a_group(make: Make) -> None:
     """A higher priority is served first; inside a group only the sequence decides."""
@@ -590,7 +580,6 @@ def test_a_member_that_was_served_binds_none_that_come_later(make: Make) -> None
 
 
 # rule: room of a claim
-@planned
 @needs("leases", "composed")
 def test_in_flight_items_are_limited(make: Make) -> None:
     """A claim never lets more items be in flight than allowed, and a lapsed one may come back."""
@@ -641,7 +630,6 @@ def test_a_lapsed_item_keeps_the_slot_of_its_group(make: Make) -> None:
 
 
 # rule: reason of an item
-@planned
 @needs("operators", "leases", "time")
 def test_it_is_said_why_an_item_does_not_run(make: Make) -> None:
     """The first thing in the way is named: what the next claim takes away, is in nobody's."""
@@ -667,7 +655,6 @@ def test_it_is_said_why_an_item_does_not_run(make: Make) -> None:
     assert engine.claim(10).ids == ["b", "d"]
 
 
-@planned
 @needs("operators")
 def test_a_refused_item_is_said_to_be_a_duplicate(make: Make) -> None:
     """Its reason is the item that held the key, whatever has become of that."""
@@ -695,7 +682,6 @@ def test_of_a_full_group_the_first_in_flight_is_named(make: Make) -> None:
 
 
 # rule: paused queue
-@planned
 @needs("operators")
 def test_a_paused_queue_gives_nothing_and_takes_settles(make: Make) -> None:
     """A claim after a pause gets nothing; what is in flight goes on."""
@@ -709,7 +695,7 @@ def test_a_paused_queue_gives_nothing_and_takes_settles(make: Make) -> None:
     assert engine.claim(10).ids == ["b"]
 
 
-@planned("connect")
+@planned
 @needs("predicates")
 def test_a_cancelled_item_is_gone_for_its_holder(make: Make) -> None:
     """Law 8: cancelled is final, frees the group, and its holder's settle changes nothing."""
@@ -724,7 +710,6 @@ def test_a_cancelled_item_is_gone_for_its_holder(make: Make) -> None:
 
 
 # rule: redrive of an ended item
-@planned
 @needs("predicates", "scopes")
 def test_of_two_that_had_a_key_the_one_that_holds_it_is_redriven(make: Make) -> None:
     """Law 3: a redriven item is in the way of others with its key, and they are not in its."""
@@ -755,7 +740,6 @@ def test_a_redrive_is_a_new_item(make: Make) -> None:
     assert engine.claim(10).ids == ["a''"]
 
 
-@planned
 @needs("columns", "retries", "runs")
 def test_added_column_is_null_in_items_that_are_there(make: Make) -> None:
     """A queue takes a column while items wait and are claimed: their turns and states stay."""

@@ -268,7 +268,6 @@ def _told(one: Seen, verb: str, *given: Any, **options: Any) -> Any:
     return done, getattr(done, "step", None), getattr(done, "becomes", None)
 
 
-@pytest.mark.planned
 def test_what_operators_change_is_told_and_taken_back_alike(twins: Twins) -> None:
     """Items are cancelled, redriven once, taken back and purged; each answer knows its step."""
     pair = twins("dedup_key", "fair_key")

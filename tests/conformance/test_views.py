@@ -77,7 +77,6 @@ def _moments(pair: Pair) -> list[int | datetime | None]:
     return [_NOW, 4, last + 1, *instants]
 
 
-@pytest.mark.planned
 def test_items_are_shown_the_same_now_and_as_they_were(twins: Twins) -> None:
     """Status, dead letters, counts and statistics; at any step and instant, or the same error."""
     pair = twins(*_ALL_KEYS, max_attempts=3)
@@ -138,7 +137,6 @@ def _renews(engine: Seen) -> None:
     engine.claim_as("w2", "second").settle("nack", error="no luck")
 
 
-@pytest.mark.planned
 def test_a_renewal_is_shown_of_each_item_that_its_claim_held(twins: Twins) -> None:
     """It is in their histories, and their lease ends by the last one; of others nothing is."""
     pair = twins(max_attempts=3)

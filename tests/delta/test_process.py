@@ -134,6 +134,25 @@ def test_a_claim_that_nobody_works_on_is_given_back(
     assert set(_states(queue).values()) == {("acked", 0, 0), ("ready", 0, 0)}
 
 
+def test_what_a_worker_died_of_is_found_and_dead(
+    queue: DeltaQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that were in one claim with it are done, and none of them is charged."""
+    monkeypatch.setattr(worker, "_OTHERS_END", 1.0)
+    queue.configure(max_losses=1)
+
+    def handle(item: dict[str, Any]) -> None:
+        if item["id"] == 2:
+            os._exit(9)
+
+    done = queue.process(handle, limit=3)
+
+    assert (done.acked, done.dead) == (11, 1)
+    errors = [(row["id"], row["_error"]) for row in queue.dead().collect()]
+    assert errors == [(2, "the worker died of it (exit code 9)")]
+    assert set(_states(queue).values()) == {("acked", 0, 0), ("dead", 0, 1)}
+
+
 def test_an_item_that_kills_or_does_not_fit_is_charged_alone(
     queue: DeltaQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -331,6 +331,24 @@ def test_what_fails_goes_to_other_queues(
     assert retry.reader("back").lag().items == 0
 
 
+def test_spark_sends_what_is_too_much_for_this_process(
+    spark: SparkSession, jobs: DeltaQueue, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its failures, in the order in which it ended, and as far as there is room."""
+    monkeypatch.setattr("spark_queue.delta.commands.rows.FEW", 1)
+    late = DeltaQueue.create(spark, f"{place}/late", "id long")
+    small = late.reader("small", config=ReaderConfig(max_items=2))
+    reader = jobs.reader("r", config=ReaderConfig(punt_to=late.name))
+    _put(jobs, 1, 2, 3)
+
+    reader.claim(3).nack("no")
+    sent = late.status().select("id", "_attempts").orderBy("_seq")
+    assert sent.collect() == [(1, 1), (2, 1)]
+    assert _get(small, 1) == [1]
+    assert reader.claim(1).count == 0
+    assert late.status().select("id", "_attempts").orderBy("_seq").collect()[2:] == [(3, 1)]
+
+
 def test_a_key_that_only_spark_computes_keeps_no_item_from_its_target(
     spark: SparkSession, jobs: DeltaQueue, place: str
 ) -> None:
