@@ -7,11 +7,11 @@ its table: one that is made again in the same place is another log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from functools import partial, reduce
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -35,6 +35,9 @@ from spark_queue.reader_config import ReaderConfig
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+#: By how many seconds the clock of who made a step may be ahead of that of who sends it.
+_SKEW = 60
 
 
 def forward(store: Store) -> int:
@@ -182,47 +185,63 @@ def _going(
     source, old = f"log {known.log}", f"{at.store.handle.place.location()}+{at.store.reader}"
     streams = place.queue_head().streams
     mark, replaced = streams.get(source), streams.get(old)
-    since, said = _since(at, mark, replaced)
-    leaving = _leaving(at, limits, target, max(since, LogPosition(known.step + 1)))
+    since, said = _since(at, known, mark, replaced)
+    leaving = _leaving(at, limits, target, since)
     if leaving is not None and mark is None:
         # Its mark may have left the head of the target.
         seen = Snapshot(place)
         replaced = batches.last_of(seen, old)
-        since, said = _since(at, batches.last_of(seen, source), replaced)
-        leaving = _leaving(at, limits, target, max(since, LogPosition(known.step + 1)))
+        since, said = _since(at, known, batches.last_of(seen, source), replaced)
+        leaving = _leaving(at, limits, target, since)
     if leaving is None:
         return None
     return _Going(leaving, source, batches.number_of(mark), old if replaced else None, said)
 
 
-def _since(at: Snapshot, mark: Mark | None, old: Mark | None) -> tuple[LogPosition, str]:
-    """Return from where on a log was not sent yet, by the mark that the target has of it.
+def _since(
+    at: Snapshot, known: Sent, mark: Mark | None, old: Mark | None
+) -> tuple[LogPosition, str]:
+    """Return from where on a log was not sent yet, and what is to be said of it.
 
     Parameters
     ----------
     at : Snapshot
         The queue whose items ended.
+    known : Sent
+        What this process has sent of it.
     mark : Mark, optional
-        The position in this log.
+        The position in this log that the target has.
     old : Mark, optional
-        What an earlier release has noted of the place of this log: the last step that was sent. It
-        is of this log if that goes so far.
+        What an earlier release has noted of the place of this log: the last step that was sent.
     """
-    last = at.status.step
+    seen = LogPosition(known.step + 1)
     if mark is not None:
-        since = LogPosition.read(mark.number)
-        if since.step <= last + 1:
-            return since, ""
-        return _since_restored(at, mark), f"it was put back to before step {since.step - 1}"
-    if old is None:
-        return LogPosition(0), ""
-    if old.number <= last:
-        return LogPosition(old.number + 1), "the mark of an earlier release is taken over"
-    return LogPosition(0), f"it was made again since its step {old.number} was sent"
+        since, said = LogPosition.read(mark.number), ""
+    elif old is not None:
+        mark, said = old, "the mark of an earlier release is taken over"
+        since = LogPosition(old.number + 1)
+    else:
+        return seen, ""
+    sent = since.step if since.done else since.step - 1
+    if sent <= known.step:
+        return max(since, seen), said
+    if _has_sent(at, sent, mark):
+        return since, said
+    return _since_instant_of(at, mark), f"it was put back or made again after step {sent} was sent"
 
 
-def _since_restored(at: Snapshot, mark: Mark) -> LogPosition:
-    """Return from where on a log is new that goes less far than what was sent of it."""
+def _has_sent(at: Snapshot, step: int, mark: Mark) -> bool:
+    """Tell whether a step is the one that was sent: another one has come after the mark of that."""
+    if step > at.status.step:
+        return False
+    head = at.store.status.head_at(step)
+    if head is None or not mark.at:
+        return True
+    return datetime.fromisoformat(head.at).timestamp() <= mark.at + _SKEW
+
+
+def _since_instant_of(at: Snapshot, mark: Mark) -> LogPosition:
+    """Return where the steps begin that were made after a mark."""
     if not mark.at:
         # An older format does not say when that was: the last step is new for sure.
         return LogPosition(at.status.step)
@@ -310,16 +329,18 @@ class _LeavingTable:
 
 def _leaving(at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition) -> Leaving | None:
     """Return the items that ended from there on and go to a target; ``None`` for no item."""
-    by_spark: Callable[[], Leaving | None] = partial(
-        planner_of(at.store).leaving, at, limits, target, since
-    )
+
+    def by_planner() -> Leaving | None:
+        found: Leaving | None = planner_of(at.store).leaving(at, limits, target, since)
+        return found
+
     if not at.are_files_read:
-        return by_spark()
+        return by_planner()
     ended = _ends_since(at, since.step)
     fresh = ended.slice(since.done)
     meant = fresh.filter(_goes_to(limits, target, fresh))
     if at.has_spark and meant.num_rows > input_rows.FEW:
-        return by_spark()
+        return by_planner()
     return _LeavingTable(ended, meant, _rows(at.store, meant)) if meant.num_rows else None
 
 

@@ -46,15 +46,19 @@ class _LeavingFrame:
 
     def first(self, count: int | None = None) -> DataFrame:
         """See :class:`Leaving`."""
-        rows = self.rows if count is None else self.rows.limit(count)
+        rows = self.rows if count is None else self._in_order().limit(count)
         return rows.drop("_step", "_seq")
 
     def position_behind(self, count: int) -> LogPosition:
         """See :class:`Leaving`."""
-        last = self.rows.offset(count - 1).first()
+        last = self._in_order().offset(count - 1).first()
         assert last is not None  # noqa: S101 - for the type checker: so many there are
         is_done = (F.col("_step") == last["_step"]) & (F.col("_seq") <= last["_seq"])
         return LogPosition(last["_step"], self.ended.where(is_done).count())
+
+    def _in_order(self) -> DataFrame:
+        # What is cut from a frame is of its first rows only where its plan says their order.
+        return self.rows.orderBy("_step", "_seq")
 
 
 def leaving(

@@ -49,7 +49,14 @@ def end(place: str, process: int) -> None:
 def _sweep() -> None:
     """Remove the directories of processes that were killed."""
     for file in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_HELD}"):
-        # It may be of somebody else, or be removed at this moment.
-        with suppress(OSError, SparkQueueError), looking_at(str(file)) as is_ended:
-            if is_ended:
-                shutil.rmtree(file.parent, ignore_errors=True)
+        # It may be removed at this moment.
+        with suppress(OSError, SparkQueueError):
+            # What others put there may be no file: to open it could wait for ever.
+            if file.lstat().st_uid == os.getuid():
+                _remove_dead(file)
+
+
+def _remove_dead(file: Path) -> None:
+    with looking_at(str(file)) as is_ended:
+        if is_ended:
+            shutil.rmtree(file.parent, ignore_errors=True)

@@ -130,9 +130,9 @@ def named_files(directory: Path) -> set[str] | None:
 
 
 def names_old(directory: Path) -> bool:
-    """Tell whether the log still names a file that was replaced longer ago than such are kept.
+    """Tell whether a checkpoint would forget a file: it was replaced longer ago than they are kept.
 
-    The next checkpoint forgets it. Where one is there already of all commits, it is too late.
+    Where the newest commit has its checkpoint already, the next one waits for another commit.
     """
     made = summed_up(directory)
     newest = newest_version(directory, None)
@@ -152,12 +152,12 @@ def _replaced_by_checkpoint(directory: Path, version: int) -> list[float]:
     """Return when the files were replaced that a checkpoint names, in milliseconds."""
     parts = (directory / "_delta_log").glob(f"{_CHECKPOINT.format(version)}*.parquet")
     rows = [row for part in parts for row in pq.ParquetFile(part).read(["remove"]).to_pylist()]
-    return [row["remove"]["deletionTimestamp"] for row in rows if _has(row, "remove")]
+    return [row["remove"]["deletionTimestamp"] or 0 for row in rows if _has(row, "remove")]
 
 
 def _replaced_by_commit(commit: Path) -> list[float]:
     actions = read_actions(commit.read_text(encoding="utf-8"))
-    return [one["remove"].get("deletionTimestamp", 0) for one in actions if "remove" in one]
+    return [one["remove"].get("deletionTimestamp") or 0 for one in actions if "remove" in one]
 
 
 def _named_by_checkpoint(directory: Path, version: int) -> set[str] | None:
