@@ -132,6 +132,9 @@ def _tests(name: str, *options: str, env: Mapping[str, str] = _NO_ENV) -> Check:
 
 _WITHOUT_SPARK = _tests("no-jvm", "-m", "not spark and not thorough")
 
+#: As many of them as ``--all`` has no need of: it plays ten times as many random histories.
+_BUT_HISTORIES = _tests("no-jvm", "-m", "not spark and not thorough and not histories")
+
 #: To collect those that never start a JVM takes longer than many tests run.
 _ON_SPARK = _tests(
     *("spark", "-m", "spark and not thorough", "--ignore=tests/unit"), env=_SHORT_LIVED
@@ -142,12 +145,22 @@ _HISTORIES = _tests(
     "histories", "-m", "histories and not spark", env={"SPARK_QUEUE_HISTORIES": "300"}
 )
 
-#: The tests of tests/tiers.txt that are not in the gate.
-_THOROUGH = _tests("thorough", "-m", "thorough", env=_SHORT_LIVED)
+#: What they start once for all of their tests takes minutes, and each process would start its own.
+_KILLED = ("tests/streaming/test_crashes.py", "tests/notebooks")
+
+#: The tests of tests/tiers.txt that are not in the gate. Laws of a session are played by Connect.
+_THOROUGH = _tests(
+    "thorough",
+    *("-m", "thorough", "-k", "not (conformance and delta)"),
+    *(f"--ignore={place}" for place in _KILLED),
+    env=_SHORT_LIVED,
+)
+
+_KILLS = Check("kills", (*_PYTEST, *_KILLED), env=_SHORT_LIVED)
 
 _CONNECT = _tests(
     "connect",
-    *("-m", "spark", "tests/conformance"),
+    *("-m", "spark", "-k", "not planned", "tests/conformance"),
     env={"SPARK_QUEUE_REMOTE": "local[2]", **_LONG_LIVED},
 )
 
@@ -174,17 +187,20 @@ FAST = (_STATIC, ((_WITHOUT_SPARK,),))
 GATE = ((*_STATIC, (_ALONE,), (_SERVER,)), ((_WITHOUT_SPARK,),), ((_ON_SPARK,),))
 ALL = (
     ((_ARCHIVE,), *GATE[0]),
-    *GATE[1:],
+    ((_BUT_HISTORIES,),),
+    ((_ON_SPARK,),),
     ((_HISTORIES,),),
     ((_THOROUGH,),),
     ((_CONNECT,),),
-    ((_SHIPPED,), (*_PYTHONS, _BROWSER)),
+    ((_KILLS,), (*_PYTHONS, _BROWSER), (_SHIPPED,)),
 )
 
 
 def stage(name: str) -> Check:
-    """Return the stage of a name."""
-    return next(check for group in ALL for lane in group for check in lane if check.name == name)
+    """Return the stage of a name, as the gate has it."""
+    return next(
+        check for group in (*GATE, *ALL) for lane in group for check in lane if check.name == name
+    )
 
 
 @dataclass(frozen=True)

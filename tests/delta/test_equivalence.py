@@ -77,10 +77,8 @@ def test_random_histories_are_decided_alike(by_both: SparkSession, place: str, j
 @pytest.mark.usefixtures("job")
 def test_spark_decides_as_the_rules_do(spark: SparkSession, tmp_path: Path) -> None:
     """Law 1-9: each step is that of the rules, whether Spark reads or decides."""
-    choices, counts = import_module("choices"), Counter[str]()
-    for seed in (3, 8):
-        played = choices.Played(tmp_path / str(seed), seed, is_thorough=False, spark=spark)
-        counts += played.play(steps=10)
+    played = import_module("choices").Played(tmp_path / "queue", 0, is_thorough=False, spark=spark)
+    counts = played.play(steps=10)
     told = ("enqueues", "duplicates", "claims", "overdue", "over", "settles")
     assert min(counts[what] for what in told) > 0
 

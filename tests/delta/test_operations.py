@@ -56,27 +56,6 @@ def _enqueue(spark: SparkSession, queue: DeltaQueue, *rows: tuple[int, str, str 
     queue.enqueue(spark.createDataFrame(list(rows), SCHEMA), order_by="id")
 
 
-def test_every_reason_is_named(spark: SparkSession, queue: DeltaQueue, clock: ManualClock) -> None:
-    """``explain`` says by whom an item is held and until when, whatever the reason."""
-    _enqueue(spark, queue, (1, "a", "g"), (2, "a", "g"), (3, "b", None), (1, "c", None))
-    claim = queue.claim(1, worker_id="w")
-    leased = queue.explain(1)
-    assert (leased.reason, leased.until) == ("leased", clock.now() + MINUTE)
-    held = queue.explain(3)
-    assert (held.reason, held.by) == ("held by group", 1)
-    assert queue.explain(2).reason == "duplicate"
-    assert queue.explain(4).reason == "runnable"
-    assert queue.explain(99).reason == "unknown"
-    told = claim.nack("boom")
-    assert (told.failed, told.released) == (claim.count, 0)
-    assert queue.explain(1).reason == "delayed"
-    queue.pause()
-    assert queue.explain(4).reason == "paused"
-    queue.resume()
-    queue.cancel("id = 3")
-    assert queue.explain(4).reason == "finished"
-
-
 def test_spark_counts_only_what_is_too_much_to_read(
     spark: SparkSession, queue: DeltaQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,67 +79,6 @@ def test_spark_counts_only_what_is_too_much_to_read(
 
 def _asked(_look: object) -> None:
     raise AssertionError("Spark is asked")
-
-
-def test_counts_are_per_state_and_per_key(
-    spark: SparkSession, queue: DeltaQueue, clock: ManualClock
-) -> None:
-    """``stats`` counts items by state and key, with waiting times; ``as_of`` looks back."""
-    _enqueue(spark, queue, (1, "a", None), (2, "a", None), (3, "b", None), (3, "b", None))
-    before = clock.now()
-    clock.advance(MINUTE)
-    claim = queue.claim(2)
-    step = claim.lease
-    claim.ack()
-    now = queue.stats()
-    assert (now.ready, now.claimed, now.acked, now.refused) == (1, 0, 2, 1)
-    assert now.oldest_age == MINUTE
-    keys = {row["fair_key"]: row for row in now.per_key.collect()}
-    assert (keys["a"]["acked"], keys["a"]["ready"], keys["b"]["refused"]) == (1, 1, 1)
-    assert keys["b"]["wait_p50"] == 60.0
-    then = queue.stats(as_of=step)
-    assert (then.ready, then.claimed, then.acked) == (1, 2, 0)
-    assert queue.stats(as_of=before).ready == 3
-    states = [row[0] for row in queue.history(1).select("_state").collect()]
-    assert states == ["ready", "claimed", "acked"]
-    with pytest.raises(InvalidArgumentError, match="as_of"):
-        queue.stats(as_of=999)
-    with pytest.raises(InvalidArgumentError, match="as_of"):
-        queue.status(as_of=before - timedelta(days=1))
-
-
-def test_upkeep_changes_nothing_but_what_finished_long_ago(
-    spark: SparkSession, queue: DeltaQueue, clock: ManualClock
-) -> None:
-    """After ``maintain`` claims give the same items, and old generations are gone."""
-    _enqueue(spark, queue, (1, "a", "g"), (2, "a", "g"), (3, "b", None))
-    queue.claim(1).ack()
-    clock.advance(timedelta(days=1))
-    kept = queue.maintain(retention=timedelta(days=2))
-    assert (kept.dropped_items, queue.stats().acked) == (0, 1)
-    _enqueue(spark, queue, (4, "c", None))
-    claim = queue.claim(9)
-    assert sorted(row["id"] for row in claim.items.collect()) == [2, 3, 4]
-    told = claim.settle(
-        spark.createDataFrame([(2, "ack"), (3, "ack"), (4, "release")], "_seq long, outcome string")
-    )
-    assert (told.acked, told.failed, told.released) == (2, 0, 1)
-    clock.advance(timedelta(days=2))
-    done = queue.maintain(retention=timedelta(days=2))
-    assert (done.dropped_generations, done.dropped_items) == (1, 3)
-    assert queue.stats().enqueued == 1
-    assert [row["id"] for row in queue.claim(9).items.collect()] == [4]
-
-
-def test_only_finished_items_are_purged(spark: SparkSession, queue: DeltaQueue) -> None:
-    """``purge`` and ``cancel`` count first where asked, and a purge leaves live items alone."""
-    _enqueue(spark, queue, (1, "a", None), (2, "a", None))
-    assert queue.cancel("id = 1", dry_run=True) == 1
-    assert queue.cancel("id = 1") == 1
-    assert queue.purge("tenant = 'a'", dry_run=True) == 1
-    assert queue.purge("tenant = 'a'") == 1
-    assert [row["id"] for row in queue.status().collect()] == [2]
-    assert queue.claim(9).count == 1
 
 
 @pytest.mark.parametrize(

@@ -218,23 +218,6 @@ def test_a_long_log_is_folded_the_same(queue: DeltaQueue, monkeypatch: pytest.Mo
     assert {state for state, _, _ in _states(queue).values()} == {"acked"}
 
 
-def test_upkeep_buries_what_lost_its_last_lease(
-    spark: SparkSession, queue_path: str, clock: ManualClock
-) -> None:
-    """``maintain`` makes dead letters of items whose last lease ran out, and leaves the others."""
-    config = QueueConfig(lease=timedelta(minutes=1), max_losses=2)
-    queue = DeltaQueue.create(spark, queue_path, "n int", config, clock=clock)
-    queue.enqueue(spark.createDataFrame([(1,), (2,)], "n int"), order_by="n")
-    queue.claim(1)
-    clock.advance(timedelta(minutes=2))
-    assert queue.maintain().dead == 0
-    assert queue.claim(2).count == 2
-    clock.advance(timedelta(minutes=2))
-    assert queue.maintain().dead == 1
-    assert (queue.stats().dead, queue.stats().claimed) == (1, 1)
-    assert [row["_error"] for row in queue.dead().collect()] == ["holder is gone"]
-
-
 def test_what_the_output_has_is_acked_and_not_buried(
     spark: SparkSession,
     queue_path: str,

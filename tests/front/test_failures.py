@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_queue.clock import ManualClock
-from spark_queue.delta.journal import tables
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 from spark_queue.front.journaled import journaled_queue
@@ -25,10 +22,6 @@ def stale(spark: SparkSession) -> Iterator[None]:
     spark.conf.set(STALENESS, "1m")
     yield
     spark.conf.unset(STALENESS)
-
-
-def _fail(*_: Any, **__: Any) -> None:
-    raise OSError("the disk is gone")
 
 
 def _is_free(spark: SparkSession, path: str) -> bool:
@@ -57,46 +50,3 @@ def test_a_path_that_deltalake_would_misread_is_refused(
         journaled_queue(spark, path, native=True)
 
     assert _is_free(spark, path)
-
-
-@pytest.mark.parametrize("native", [False, True])
-def test_an_opening_that_fails_gives_the_queue_up(
-    spark: SparkSession,
-    queue_path: str,
-    clock: ManualClock,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    native: bool,
-) -> None:
-    """What was held by then is free again, and the next opening finds everything."""
-    with journaled_queue(spark, queue_path, clock=clock, native=native) as front:
-        front.put(b"a").result(PATIENCE)
-    with monkeypatch.context() as broken:
-        broken.setattr(tables, "offset", _fail)
-        with pytest.raises(OSError, match="the disk is gone"):
-            journaled_queue(spark, queue_path, clock=clock, native=native)
-
-    assert _is_free(spark, queue_path)
-    with journaled_queue(spark, queue_path, clock=clock, native=native) as front:
-        assert front.items == 2
-
-
-def test_a_reader_that_could_not_be_made_is_not_there(
-    spark: SparkSession,
-    queue_path: str,
-    clock: ManualClock,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Registered and never read, it would keep every item for ever."""
-    with journaled_queue(spark, queue_path, clock=clock) as front:
-        front.reader("first")
-        with monkeypatch.context() as broken:
-            broken.setattr(tables, "offset", _fail)
-            with pytest.raises(OSError, match="the disk is gone"):
-                front.reader("second")
-
-        assert front.readers() == ["first"]
-        assert front.put(b"a").result(PATIENCE) == 1
-        assert front.reader("second").items == 0
-
-    assert DeltaQueue.open(spark, queue_path).readers() == ("first", "second")

@@ -18,33 +18,22 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.store.lanes import rewriting
 from spark_queue.delta.upkeep import by_spark
 from spark_queue.delta_queue import DeltaQueue
-from spark_queue.errors import FencedError, InvalidArgumentError, SchemaMismatchError
+from spark_queue.errors import FencedError, InvalidArgumentError
 from spark_queue.front.journaled import journaled_queue
 from spark_queue.journal import JournaledQueue, QueueOptions
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import main_store_of, store_of
-from spark_queue.reader_config import ReaderConfig
 
 PATIENCE = 60.0
 MINUTE = timedelta(minutes=1)
 
 
-#: Steps are committed by Spark, and by the library of Rust.
-both_lanes = pytest.mark.parametrize("native", [False, True], indirect=True)
-
-
-@pytest.fixture
-def native(request: pytest.FixtureRequest) -> bool:
-    """Tell whether the front's steps are written without Spark; by default they are not."""
-    return bool(getattr(request, "param", False))
-
-
 @pytest.fixture
 def jobs(
-    spark: SparkSession, queue_path: str, clock: ManualClock, *, native: bool
+    spark: SparkSession, queue_path: str, clock: ManualClock
 ) -> Iterator[JournaledQueue[bytes]]:
-    """Return an open queue of bytes."""
-    opened = journaled_queue(spark, queue_path, clock=clock, native=native)
+    """Return an open queue of bytes, whose steps Spark commits."""
+    opened = journaled_queue(spark, queue_path, clock=clock)
     yield opened
     with suppress(FencedError):
         opened.close()
@@ -69,7 +58,6 @@ def _drained(front: JournaledQueue[Any], name: str = "") -> list[Any]:
         reader.ack(read)
 
 
-@both_lanes
 def test_what_is_durable_is_there_for_the_next(
     spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
 ) -> None:
@@ -89,29 +77,6 @@ def test_what_is_durable_is_there_for_the_next(
     again = after.reader("").get(timeout=0)
     assert (again.id, again.errors) == (3, 1)
     assert after.put(b"\x05").result(PATIENCE) == 5
-    after.close()
-
-
-def test_nobody_else_writes_while_a_front_holds_the_queue(
-    spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
-) -> None:
-    """The plain queue reads beside a front, and writes when that has closed."""
-    jobs.put(b"one").result(PATIENCE)
-    plain = DeltaQueue.open(spark, queue_path, clock=clock)
-    frame = spark.createDataFrame([(b"two",)], "data binary")
-
-    with pytest.raises(FencedError, match="the front"):
-        plain.enqueue(frame)
-    with pytest.raises(FencedError):
-        plain.claim(1)
-    assert plain.stats().ready == 1
-
-    jobs.close()
-    plain.enqueue(frame)
-    with plain.claim(1) as claim:
-        assert bytes(claim.items.collect()[0][0]) == b"one"
-    after = _again(spark, queue_path, clock)
-    assert _drained(after) == [b"two"]
     after.close()
 
 
@@ -165,80 +130,6 @@ def test_a_front_goes_on_where_one_without_spark_was(
     assert alone.claim(2).rows[0]["_attempts"] == 1
 
 
-def test_readers_are_those_of_the_queue(
-    spark: SparkSession, jobs: JournaledQueue[bytes], queue_path: str, clock: ManualClock
-) -> None:
-    """K3-01, JQ-03: readers of the front are readers of the queue on Delta, positions and all."""
-    jobs.reader("a")
-    jobs.put(b"1").result(PATIENCE)
-    b = jobs.reader("b", config=ReaderConfig(max_items=10))
-    jobs.put(b"2").result(PATIENCE)
-    assert _drained(jobs, "a") == [b"1", b"2"]
-    jobs.close()
-
-    plain = DeltaQueue.open(spark, queue_path, clock=clock)
-    assert plain.readers() == ("a", "b")
-    assert plain.reader("a").lag().items == 0
-    assert (plain.reader("b").lag().items, plain.reader("b").limits.max_items) == (1, 10)
-    plain.drop_reader("a")
-
-    after = _again(spark, queue_path, clock)
-    assert after.readers() == ["b"]
-    assert _drained(after, "b") == [b"2"]
-    assert b.name == "b"
-    after.close()
-
-
-def test_memory_is_bounded(spark: SparkSession, queue_path: str, clock: ManualClock) -> None:
-    """KP-04: what is beyond memory's limit is read back in blocks, in order."""
-    small = QueueOptions(max_memory_items=10, max_group_items=25, durability="interval")
-    items = [number.to_bytes(2, "big") for number in range(100)]
-    front = _again(spark, queue_path, clock, small)
-    for item in items:
-        front.put(item)
-    front.sync()
-
-    reader, got = front.reader(""), []
-    for _ in items:
-        read = reader.get(timeout=PATIENCE)
-        got.append(read.item)
-        reader.ack(read)
-
-    assert got == items
-    front.close()
-
-
-def test_a_front_keeps_its_tables_small(
-    spark: SparkSession,
-    place: str,
-    queue_path: str,
-    clock: ManualClock,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """JN-22, JQ-30: what all readers have passed for long enough is archived, while it is open."""
-    monkeypatch.setattr("spark_queue.delta.journal.journal._MANY", 1)
-    front = journaled_queue(
-        spark,
-        queue_path,
-        clock=clock,
-        retention=MINUTE,
-        archive_to=f"{place}/archive",
-    )
-    front.put(b"1").result(PATIENCE)
-    clock.advance(MINUTE)
-    front.checkpoint()
-    assert _drained(front) == [b"1"]
-    front.put(b"2").result(PATIENCE)
-    clock.advance(2 * MINUTE)
-
-    front.checkpoint()
-
-    archive = spark.read.format("delta").load(f"{place}/archive")
-    assert [bytes(row[0]) for row in archive.select("data").collect()] == [b"1"]
-    assert _drained(front) == [b"2"]
-    front.close()
-
-
 def test_upkeep_by_another_handle_takes_turns_with_a_native_front(
     spark: SparkSession, queue_path: str, clock: ManualClock
 ) -> None:
@@ -258,25 +149,6 @@ def test_upkeep_by_another_handle_takes_turns_with_a_native_front(
     assert ids == [1, 2, 3, 4, 5]
     after = _again(spark, queue_path, clock)
     assert _drained(after) == [b"\x00", b"\x01", b"\x02", b"late", b"last"]
-    after.close()
-
-
-def test_an_item_that_does_not_fit_is_refused_alone(
-    spark: SparkSession, place: str, clock: ManualClock
-) -> None:
-    """What the table cannot hold is told to who puts it; what it can hold comes back as it was."""
-    path, schema = f"{place}/typed", "n int, at timestamp, tags array<string>"
-    front: JournaledQueue[Any] = journaled_queue(spark, path, schema, clock=clock, native=True)
-    item = {"n": 1, "at": clock.now(), "tags": ["a", None]}
-
-    with pytest.raises(SchemaMismatchError, match="column 'n': is 'one' in the item, and int"):
-        front.put({**item, "n": "one"})
-    with pytest.raises(SchemaMismatchError, match="'tags': is missing"):
-        front.put({"n": 1, "at": None})
-    assert front.put(item).result(PATIENCE) == 1
-    front.close()
-    after: JournaledQueue[Any] = journaled_queue(spark, path, clock=clock)
-    assert _drained(after) == [item]
     after.close()
 
 
