@@ -87,9 +87,10 @@ _MAPPED = (
 _LONG_LIVED = {"SPARK_SUBMIT_OPTS": _MAPPED}
 
 #: JVMs that tests start by commands, notebooks and jobs live for a minute: the second of Java's
-#: compilers would cost them more than it saves.
+#: compilers would cost them more than it saves, and so would a collector with threads of its own.
 _SHORT_LIVED = {
-    "SPARK_SUBMIT_OPTS": f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m {_MAPPED}"
+    "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
+    f"-XX:+UseSerialGC {_MAPPED}"
 }
 
 _NO_ENV: Mapping[str, str] = {}
