@@ -36,6 +36,9 @@ class Maintaining(Opened):
 
         Parameters, errors and the kind of answer are those of ``cancel``. It rewrites files, and on
         a shared store it may lose to other writers: then it raises and can be called again.
+
+        The files that it replaces are off the disk at the first ``maintain`` that comes a week or
+        more later. What is known of a fair or a group key stays: its name may be that of a person.
         """
         require_where(where, dry_run=dry_run)
         return (purging.foresee_purge if dry_run else purging.purge)(self._main, where)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -409,6 +410,32 @@ def test_files_that_were_replaced_a_week_ago_go_at_the_next_upkeep(
     queue.enqueue({"n": 10})
     assert _numbers(LocalQueue.open(queue.name)) == [*before, 10]
     assert len(DeltaTable(str(items.directory)).to_pyarrow_table()) == 22
+
+
+def test_what_was_purged_a_week_ago_is_in_no_file(
+    queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of a person are off the disk at the next upkeep."""
+    place = Path(queue.name)
+    queue.claim(4).ack()
+    ago = time.time() - 8 * 86_400
+    with monkeypatch.context() as then:
+        then.setattr(appending, "_millis", lambda: int(ago * 1000))
+        assert queue.purge("n = 2") == 1
+    assert _holding(place, 2)
+    for file in place.rglob("*.parquet"):
+        os.utime(file, (ago, ago))
+
+    queue.maintain()
+
+    assert not _holding(place, 2)
+    assert _holding(place, 3)
+
+
+def _holding(place: Path, number: int) -> list[Path]:
+    """Return the files of items that have one of that number."""
+    files = [*place.glob("queue/_gen=*/*.parquet")]
+    return [file for file in files if number in pq.read_table(file, columns=["n"])["n"].to_pylist()]
 
 
 def test_files_that_were_replaced_this_week_make_no_checkpoint(

@@ -15,13 +15,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from obstore.store import LocalStore
 
 import spark_queue
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
+from spark_queue.delta.tables import appending
 from spark_queue.delta.tables.object_log import ObjectLog
+from spark_queue.delta.tables.object_requests import Bucket
 from spark_queue.errors import (
     InvalidArgumentError,
     LeaseLostError,
@@ -52,6 +56,15 @@ class Machines:
         self.store.asked.clear()
         act()
         return dict(self.store.asked)
+
+    def holding(self, text: str) -> list[str]:
+        """Return the objects with a text in them, or in rows of them."""
+        return [name for name in self.store.found() if text in _shown(self.store.get(name).bytes())]
+
+
+def _shown(content: bytes) -> str:
+    is_table = bytes(content[:4]) == b"PAR1"
+    return str(pq.read_table(pa.BufferReader(content)).to_pylist() if is_table else bytes(content))
 
 
 @pytest.fixture
@@ -228,6 +241,29 @@ def test_upkeep_beside_another_machine_changes_nothing(machines: Machines) -> No
     assert paths(other, 3) == ["03", "04", "05"]
     assert paths(one) == [f"{number:02}" for number in range(6, 12)]
     assert one.stats().claimed == 12
+
+
+def test_what_was_purged_a_week_ago_is_in_no_object(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of a person are off the store at the next upkeep, whoever has asked for it."""
+    machines.one.enqueue([{"path": "of a person"}, {"path": "of another"}])
+    machines.one.claim(2).ack()
+    ago = timedelta(days=8)
+    with monkeypatch.context() as then:
+        millis = int((time.time() - ago.total_seconds()) * 1000)
+        then.setattr(appending, "_millis", lambda: millis)
+        assert machines.one.purge("path = 'of a person'") == 1
+    assert machines.holding("of a person")
+    names = Bucket.names
+    monkeypatch.setattr(
+        Bucket, "names", lambda bucket: {name: at - ago for name, at in names(bucket).items()}
+    )
+
+    machines.other.maintain()
+
+    assert not machines.holding("of a person")
+    assert machines.holding("of another")
 
 
 def test_it_is_opened_where_it_is(tmp_path: Path) -> None:
