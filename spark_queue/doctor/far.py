@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
@@ -65,9 +65,9 @@ class TableFar(CheckedTable):
         could_be = min(row["numFiles"], math.ceil(row["sizeInBytes"] / SMALL) + lanes)
         return Files(count=row["numFiles"], could_be=could_be, since=None)
 
-    def size(self) -> int:
-        """See :class:`CheckedTable`."""
-        return int(self._detail["sizeInBytes"])
+    def sizes(self) -> Mapping[str, int]:
+        """See :class:`CheckedTable`: of what is read alone."""
+        return {"rows": int(self._detail["sizeInBytes"])}
 
     @cached_property
     def _detail(self) -> Any:

@@ -97,6 +97,9 @@ class Storage:
 
     size: int
     """Bytes of its tables: with their logs on this machine's disk, without them elsewhere."""
+    kinds: Mapping[str, int]
+    """The same by what they are: ``rows`` that are read, and ``refused`` ones; ``commits`` with
+    their checkpoints; ``replaced`` files, which are read no more and go a week later."""
     free: int | None
     """Bytes that are left on this machine's disk; ``None`` elsewhere."""
     format: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -125,8 +126,10 @@ class Subject:
         if not self.tables:
             return None
         directory = self.store.handle.place.directory()
+        kinds = sum((Counter(table.sizes()) for table in self.tables), Counter[str]())
         return Storage(
-            size=sum(table.size() for table in self.tables),
+            size=kinds.total(),
+            kinds=dict(sorted(kinds.items())),
             free=None if directory is None else shutil.disk_usage(directory).free,
             format=self.format,
             newest_format=FORMAT_VERSION,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,7 +28,7 @@ from spark_queue.delta.tables.commits import (
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import APP_ID, Log
-from spark_queue.delta.tables.schema import CONFIG, HEAD, ITEM, META_LANE
+from spark_queue.delta.tables.schema import CONFIG, HEAD, ITEM, META_LANE, REFUSED_LANE
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.errors import SparkNeededError
 
@@ -145,8 +145,8 @@ class CheckedTable(ABC):
         """Return what is known of its files."""
 
     @abstractmethod
-    def size(self) -> int:
-        """Return how many bytes it takes."""
+    def sizes(self) -> Mapping[str, int]:
+        """Return how many bytes it takes, by what they are: see :class:`Storage`."""
 
     @abstractmethod
     def strangers(self) -> Strangers:
@@ -166,6 +166,13 @@ def where_of(steps: Sequence[int], *, has_none: bool) -> str:
     named = ", ".join(map(str, sorted(steps)[:_NAMED]))
     parts = ["_step IS NULL"] * has_none + [f"_step IN ({named})"] * bool(named)
     return " OR ".join(parts)
+
+
+def _what_is(path: Path, read: Mapping[Path, int | None]) -> str:
+    """Return what a file of a table is, by those that are read and their partitions."""
+    if path in read:
+        return "refused" if read[path] == REFUSED_LANE else "rows"
+    return "replaced" if path.suffix == ".parquet" and "_delta_log" not in path.parts else "commits"
 
 
 @dataclass(frozen=True)
@@ -212,14 +219,15 @@ class TableHere(CheckedTable):
             gone=list(self._missing_files()),
         )
 
-    def size(self) -> int:
+    def sizes(self) -> Mapping[str, int]:
         """See :class:`CheckedTable`."""
-        found = 0
+        found: Counter[str] = Counter()
+        read = {self._path(file): None if file.is_mixed else file.gen for file in self._files}
         for at, _, names in os.walk(self._directory):
-            for name in names:
+            for path in (Path(at, name) for name in names):
                 # Files come and go beside.
                 with suppress(FileNotFoundError):
-                    found += Path(at, name).stat().st_size
+                    found[_what_is(path, read)] += path.stat().st_size
         return found
 
     def _written_at(self, file: LogFile) -> datetime | None:
@@ -237,7 +245,7 @@ class TableHere(CheckedTable):
                 yield f"{file.path} has {found} of {file.size} bytes"
 
     def _path(self, file: LogFile) -> Path:
-        return self._directory / unquote(file.path)
+        return self._directory / file.name
 
     def strangers(self) -> Strangers:
         """See :class:`CheckedTable`."""

@@ -115,6 +115,8 @@ def _checkup(data: Plain) -> Iterator[str]:
     yield f"{data['queue']}: {count}"
     if data.get("storage"):
         yield f"  {_storage(data['storage'])}"
+        kinds = data["storage"]["kinds"].items()
+        yield f"  {', '.join(f'{what} {words.size(count)}' for what, count in kinds)}"
     for finding in found:
         yield from _finding(finding)
     for why in dict.fromkeys(left.values()):

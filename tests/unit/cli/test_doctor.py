@@ -45,9 +45,10 @@ def test_a_healthy_queue_lets_a_deploy_go_on(run: Run, tmp_path: Path) -> None:
 
     code, said = run(place)
 
-    first, second = said.splitlines()
+    first, second, third = said.splitlines()
     assert (code, first) == (0, f"{place}: nothing found")
     assert re.fullmatch(rf"  [\d.]+ KiB on disk, .+ free; format {FORMAT_VERSION}", second)
+    assert re.fullmatch(r"  commits [\d.]+ KiB, rows [\d.]+ KiB", third)
 
 
 def test_findings_are_shown_with_what_mends_them(run: Run, tmp_path: Path) -> None:
@@ -57,8 +58,8 @@ def test_findings_are_shown_with_what_mends_them(run: Run, tmp_path: Path) -> No
     code, said = run(paused.name)
     lines = said.splitlines()
     assert (code, lines[0]) == (4, f"{paused.name}: 1 finding")
-    assert lines[2].startswith("  warning: paused, since 20")
-    assert lines[4] == f"    $ spark-queue resume {paused.name}"
+    assert lines[3].startswith("  warning: paused, since 20")
+    assert lines[5] == f"    $ spark-queue resume {paused.name}"
 
     Path(cut.name, "status", "_delta_log", f"{2:020}.json").touch()
     cut.close()
@@ -78,7 +79,7 @@ def test_a_queue_that_cannot_be_examined_hides_no_other(run: Run, tmp_path: Path
     code, said = run(well, missing, paused.name)
 
     lines = said.splitlines()
-    assert (code, lines[:3:2]) == (2, [f"{well}: nothing found", f"{paused.name}: 1 finding"])
+    assert (code, lines[:4:3]) == (2, [f"{well}: nothing found", f"{paused.name}: 1 finding"])
     assert lines[-2] == f"{missing}: cannot be examined"
     assert told in lines[-1]
     found = json.loads(run(missing, well, "--json")[1])

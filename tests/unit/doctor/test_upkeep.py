@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -147,3 +148,24 @@ def test_items_that_keys_need_are_not_kept_too_long(make: Make, clock: ManualClo
     clock.advance(30 * DAY)
 
     assert with_limits(queue, retention=7 * DAY).findings == ()
+
+
+def test_bytes_are_told_by_what_they_are(make: Make) -> None:
+    """What upkeep has merged is still there for a week, beside what is read."""
+    queue = make(dedup_key="id")
+    for _ in range(2):
+        queue.enqueue({"id": "a"})
+    assert _sizes(queue).keys() == {"commits", "refused", "rows"}
+
+    assert queue.maintain().merged_files
+
+    assert _sizes(queue).keys() == {"commits", "refused", "replaced", "rows"}
+    files = Path(queue.name, "queue", "_gen=-2").glob("*.parquet")
+    assert _sizes(queue)["refused"] == sum(file.stat().st_size for file in files)
+
+
+def _sizes(queue: LocalQueue) -> Mapping[str, int]:
+    storage = queue.doctor().storage
+    assert storage is not None
+    assert storage.size == sum(storage.kinds.values())
+    return storage.kinds
