@@ -1,16 +1,18 @@
 """Tests that cost much: which of them `check` leaves to `check --all`, and why each is slow.
 
 They stand in ``tiers.txt``, a line each: a tier, a test or a file or folder of tests, and a reason.
-A ``*`` in it stands for any text.
+A ``*`` behind the file stands for any text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
+from functools import cached_property
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -47,7 +49,29 @@ class Tier:
         return nodeid.startswith(self.test) and rest[:1] in ("", "[", ":", "/")
 
 
-def read(file: Path = FILE) -> list[Tier]:
+@dataclass(frozen=True)
+class Tiers:
+    """The lines, which are found by the file or the folder that each of them names."""
+
+    lines: Sequence[Tier]
+
+    @cached_property
+    def _by_place(self) -> Mapping[str, Sequence[Tier]]:
+        found: defaultdict[str, list[Tier]] = defaultdict(list)
+        for tier in self.lines:
+            found[tier.test.partition("::")[0]].append(tier)
+        return found
+
+    def of(self, nodeid: str) -> Iterator[Tier]:
+        """Yield the lines that name a test."""
+        file = PurePosixPath(nodeid.partition("::")[0])
+        for place in (file, *file.parents):
+            for tier in self._by_place.get(str(place), ()):
+                if tier.holds(nodeid):
+                    yield tier
+
+
+def read(file: Path = FILE) -> Tiers:
     """Return the lines of the file.
 
     Raises
@@ -63,18 +87,17 @@ def read(file: Path = FILE) -> list[Tier]:
         if len(parts) < len(Tier.__slots__) or parts[0] not in _TIERS:
             raise pytest.UsageError(f"{file.name}: {line!r} is no tier, test and reason")
         told.append(Tier(*parts))
-    return told
+    return Tiers(told)
 
 
-def mark(items: Sequence[pytest.Item], tiers: Iterable[Tier]) -> None:
+def mark(items: Sequence[pytest.Item], tiers: Tiers) -> None:
     """Mark as ``thorough`` what is left to ``check --all``."""
-    left = [tier for tier in tiers if tier.tier == "all"]
     for item in items:
-        if any(tier.holds(item.nodeid) for tier in left):
+        if any(tier.tier == "all" for tier in tiers.of(item.nodeid)):
             item.add_marker("thorough")
 
 
-def require_sound(items: Sequence[pytest.Item], tiers: Iterable[Tier]) -> None:
+def require_sound(items: Sequence[pytest.Item], tiers: Tiers) -> None:
     """Check the file against all tests.
 
     Raises
@@ -83,8 +106,8 @@ def require_sound(items: Sequence[pytest.Item], tiers: Iterable[Tier]) -> None:
         When a line names no test; when `check` leaves out more than a tenth of all tests, or a law
         of the guarantees on Spark; when a test starts Spark where that stage does not look.
     """
-    nodes = [item.nodeid for item in items]
-    stale = [tier.test for tier in tiers if not any(map(tier.holds, nodes))]
+    named = {tier.test for item in items for tier in tiers.of(item.nodeid)}
+    stale = [tier.test for tier in tiers.lines if tier.test not in named]
     if stale:
         raise pytest.UsageError(f"tiers.txt names no test by {', '.join(stale)}")
     left_in = [item for item in items if item.get_closest_marker("thorough") is None]
@@ -117,6 +140,6 @@ def _is_on_spark(item: pytest.Item) -> bool:
     return item.get_closest_marker("spark") is not None
 
 
-def reason(nodeid: str, tiers: Iterable[Tier]) -> str:
+def reason(nodeid: str, tiers: Tiers) -> str:
     """Return why a test is slow; empty where no line says it."""
-    return next((tier.reason for tier in tiers if tier.holds(nodeid)), "")
+    return next((tier.reason for tier in tiers.of(nodeid)), "")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 import yaml
-from databricks.sdk.service.dashboards import Dashboard
-from databricks.sdk.service.jobs import JobSettings
 
 from spark_queue import __version__
 from spark_queue.cli.app import app
@@ -45,7 +44,8 @@ def test_bundle_has_the_parts_that_there_are(bundle: dict[str, Any]) -> None:
 def test_job_is_as_the_service_takes_it(bundle: dict[str, Any]) -> None:
     """Nothing in a job is unknown to the service, or of another type."""
     job = bundle["resources"]["jobs"]["queue"]
-    assert JobSettings.from_dict(job).as_dict() == job
+    jobs = import_module("databricks.sdk.service.jobs")
+    assert jobs.JobSettings.from_dict(job).as_dict() == job
 
 
 def test_job_fails_where_the_queue_is_not_well(bundle: dict[str, Any]) -> None:
@@ -78,4 +78,5 @@ def test_dashboard_is_as_the_service_takes_it(bundle: dict[str, Any]) -> None:
     board = bundle["resources"]["dashboards"]["queue"]
     file = board.pop("file_path")
     assert (_FOLDER / file).is_file()
-    assert Dashboard.from_dict(board).as_dict() == board
+    dashboards = import_module("databricks.sdk.service.dashboards")
+    assert dashboards.Dashboard.from_dict(board).as_dict() == board

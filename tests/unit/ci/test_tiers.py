@@ -18,7 +18,7 @@ slow  tests/test_long.py::test_all[a b]  waits for a lease
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> list[tiers.Tier]:
+def told(tmp_path: Path) -> tiers.Tiers:
     """Return the lines of a list."""
     file = tmp_path / "tiers.txt"
     file.write_text(_TEXT)
@@ -40,9 +40,9 @@ def _items(*names: str, laws: str = "Laws 1-9: all hold.") -> Any:
     ]
 
 
-def test_a_line_names_a_file_a_test_or_one_of_its_parameters(told: list[tiers.Tier]) -> None:
+def test_a_line_names_a_file_a_test_or_one_of_its_parameters(told: tiers.Tiers) -> None:
     """A line holds what is in its file or below its test, and nothing whose name begins alike."""
-    chaos, long = told
+    chaos, long = told.lines
     assert chaos.holds("tests/delta/test_chaos.py::test_kill[2]")
     assert not chaos.holds("tests/delta/test_chaos.pyx::test_kill")
     assert long.holds("tests/test_long.py::test_all[a b]")
@@ -68,7 +68,7 @@ def test_a_line_that_is_no_tier_test_and_reason_is_refused(tmp_path: Path) -> No
             tiers.read(tmp_path / "bad.txt")
 
 
-def test_what_is_left_out_is_marked_and_limited(told: list[tiers.Tier]) -> None:
+def test_what_is_left_out_is_marked_and_limited(told: tiers.Tiers) -> None:
     """A line that names no test ends the run, and so does more than a tenth of all tests."""
     long = "tests/test_long.py::test_all[a b]"
     chaos = [f"tests/delta/test_chaos.py::test_{n}" for n in range(2)]
@@ -84,7 +84,7 @@ def test_what_is_left_out_is_marked_and_limited(told: list[tiers.Tier]) -> None:
         tiers.require_sound(_items(*chaos, *others), told)
 
 
-def test_a_test_that_starts_spark_stands_where_its_stage_looks(told: list[tiers.Tier]) -> None:
+def test_a_test_that_starts_spark_stands_where_its_stage_looks(told: tiers.Tiers) -> None:
     """One among the units, which no stage with Spark collects, ends the run."""
     long, chaos = "tests/test_long.py::test_all[a b]", "tests/delta/test_chaos.py::test_kill"
     items = _items("tests/unit/test_short.py::test_it", long, chaos)
@@ -93,7 +93,7 @@ def test_a_test_that_starts_spark_stands_where_its_stage_looks(told: list[tiers.
         tiers.require_sound(items, told)
 
 
-def test_a_law_that_is_left_out_on_spark_ends_the_run(told: list[tiers.Tier]) -> None:
+def test_a_law_that_is_left_out_on_spark_ends_the_run(told: tiers.Tiers) -> None:
     """Each law of the guarantees stays in at least one test on Spark that is not left out."""
     names = (
         "tests/test_long.py::test_all[a b]",
