@@ -282,8 +282,9 @@ class Operating(Configured):
     def redrive(self, where: Where, *, dry_run: bool = False, again: bool = False) -> Affected:
         """Enqueue dead, expired or cancelled items again, as new items that name the old.
 
-        An item is redriven once: one that has a successor (``dead()``) is passed over. Whether the
-        key of an item was taken meanwhile is decided as for any enqueue.
+        They have the delay and the deadline of the old behind them. An item is redriven once: one
+        that has a successor (``dead()``) is passed over. Whether the key of an item was taken
+        meanwhile is decided as for any enqueue.
 
         A reader that was asked for by name makes them ready again instead, for itself alone. They
         keep their place, and start without failures and losses, and without the delay and the

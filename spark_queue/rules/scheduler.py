@@ -283,8 +283,8 @@ class Scheduler:
         """Enqueue dead, expired and cancelled items again, as new items that name the old ones.
 
         The others are passed over, and so is an item whose successor is known, unless ``again`` is
-        asked for. A new item is available at once, and keeps a deadline only if it is still to
-        come. It may be refused as a duplicate, but not because of the item it repeats.
+        asked for. A new item is available at once, and has no deadline. It may be refused as a
+        duplicate, but not because of the item it repeats.
         """
         self._state.begin(now)
         return self._state.redrive(seqs, again=again)

@@ -186,7 +186,7 @@ class SchedulerState:
             record = self.records.get(seq)
             if record is None or record.state not in REDRIVABLE or seq in redriven:
                 continue
-            answer = self.admit(_afresh(record.new, self.clock), origin=seq)
+            answer = self.admit(_afresh(record.new), origin=seq)
             if answer.duplicate_of is None and not again:
                 redriven.add(seq)
             admitted.append(answer)
@@ -323,11 +323,8 @@ def check_hashable(new: NewItem) -> None:
     hash(keys)
 
 
-def _afresh(new: NewItem, now: float) -> NewItem:
-    passed = new.expires_at is not None and new.expires_at <= now
-    return dataclasses.replace(
-        new, available_at=None, expires_at=None if passed else new.expires_at
-    )
+def _afresh(new: NewItem) -> NewItem:
+    return dataclasses.replace(new, available_at=None, expires_at=None)
 
 
 # rule: delay of a retry

@@ -92,7 +92,7 @@ class NaiveQueue:
                 continue
             if not again and any(other.origin == seq for other in self.things):
                 continue
-            new, deadline = thing.new, thing.new.expires_at
+            new = thing.new
             repeated = NewItem(
                 payload=new.payload,
                 dedup_key=new.dedup_key,
@@ -100,7 +100,6 @@ class NaiveQueue:
                 group_key=new.group_key,
                 priority=new.priority,
                 cost=new.cost,
-                expires_at=None if deadline is None or deadline <= self.now else deadline,
             )
             answers.append(self._admit(repeated, seq))
         return answers

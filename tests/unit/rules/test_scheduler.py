@@ -207,7 +207,7 @@ def test_cancel_takes_ready_and_claimed_items_but_no_finished_ones() -> None:
 
 
 def test_redrive_enqueues_finished_items_again_but_no_acked_ones() -> None:
-    """A redriven item is a new one, at once available, without a deadline that is over."""
+    """A redriven item is a new one, at once available, and without a deadline."""
     scheduler = scheduler_of()
     new = NewItem(payload="x", expires_at=5.0, available_at=1.0)
     admit(scheduler, NewItem(), new, NewItem(expires_at=90.0), NewItem())
@@ -222,7 +222,7 @@ def test_redrive_enqueues_finished_items_again_but_no_acked_ones() -> None:
     assert again is not None
     assert kept is not None
     assert again.new == NewItem(payload="x")
-    assert (again.origin, again.enqueued_at, kept.new.expires_at) == (2, 6.0, 90.0)
+    assert (again.origin, again.enqueued_at, kept.new.expires_at) == (2, 6.0, None)
     assert scheduler.state(2) == "expired"
 
 
