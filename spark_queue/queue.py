@@ -65,8 +65,9 @@ class Queue(
         Parameters
         ----------
         rows : DataFrame, pandas.DataFrame, pyarrow.Table, dict or list of dict
-            The queue's columns, cast to their types. A ``DataFrame`` needs a session, dictionaries
-            a queue without one. Four columns more may come with them: ``available_at`` (timestamp:
+            The queue's columns, of its types or of such as have no value that those have not (an
+            ``int`` for a ``bigint``). A ``DataFrame`` needs a session, dictionaries a queue without
+            one. Four columns more may come with them: ``available_at`` (timestamp:
             not claimed before), ``expires_at`` (timestamp: not claimed from then on), ``cost`` (a
             number above 0, 1 by default: how much of its key's turn the item takes) and
             ``max_attempts`` (a whole number: the item is dead after so many failures, and the

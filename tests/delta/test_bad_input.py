@@ -53,13 +53,14 @@ def _enqueues(spark: SparkSession) -> list[tuple[Any, str]]:
         (row.selectExpr("*", "CAST('NaN' AS double) AS cost"), "cost"),
         (row.selectExpr("*", "current_date() AS available_at"), "available_at"),
         (row.selectExpr("*", "CAST(now() AS timestamp_ntz) AS expires_at"), "expires_at"),
-        (pd.DataFrame({"id": [2]}), "name"),
+        (pd.DataFrame({"id": [2.0]}), "name"),
         (pd.DataFrame({"id": ["two"], "name": ["b"]}), "id"),
         (pd.DataFrame({"id": [2.5], "name": ["b"]}), "id"),
-        (pd.DataFrame({"id": [2**40], "name": ["b"]}), "id"),
+        (pd.DataFrame({"id": [2], "name": ["b"]}), "id"),
+        (pd.DataFrame({"id": [2.0**31], "name": ["b"]}), "id"),
         (pd.DataFrame({"id": [2], "name": ["b"], "more": [1]}), "more"),
-        (pd.DataFrame({"id": [2], "name": ["b"], "available_at": [NAIVE]}), "available_at"),
-        (pa.table({"id": [2], "name": [3.5], "cost": ["much"]}), "cost"),
+        (pd.DataFrame({"id": [2.0], "name": ["b"], "available_at": [NAIVE]}), "available_at"),
+        (pa.table({"id": pa.array([2], pa.int8()), "name": ["b"], "cost": ["much"]}), "cost"),
     ]
 
 
@@ -119,14 +120,18 @@ def test_what_does_not_fit_is_named_and_nothing_is_written(
     assert (again.queue_head().step, again.status_head().step) == heads
 
 
-def test_frames_of_pandas_and_arrow_are_cast(queue: DeltaQueue) -> None:
-    """A frame that is not Spark's is enqueued with the types of the queue, and its own order."""
-    more = pd.DataFrame({"name": ["c", None], "id": [3, 1], "available_at": [NOON, NOON]})
+def test_frames_are_cast_to_wider_types(spark: SparkSession, queue: DeltaQueue) -> None:
+    """Frames of each kind have the types of the queue, the keys of these, and their own order."""
+    more = pd.DataFrame({"name": ["c", None], "id": [3.0, 1.0], "available_at": [NOON, NOON]})
     done = queue.enqueue(more)
     assert (done.inserted, done.duplicates) == (1, 1)
-    assert queue.enqueue(pa.table({"id": [4, 5], "name": ["d", "e"]})).inserted == 2
+    ids = pa.array([4, 5], pa.int8())
+    assert queue.enqueue(pa.table({"id": ids, "name": ["d", "e"]})).inserted == 2
+    short = spark.createDataFrame([(5, "e"), (6, "f")], "id smallint, name string")
+    done = queue.enqueue(short, order_by="id")
+    assert (done.inserted, done.duplicates) == (1, 1)
     rows = queue.status().orderBy("_seq").select("id", "name").collect()
-    assert [tuple(row) for row in rows] == [(1, "a"), (3, "c"), (4, "d"), (5, "e")]
+    assert [tuple(row) for row in rows] == [(1, "a"), (3, "c"), (4, "d"), (5, "e"), (6, "f")]
 
 
 @pytest.mark.parametrize("rows", [3, 20_000])
@@ -155,7 +160,7 @@ def test_text_that_is_no_utf_8_is_refused(queue: DeltaQueue) -> None:
     """A table of Arrow with such a column is refused by its name, and nothing is written."""
     stray = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff\xfe"]).buffers())
     with pytest.raises(SchemaMismatchError, match=r"column 'name': does not fit string: .*UTF"):
-        queue.enqueue(pa.table({"id": [2], "name": stray}))
+        queue.enqueue(pa.table({"id": pa.array([2], pa.int32()), "name": stray}))
     assert queue.status().count() == 1
 
 

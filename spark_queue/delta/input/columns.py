@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import StructType
 
 from spark_queue import checks
 from spark_queue.config import QueueConfig
-from spark_queue.delta.input import expressions, key_rules, kinds
+from spark_queue.delta.input import casts, expressions, key_rules, kinds
 from spark_queue.delta.input.expressions import Expression
 from spark_queue.delta.input.key_rules import KEYS, PLAIN_SCALE
 from spark_queue.delta.input.kinds import Field, Kind, no_such_type
@@ -237,9 +237,10 @@ def add_keys(
         When a column is missing, unknown or of another type; it names the column.
     """
     kinds.require_plain(schema.names)
-    _require_fits(df.drop(*extra), schema)
-    ordered = df if order_by is None else _sort(df, order_by)
     fields = of_spark(schema)
+    _require_fits(df.drop(*extra), fields)
+    df = _widen(df, schema)
+    ordered = df if order_by is None else _sort(df, order_by)
     keys = [_key(config, option, fields) for option in KEYS]
     given = inputs_of(schema.names).keys() & set(df.columns)
     optional = [_optional(name if name in given else None, one) for name, one in INPUTS.items()]
@@ -267,44 +268,33 @@ def _optional(name: str | None, column: LogColumn) -> Column:
     return (value if default is None else F.coalesce(value, F.lit(default))).alias(column.name)
 
 
-def _require_fits(df: DataFrame, schema: StructType) -> None:
+def _require_fits(df: DataFrame, columns: Sequence[Field]) -> None:
     kinds.require_different(df.columns)
-    given = {field.name: field.dataType for field in df.schema}
-    for field in schema:
-        if field.name not in given:
+    given = {field.name: field.kind for field in of_spark(df.schema)}
+    names = [column.name for column in columns]
+    for name in names:
+        if name not in given:
             raise SchemaMismatchError(
-                field.name, f"is missing; the frame has {', '.join(given) or 'no columns'}"
+                name, f"is missing; the frame has {', '.join(given) or 'no columns'}"
             )
-        if not _same_type(given[field.name], field.dataType):
-            raise SchemaMismatchError(
-                field.name,
-                f"is {given[field.name].simpleString()}, the queue has "
-                f"{field.dataType.simpleString()}; cast it",
-            )
-    for name in given.keys() - set(schema.names):
+    inputs = inputs_of(names).items()
+    ours = [Field(name, Kind(one.kind)) for name, one in inputs if name in given]
+    for column in (*columns, *ours):
+        casts.require(given[column.name], column)
+    for name in given.keys() - set(names):
         if name not in INPUTS:
             raise SchemaMismatchError(name, "is not a column of the queue; drop it")
-    _require_optional_types(given, inputs_of(schema.names))
 
 
-def _require_optional_types(given: dict[str, DataType], inputs: Mapping[str, LogColumn]) -> None:
-    for name, column in inputs.items():
-        kind = given[name].simpleString() if name in given else column.kind
-        if kind not in _TAKEN.get(column.kind, {column.kind}):
-            what = _WORDS.get(column.kind, f"a {column.kind}")
-            raise SchemaMismatchError(name, f"is {kind}, not {what}")
-
-
-#: Types of a frame's column that are cast to that of the log; others are taken as they are.
-_WHOLE = {"tinyint", "smallint", "int", "bigint"}
-_TAKEN = {"double": {*_WHOLE, "float", "double"}, "bigint": _WHOLE}
-
-#: What these are to people.
-_WORDS = {"double": "a number", "bigint": "a whole number"}
-
-
-def _same_type(a: DataType, b: DataType) -> bool:
-    return a.simpleString() == b.simpleString()
+def _widen(df: DataFrame, schema: StructType) -> DataFrame:
+    """Return rows with the types of the queue."""
+    given = {field.name: field.dataType.simpleString() for field in df.schema}
+    widened = {
+        field.name: column_named(field.name).cast(field.dataType)
+        for field in schema
+        if given[field.name] != field.dataType.simpleString()
+    }
+    return df.withColumns(widened) if widened else df
 
 
 def _sort(df: DataFrame, order_by: str | Column | list[str | Column]) -> DataFrame:

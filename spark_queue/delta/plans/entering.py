@@ -209,7 +209,7 @@ def frame(
     # What were items before have what they entered with, in any format.
     is_again = bool(extra)
     if trace is not None and not isinstance(trace, str):
-        df, extra = frames.traced(df, trace, order_by), (*extra, TRACE)
+        df, extra = frames.traced(store, df, trace, order_by), (*extra, TRACE)
     given = frames.of(store, df, extra)
     if not is_again:
         store.require_inputs(given.columns)

@@ -10,6 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_queue import tracing
+from spark_queue.delta.input.columns import of_spark
 from spark_queue.delta.input.plain.arrow import cast, from_pandas
 from spark_queue.delta.sql.database import most_rows
 from spark_queue.delta.sql.log_rows import TooManyRowsError
@@ -100,19 +101,21 @@ def of(store: Store, given: object, extra: Sequence[str] = ()) -> DataFrame:
     require_frame(given)
     if isinstance(given, DataFrame):
         return given
-    table = given if isinstance(given, pa.Table) else from_pandas(given)
     logged = [field for field in struct_of(QUEUE_COLUMNS) if field.name in (*extra, TRACE)]
     ours = (*struct_of(OPTIONAL_COLUMNS), *logged)
     wanted = {field.name: field for field in (*ours, *by_spark.user_schema(store))}
+    fields = {field.name: field for field in of_spark(StructType([*wanted.values()]))}
+    table = given if isinstance(given, pa.Table) else from_pandas(given, fields)
     for name in table.column_names:
         if name not in wanted:
             raise SchemaMismatchError(name, "is not a column of the queue; drop it")
     kinds = StructType([wanted[name] for name in table.column_names])
-    columns = [_cast(table[i], kinds[i].name, kinds) for i in range(table.num_columns)]
-    return store.spark.createDataFrame(pa.Table.from_arrays(columns, table.column_names), kinds)
+    columns = [cast(table[i], fields[name]) for i, name in enumerate(table.column_names)]
+    rows = pa.Table.from_arrays(columns, table.column_names).cast(arrow_schema_of(kinds))
+    return store.spark.createDataFrame(rows, kinds)
 
 
-def traced(given: object, traces: Sequence[str | None], order_by: object) -> pa.Table:
+def traced(store: Store, given: object, traces: Sequence[str | None], order_by: object) -> pa.Table:
     """Return a table of pandas or Arrow with the trace of each of its rows.
 
     Raises
@@ -124,7 +127,13 @@ def traced(given: object, traces: Sequence[str | None], order_by: object) -> pa.
     require_frame(given)
     if isinstance(given, DataFrame):
         raise InvalidArgumentError("trace has one for each row of a frame of Spark: name one trace")
-    table = given if isinstance(given, pa.Table) else from_pandas(given)
+    table = (
+        given
+        if isinstance(given, pa.Table)
+        else from_pandas(
+            given, {field.name: field for field in of_spark(by_spark.user_schema(store))}
+        )
+    )
     tracing.require_one_each(traces, table.num_rows, is_ordered=order_by is not None)
     return table.append_column(TRACE, pa.array(traces, pa.string()))
 
@@ -141,17 +150,3 @@ def require_frame(given: object) -> None:
         f"rows is of type {type(given).__name__}: it must be a frame of Spark, pandas or Arrow; "
         "make one with spark.createDataFrame(rows, queue.schema)"
     )
-
-
-def _cast(column: pa.ChunkedArray, name: str, kinds: StructType) -> pa.ChunkedArray:
-    kind = arrow_schema_of(StructType([kinds[name]])).field(0).type
-    local = pa.types.is_date(column.type) or (
-        pa.types.is_timestamp(column.type) and column.type.tz is None
-    )
-    if pa.types.is_timestamp(kind) and kind.tz and local:
-        raise SchemaMismatchError(name, "holds times without an offset; give them a time zone")
-    try:
-        return cast(column, kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
-        wanted = kinds[name].dataType.simpleString()
-        raise SchemaMismatchError(name, f"does not fit {wanted}: {exc}") from exc

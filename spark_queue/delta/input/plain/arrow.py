@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_queue import checks
-from spark_queue.delta.input import kinds
+from spark_queue.delta.input import casts, kinds
 from spark_queue.delta.input.grammar import Token, TokenReader, refuse
 from spark_queue.delta.input.kinds import TYPES, Field, Kind, no_such_type
-from spark_queue.errors import InvalidArgumentError, SparkNeededError
+from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
 from spark_queue.wording import shorten
 
 #: The instant that a timestamp is, in any zone.
@@ -69,20 +70,50 @@ def _field(field: Field) -> pa.Field:
     return pa.field(field.name, type_of(field), field.nullable)
 
 
+def kind_of(given: pa.DataType) -> Kind:
+    """Return a type of Arrow's as Spark has it; one that Spark has not has Arrow's name."""
+    made = next((make for is_one, make in _KINDS if is_one(given)), None)
+    return Kind(_NAMES.get(given, str(given))) if made is None else made(given)
+
+
+def _struct_of(given: pa.DataType) -> Kind:
+    fields = (given.field(at) for at in range(given.num_fields))
+    return kinds.struct(Field(one.name, kind_of(one.type), one.nullable) for one in fields)
+
+
+def _array_of(given: pa.DataType) -> Kind:
+    return kinds.array(kind_of(given.value_type))
+
+
+def _always(name: str) -> Callable[[pa.DataType], Kind]:
+    return lambda _: Kind(name)
+
+
+#: What is made of others, or has parameters; and the ways in which Arrow keeps the same values.
+_KINDS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], Kind]], ...] = (
+    (pa.types.is_dictionary, lambda given: kind_of(given.value_type)),
+    (pa.types.is_struct, _struct_of),
+    (
+        pa.types.is_map,
+        lambda given: kinds.mapping(kind_of(given.key_type), kind_of(given.item_type)),
+    ),
+    (pa.types.is_list, _array_of),
+    (pa.types.is_large_list, _array_of),
+    (pa.types.is_fixed_size_list, _array_of),
+    (pa.types.is_decimal, lambda given: Kind(f"decimal({given.precision},{given.scale})")),
+    (pa.types.is_timestamp, lambda given: Kind("timestamp" if given.tz else "timestamp_ntz")),
+    (pa.types.is_date, _always("date")),
+    (pa.types.is_large_string, _always("string")),
+    (pa.types.is_string_view, _always("string")),
+    (pa.types.is_large_binary, _always("binary")),
+    (pa.types.is_fixed_size_binary, _always("binary")),
+)
+_NAMES = {kind: name for name, kind in _TYPES.items()}
+
+
 def ddl_of(kind: pa.DataType) -> str:
     """Return the name of a type as DDL has it."""
-    if pa.types.is_struct(kind):
-        fields = (kind.field(at) for at in range(kind.num_fields))
-        return f"struct<{','.join(f'{one.name}:{ddl_of(one.type)}' for one in fields)}>"
-    if pa.types.is_map(kind):
-        return f"map<{ddl_of(kind.key_type)},{ddl_of(kind.item_type)}>"
-    if pa.types.is_list(kind):
-        return f"array<{ddl_of(kind.value_type)}>"
-    if pa.types.is_decimal(kind):
-        return f"decimal({kind.precision},{kind.scale})"
-    if pa.types.is_timestamp(kind):
-        return "timestamp" if kind.tz else "timestamp_ntz"
-    return next((name for name, other in _TYPES.items() if other == kind), str(kind))
+    return kind_of(kind).simple
 
 
 def of_type(kind: Kind) -> pa.DataType:
@@ -90,34 +121,71 @@ def of_type(kind: Kind) -> pa.DataType:
     return type_of(Field("", kind))
 
 
-def cast(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Return values of a column as those of a type, as a session of Spark takes them from Arrow.
+def cast(values: pa.ChunkedArray, column: Field) -> pa.ChunkedArray:
+    """Return values as those of a column, in the layout that this has here.
 
     Raises
     ------
-    pyarrow.ArrowException
-        When a value does not fit, or the column is not what it says, such as text that is no UTF-8.
+    SchemaMismatchError
+        When they are of a type that does not go into it, have a part that it does not keep, such as
+        nanoseconds, or are not what they say, such as text that is no UTF-8; it names the column.
     """
-    if pa.types.is_boolean(values.type) and pa.types.is_integer(kind):
-        raise pa.ArrowInvalid("true and false are no whole numbers")
-    # Arrow trusts buffers that others have filled; what reads the column later does not.
-    values.validate(full=True)
-    # Spark counts microseconds, pandas nanoseconds: what is lost there is meant to be.
-    return values.cast(kind, safe=not pa.types.is_timestamp(kind))
+    given = kind_of(values.type)
+    if column.kind.form == "timestamp" and given.form in ("date", "timestamp_ntz"):
+        raise SchemaMismatchError(
+            column.name, "holds times without an offset; give them a time zone"
+        )
+    casts.require(given, column)
+    try:
+        # Arrow trusts buffers that others have filled; what reads the column later does not.
+        values.validate(full=True)
+        return values.cast(type_of(column))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
+        raise SchemaMismatchError(column.name, f"does not fit {column.kind.simple}: {exc}") from exc
 
 
-def from_pandas(given: Any) -> pa.Table:
-    """Return the rows of a frame of pandas.
+def from_pandas(given: Any, wanted: Mapping[str, Field]) -> pa.Table:
+    """Return the rows of a frame of pandas, for columns of a queue.
+
+    A column of whole numbers in which one is missing is one of floats to pandas: it is taken where
+    what is there is whole, and below 2 ** 53, from where on floats leave numbers out.
 
     Raises
     ------
     InvalidArgumentError
         When Arrow has no type for one of its columns.
+    SchemaMismatchError
+        When floats are no whole numbers, and the column is of such; it says how pandas has both.
     """
     try:
-        return pa.Table.from_pandas(given, preserve_index=False)
+        table = pa.Table.from_pandas(given, preserve_index=False)
     except (pa.ArrowException, ValueError, TypeError) as exc:
         raise InvalidArgumentError(f"the frame of pandas has no Arrow types: {exc}") from exc
+    for at, name in enumerate(table.column_names):
+        column = wanted.get(name)
+        if column is not None and pa.types.is_integer(type_of(column)):
+            table = table.set_column(at, name, _whole(table[at], column))
+    return table
+
+
+def _whole(values: pa.ChunkedArray, column: Field) -> pa.ChunkedArray:
+    if not pa.types.is_floating(values.type):
+        return values
+    if (pc.max(pc.abs(values)).as_py() or 0) >= _EXACT:
+        raise _not_whole(column, "a number is not below 2 ** 53")
+    try:
+        return values.cast(pa.int64()).cast(type_of(column))
+    except pa.ArrowInvalid as exc:
+        raise _not_whole(column, str(exc)) from exc
+
+
+def _not_whole(column: Field, why: str) -> SchemaMismatchError:
+    way_out = ".astype('Int64') has whole numbers and nulls"
+    return SchemaMismatchError(column.name, f"does not fit {column.kind.simple}: {why}; {way_out}")
+
+
+#: From here on floats of 64 bits leave whole numbers out.
+_EXACT = 2**53
 
 
 _TOKEN = re.compile(

@@ -50,9 +50,9 @@ def fit_rows(given: object, columns: Sequence[Field], extra: Sequence[Field] = (
     if isinstance(given, list):
         found = table_of_dicts(given, wanted, required)
     else:
-        table = _table(given)
+        table = _table(given, wanted)
         _require_columns(table.column_names, wanted, required)
-        found = pa.table({name: _cast(table[name], wanted[name]) for name in table.column_names})
+        found = pa.table({name: cast(table[name], wanted[name]) for name in table.column_names})
     instants.require_named(found)
     return found
 
@@ -67,11 +67,11 @@ def _wanted(
     return wanted, [column.name for column in (*columns, *extra)]
 
 
-def _table(given: object) -> pa.Table:
+def _table(given: object, wanted: Mapping[str, Field]) -> pa.Table:
     if isinstance(given, pa.Table):
         return given
     if type(given).__module__.startswith("pandas.") and hasattr(given, "columns"):
-        return from_pandas(given)
+        return from_pandas(given, wanted)
     raise InvalidArgumentError(
         f"rows are of type {type(given).__name__}: they must be a table of Arrow, a frame of "
         "pandas, or a list of dicts"
@@ -90,28 +90,6 @@ def _require_columns(
             raise SchemaMismatchError(
                 name, f"is missing; the frame has {', '.join(given) or 'no columns'}"
             )
-
-
-def _cast(values: pa.ChunkedArray, column: Field) -> pa.ChunkedArray:
-    """Return values as those of a column, as a session of Spark takes them from Arrow.
-
-    Raises
-    ------
-    SchemaMismatchError
-        When one does not fit, or is a time without an offset where an instant is wanted.
-    """
-    kind = type_of(column)
-    local = pa.types.is_date(values.type) or (
-        pa.types.is_timestamp(values.type) and values.type.tz is None
-    )
-    if column.kind.form == "timestamp" and local:
-        raise SchemaMismatchError(
-            column.name, "holds times without an offset; give them a time zone"
-        )
-    try:
-        return cast(values, kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
-        raise SchemaMismatchError(column.name, f"does not fit {column.kind.simple}: {exc}") from exc
 
 
 def table_of_dicts(
