@@ -78,6 +78,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: not tiers.reason(item.nodeid, _TIERS))
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Name a test that failed at once: an hour may pass until pytest says why."""
+    if report.failed and "SPARK_QUEUE_TIMES" in os.environ:
+        print(f"\nfailed: {report.nodeid}", flush=True)  # noqa: T201 - the gate shows it
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Leave what each test took where the gate asks for it."""
     place = os.environ.get("SPARK_QUEUE_TIMES")
