@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
@@ -10,8 +11,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from spark_queue import tracing
-from spark_queue.delta.input.columns import of_spark
-from spark_queue.delta.input.plain.arrow import cast, from_pandas
+from spark_queue.delta.input.kinds import Field
+from spark_queue.delta.input.plain.arrow import cast, from_pandas, kind_of
 from spark_queue.delta.sql.database import most_rows
 from spark_queue.delta.sql.log_rows import TooManyRowsError
 from spark_queue.delta.store import by_spark
@@ -104,7 +105,7 @@ def of(store: Store, given: object, extra: Sequence[str] = ()) -> DataFrame:
     logged = [field for field in struct_of(QUEUE_COLUMNS) if field.name in (*extra, TRACE)]
     ours = (*struct_of(OPTIONAL_COLUMNS), *logged)
     wanted = {field.name: field for field in (*ours, *by_spark.user_schema(store))}
-    fields = {field.name: field for field in of_spark(StructType([*wanted.values()]))}
+    fields = _fields_of(given, wanted)
     table = given if isinstance(given, pa.Table) else from_pandas(given, fields)
     for name in table.column_names:
         if name not in wanted:
@@ -113,6 +114,13 @@ def of(store: Store, given: object, extra: Sequence[str] = ()) -> DataFrame:
     columns = [cast(table[i], fields[name]) for i, name in enumerate(table.column_names)]
     rows = pa.Table.from_arrays(columns, table.column_names).cast(arrow_schema_of(kinds))
     return store.spark.createDataFrame(rows, kinds)
+
+
+def _fields_of(given: Any, wanted: Mapping[str, StructField]) -> dict[str, Field]:
+    """Return the columns that rows have as Arrow has them: to it a text has no collation."""
+    names = set(given.column_names if isinstance(given, pa.Table) else given.columns)
+    struct = StructType([field for name, field in wanted.items() if name in names])
+    return {field.name: Field(field.name, kind_of(field.type)) for field in arrow_schema_of(struct)}
 
 
 def traced(store: Store, given: object, traces: Sequence[str | None], order_by: object) -> pa.Table:
@@ -127,13 +135,9 @@ def traced(store: Store, given: object, traces: Sequence[str | None], order_by: 
     require_frame(given)
     if isinstance(given, DataFrame):
         raise InvalidArgumentError("trace has one for each row of a frame of Spark: name one trace")
-    table = (
-        given
-        if isinstance(given, pa.Table)
-        else from_pandas(
-            given, {field.name: field for field in of_spark(by_spark.user_schema(store))}
-        )
-    )
+    wanted = {field.name: field for field in by_spark.user_schema(store)}
+    fields = _fields_of(given, wanted)
+    table = given if isinstance(given, pa.Table) else from_pandas(given, fields)
     tracing.require_one_each(traces, table.num_rows, is_ordered=order_by is not None)
     return table.append_column(TRACE, pa.array(traces, pa.string()))
 
