@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -69,7 +70,9 @@ def test_spark_carries_traces_as_the_process_does(spark: SparkSession, queue_pat
     """A frame in one trace and rows in their own, decided and read by Spark."""
     queue = DeltaQueue.create(spark, queue_path, "id string", QueueConfig(dedup_key="id"))
     queue.enqueue(spark.createDataFrame([("a",)], "id string"), trace=PARENT)
-    queue.enqueue(pa.table({"id": ["a", "c", "d"]}), trace=[PARENT, OTHER, None])
+    # To pandas a column of whole numbers in which one is missing is one of floats.
+    rows = pd.DataFrame({"id": ["a", "c", "d"], "max_attempts": [None, 9, None]})
+    queue.enqueue(rows, trace=[PARENT, OTHER, None])
 
     claim = queue.claim(10)
     named = {row.id: claim.traces.get(row._seq) for row in claim.items.collect()}

@@ -75,8 +75,8 @@ def require(given: Kind, column: Field) -> None:
     if column.name not in INPUTS:
         raise SchemaMismatchError(
             column.name,
-            f"is {given.simple}, the queue has {wanted.simple}; cast it (up to 0.2 a value that "
-            "fitted was taken)",
+            f"is {given.simple}, the queue has {wanted.simple}; cast it (up to 0.2 tables of Arrow "
+            "and pandas were cast by themselves)",
         )
     # A cost is no key: what is near enough is enough.
     if wanted.form != "double" or given.form not in _DIGITS:

@@ -103,8 +103,7 @@ def of(store: Store, given: object, extra: Sequence[str] = ()) -> DataFrame:
     if isinstance(given, DataFrame):
         return given
     logged = [field for field in struct_of(QUEUE_COLUMNS) if field.name in (*extra, TRACE)]
-    ours = (*struct_of(OPTIONAL_COLUMNS), *logged)
-    wanted = {field.name: field for field in (*ours, *by_spark.user_schema(store))}
+    wanted = {field.name: field for field in (*logged, *_columns_of(store))}
     fields = _fields_of(given, wanted)
     table = given if isinstance(given, pa.Table) else from_pandas(given, fields)
     for name in table.column_names:
@@ -114,6 +113,11 @@ def of(store: Store, given: object, extra: Sequence[str] = ()) -> DataFrame:
     columns = [cast(table[i], fields[name]) for i, name in enumerate(table.column_names)]
     rows = pa.Table.from_arrays(columns, table.column_names).cast(arrow_schema_of(kinds))
     return store.spark.createDataFrame(rows, kinds)
+
+
+def _columns_of(store: Store) -> list[StructField]:
+    """Return the queue's columns, and those that rows may have beside them."""
+    return [*struct_of(OPTIONAL_COLUMNS), *by_spark.user_schema(store)]
 
 
 def _fields_of(given: Any, wanted: Mapping[str, StructField]) -> dict[str, Field]:
@@ -135,8 +139,7 @@ def traced(store: Store, given: object, traces: Sequence[str | None], order_by: 
     require_frame(given)
     if isinstance(given, DataFrame):
         raise InvalidArgumentError("trace has one for each row of a frame of Spark: name one trace")
-    wanted = {field.name: field for field in by_spark.user_schema(store)}
-    fields = _fields_of(given, wanted)
+    fields = _fields_of(given, {field.name: field for field in _columns_of(store)})
     table = given if isinstance(given, pa.Table) else from_pandas(given, fields)
     tracing.require_one_each(traces, table.num_rows, is_ordered=order_by is not None)
     return table.append_column(TRACE, pa.array(traces, pa.string()))
