@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
@@ -53,7 +54,8 @@ POINTS: dict[str, tuple[dict[str, str], str, str, int]] = {
     "the output begins": (_OUTPUT, "write", "before", 1),
     "the output is committed": (_OUTPUT, "_commit", "behind", 1),
     "the output is written": (_OUTPUT, "write", "behind", 1),
-    "the outcomes are known": (_HANDS, "work", "behind", 1),
+    "the handler is done": (_HANDS, "work", "behind", 1),
+    "the outcomes are known": (_HANDS, "tell", "behind", 1),
     "the settle begins": (_AHEAD, "settle", "before", 1),
     "the settle is there": (_AHEAD, "settle", "behind", 1),
     "nothing is left to forward": (_FORWARD, "forward", "behind", 2),
@@ -70,6 +72,26 @@ RESCUES: dict[str, tuple[dict[str, str], str, str, int]] = {
     "the rescue begins": (_RECOVERY, "_settle", "before", 1),
     "the rescue is there": (_RECOVERY, "_settle", "behind", 1),
 }
+
+_SETTLE = dict.fromkeys(_HANDS, "spark_queue.delta.commands.settle")
+_PARTS = dict.fromkeys(_HANDS, "spark_queue.processing.claim_parts")
+
+#: Points of a claim that is written and settled in three parts: see :func:`work`.
+PARTS: dict[str, tuple[dict[str, str], str, str, int]] = {
+    "part 1 begins": (_OUTPUT, "write_part", "before", 1),
+    "part 1 is committed": (_OUTPUT, "_commit", "behind", 1),
+    "the settle of part 1 begins": (_SETTLE, "settle", "before", 1),
+    "part 1 is settled": (_SETTLE, "settle", "behind", 1),
+    "part 1 is renewed": (_PARTS, "_renew", "behind", 1),
+    "part 2 begins": (_OUTPUT, "write_part", "before", 2),
+    "part 2 is committed": (_OUTPUT, "_commit", "behind", 2),
+    "part 3 is committed": (_OUTPUT, "_commit", "behind", 3),
+    "the settle of part 3 begins": (_AHEAD, "settle", "before", 1),
+    "part 3 is settled": (_AHEAD, "settle", "behind", 1),
+}
+
+#: Items whose handler waits until what was done before it is settled.
+_WAITS = (4, 9)
 
 #: Items of each group in order, and what their handlers do.
 ITEMS = {
@@ -108,9 +130,16 @@ def make(place: str, on_failure: Any, group_limit: int = 1) -> None:
     queue.enqueue([{"id": number, "grp": group} for number, (group, _) in ITEMS.items()])
 
 
-def work(queue: Any, place: str, who: str, driver: int = 0, told: Any = None) -> Any:
-    """Work the queue off; with a driver, that is killed by the third call."""
+def work(
+    queue: Any, place: str, who: str, driver: int = 0, told: Any = None, *, parts: bool = False
+) -> Any:
+    """Work the queue off; with a driver, that is killed by the third call. A claim may have parts.
+
+    Of these there are three: two handlers wait until what came before them is settled.
+    """
     items, most, log = ITEMS, POINTS["a handler runs"][3], f"{place}/calls"
+    waits = _WAITS if parts else ()
+    options = {"limit": 12, "lease": timedelta(seconds=0.6)} if parts else {"limit": 7}
 
     def handle(item: dict[str, Any]) -> dict[str, Any] | None:
         number, attempts = item["id"], item["_attempts"]
@@ -120,6 +149,10 @@ def work(queue: Any, place: str, who: str, driver: int = 0, told: Any = None) ->
         if driver and len(open(log).readlines()) >= most:  # noqa: PTH123, SIM115
             os.kill(driver, signal.SIGKILL)
             os._exit(9)
+        if number in waits:
+            left = queue.counts()["claimed"]
+            while queue.counts()["claimed"] == left:
+                time.sleep(0.01)
         does = items[number][1]
         if does == "reject":
             raise Reject("never")
@@ -127,7 +160,7 @@ def work(queue: Any, place: str, who: str, driver: int = 0, told: Any = None) ->
             raise ValueError("the first time")
         return None if does == "nothing" else {"id": number}
 
-    return queue.process(handle, returns=RETURNS, output=f"{place}/out", limit=7, on_claim=told)
+    return queue.process(handle, returns=RETURNS, output=f"{place}/out", on_claim=told, **options)
 
 
 def calls(place: str) -> list[Call]:
@@ -137,10 +170,13 @@ def calls(place: str) -> list[Call]:
     return [Call(**json.loads(line)) for line in lines]
 
 
-def require_law(place: str, states: dict[int, tuple[str, int]], *, in_order: bool) -> None:
+def require_law(
+    place: str, states: dict[int, tuple[str, int]], *, in_order: bool, is_whole: bool = True
+) -> None:
     """Assert what holds when a rescuer has worked the queue off, wherever the first was killed.
 
-    ``states`` has the state and the failed attempts of each item.
+    ``states`` has the state and the failed attempts of each item. A claim that is written whole is
+    decided with its output.
     """
     rows = DeltaTable(f"{place}/out").to_pyarrow_table().to_pylist()
     with_row = [number for number, (_, does) in ITEMS.items() if does in ("row", "fail once")]
@@ -154,8 +190,9 @@ def require_law(place: str, states: dict[int, tuple[str, int]], *, in_order: boo
     for group in ("a", "b", "c") if in_order else ("a", "b"):
         places = [last[number] for number, (its, _) in ITEMS.items() if its == group]
         assert places == sorted(places), f"group {group} is out of order: {made}"
-    # Of a row's item the last call is that of the claim which wrote it.
-    _require_decided_once(made, {made[last[row["id"]]].lease for row in rows})
+    if is_whole:
+        # Of a row's item the last call is that of the claim which wrote it.
+        _require_decided_once(made, {made[last[row["id"]]].lease for row in rows})
 
 
 def _require_decided_once(made: list[Call], written: set[int]) -> None:
@@ -191,7 +228,7 @@ class Workers:
 
 def _install(point: str, runner: str) -> None:
     """Have this process kill itself at a point."""
-    where, name, when, nth = {**POINTS, **RESCUES, **COMMITS}[point]
+    where, name, when, nth = {**POINTS, **RESCUES, **COMMITS, **PARTS}[point]
     if not where:
         return
     module, _, inner = where[runner].partition(" ")
@@ -222,7 +259,8 @@ def _live(point: str, place: str, runner: str) -> None:
     queue = _opened(place, runner)
     _install(point, runner)
     driver = os.getpid() if point == "a handler runs" else 0
-    work(queue, place, "first", driver, _die if point == "the claim is told" else None)
+    told = _die if point == "the claim is told" else None
+    work(queue, place, "first", driver, told, parts=point in PARTS)
 
 
 def _opened(place: str, runner: str) -> Any:

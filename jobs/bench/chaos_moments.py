@@ -98,10 +98,10 @@ def _inside(owner: Any, name: str, is_meant: Callable[..., bool]) -> _Install:
     def install(countdown: _Countdown, rng: random.Random) -> None:
         was = getattr(owner, name)
 
-        def killing(*args: Any) -> Any:
+        def killing(*args: Any, **named: Any) -> Any:
             if is_meant(*args) and countdown.is_over():
                 signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-6, _INSIDE))
-            return was(*args)
+            return was(*args, **named)
 
         setattr(owner, name, killing)
 

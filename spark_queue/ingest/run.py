@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from spark_queue import checks
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
+from spark_queue.delta.plans.frames import frame_of
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.ingest.file_handler import FACTS_SCHEMA, file_facts, media_type
 from spark_queue.ingest.tree import FoundFile, walk
@@ -224,7 +225,7 @@ def file_rows(spark: SparkSession, files: Sequence[FoundFile]) -> DataFrame:
     # The fields of a file are the columns, in their order.
     columns = [[getattr(file, name) for file in files] for name in FoundFile.__slots__]
     arrays = [pa.array(values, field.type) for values, field in zip(columns, _ARROW, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=_ARROW), FILE_SCHEMA)
+    return frame_of(spark, pa.Table.from_arrays(arrays, schema=_ARROW), FILE_SCHEMA)
 
 
 Phase = Literal["discover", "enqueue", "process", "summarise"]

@@ -126,30 +126,33 @@ class HandlerCalls:
         The columns of outcomes.
     blocks : bool
         Whether a group stops at its first failure.
+    is_over : callable, optional
+        Tells whether no further item is to begin: the rest goes back.
     """
 
-    def __init__(self, handler: ItemHandler, schema: pa.Schema, *, blocks: bool) -> None:
+    def __init__(
+        self,
+        handler: ItemHandler,
+        schema: pa.Schema,
+        *,
+        blocks: bool,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._handler = handler
         self._schema = schema
         self._blocks = blocks
+        self._is_over = is_over
         self._stopped: str | None = None
 
     # rule again: later member of a group
     def run(self, item: Item) -> dict[str, Any]:
         """Return the outcome of an item."""
         group, columns = item
-        if group is not None and group == self._stopped:
+        if (group is not None and group == self._stopped) or self._is_over():
             return _back(item)
         row = _call(self._handler, columns, self._schema)
         self._saw(group, row["outcome"])
         return row
-
-    def batch_of(self, items: Sequence[Item], cut: Cut | None = None) -> pa.RecordBatch:
-        """Return the outcomes of items, one after another; when it is cut, the rest goes back."""
-        rows = [
-            _back(item) if cut is not None and cut.is_set() else self.run(item) for item in items
-        ]
-        return _batch(rows, self._schema)
 
     def each_apart(self, items: Sequence[Item], cut: Cut | None = None) -> Iterator[pa.RecordBatch]:
         """Work items off in a child; where it dies of one, go on behind that in another.
@@ -159,7 +162,7 @@ class HandlerCalls:
         done = 0
         while done < len(items):
             if cut is not None and cut.is_set():
-                yield _batch([_back(item) for item in items[done:]], self._schema)
+                yield batch_of([_back(item) for item in items[done:]], self._schema)
                 return
             for answer in answers(partial(self._rows, items[done:]), cut):
                 if done == len(items):
@@ -168,7 +171,7 @@ class HandlerCalls:
                     break
                 group, item = items[done]
                 if isinstance(answer, Died):
-                    found = _batch([_loss(item["_seq"], answer)], self._schema)
+                    found = batch_of([_loss(item["_seq"], answer)], self._schema)
                 else:
                     found = _from_bytes(answer)
                 self._saw(group, found.column("outcome")[0].as_py())
@@ -176,7 +179,7 @@ class HandlerCalls:
                 yield found
 
     def _rows(self, items: Sequence[Item]) -> Iterator[bytes]:
-        return (_to_bytes(_batch([self.run(item)], self._schema)) for item in items)
+        return (_to_bytes(batch_of([self.run(item)], self._schema)) for item in items)
 
     def _saw(self, group: str | None, outcome: str) -> None:
         if self._blocks and outcome in ("nack", "lose"):
@@ -204,14 +207,14 @@ def table_apart(
     if not isinstance(answer, Died):
         return _from_bytes(answer)
     if len(seqs) == 1:
-        return _batch([_loss(seqs[0], answer)], schema)
+        return batch_of([_loss(seqs[0], answer)], schema)
     rows = [{"_seq": seq, "outcome": "release", "together": len(seqs)} for seq in seqs]
-    return _batch(rows, schema)
+    return batch_of(rows, schema)
 
 
 def release(seqs: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
     """Give items back, uncharged."""
-    return _batch([{"_seq": seq, "outcome": "release"} for seq in seqs], schema)
+    return batch_of([{"_seq": seq, "outcome": "release"} for seq in seqs], schema)
 
 
 def _back(item: Item) -> dict[str, Any]:
@@ -261,7 +264,7 @@ def called_with_table(
         return _all(_outcome_of(exc), seqs, schema, error=text_of(exc))
     if not results:
         return _all("ack", seqs, schema, unasked=not asked and isinstance(answer, _TABLES))
-    return _batch([_result_of(seq, results, schema) for seq in seqs.to_pylist()], schema)
+    return batch_of([_result_of(seq, results, schema) for seq in seqs.to_pylist()], schema)
 
 
 def _result_of(seq: int, results: Mapping[int, Any], schema: pa.Schema) -> dict[str, Any]:
@@ -322,7 +325,8 @@ def _outcome_of(exc: BaseException) -> str:
     return "dead" if isinstance(exc, Reject) else "nack"
 
 
-def _batch(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+def batch_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Return outcomes, each of which has some of the columns, as a batch."""
     return pa.RecordBatch.from_pylist(rows, schema=schema)
 
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from spark_queue.processing.calling import (
     AnyHandler,
     HandlerCalls,
     Item,
+    batch_of,
     called_with_table,
     items_of,
     parts_of,
@@ -28,6 +29,12 @@ from spark_queue.processing.calling import (
 
 #: What a handler runs in.
 Using = Literal["threads", "processes"]
+
+#: What is told of an item, or of several.
+_Told: TypeAlias = "dict[str, Any] | pa.RecordBatch"
+
+#: Runs the handler, and tells what becomes of one item after another.
+_Worker: TypeAlias = Callable[[], Iterable[_Told]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,11 +65,13 @@ class Crew:
     cut: threading.Event = field(default_factory=threading.Event)
     """Set when what goes on is to end: no further item begins, children are killed, and what was
     not done goes back."""
+    _told: deque[_Told] = field(default_factory=deque)
+    """What is known of items, as it is told."""
     _most: dict[int, int] = field(default_factory=dict)
     """Of how many at most an item may be among, as a child died of a call with more."""
 
     def work(self, items: pa.Table, *, blocks: bool) -> pa.Table:
-        """Return the outcomes of items.
+        """Return the outcomes of items, but for those that :meth:`take` has returned meanwhile.
 
         Parameters
         ----------
@@ -72,51 +81,60 @@ class Crew:
         blocks : bool
             Whether a group stops at its first failure.
         """
+        self._told.clear()
         lines = lines_of(items["_group_key"].to_pylist(), items["_seq"].to_pylist())
         if self.per == "batch":
-            found = self._batches(items, lines)
+            self._each(self._batches(items, lines))
         elif self.using == "threads":
-            found = self._by_threads(items, lines, blocks=blocks)
+            self._each(self._threads(items, lines, blocks=blocks))
         else:
-            found = self._apart(items, lines, blocks=blocks)
-        outcomes = pa.Table.from_batches(found, self.columns)
+            self._each(self._children(items, lines, blocks=blocks))
+        return self.take()
+
+    def take(self) -> pa.Table:
+        """Return the outcomes that are known, and were not taken yet, from any thread."""
+        told = [self._told.popleft() for _ in range(len(self._told))]
+        batches = [one for one in told if isinstance(one, pa.RecordBatch)]
+        if rows := [one for one in told if isinstance(one, dict)]:
+            batches.append(batch_of(rows, self.columns))
+        outcomes = pa.Table.from_batches(batches, self.columns)
         self._note_divided(outcomes)
         return outcomes
 
-    def _by_threads(
+    def _threads(
         self, items: pa.Table, lines: Sequence[list[int]], *, blocks: bool
-    ) -> list[pa.RecordBatch]:
+    ) -> list[_Worker]:
         """Have each thread take line after line."""
         rows = _items(items)
         left = deque(lines)
 
-        def work() -> Iterator[pa.RecordBatch]:
-            turns = HandlerCalls(self.handler, self.columns, blocks=blocks)
+        def work() -> Iterator[_Told]:
+            turns = HandlerCalls(self.handler, self.columns, blocks=blocks, is_over=self.cut.is_set)
             while (line := _next(left)) is not None:
-                yield turns.batch_of([rows[at] for at in line], self.cut)
+                yield from (turns.run(rows[at]) for at in line)
 
-        return self._each([work] * min(self.max_workers, len(lines)))
+        return [work] * min(self.max_workers, len(lines))
 
-    def _apart(
+    def _children(
         self, items: pa.Table, lines: Sequence[list[int]], *, blocks: bool
-    ) -> list[pa.RecordBatch]:
+    ) -> list[_Worker]:
         """Give each child its part of the lines."""
         rows = _items(items)
 
-        def worker(part: list[int]) -> Callable[[], Iterator[pa.RecordBatch]]:
+        def worker(part: list[int]) -> _Worker:
             turns = HandlerCalls(self.handler, self.columns, blocks=blocks)
             return lambda: turns.each_apart([rows[at] for at in part], self.cut)
 
-        return self._each([worker(part) for part in spread(lines, self.max_workers)])
+        return [worker(part) for part in spread(lines, self.max_workers)]
 
-    def _batches(self, items: pa.Table, lines: Sequence[list[int]]) -> list[pa.RecordBatch]:
+    def _batches(self, items: pa.Table, lines: Sequence[list[int]]) -> list[_Worker]:
         """Give each worker a table."""
         parts = [items.take(sorted(part)) for part in spread(lines, self.max_workers)]
 
-        def worker(part: pa.Table) -> Callable[[], Iterator[pa.RecordBatch]]:
+        def worker(part: pa.Table) -> _Worker:
             return lambda: (self._of_table(table) for table in parts_of(part, self._most))
 
-        return self._each([worker(part) for part in parts])
+        return [worker(part) for part in parts]
 
     def _of_table(self, table: pa.Table) -> pa.RecordBatch:
         if self.cut.is_set():
@@ -125,21 +143,21 @@ class Crew:
             return called_with_table(self.handler, table, self.columns)
         return table_apart(self.handler, table, self.columns, self.cut)
 
-    def _each(
-        self, workers: Sequence[Callable[[], Iterable[pa.RecordBatch]]]
-    ) -> list[pa.RecordBatch]:
-        """Return what workers yield; where one fails, the others come to an end first."""
-        if not workers:
-            return []
+    def _each(self, workers: Sequence[_Worker]) -> None:
+        """Have workers tell what they do; where one fails, the others come to an end first."""
         if self.is_here:
-            return [batch for work in workers for batch in work()]
-        with ThreadPoolExecutor(len(workers), thread_name_prefix="spark_queue") as pool:
-            futures = [pool.submit(self._collect, work) for work in workers]
-        return [batch for future in futures for batch in future.result()]
+            for work in workers:
+                self._hear(work)
+        elif workers:
+            with ThreadPoolExecutor(len(workers), thread_name_prefix="spark_queue") as pool:
+                futures = [pool.submit(self._hear, work) for work in workers]
+            for future in futures:
+                future.result()
 
-    def _collect(self, work: Callable[[], Iterable[pa.RecordBatch]]) -> list[pa.RecordBatch]:
+    def _hear(self, work: _Worker) -> None:
         try:
-            return list(work())
+            for told in work():
+                self._told.append(told)
         except BaseException:
             self.cut.set()
             raise

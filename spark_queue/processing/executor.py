@@ -10,7 +10,9 @@ known which item it was, and the others are done.
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -24,9 +26,11 @@ from spark_queue.processing.calling import (
     BatchHandler,
     HandlerCalls,
     ItemHandler,
+    batch_of,
     called_with_table,
     items_of,
     parts_of,
+    release,
     table_apart,
 )
 
@@ -44,34 +48,42 @@ def run_items(
     *,
     on_failure: OnFailure = "block",
     apart: Apart | None = None,
+    until: float = math.inf,
 ) -> Runner:
     """Return the function that calls a handler for each item.
 
     With ``on_failure="block"`` a group stops at its first failure: the items behind it are
-    released, uncharged. A rejected item is dead and holds nobody up.
+    released, uncharged. A rejected item is dead and holds nobody up. So are items released whose
+    turn has not come ``until`` an instant, in seconds since the epoch.
     """
     schema = _arrow_schema(returns)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if _is_second_attempt():
             return
-        turns = HandlerCalls(handler, schema, blocks=on_failure == "block")
+        turns = HandlerCalls(
+            handler, schema, blocks=on_failure == "block", is_over=lambda: time.time() >= until
+        )
         for batch in batches:
             items = items_of(batch)
             if apart is not None and can_fork():
                 yield from turns.each_apart(items)
                 continue
-            yield turns.batch_of(items)
+            yield batch_of([turns.run(item) for item in items], schema)
 
     return run
 
 
 def run_batches(
-    handler: BatchHandler[pa.Table], returns: StructType | None, *, apart: Apart | None = None
+    handler: BatchHandler[pa.Table],
+    returns: StructType | None,
+    *,
+    apart: Apart | None = None,
+    until: float = math.inf,
 ) -> Runner:
     """Return the function that calls a handler for each Arrow batch.
 
-    Where it raises, every item of the batch failed.
+    Where it raises, every item of the batch failed. Batches are released as items are.
     """
     schema = _arrow_schema(returns)
 
@@ -80,6 +92,9 @@ def run_batches(
             return
         for batch in batches:
             table = pa.Table.from_batches([batch])
+            if time.time() >= until:
+                yield release(table["_seq"].to_pylist(), schema)
+                continue
             if apart is None or not can_fork():
                 yield called_with_table(handler, table, schema)
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from spark_queue.claim import Claim
 from spark_queue.delta.commands import asking
-from spark_queue.delta.commands.settle import SettledStep, Some, Verdict
+from spark_queue.delta.commands.settle import SettledStep, Some
 from spark_queue.delta.input.plain import arrow
 from spark_queue.delta.input.plain.arrow import parse_fields
 from spark_queue.delta.replica.request import Request
@@ -31,6 +31,9 @@ from spark_queue.processing.loop import Asked, ProcessResult, run_claims
 
 #: What results have beside their own columns.
 _MARKS = (pa.field("_seq", pa.int64()), pa.field("_claim_id", pa.string()))
+
+
+_NOTHING = Some({})
 
 
 def check(asked: Asked) -> None:
@@ -86,6 +89,7 @@ class LocalHands:
         self.crew = crew
         self._returns = returns
         self._output = output
+        self._telling = _Telling("")
         self._is_unasked, self._has_warned = False, False
 
     def begin(self, stop: threading.Event) -> Request:
@@ -103,15 +107,44 @@ class LocalHands:
         # What others have left is asked first, and settled by what their output has.
         return replace(self._request, output=output.location)
 
-    def work(self, claim: Claim) -> Verdict | None:
+    def work(self, claim: Claim) -> None:
         """See :class:`~spark_queue.processing.loop.Hands`."""
-        store = self._store
+        store, self._telling = self._store, _Telling(claim.id)
         blocks = store.settings(store.status_head()).config.on_failure == "block"
-        outcomes = self.crew.work(_items(store, claim), blocks=blocks)
-        if self._output is not None and not _write(self._output, outcomes, claim):
+        self._telling.rest = self.crew.work(_items(store, claim), blocks=blocks)
+
+    def tell_part(self, claim: Claim) -> Some | None:
+        """See :class:`~spark_queue.processing.loop.Hands`."""
+        telling = self._telling
+        if telling.claim_id != claim.id:
+            # Its items are not read yet.
+            return Some({})
+        if telling.part is None:
+            telling.part = self.crew.take()
+        outcomes = telling.part
+        if not self._is_written(outcomes, claim, part=telling.parts + 1):
             return None
-        self._is_unasked = self._returns is None and bool(pc.any(outcomes["unasked"]).as_py())
+        telling.note_part()
         return _verdict(outcomes)
+
+    def tell(self, claim: Claim) -> Some | None:
+        """See :class:`~spark_queue.processing.loop.Hands`."""
+        # A part of which nobody knows whether it was written is written as it was.
+        first = _NOTHING if self._telling.part is None else self.tell_part(claim)
+        rest = self._telling.rest
+        if first is None or not self._is_written(rest, claim, part=None):
+            return None
+        return Some({**first.outcomes, **_verdict(rest).outcomes})
+
+    def _is_written(self, outcomes: pa.Table, claim: Claim, part: int | None) -> bool:
+        """Write the results of a part, or of the rest; False where somebody has taken over."""
+        self._is_unasked |= self._returns is None and bool(pc.any(outcomes["unasked"]).as_py())
+        if self._output is None:
+            return True
+        is_whole = part is None and self._telling.told + outcomes.num_rows == claim.count
+        return _write(
+            self._output, outcomes, _record(outcomes, claim, is_whole=is_whole, part=part)
+        )
 
     def after_settle(self, claim: Claim, done: SettledStep) -> None:
         """See :class:`~spark_queue.processing.loop.Hands`."""
@@ -169,34 +202,56 @@ def _items(store: Store, claim: Claim) -> pa.Table:
     return file_rows.in_order(found, grant, keep=file_rows.HIDDEN)
 
 
-def _write(output: ResultTable, outcomes: pa.Table, claim: Claim) -> bool:
+@dataclass(slots=True)
+class _Telling:
+    """How far the outcomes of a claim are told."""
+
+    claim_id: str
+    parts: int = 0
+    """Parts that were told."""
+    told: int = 0
+    """Items in these."""
+    part: pa.Table | None = None
+    """Outcomes of the part that is being told."""
+    rest: pa.Table | None = None
+    """Outcomes of what was not told before the handler was done."""
+
+    def note_part(self) -> None:
+        """Note that the part was told."""
+        self.parts, self.told, self.part = self.parts + 1, self.told + len(self.part or ()), None
+
+
+def _write(output: ResultTable, outcomes: pa.Table, record: ClaimRecord) -> bool:
     """Write the results of what is done; False where somebody has taken over."""
-    done = pc.and_(pc.equal(outcomes["outcome"], "ack"), pc.is_valid(outcomes["result"]))
-    rows = outcomes.filter(done)
+    rows = outcomes.filter(_has_row(outcomes))
     if not rows.num_rows:
         return True
     results = rows["result"].combine_chunks()
     columns = dict(zip([field.name for field in results.type], results.flatten(), strict=True))
-    name = pa.repeat(pa.scalar(claim.id), rows.num_rows)
+    name = pa.repeat(pa.scalar(record.claim_id), rows.num_rows)
     table = pa.table({**columns, "_seq": rows["_seq"], "_claim_id": name})
-    return output.write(table, claim.id, _record(outcomes, claim).text())
+    if record.part is None:
+        return output.write(table, record.claim_id, record.text())
+    return output.write_part(table, record.claim_id, record.part, record.text())
 
 
-def _record(outcomes: pa.Table, claim: Claim) -> ClaimRecord:
+def _has_row(outcomes: pa.Table) -> pa.ChunkedArray:
+    return pc.and_(pc.equal(outcomes["outcome"], "ack"), pc.is_valid(outcomes["result"]))
+
+
+def _record(outcomes: pa.Table, claim: Claim, *, is_whole: bool, part: int | None) -> ClaimRecord:
     room = error_room(len(outcomes) - outcomes["error"].null_count)
+    is_done = pc.equal(outcomes["outcome"], "ack") if is_whole else _has_row(outcomes)
+    rest = _rows_of(outcomes.filter(pc.invert(is_done)))
     return ClaimRecord(
         claim_id=claim.id,
-        outcomes={
-            seq: (outcome, error and error[:room])
-            for seq, outcome, error in _rows_of(
-                outcomes.filter(pc.not_equal(outcomes["outcome"], "ack"))
-            )
-        },
-        is_whole=outcomes.num_rows == claim.count,
+        outcomes={seq: (outcome, error and error[:room]) for seq, outcome, error in rest},
+        is_whole=is_whole,
+        part=part,
     )
 
 
-def _verdict(outcomes: pa.Table) -> Verdict:
+def _verdict(outcomes: pa.Table) -> Some:
     return Some({seq: (outcome, error) for seq, outcome, error in _rows_of(outcomes)})
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, get_args
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, get_args
 from spark_queue import checks
 from spark_queue.claim import Claim, make_claim
 from spark_queue.delta.commands import claims, forwarding, recovery, settle
-from spark_queue.delta.commands.settle import SettledStep, Verdict
+from spark_queue.delta.commands.settle import SettledStep, Some, Verdict
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.store import fencing, news
 from spark_queue.delta.store.snapshot import Snapshot
@@ -27,8 +26,9 @@ from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.views.explaining import Standing, standing
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.processing.calling import AnyHandler
+from spark_queue.processing.claim_parts import ClaimParts
 from spark_queue.processing.crew import Using
-from spark_queue.processing.run_length import RENEWALS, RunLength
+from spark_queue.processing.run_length import RunLength
 from spark_queue.rules.rule_model import Reason
 
 if TYPE_CHECKING:
@@ -168,14 +168,29 @@ class Hands(Protocol):
             Set when nothing further is to begin.
         """
 
-    def work(self, claim: Claim) -> Verdict | None:
-        """Run the handler and write its results; ``None`` where the claim was taken over.
+    def work(self, claim: Claim) -> None:
+        """Run the handler.
 
         Raises
         ------
         WorkerDied
             When the items are to be given back, and run again.
         """
+
+    def tell_part(self, claim: Claim) -> Some | None:
+        """Write the results of what is done while the handler runs, and was not told yet.
+
+        It runs beside :meth:`work`, and not beside :meth:`tell`. Should it raise, what it was about
+        is told the next time.
+
+        Returns
+        -------
+        Some or None
+            The outcomes; ``None`` where the claim was taken over.
+        """
+
+    def tell(self, claim: Claim) -> Verdict | None:
+        """Write the results of what was not told yet; ``None`` where the claim was taken over."""
 
     def after_settle(self, claim: Claim, done: SettledStep) -> None:
         """Say what there is to say of a claim that is settled."""
@@ -255,10 +270,12 @@ class _Ahead:
             both = claims.settle_and_claim(store, claim.lease, verdict, runs.request(length))
             if both is not None:
                 runs.learn(length)
+                runs.fit(claim, both[0])
                 self._claim = Claim(store, both[1])
                 return both[0]
         done = settle.settle(store, claim.lease, verdict)
         runs.learn(runs.after(claim, done))
+        runs.fit(claim, done)
         return done
 
     def __enter__(self) -> None:
@@ -285,13 +302,14 @@ def _next_claim(store: Store, request: Request) -> Claim:
 
 
 def _work_off(store: Store, claim: Claim, hands: Hands, ahead: _Ahead) -> SettledStep:
+    parts = ClaimParts(store, claim, hands)
     try:
-        with _renewing(claim):
-            verdict = hands.work(claim)
-            if verdict is None:
+        with parts.keep():
+            hands.work(claim)
+            done = parts.finish(ahead.settle)
+            if done is None:
                 logger.warning("%s was taken over while it worked; its output is dropped", claim)
-                return SettledStep(step=0, counts={}, lost=())
-            done = ahead.settle(claim, verdict)
+                return parts.done
         forwarding.forward(store)
     except WorkerDied:
         logger.warning("a worker died of an item of %s: it runs again, each item apart", claim)
@@ -303,29 +321,3 @@ def _work_off(store: Store, claim: Claim, hands: Hands, ahead: _Ahead) -> Settle
         logger.warning("%s lost %d item(s) while it worked on them", claim, len(done.lost))
     hands.after_settle(claim, done)
     return done
-
-
-@contextmanager
-def _renewing(claim: Claim) -> Iterator[None]:
-    """Renew a claim in the background while the block runs."""
-    held_for = claim.lease_expires_at - claim.claimed_at
-    done = threading.Event()
-
-    def renew() -> None:
-        while not done.wait(held_for.total_seconds() / RENEWALS):
-            _renew(claim, held_for)
-
-    thread = threading.Thread(target=renew, name=f"renew-{claim.lease}", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
-def _renew(claim: Claim, by: timedelta) -> None:
-    try:
-        claim.renew(by)
-    except Exception as exc:  # noqa: BLE001 - the next renewal may go well, and the settle tells
-        logger.warning("%s could not be renewed: %s", claim, exc)

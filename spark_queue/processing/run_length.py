@@ -1,4 +1,4 @@
-"""Length of the runs of a group that a claim takes."""
+"""Length of claims, and of the runs of a group that they take."""
 
 from __future__ import annotations
 
@@ -50,8 +50,17 @@ class RunLength:
     def request(self, length: float | None = None) -> Request:
         """Return what the next claim asks for, with runs of a length or of the known one."""
         wanted = self._known.run_length if length is None else length
+        limit = int(min(self._request.limit, self._known.claim_length))
         run = max(1, min(self._request.run, int(wanted)))
-        return replace(self._request, claim_id=new_claim_id(), run=run)
+        return replace(self._request, claim_id=new_claim_id(), run=run, limit=limit)
+
+    def fit(self, claim: Claim, done: SettledStep) -> None:
+        """Have the next claims be as long as was worked off, where the rest went back for time."""
+        took = self._store.clock.now() - claim.claimed_at
+        if done.released and took >= self._request.lease / RENEWALS:
+            self._known.claim_length = max(1.0, float(claim.count - done.released))
+        elif claim.count >= self._known.claim_length:
+            self._known.claim_length *= _FAST
 
     def learn(self, length: float) -> None:
         """Keep a length for the next claims."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -17,14 +19,13 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from spark_queue.claim import Claim
 from spark_queue.delta.commands import settle
 from spark_queue.delta.commands.evidence import Output
-from spark_queue.delta.commands.settle import SettledStep, Verdict
+from spark_queue.delta.commands.settle import SettledStep, Some, Verdict
 from spark_queue.delta.input.columns import parse_columns
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import output_columns
 from spark_queue.delta.tables.claim_record import ClaimRecord, error_room
 from spark_queue.delta.tables.describing import described
-from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.views import items
 from spark_queue.errors import InvalidArgumentError, OutputRefusedError, UnsafeSessionError
 from spark_queue.processing import interrupts
@@ -39,65 +40,8 @@ from spark_queue.processing.executor import (
     run_items,
     unpacking,
 )
-from spark_queue.processing.loop import Asked, ProcessResult, WorkerDied, run_claims
-
-#: What Spark says where a Python worker ended by itself.
-_DIED = "Python worker exited unexpectedly"
-
-#: Seconds in which Spark ends the other workers of a task that failed: it looks every two, and
-#: gives them two more (``spark.python.task.killTimeout``).
-_OTHERS_END = 5.0
-
-
-class Learnt:
-    """What is known of a handler, from one claim to the next.
-
-    Parameters
-    ----------
-    stop : threading.Event
-        Ends waiting.
-    """
-
-    def __init__(self, stop: threading.Event) -> None:
-        self._stop = stop
-        self._kills = False
-        self._most: dict[int, int] = {}
-
-    def apart(self, losses: int) -> Apart | None:
-        """Tell whether, and how, the items of a claim run apart.
-
-        Parameters
-        ----------
-        losses : int
-            The most losses that one of them has.
-        """
-        return dict(self._most) if self._kills or losses else None
-
-    def look_at(self, exc: Exception, apart: Apart | None) -> None:
-        """Raise :class:`WorkerDied` where that is what happened, and running apart helps.
-
-        By then nobody works on the items any more.
-        """
-        if apart is not None or _DIED not in str(exc):
-            return
-        self._kills = True
-        self._stop.wait(_OTHERS_END)
-        raise WorkerDied from exc
-
-    def note_missed(self, items: int) -> None:
-        """Note that the tasks of so many items were run again, for any reason."""
-        self._kills = True
-        logger.warning(
-            "%d item(s) were in tasks that Spark ran again: what the first attempt did is not "
-            "known, so they come back when their lease ends",
-            items,
-        )
-
-    def note_divided(self, stage: DataFrame) -> None:
-        """Note which items were in a call of several that a worker died of."""
-        for seq, together in stage.where("together > 1").select("_seq", "together").collect():
-            self._most[seq] = together // 2
-
+from spark_queue.processing.learnt import Learnt
+from spark_queue.processing.loop import Asked, ProcessResult, run_claims
 
 #: Parts of a claim where a session does not say how many.
 _CORES = 200
@@ -170,6 +114,8 @@ class SparkHands:
         self._learnt = Learnt(threading.Event())
         self._is_unasked, self._has_warned = False, False
         self._returns = work.returns
+        self._handled: _Outcomes | None = None
+        self._until = math.inf
 
     def begin(self, stop: threading.Event) -> Request:
         """See :class:`~spark_queue.processing.loop.Hands`."""
@@ -182,11 +128,19 @@ class SparkHands:
         # What others have left is asked first, and settled by what their output has.
         return replace(work.request, output=work.output.lasting_name())
 
-    def work(self, claim: Claim) -> Verdict | None:
+    def work(self, claim: Claim) -> None:
         """See :class:`~spark_queue.processing.loop.Hands`."""
-        work = self._work
-        handled = self._handle(claim)
-        told = handled if work.output is None else self._write(work.output, handled, claim)
+        self._handled = self._handle(claim)
+
+    def tell_part(self, claim: Claim) -> Some:
+        """See :class:`~spark_queue.processing.loop.Hands`: a job tells all when it is over."""
+        del claim
+        return Some({})
+
+    def tell(self, claim: Claim) -> Verdict | None:
+        """See :class:`~spark_queue.processing.loop.Hands`."""
+        output, told = self._work.output, self._handled
+        told = told if output is None or told is None else self._write(output, told, claim)
         if told is None:
             return None
         # Noted before the settle: what follows a commit must not keep its news back.
@@ -195,6 +149,8 @@ class SparkHands:
 
     def after_settle(self, claim: Claim, done: SettledStep) -> None:
         """See :class:`~spark_queue.processing.loop.Hands`."""
+        if done.released == claim.count and time.time() >= self._until:
+            self._learnt.note_none(claim)
         missed = claim.count - sum(done.counts.values()) - len(done.lost)
         if missed > 0 and len(done.lost) < settle.NAMED:
             self._learnt.note_missed(missed)
@@ -210,7 +166,8 @@ class SparkHands:
             leased = items.lease_items(store, claim.lease) if here is None else here
             apart = learnt.apart(leased.losses)
             try:
-                runner, returns = self._runner(apart), self._returns
+                self._until = learnt.until(claim)
+                runner, returns = self._runner(apart, self._until), self._returns
                 if isinstance(leased, items.LeasedTable):
                     mapped = _map_handler_here(store, leased.rows, runner, returns)
                 else:
@@ -223,13 +180,13 @@ class SparkHands:
             learnt.note_divided(told.stage)
         return told
 
-    def _runner(self, apart: Apart | None) -> Runner:
+    def _runner(self, apart: Apart | None, until: float) -> Runner:
         store, work = self._store, self._work
         handler = Continuing(work.handler, store.name)
         if work.per == "batch":
-            return run_batches(handler, self._returns, apart=apart)
+            return run_batches(handler, self._returns, apart=apart, until=until)
         on_failure = store.settings(store.status_head()).config.on_failure
-        return run_items(handler, self._returns, on_failure=on_failure, apart=apart)
+        return run_items(handler, self._returns, on_failure=on_failure, apart=apart, until=until)
 
     def _results(self) -> StructType:
         columns = [] if self._work.returns is None else self._work.returns.fields

@@ -183,7 +183,7 @@ def test_a_stream_works_a_queue_off_and_ends(
     out = f"{place}/out"
     for done in (6, 9):
         _fill(queue, folders=3, each=(done - queue.counts()["acked"]) // 3)
-        query = _stream(spark, queue, out, maxItemsPerTrigger=2, numPartitions=2)
+        query = _stream(spark, queue, out, maxItemsPerTrigger=3, numPartitions=2)
         query.trigger(availableNow=True).start().awaitTermination()
         assert queue.counts()["acked"] == done
         assert spark.read.json(out).count() == done

@@ -81,7 +81,10 @@ def test_own_queue_is_worked_off_and_looked_at(
     assert run("redrive", own)["count"] == 1
     assert run("redrive", own)["count"] == 0
     (letter,) = run("dead", own)["items"]
-    assert letter["_successor"] == run("redrive", own, "--again", "--dry-run")["count"] + 4
+    assert letter["_successor"] == 5
+    # Its key is its successor's now.
+    again = run("redrive", own, "--again", "--dry-run")
+    assert (again["count"], again["becomes"]) == (0, {"refused": 1})
     assert run("cancel", own, "--where", "n < 0")["count"] == 1
     status = run("status", own, "--where", "tenant = 'b'")
     assert status["states"] == {"cancelled": 1, "dead": 1}

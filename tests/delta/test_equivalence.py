@@ -38,6 +38,7 @@ _BENCH = Path(__file__).parents[2] / "jobs" / "bench"
 #: A history with something of everything: keys, weights, groups, priorities, limits. What it does
 #: after its second claim was once decided in two ways. Hundreds are a job: equivalence.py.
 _SEEDS = (8,)
+_STEPS = 12
 
 pytestmark = pytest.mark.skipif(REMOTE is not None, reason="over Spark Connect Spark decides all")
 
@@ -67,9 +68,9 @@ def test_random_histories_are_decided_alike(by_both: SparkSession, place: str, j
     report = job.Report()
     with job.counted(report.compared):
         for seed in _SEEDS:
-            job.play(by_both, place, seed, 20, report)
+            job.play(by_both, place, seed, _STEPS, report)
     assert report.differences == []
-    assert report.steps == 20 * len(_SEEDS)
+    assert report.steps == _STEPS * len(_SEEDS)
     assert {"enqueue", "claim", "settle", "settle and claim"} <= set(report.compared)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +21,7 @@ from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.delta.views import items
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import Reject
-from spark_queue.processing import loop, worker
+from spark_queue.processing import learnt, loop
 from spark_queue.processing.loop import ProcessResult
 
 
@@ -121,6 +122,15 @@ def test_a_claim_of_a_deep_group_is_as_long_as_it_is_worked_off(
     assert (done.acked, done.failed, done.released, done.claims) == (612, 1, 489, 4)
 
 
+def test_no_item_begins_behind_a_third_of_the_lease(queue: DeltaQueue) -> None:
+    """What has not begun goes back uncharged, and the next claims are as long as was worked off."""
+    done = queue.process(lambda _: time.sleep(0.7), lease=timedelta(seconds=6))
+
+    assert (done.acked, done.failed, done.dead) == (12, 0, 0)
+    assert done.released > 0
+    assert set(_states(queue).values()) == {("acked", 0, 0)}
+
+
 def test_a_claim_that_nobody_works_on_is_given_back(
     queue: DeltaQueue, steps: list[StepFacts]
 ) -> None:
@@ -138,8 +148,9 @@ def test_what_a_worker_died_of_is_found_and_dead(
     queue: DeltaQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that were in one claim with it are done, and none of them is charged."""
-    monkeypatch.setattr(worker, "_OTHERS_END", 1.0)
+    monkeypatch.setattr(learnt, "_OTHERS_END", 1.0)
     queue.configure(max_losses=1)
+    queue.cancel("id >= 5")
 
     def handle(item: dict[str, Any]) -> None:
         if item["id"] == 2:
@@ -147,10 +158,15 @@ def test_what_a_worker_died_of_is_found_and_dead(
 
     done = queue.process(handle, limit=3)
 
-    assert (done.acked, done.dead) == (11, 1)
+    assert (done.acked, done.dead) == (4, 1)
     errors = [(row["id"], row["_error"]) for row in queue.dead().collect()]
     assert errors == [(2, "the worker died of it (exit code 9)")]
-    assert set(_states(queue).values()) == {("acked", 0, 0), ("dead", 0, 1)}
+    states = _states(queue)
+    assert [states[number] for number in range(4)] == [
+        *[("acked", 0, 0)] * 2,
+        ("dead", 0, 1),
+        ("acked", 0, 0),
+    ]
 
 
 def test_an_item_that_kills_or_does_not_fit_is_charged_alone(
@@ -160,7 +176,7 @@ def test_an_item_that_kills_or_does_not_fit_is_charged_alone(
 
     A claim takes all of a group, and with ``skip`` those behind a failure are done in it.
     """
-    monkeypatch.setattr(worker, "_OTHERS_END", 4.0)
+    monkeypatch.setattr(learnt, "_OTHERS_END", 4.0)
     queue.configure(on_failure="skip", max_losses=2, max_attempts=1)
 
     def handle(item: dict[str, Any]) -> dict[str, Any]:

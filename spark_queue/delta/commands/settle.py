@@ -7,6 +7,7 @@ claimed it since, and it has not ended. What a later claim has taken is reported
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -87,6 +88,15 @@ class SettledStep:
     def released(self) -> int:
         """Items that are ready again, and were charged no attempt."""
         return self.counts.get(READY, 0) - self.failed
+
+    def plus(self, later: SettledStep) -> SettledStep:
+        """Return what both steps did, as of the later one."""
+        return SettledStep(
+            step=later.step or self.step,
+            counts=Counter(self.counts) + Counter(later.counts),
+            lost=(*self.lost, *later.lost)[:NAMED],
+            failed=self.failed + later.failed,
+        )
 
 
 def report_step(stage: StagedSettle | Judged, step: int) -> SettledStep:

@@ -14,6 +14,7 @@ from spark_queue.delta.input import values
 from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.journal.tables import Touched, by_column
 from spark_queue.delta.ownership import GivenBack
+from spark_queue.delta.plans.frames import frame_of
 from spark_queue.delta.plans.spark_look import SparkLook
 from spark_queue.delta.sql.look import newest_rows
 from spark_queue.delta.sql.operating import release_claimed
@@ -136,4 +137,4 @@ def of(store: Store) -> SparkTables:
 
 
 def _ids(place: Store, seqs: Collection[int]) -> DataFrame:
-    return place.spark.createDataFrame(pa.table({"_seq": pa.array(seqs, pa.int64())}))
+    return frame_of(place.spark, pa.table({"_seq": pa.array(seqs, pa.int64())}))

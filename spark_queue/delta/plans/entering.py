@@ -235,4 +235,4 @@ def _logged(store: Store, step: int, logged: pa.Table | None) -> DataFrame:
         return store.queue.read().where(F.col("_step") == step).orderBy("_seq")
     schema = by_spark.user_schema(store).add("_seq", "long").add("_kind", "string")
     schema = schema.add("_duplicate_of", "long")
-    return store.spark.createDataFrame(logged.select(schema.names).sort_by("_seq"), schema)
+    return frames.frame_of(store.spark, logged.select(schema.names).sort_by("_seq"), schema)

@@ -41,13 +41,17 @@ def stream(store: Store) -> DataFrame:
 _LIMIT_OF_RESULTS = "spark.driver.maxResultSize"
 
 
-def frame_of(spark: SparkSession, rows: DataFrame | pa.Table) -> DataFrame:
-    """Return rows as a frame."""
+def frame_of(
+    spark: SparkSession, rows: DataFrame | pa.Table, schema: StructType | str | None = None
+) -> DataFrame:
+    """Return rows as a frame; a table of Arrow with the columns that it has, or those of a schema.
+
+    Over Connect Spark takes a table without rows for one without columns.
+    """
     if not isinstance(rows, pa.Table):
         return rows
-    # Over Connect a table without rows is taken to have no columns.
-    given = rows if rows.num_rows else rows.to_pylist()
-    return spark.createDataFrame(given, from_arrow_schema(rows.schema))
+    given = rows if rows.num_rows else []
+    return spark.createDataFrame(given, schema or from_arrow_schema(rows.schema))
 
 
 def plain(rows: DataFrame) -> DataFrame:
@@ -112,7 +116,7 @@ def of(store: Store, given: object, extra: Sequence[str] = ()) -> DataFrame:
     kinds = StructType([wanted[name] for name in table.column_names])
     columns = [cast(table[i], fields[name]) for i, name in enumerate(table.column_names)]
     rows = pa.Table.from_arrays(columns, table.column_names).cast(arrow_schema_of(kinds))
-    return store.spark.createDataFrame(rows, kinds)
+    return frame_of(store.spark, rows, kinds)
 
 
 def _columns_of(store: Store) -> list[StructField]:

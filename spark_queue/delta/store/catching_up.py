@@ -9,6 +9,7 @@ dropped, and the newest head is looked for: each time, where commits cannot be l
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -90,6 +91,8 @@ class Position:
     """How much of what ended is in each other queue that it goes to."""
     run_length: float = FIRST_RUN
     """How many items of a group a claim probably finishes, as earlier ones taught."""
+    claim_length: float = math.inf
+    """How many items in all, where that was fewer than it had."""
     _limits: tuple[Registered, ReaderConfig] | None = None
     _terms: ReaderTerms | None = None
 

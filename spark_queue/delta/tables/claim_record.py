@@ -32,6 +32,8 @@ class ClaimRecord:
     """Outcomes by seq. Items that are done may be left out if :attr:`is_whole`."""
     is_whole: bool
     """Whether the handler's run has an outcome for every item of the claim."""
+    part: int | None = None
+    """Which part of the claim is in the commit; ``None`` for the last one, which may be all."""
 
     def text(self) -> str:
         """Return the record as the metadata of a commit."""
@@ -39,7 +41,8 @@ class ClaimRecord:
         for seq in sorted(self.outcomes):
             seqs.setdefault(self.outcomes[seq], []).append(seq)
         listed = [[*outcome, _ranges(found)] for outcome, found in seqs.items()]
-        record = {"claim": self.claim_id, "whole": self.is_whole, "outcomes": listed}
+        record: dict[str, Any] = {"claim": self.claim_id, "whole": self.is_whole}
+        record |= {"outcomes": listed} | ({} if self.part is None else {"part": self.part})
         return json.dumps(record, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -57,7 +60,12 @@ def read_record(text: str | None, claim_id: str) -> ClaimRecord | None:
             for outcome, error, ranges in record["outcomes"]
             for seq in _seqs(ranges)
         }
-        return ClaimRecord(claim_id=claim_id, outcomes=outcomes, is_whole=bool(record["whole"]))
+        return ClaimRecord(
+            claim_id=claim_id,
+            outcomes=outcomes,
+            is_whole=bool(record["whole"]),
+            part=record.get("part"),
+        )
     except (ValueError, LookupError, TypeError):
         return None
 

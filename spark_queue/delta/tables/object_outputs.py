@@ -14,7 +14,13 @@ from spark_queue.delta.tables.claim_record import ClaimRecord, find_record
 from spark_queue.delta.tables.conditional_commits import FEATURE, first_text
 from spark_queue.delta.tables.object_copy import LOG, TableCopy, commit_name
 from spark_queue.delta.tables.object_requests import Bucket
-from spark_queue.delta.tables.outputs import KEPT, OFTEN, ResultTable, require_plain_types
+from spark_queue.delta.tables.outputs import (
+    KEPT,
+    OFTEN,
+    AppendName,
+    ResultTable,
+    require_plain_types,
+)
 from spark_queue.delta.tables.rust import write_checkpoint
 from spark_queue.delta.tables.sweeping import Ages
 from spark_queue.errors import SparkNeededError
@@ -96,7 +102,7 @@ class ObjectResultTable(ResultTable):
         self,
         table: DeltaTable,
         rows: pa.Table | None,
-        transaction: tuple[str, int],
+        transaction: AppendName,
         metadata: str | None,
     ) -> bool:
         return self._append(table, rows, transaction, metadata, self._put_commit)

@@ -2,7 +2,7 @@
 
 A result is there exactly once because its commit is transaction 1 of an application that its writer
 names, and no name is used twice. Whether it was is asked under the right to write, which Spark's
-commits of results take, too.
+commits of results take, too. A claim that takes long is written in parts: see ADR 53.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -57,14 +57,32 @@ KEPT = {"delta.setTransactionRetentionDuration": "interval 30 days"}
 
 _CLEANS_UP = "delta.enableExpiredLogCleanup"
 
-#: The version of a transaction whose name is used once.
-_FIRST = 1
-
 #: The path of a file all of whose rows were written under one name.
 _MARKED = re.compile(rf"{OURS}([0-9A-Za-z]+)\.[0-9a-f-]{{36}}\.")
 
 #: The column of the rows that says of which transaction they are.
 NAME = "_claim_id"
+
+
+class AppendName(NamedTuple):
+    """What an append is known by."""
+
+    name: str
+    number: int = 1
+    """Counts appends of a name; 1 where it is used once."""
+    part: int | None = None
+    """Which part of a claim it is, before the last one."""
+
+    @property
+    def app(self) -> str:
+        """The application, as Delta has it."""
+        return self.name if self.part is None else f"{self.name}.{self.part}"
+
+    def is_late(self, table: DeltaTable) -> bool:
+        """Tell whether a table has had it, or a later one, or needs no further part."""
+        last = table.transaction_version(self.app)
+        is_shut = self.part is not None and table.transaction_version(self.name) is not None
+        return is_shut or (last is not None and last >= self.number)
 
 
 class ResultTable:
@@ -166,19 +184,35 @@ class ResultTable:
         return False
 
     def write(self, rows: pa.Table, name: str, metadata: str | None = None) -> bool:
-        """Append rows as the transaction of a name; False where the name was used without them.
+        """Append the rows of a claim, by its name; False where somebody has used that without them.
 
         The metadata is that of their commit.
         """
-        return self._put(rows, (name, _FIRST), metadata) or len(self.rows(name)) > 0
+        return self._put(rows, AppendName(name), metadata) or self._has_last(name)
+
+    def write_part(self, rows: pa.Table, name: str, part: int, metadata: str) -> bool:
+        """Append rows of a claim before its last ones; False where the name of the claim is used.
+
+        A part that is there is not written again.
+        """
+        return self._put(rows, AppendName(name, part=part), metadata) or not self._uses(name)
+
+    def _has_last(self, name: str) -> bool:
+        """Tell whether the last part of a claim is there, or all of it."""
+        record = self.record(name)
+        return len(self.rows(name)) > 0 if record is None else record.part is None
+
+    def _uses(self, name: str) -> bool:
+        with self._hold() as table:
+            return table.transaction_version(name) is not None
 
     def append(self, rows: pa.Table, name: str, version: int) -> None:
         """Append rows as a numbered transaction of a name, unless the table has had it."""
-        self._put(rows, (name, version))
+        self._put(rows, AppendName(name, version))
 
     def shut_out(self, name: str) -> frozenset[int]:
         """Make sure that a name is used; return the seqs of the rows that were written under it."""
-        self._put(None, (name, _FIRST))
+        self._put(None, AppendName(name))
         # A table forgets its transactions in time, and the rows of them stay.
         return self.rows(name)
 
@@ -192,14 +226,12 @@ class ResultTable:
         return find_record(self.directory, name)
 
     def _put(
-        self, rows: pa.Table | None, transaction: tuple[str, int], metadata: str | None = None
+        self, rows: pa.Table | None, transaction: AppendName, metadata: str | None = None
     ) -> bool:
-        """Append rows as a transaction; False where the table has had it, or a later one."""
-        name, number = transaction
+        """Append rows as a transaction; False where the table has had it, or what excludes it."""
         while True:
             with self._hold() as table:
-                last = table.transaction_version(name)
-                if last is not None and last >= number:
+                if transaction.is_late(table):
                     return False
                 if self._commit(table, rows, transaction, metadata):
                     self._sum_up(table, table.version() + 1)
@@ -237,7 +269,7 @@ class ResultTable:
         self,
         table: DeltaTable,
         rows: pa.Table | None,
-        transaction: tuple[str, int],
+        transaction: AppendName,
         metadata: str | None,
     ) -> bool:
         """Commit the version after a table's; False where somebody else has, and may be again."""
@@ -257,7 +289,7 @@ class ResultTable:
         self,
         table: DeltaTable,
         rows: pa.Table | None,
-        transaction: tuple[str, int],
+        transaction: AppendName,
         metadata: str | None,
         link: Link | None = None,
     ) -> bool:
@@ -266,13 +298,13 @@ class ResultTable:
             directory=self.directory,
             partition=None,
             ranged=(),
-            mark=_mark(transaction[0]),
+            mark=_mark(transaction.name),
             link=link,
         )
         return append.commit(
             table.version() + 1,
             [] if rows is None else [_shape(_schema(table), rows)],
-            transaction=transaction,
+            transaction=(transaction.app, transaction.number),
             metadata=metadata,
             is_synced=self._is_synced,
         )
@@ -301,10 +333,8 @@ class ResultTable:
 
     def _rows(self, table: DeltaTable, name: str) -> frozenset[int]:
         files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-        # All rows of a name are one commit; where that was not merged with others, it is one file.
-        mark = _mark(name)
-        marked = [file for file in files if mark and file["path"].startswith(OURS + mark)]
-        wanted = [file for file in marked or files if _may_have(file, name)]
+        mark = OURS + _mark(name)
+        wanted = [file for file in files if _may_have(file, name)]
         self._bring(unquote(file["path"]) for file in wanted)
         found: set[int] = set()
         for file in wanted:
@@ -313,7 +343,7 @@ class ResultTable:
             if NAME not in rows.column_names:
                 continue
             ours = rows.filter(pc.equal(rows[NAME], name))
-            if marked and ours.num_rows < rows.num_rows:
+            if mark != OURS and file["path"].startswith(mark) and ours.num_rows < rows.num_rows:
                 raise FileDamagedError(path, f"has rows of another claim than {name}")
             found.update(ours["_seq"].to_pylist())
         return frozenset(found)

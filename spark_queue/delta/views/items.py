@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.delta.commands import enqueue
-from spark_queue.delta.plans.frames import user_columns
+from spark_queue.delta.plans.frames import frame_of, user_columns
 from spark_queue.delta.plans.spark_look import SparkLook
 from spark_queue.delta.replica.reading import status_table
 from spark_queue.delta.sql import file_rows
@@ -70,7 +70,7 @@ def claimed_items(store: Store, lease: int, over: Collection[int] = ()) -> DataF
     rows = lease_items(store, lease).rows.drop("_group_key", TRACE)
     if not over:
         return rows
-    gone = store.spark.createDataFrame(pa.table({"_seq": pa.array(over, pa.int64())}))
+    gone = frame_of(store.spark, pa.table({"_seq": pa.array(over, pa.int64())}))
     return rows.join(F.broadcast(gone), "_seq", "left_anti").select(rows.columns)
 
 
@@ -192,7 +192,7 @@ def _frame(store: Store, rows: pa.Table) -> DataFrame:
     schema = schema.add("_attempts", "integer").add("_group_key", "string")
     if TRACE in rows.column_names:
         schema = schema.add(TRACE, "string")
-    return store.spark.createDataFrame(rows, schema)
+    return frame_of(store.spark, rows, schema)
 
 
 def _grant(store: Store, lease: int) -> pa.Table | None:
@@ -211,7 +211,7 @@ def _grants(store: Store, lease: int) -> DataFrame:
     """Return the rows of the status log by which a lease was granted."""
     grant = _grant(store, lease)
     if grant is not None:
-        return store.spark.createDataFrame(grant.select(_GRANTED))
+        return frame_of(store.spark, grant.select(_GRANTED))
     return store.status.read().where(
         (F.col("_step") == lease) & (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
     )
@@ -229,7 +229,7 @@ class SparkViews(QueueViews[DataFrame, StructType]):
         if Snapshot(store).are_files_read:
             with suppress(SparkNeededError):
                 found = ARROW_VIEWS.stats(store, ends, min(most, _COUNTED))
-                return replace(found, per_key=store.spark.createDataFrame(found.per_key))
+                return replace(found, per_key=frame_of(store.spark, found.per_key))
         return super().stats(store, ends, most)
 
 

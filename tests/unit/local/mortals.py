@@ -25,7 +25,7 @@ from typing import Any
 from spark_queue import LocalQueue, QueueConfig, RetryPolicy
 from spark_queue.delta.tables import appending
 from spark_queue.delta.tables.outputs import ResultTable
-from spark_queue.processing import loop
+from spark_queue.processing import claim_parts, loop
 
 RETURNS = "twice bigint, who string"
 
@@ -67,7 +67,7 @@ def _dying(owner: Any, name: str, *, before: bool) -> Callable[[int], None]:
 
 def _silent(_: int) -> None:
     """Let a worker be late: it renews nothing, and somebody takes over from it."""
-    setattr(loop, "_renew", lambda *_: None)  # noqa: B010 - its own
+    setattr(claim_parts, "_renew", lambda *_: None)  # noqa: B010 - its own
 
 
 #: Where a worker can come to its end, and how often it comes there.

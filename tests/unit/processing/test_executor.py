@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from datetime import datetime, timezone
 from typing import Any
 
@@ -47,6 +48,24 @@ def fail(*_: object) -> None:
 def reject(*_: object) -> None:
     """Send what is given to the dead letters."""
     raise Reject("never")
+
+
+@pytest.mark.parametrize("apart", [None, {}])
+def test_no_item_begins_when_the_time_is_over(apart: Any) -> None:
+    """Those behind it go back uncharged, and those that began in time are told."""
+    now = time.time()
+    called: list[int] = []
+
+    def handle(item: dict[str, Any]) -> None:
+        called.append(item["_seq"])
+        time.sleep(0.2)
+
+    run = run_items(handle, None, until=now + 0.1, apart=apart)
+    told = [outcome for _, outcome, _ in outcomes(run([batch((1, None), (2, "g"), (3, "g"))]))]
+    assert told == ["ack", "release", "release"]
+    late = run_batches(called.append, None, until=now, apart=apart)
+    assert outcomes(late([batch((4, None))])) == [(4, "release", None)]
+    assert called == ([1] if apart is None else [])
 
 
 def test_every_item_of_a_batch_is_acked() -> None:

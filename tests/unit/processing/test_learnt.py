@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
+from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from spark_queue.processing.learnt import Learnt
 from spark_queue.processing.loop import WorkerDied
-from spark_queue.processing.worker import Learnt
 
 CRASH = RuntimeError("Job aborted: Python worker exited unexpectedly (crashed)")
 
@@ -77,6 +80,19 @@ def test_a_call_that_killed_is_halved(learnt: Learnt) -> None:
     learnt.note_divided(stage)
     assert learnt.apart(losses=1) == {4: 2, 7: 4, 8: 1}
     assert stage.asked == ["together > 1"]
+
+
+def test_a_claim_of_which_nothing_began_in_time_is_worked_off_whole(
+    learnt: Learnt, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Clocks of executors that are far ahead cost a warning, and send items around but once."""
+    now = datetime.now(timezone.utc)
+    claim: Any = SimpleNamespace(claimed_at=now, lease_expires_at=now + timedelta(seconds=30))
+    assert time.time() + 9 < learnt.until(claim) <= time.time() + 10
+    with caplog.at_level(logging.WARNING):
+        learnt.note_none(claim)
+    assert "the clocks of executors are ahead" in caplog.text
+    assert learnt.until(claim) == math.inf
 
 
 def test_tasks_that_ran_again_are_told_of(learnt: Learnt, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,94 @@
+"""A claim that is worked on: what is done is settled part by part, and the rest renewed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from spark_queue.claim import Claim
+from spark_queue.delta.commands import settle
+from spark_queue.delta.commands.settle import SettledStep, Some, Verdict
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables.facts import logger
+from spark_queue.processing.run_length import RENEWALS
+
+if TYPE_CHECKING:
+    from spark_queue.processing.loop import Hands
+
+
+class ClaimParts:
+    """A claim that is worked on: at each third of its lease what is done by then is settled.
+
+    So one item that hangs holds up no other, and is all that a kill repeats.
+    """
+
+    def __init__(self, store: Store, claim: Claim, hands: Hands) -> None:
+        self._store = store
+        self._claim = claim
+        self._hands = hands
+        self._settling = threading.Lock()
+        self._is_taken = False
+        self._unsettled: dict[int, tuple[str, str | None]] = {}
+        self.done = SettledStep(step=0, counts={}, lost=())
+        """What was settled so far."""
+
+    @contextmanager
+    def keep(self) -> Iterator[None]:
+        """Settle what is done, and renew the rest, in the background while the block runs."""
+        held_for = self._claim.lease_expires_at - self._claim.claimed_at
+        is_over = threading.Event()
+
+        def renew() -> None:
+            while not is_over.wait(held_for.total_seconds() / RENEWALS):
+                self._settle_part()
+                _renew(self._claim, held_for)
+
+        thread = threading.Thread(target=renew, name=f"renew-{self._claim.lease}", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+
+    def finish(self, settle_rest: Callable[[Claim, Verdict], SettledStep]) -> SettledStep | None:
+        """Settle the rest as the caller does; ``None`` where the claim was taken over."""
+        with self._settling:
+            verdict = None if self._is_taken else self._hands.tell(self._claim)
+            if verdict is None:
+                return None
+            if isinstance(verdict, Some):
+                verdict = Some({**self._unsettled, **verdict.outcomes})
+            self.done = self.done.plus(settle_rest(self._claim, verdict))
+            return self.done
+
+    def _settle_part(self) -> None:
+        """Settle what is done, unless the rest is being settled: that may take long."""
+        if self._is_taken or not self._settling.acquire(blocking=False):
+            return
+        try:
+            self._try_to_settle()
+        except Exception as exc:  # noqa: BLE001 - what is done now is settled with the next part
+            logger.warning("%s: what is done of it could not be settled: %s", self._claim, exc)
+        finally:
+            self._settling.release()
+
+    def _try_to_settle(self) -> None:
+        part = self._hands.tell_part(self._claim)
+        if part is None:
+            self._is_taken = True
+            return
+        self._unsettled |= part.outcomes
+        if self._unsettled:
+            done = settle.settle(self._store, self._claim.lease, Some(self._unsettled))
+            self.done, self._unsettled = self.done.plus(done), {}
+
+
+def _renew(claim: Claim, by: timedelta) -> None:
+    try:
+        claim.renew(by)
+    except Exception as exc:  # noqa: BLE001 - the next renewal may go well, and the settle tells
+        logger.warning("%s could not be renewed: %s", claim, exc)

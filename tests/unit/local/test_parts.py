@@ -1,0 +1,263 @@
+"""Claims that take longer than a third of their lease: what is done is settled part by part."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from obstore.store import LocalStore
+
+from spark_queue.clock import ManualClock
+from spark_queue.config import RetryPolicy
+from spark_queue.delta.commands.settle import Some
+from spark_queue.delta.tables.claim_record import ClaimRecord, read_record
+from spark_queue.delta.tables.facts import StepFacts
+from spark_queue.delta.tables.object_outputs import ObjectResultTable
+from spark_queue.delta.tables.object_requests import Bucket
+from spark_queue.delta.tables.outputs import ResultTable
+from spark_queue.errors import Reject
+from spark_queue.local_queue import LocalQueue
+from spark_queue.processing.crew import Using
+from spark_queue.processing.local_processing import LocalHands
+from tests import kills
+from tests.unit.local.conftest import Make
+
+#: A third of it is what a test waits for.
+LEASE = timedelta(seconds=0.6)
+
+RESULTS = pa.schema([("n", pa.int64()), ("_seq", pa.int64()), ("_claim_id", pa.string())])
+
+
+@pytest.fixture
+def queue(make: Make) -> LocalQueue:
+    """Twelve items; what fails is retried at once."""
+    made = make("id long", retry=RetryPolicy(delay=timedelta(0)))
+    made.enqueue([{"id": number} for number in range(12)])
+    return made
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("using", "acked"), [("threads", 11), ("processes", 6)])
+@pytest.mark.parametrize("output", [None, "out"])
+def test_an_item_that_hangs_holds_up_no_ack(
+    queue: LocalQueue, place: str, using: Using, acked: int, output: str | None
+) -> None:
+    """What is done is acked, and its row there, while one item goes on and on.
+
+    A child that hangs has a part of the items, and leaves those behind it to nobody.
+    """
+    out, mark = output and f"{place}/{output}", Path(place, "seen")
+
+    def see() -> None:
+        until(lambda: queue.counts()["acked"] == acked)
+        assert out is None or DeltaTable(out).to_pyarrow_table().num_rows == acked
+        mark.touch()
+
+    def handle(item: dict[str, Any]) -> dict[str, Any] | None:
+        # A child knows nothing of what its parent does meanwhile, but of the disk.
+        until(lambda: item["id"] > 0 or mark.exists())
+        return None if out is None else {"n": item["id"]}
+
+    written: Any = {} if out is None else {"returns": "n bigint", "output": out}
+    with ThreadPoolExecutor() as operators:
+        seen = operators.submit(see)
+        done = queue.process(handle, lease=LEASE, max_workers=2, using=using, **written)
+
+    seen.result()
+    assert (done.acked, done.claims, queue.counts()["acked"]) == (12, 1, 12)
+    if out is not None:
+        assert sorted(DeltaTable(out).to_pyarrow_table()["n"].to_pylist()) == list(range(12))
+
+
+def test_each_outcome_is_settled_in_its_part(make: Make) -> None:
+    """What fails may run again while the rest of its claim goes on, and counts once."""
+    steps: list[StepFacts] = []
+    path = make("id long", retry=RetryPolicy(delay=timedelta(0))).name
+    queue = LocalQueue.open(path, durability="process", listener=steps.append)
+    queue.enqueue([{"id": number} for number in range(4)])
+
+    def handle(item: dict[str, Any]) -> None:
+        if item["id"] == 0 and item["_attempts"] == 0:
+            raise ValueError("the first time")
+        if item["id"] == 1:
+            raise Reject("never")
+        if item["id"] == 3:
+            until(lambda: LocalQueue.open(path, durability="process").counts()["claimed"] == 1)
+
+    done = queue.process(handle, lease=LEASE)
+
+    assert (done.acked, done.failed, done.dead, done.released) == (3, 1, 1, 0)
+    assert Counter(step.action for step in steps)["renew"] >= 1
+    assert next(step.counts for step in steps if step.action.startswith("settle")) == {
+        "ready": 1,
+        "dead": 1,
+        "acked": 1,
+    }
+
+
+def test_a_part_that_cannot_be_written_is_told_with_the_next(
+    queue: LocalQueue, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is lost or there twice, whether the write that failed was there or not."""
+    write, failed = ResultTable.write_part, list[bool]()
+
+    def unsure(table: ResultTable, *args: Any) -> bool:
+        if len(failed) < 2:
+            failed.append(bool(failed) and write(table, *args))
+            raise OSError("no answer")
+        return write(table, *args)
+
+    monkeypatch.setattr(ResultTable, "write_part", unsure)
+
+    def handle(item: dict[str, Any]) -> dict[str, Any]:
+        if item["id"] in (3, 6, 9):
+            before = len(failed)
+            until(lambda: len(failed) > before or queue.counts()["acked"] > 0)
+        return {"n": item["id"]}
+
+    done = queue.process(handle, lease=LEASE, returns="n bigint", output=f"{place}/out")
+
+    assert (done.acked, done.claims, failed) == (12, 1, [False, True])
+    rows = DeltaTable(f"{place}/out").to_pyarrow_table()["n"].to_pylist()
+    assert sorted(rows) == list(range(12))
+
+
+@pytest.mark.parametrize("ticks", [1, 2])
+def test_a_part_whose_settle_fails_is_settled_with_the_next(
+    queue: LocalQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, ticks: int
+) -> None:
+    """An item whose outcome is known is not left to the end of the lease."""
+    tell_part, failed = LocalHands.tell_part, list[int]()
+
+    def unlucky(hands: LocalHands, claim: Any) -> Any:
+        if len(failed) == ticks:
+            return Some({})
+        told = tell_part(hands, claim)
+        monkeypatch.setattr(clock, "now", no_time)
+        return told
+
+    def no_time() -> Any:
+        monkeypatch.delattr(clock, "now")
+        failed.append(len(failed))
+        raise OSError("no time")
+
+    monkeypatch.setattr(LocalHands, "tell_part", unlucky)
+    done = queue.process(
+        lambda item: until(lambda: item["id"] < 6 or len(failed) == ticks), lease=LEASE
+    )
+    assert (done.acked, queue.counts()["acked"]) == (12, 12)
+
+
+@pytest.fixture(params=["disk", "object store"])
+def out(request: pytest.FixtureRequest, tmp_path: Path) -> ResultTable:
+    """Return a table of results."""
+    table = ResultTable(tmp_path / "out", is_synced=False)
+    if request.param == "object store":
+        bucket = Bucket(LocalStore(tmp_path), "s3://bucket/results", "results")
+        table = ObjectResultTable(bucket)
+    table.make(RESULTS)
+    return table
+
+
+def _rows(*seqs: int) -> pa.Table:
+    marks = {"n": seqs, "_seq": seqs, "_claim_id": ["mine"] * len(seqs)}
+    return pa.table({name: pa.array(values) for name, values in marks.items()}, schema=RESULTS)
+
+
+def _record(part: int | None, **outcomes: str) -> str:
+    said = {int(seq[1:]): (outcome, None) for seq, outcome in outcomes.items()}
+    return ClaimRecord(claim_id="mine", outcomes=said, is_whole=part is None, part=part).text()
+
+
+def test_who_takes_over_shuts_the_next_part_out(out: ResultTable) -> None:
+    """What is there stays, and what the newest part says is known; nothing comes behind it."""
+    assert out.write_part(_rows(1), "mine", 1, _record(1, _2="nack"))
+    assert out.write_part(_rows(1), "mine", 1, _record(1, _2="nack"))
+    assert out.write_part(_rows(3), "mine", 2, _record(2, _4="dead"))
+
+    assert out.shut_out("mine") == {1, 3}
+
+    record = out.record("mine")
+    assert record is not None
+    assert (record.part, record.outcomes, record.is_whole) == (2, {4: ("dead", None)}, False)
+    assert not out.write_part(_rows(5), "mine", 3, _record(3))
+    assert not out.write(_rows(5), "mine", _record(None))
+    assert out.rows("mine") == {1, 3}
+
+
+def test_the_last_part_may_be_written_once_more(out: ResultTable) -> None:
+    """Whoever lost the answer finds it there; whoever comes for it finds all parts."""
+    assert out.write_part(_rows(1), "mine", 1, _record(1))
+    assert out.write(_rows(2, 3), "mine", _record(None))
+    assert out.write(_rows(2, 3), "mine", _record(None))
+    assert out.shut_out("mine") == {1, 2, 3}
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[kills.Workers]:
+    """Start the program that has workers kill themselves."""
+    found = kills.Workers()
+    yield found
+    found.end()
+
+
+@pytest.mark.parametrize("on_failure", ["block", "skip"])
+@pytest.mark.parametrize("point", kills.PARTS)
+def test_a_worker_is_killed_in_a_claim_of_three_parts(
+    workers: kills.Workers, place: str, point: str, on_failure: str
+) -> None:
+    """Laws 1-4: each row is there once, and what a part decided does not run again."""
+    kills.make(place, on_failure)
+    workers.kill_at(point, place, "without Spark")
+    decided = _decided(place)
+
+    queue = LocalQueue.open(f"{place}/queue", durability="process")
+    kills.work(queue, place, "second")
+
+    kills.require_law(place, _states(queue), in_order=on_failure == "block", is_whole=False)
+    again = {(call.id, call.attempts) for call in kills.calls(place) if call.who == "second"}
+    assert not decided & again
+
+
+def _states(queue: LocalQueue) -> dict[int, tuple[str, int]]:
+    rows = queue.status().to_pylist()
+    return {row["id"]: (row["_state"], row["_attempts"]) for row in rows}
+
+
+def _decided(place: str) -> set[tuple[int, int]]:
+    """Return the attempts at items of which the log, or a commit of the output, says the end."""
+    path, out = f"{place}/queue", f"{place}/out"
+    queue = LocalQueue.open(path, durability="process")
+    by_seq = {row["_seq"]: row["id"] for row in queue.status().to_pylist()}
+    found = {
+        (by_seq[seq], row["_attempts"] - (row["_state"] != "acked"))
+        for seq in by_seq
+        for row in queue.history(seq).to_pylist()
+        if row["_state"] in ("acked", "dead") or row["_error"]
+    }
+    if not DeltaTable.is_deltatable(out):
+        return found
+    for commit in Path(out, "_delta_log").glob("*.json"):
+        for line in commit.read_text().splitlines():
+            text = json.loads(line).get("commitInfo", {}).get("userMetadata")
+            record = text and read_record(text, json.loads(text)["claim"])
+            said = record.outcomes if record else {}
+            found |= {(by_seq[seq], 0) for seq in said if said[seq][0] != "release"}
+    rows = DeltaTable(out).to_pyarrow_table().to_pylist()
+    return found | {(row["id"], 0) for row in rows if row["id"] not in (7, 12)}
