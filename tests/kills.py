@@ -138,7 +138,8 @@ def work(
     Of these there are three: two handlers wait until what came before them is settled.
     """
     items, most, log = ITEMS, POINTS["a handler runs"][3], f"{place}/calls"
-    waits = _WAITS if parts else ()
+    # What is sent to executors must not have the queue in it.
+    waits = dict.fromkeys(_WAITS, lambda: _await_settle(queue)) if parts else {}
     options = {"limit": 12, "lease": timedelta(seconds=0.6)} if parts else {"limit": 7}
 
     def handle(item: dict[str, Any]) -> dict[str, Any] | None:
@@ -150,9 +151,7 @@ def work(
             os.kill(driver, signal.SIGKILL)
             os._exit(9)
         if number in waits:
-            left = queue.counts()["claimed"]
-            while queue.counts()["claimed"] == left:
-                time.sleep(0.01)
+            waits[number]()
         does = items[number][1]
         if does == "reject":
             raise Reject("never")
@@ -161,6 +160,12 @@ def work(
         return None if does == "nothing" else {"id": number}
 
     return queue.process(handle, returns=RETURNS, output=f"{place}/out", on_claim=told, **options)
+
+
+def _await_settle(queue: Any) -> None:
+    left = queue.counts()["claimed"]
+    while queue.counts()["claimed"] == left:
+        time.sleep(0.01)
 
 
 def calls(place: str) -> list[Call]:
