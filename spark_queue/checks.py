@@ -47,6 +47,9 @@ MOST = 2**31 - 1
 #: How many items a claim of ``process`` takes unless a caller says otherwise.
 PER_CLAIM = 1_000
 
+#: How many bytes of rows a claim takes unless a caller says otherwise.
+BYTES_PER_CLAIM = 256 * 2**20
+
 Refusal = type[InvalidArgumentError] | type[InvalidConfigError]
 
 

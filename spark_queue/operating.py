@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Maintaining(Opened):
     """A queue that is kept in order."""
 
-    def purge(self, where: Where, *, dry_run: bool = False) -> Affected:
+    def purge(self, where: Where, *, dry_run: bool = False, now: bool = False) -> Affected:
         """Remove finished items that are meant, with their history.
 
         An item that a reader is not done with stays. So does one that was enqueued again
@@ -38,10 +38,20 @@ class Maintaining(Opened):
         a shared store it may lose to other writers: then it raises and can be called again.
 
         The files that it replaces are off the disk at the first ``maintain`` that comes a week or
-        more later. What is known of a fair or a group key stays: its name may be that of a person.
+        more later; with ``now`` at once, with all others that were replaced. What is known of a
+        fair or a group key stays: its name may be that of a person.
+
+        Raises
+        ------
+        InvalidArgumentError
+            With ``now``, where a reader is a stream, or a clone shares files: they may read what
+            was replaced. So it is where only Spark reaches the tables.
         """
         require_where(where, dry_run=dry_run)
-        return (purging.foresee_purge if dry_run else purging.purge)(self._main, where)
+        checks.require_flag("now", now)
+        if dry_run:
+            return purging.foresee_purge(self._main, where)
+        return purging.purge(self._main, where, now=now)
 
     @overload
     def maintain(
@@ -188,6 +198,7 @@ class Claimable(Configured, Generic[ClaimT]):
         run: int = 1,
         claim_id: str | None = None,
         wait: timedelta = timedelta(0),
+        max_bytes: int = checks.BYTES_PER_CLAIM,
     ) -> ClaimT:
         """Lease the next items, in fair order.
 
@@ -215,6 +226,10 @@ class Claimable(Configured, Generic[ClaimT]):
             How long to wait for items where there are none. On this machine's disk others wake
             this by what they write, and so does an item that becomes due; elsewhere the queue is
             looked at once a second.
+        max_bytes : int
+            How many bytes the rows of its items have at most, about; 256 MiB by default, and at
+            least one item. A claim that is shorter for it leaves the others to the next. What Spark
+            has to look for, in millions of items, is not counted: Spark reads it in parts.
 
         Returns
         -------
@@ -225,14 +240,16 @@ class Claimable(Configured, Generic[ClaimT]):
         Raises
         ------
         InvalidArgumentError
-            When ``limit`` or ``run`` is below 1, ``lease`` is not above zero, or ``wait`` below it.
+            When ``limit``, ``run`` or ``max_bytes`` is below 1, ``lease`` is not above zero, or
+            ``wait`` below it.
         """
         checks.require_claim(limit, lease, run, worker_id, claim_id, wait)
+        checks.require_count("max_bytes", max_bytes)
         store = self._store
 
         def prepare() -> tuple[Snapshot, Request]:
             at = Snapshot(store)
-            request = claims.request(at, limit, lease, worker_id, run, claim_id)
+            request = claims.request(at, limit, lease, worker_id, run, claim_id, max_bytes)
             _ = at.status
             return at, request
 

@@ -185,6 +185,8 @@ class Explanation:
     """The item that is in the way, where one is."""
     until: datetime | None = None
     """When that ends by itself, where it does."""
+    given_back: int = 0
+    """How often it was claimed and given back untouched, where it is not over."""
 
     def _repr_html_(self) -> str:
         return f"item {self.seq}: <b>{in_html(self.reason)}</b>, {in_html(self.detail)}"

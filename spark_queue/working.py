@@ -77,12 +77,14 @@ class Working(
         per: Literal["item", "batch"] = "item",
         limit: int = checks.PER_CLAIM,
         max_per_group: int | None = None,
+        max_bytes: int = checks.BYTES_PER_CLAIM,
         lease: timedelta | None = None,
         worker_id: str | None = None,
         returns: StructType | pa.Schema | str | None = None,
         output: str | None = None,
         max_workers: int = 1,
         using: Using | None = None,
+        item_time_limit: timedelta | None = None,
         time_limit: timedelta | None = None,
         stop: threading.Event | None = None,
         on_claim: Callable[[ProcessResult], None] | None = None,
@@ -110,6 +112,8 @@ class Working(
             after another; up to there, about as many as the claims before it could finish. By
             default up to ``limit``; with ``per="batch"`` one, as a failed batch could not stop its
             groups.
+        max_bytes : int
+            How many bytes the rows of a claim have at most, as for :meth:`claim`.
         lease : timedelta, optional
             How long a claim holds; it is renewed while the handler runs.
         worker_id : str, optional
@@ -132,6 +136,11 @@ class Working(
             claim. Processes are children that begin as copies of this one, new for each claim:
             nothing need pickle, what they change in memory is gone with them, and an item that ends
             one is charged a loss at once, while the others go on.
+        item_time_limit : timedelta, optional
+            How long an item may take; one that takes longer has failed. A child, and with Spark the
+            worker, is killed. A thread cannot be ended: it counts as busy until it returns, and
+            what it does then is told to nobody. An item of a group holds that up until its thread
+            returns, or its lease ends.
         time_limit : timedelta, optional
             No further claim after this long.
         stop : threading.Event, optional
@@ -155,8 +164,8 @@ class Working(
         ------
         InvalidArgumentError
             When an option is out of its range, the handler does not pickle, ``output`` is given
-            without ``returns``, ``max_per_group`` is above 1 for batches, or ``max_workers`` or
-            ``using`` is given with Spark.
+            without ``returns``, ``max_per_group`` is above 1 for batches, ``item_time_limit`` is
+            given for them, or ``max_workers`` or ``using`` with Spark.
         InvalidConfigError
             When the driver lacks what Spark needs to run a handler: pandas, for example.
         OutputRefusedError
@@ -184,6 +193,8 @@ class Working(
             output=output,
             max_workers=max_workers,
             using=using,
+            item_time_limit=item_time_limit,
+            max_bytes=max_bytes,
         )
         asked.check(on_claim)
         runner.check(asked)

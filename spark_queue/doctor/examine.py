@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
-from spark_queue.doctor import service, starvation, trust, upkeep
+from spark_queue.doctor import service, starvation, stuck, trust, upkeep
 from spark_queue.doctor.finding import Checkup, Finding, Thresholds, how_bad
 from spark_queue.doctor.subject import Subject
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError, SparkQueueError
@@ -37,6 +37,8 @@ CHECKS: Mapping[str, Check] = {
     "tenant-starves": starvation.tenant_starves,
     "priority-starves": starvation.priority_starves,
     "group-starves": starvation.group_starves,
+    "held-long": stuck.held_long,
+    "given-back": stuck.given_back,
     "checkpoint-due": upkeep.checkpoint_due,
     "commits-unsummed": upkeep.commits_unsummed,
     "compaction-due": upkeep.compaction_due,

@@ -65,8 +65,23 @@ class OutrankedPriority:
     """Turns of higher priorities in the window."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StuckItem:
+    """An open item that was given back again and again, or that somebody holds for long."""
+
+    seq: int
+    worker_id: str | None
+    """Who holds it."""
+    since: datetime
+    """When it was claimed last."""
+    given_back: int
+    """How often it was given back untouched; 0 where that was less than ten times."""
+    lease: float | None
+    """For how many seconds it was claimed, where it is held for three times that, and longer."""
+
+
 #: What is asked at once.
-_PANELS = ("overview", "workers", "retries", "groups", "starving", "outranked", "errors")
+_PANELS = ("overview", "workers", "retries", "groups", "starving", "outranked", "stuck", "errors")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +105,7 @@ class Panels:
     groups: tuple[HeldGroup, ...]
     starving: tuple[StarvingKey, ...]
     outranked: tuple[OutrankedPriority, ...]
+    stuck: tuple[StuckItem, ...]
     errors: tuple[FailureGroup, ...]
 
 
@@ -116,6 +132,7 @@ def read(store: Store, window: timedelta, engines: Engines | None = None) -> Pan
             groups=holders.groups(found["groups"], directory, asked.now),
             starving=tuple(StarvingKey(**row) for row in found["starving"]),
             outranked=tuple(OutrankedPriority(**row) for row in found["outranked"]),
+            stuck=tuple(StuckItem(**row) for row in found["stuck"]),
             errors=tuple(_errors(row) for row in found["errors"] if row["in_window"]),
         )
 

@@ -6,16 +6,19 @@ On an executor that would take the whole task with it, and nobody could tell whi
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
 import sys
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Literal
 
 #: Bytes in front of each answer that say how long it is.
 _LENGTH = 8
@@ -29,6 +32,9 @@ _LOOK = 1_000
 _LOOK_FOR_CUT = 50
 
 _DONE = 0
+
+#: It said that it was done; nobody will say any more; or it said nothing for too long.
+_End = Literal["done", "gone", "late"]
 
 #: What ends a process and its children; how they take it is not the same.
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
@@ -64,13 +70,20 @@ class Died:
         return f"signal {-code}"
 
 
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A child took longer for an answer than it may, and was killed."""
+
+
 def can_fork() -> bool:
     """Tell whether this system lets a process have a copy of itself."""
     return hasattr(os, "fork")
 
 
-def answers(work: Callable[[], Iterable[bytes]], cut: Cut | None = None) -> Iterator[bytes | Died]:
-    """Run something in a child, and yield what it yields; last a :class:`Died`, if it did.
+def answers(
+    work: Callable[[], Iterable[bytes]], cut: Cut | None = None, limit: float = math.inf
+) -> Iterator[bytes | Died | Late]:
+    """Run something in a child, and yield what it yields; last how it ended, if not by itself.
 
     The child is a copy of this process as it is now, and ends with it. What the work changes in
     memory stays there. Of an interrupt from the keyboard, which goes to all processes, it hears
@@ -82,12 +95,17 @@ def answers(work: Callable[[], Iterable[bytes]], cut: Cut | None = None) -> Iter
         Yields bytes.
     cut : threading.Event, optional
         When it is set, the child is killed, and nothing more is yielded.
+    limit : float
+        Seconds that it may take for an answer.
     """
     child, source, lifeline = _begin(work)
     ended: list[int] = []
     try:
-        complete = yield from _frames(source, lambda: _has_ended(child, ended), cut)
-        if not complete and not (cut is not None and cut.is_set() and not ended):
+        how = yield from _frames(source, lambda: _has_ended(child, ended), cut, limit)
+        is_cut = cut is not None and cut.is_set() and not ended
+        if how == "late":
+            yield Late()
+        elif how == "gone" and not is_cut:
             yield Died(_reap(child, ended))
     finally:
         with _beginning:
@@ -181,35 +199,37 @@ def _flush() -> None:
 
 
 def _frames(
-    source: int, has_ended: Callable[[], bool], cut: Cut | None
-) -> Generator[bytes, None, bool]:
-    """Yield what was sent; return whether the end was, too."""
-    pending = bytearray()
+    source: int, has_ended: Callable[[], bool], cut: Cut | None, limit: float
+) -> Generator[bytes, None, _End]:
+    """Yield what was sent; return how it ended."""
+    pending, until = bytearray(), time.monotonic() + limit
     while True:
         while len(pending) >= _LENGTH:
             end = _LENGTH + int.from_bytes(pending[:_LENGTH], "big")
             if end == _LENGTH:
-                return True
+                return "done"
             if len(pending) < end:
                 break
             yield bytes(pending[_LENGTH:end])
             del pending[:end]
-        chunk = _read(source, has_ended, cut)
+            until = time.monotonic() + limit
+        chunk = _read(source, has_ended, cut, until)
         if not chunk:
-            return False
+            return "gone" if time.monotonic() < until else "late"
         pending += chunk
 
 
-def _read(source: int, has_ended: Callable[[], bool], cut: Cut | None) -> bytes:
-    """Return some bytes, or none where nobody will write any more, or read it."""
+def _read(source: int, has_ended: Callable[[], bool], cut: Cut | None, until: float) -> bytes:
+    """Return some bytes, or none where nobody will write any more, or read it, or in time."""
     pipe = select.poll()
     pipe.register(source, select.POLLIN)
     while True:
         # Asked before the look at the pipe: what was written before the end is there then.
         over = has_ended()
-        if pipe.poll(0 if over else _LOOK if cut is None else _LOOK_FOR_CUT):
+        look = 0 if over else _LOOK if cut is None else _LOOK_FOR_CUT
+        if pipe.poll(min(look, max((until - time.monotonic()) * 1_000, 0))):
             return os.read(source, _CHUNK)
-        if over or (cut is not None and cut.is_set()):
+        if over or (cut is not None and cut.is_set()) or time.monotonic() >= until:
             return b""
 
 

@@ -5,6 +5,7 @@ It is the same on an executor and in a process without Spark.
 
 from __future__ import annotations
 
+import math
 import signal
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,9 +18,9 @@ import pyarrow as pa
 from spark_queue import tracing
 from spark_queue.delta.tables.schema import TRACE
 from spark_queue.errors import Reject, ResultMismatchError
-from spark_queue.processing.apart import Cut, Died, answers
+from spark_queue.processing.apart import Cut, Died, Late, answers
 from spark_queue.processing.fitting import require_columns, require_fitting
-from spark_queue.wording import text_of
+from spark_queue.wording import lasting, text_of
 
 
 class Table(Protocol):
@@ -128,6 +129,8 @@ class HandlerCalls:
         Whether a group stops at its first failure.
     is_over : callable, optional
         Tells whether no further item is to begin: the rest goes back.
+    limit : float
+        Seconds that an item may take in a child: then that is killed, and the item has failed.
     """
 
     def __init__(
@@ -137,11 +140,13 @@ class HandlerCalls:
         *,
         blocks: bool,
         is_over: Callable[[], bool] = lambda: False,
+        limit: float = math.inf,
     ) -> None:
         self._handler = handler
         self._schema = schema
         self._blocks = blocks
         self._is_over = is_over
+        self._limit = limit
         self._stopped: str | None = None
 
     # rule again: later member of a group
@@ -149,9 +154,9 @@ class HandlerCalls:
         """Return the outcome of an item."""
         group, columns = item
         if (group is not None and group == self._stopped) or self._is_over():
-            return _back(item)
+            return back(item)
         row = _call(self._handler, columns, self._schema)
-        self._saw(group, row["outcome"])
+        self.saw(group, row["outcome"])
         return row
 
     def each_apart(self, items: Sequence[Item], cut: Cut | None = None) -> Iterator[pa.RecordBatch]:
@@ -162,9 +167,9 @@ class HandlerCalls:
         done = 0
         while done < len(items):
             if cut is not None and cut.is_set():
-                yield batch_of([_back(item) for item in items[done:]], self._schema)
+                yield batch_of([back(item) for item in items[done:]], self._schema)
                 return
-            for answer in answers(partial(self._rows, items[done:]), cut):
+            for answer in answers(partial(self._rows, items[done:]), cut, self._limit):
                 if done == len(items):
                     break  # It died of nothing that we gave it.
                 if _is_cut(answer, cut):
@@ -172,16 +177,19 @@ class HandlerCalls:
                 group, item = items[done]
                 if isinstance(answer, Died):
                     found = batch_of([_loss(item["_seq"], answer)], self._schema)
+                elif isinstance(answer, Late):
+                    found = batch_of([overtime(item["_seq"], self._limit)], self._schema)
                 else:
                     found = _from_bytes(answer)
-                self._saw(group, found.column("outcome")[0].as_py())
+                self.saw(group, found.column("outcome")[0].as_py())
                 done += 1
                 yield found
 
     def _rows(self, items: Sequence[Item]) -> Iterator[bytes]:
         return (_to_bytes(batch_of([self.run(item)], self._schema)) for item in items)
 
-    def _saw(self, group: str | None, outcome: str) -> None:
+    def saw(self, group: str | None, outcome: str) -> None:
+        """Note what became of an item of a group."""
         if self._blocks and outcome in ("nack", "lose"):
             self._stopped = group
 
@@ -204,12 +212,18 @@ def table_apart(
     if not told or _is_cut(told[0], cut):
         return release(seqs, schema)
     answer = told[0]
-    if not isinstance(answer, Died):
+    if isinstance(answer, bytes):
         return _from_bytes(answer)
-    if len(seqs) == 1:
+    if len(seqs) == 1 and isinstance(answer, Died):
         return batch_of([_loss(seqs[0], answer)], schema)
     rows = [{"_seq": seq, "outcome": "release", "together": len(seqs)} for seq in seqs]
     return batch_of(rows, schema)
+
+
+def overtime(seq: int, limit: float) -> dict[str, Any]:
+    """Return the outcome of an item that took longer than so many seconds."""
+    error = f"it took longer than its item_time_limit, {lasting(limit)}"
+    return {"_seq": seq, "outcome": "nack", "error": error}
 
 
 def release(seqs: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
@@ -217,11 +231,12 @@ def release(seqs: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
     return batch_of([{"_seq": seq, "outcome": "release"} for seq in seqs], schema)
 
 
-def _back(item: Item) -> dict[str, Any]:
+def back(item: Item) -> dict[str, Any]:
+    """Return the outcome of an item that goes back."""
     return {"_seq": item[1]["_seq"], "outcome": "release"}
 
 
-def _is_cut(answer: bytes | Died, cut: Cut | None) -> bool:
+def _is_cut(answer: bytes | Died | Late, cut: Cut | None) -> bool:
     """Tell whether a child died because all of it is to end."""
     if cut is None or not isinstance(answer, Died):
         return False

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from spark_queue.claim import Claim
 from spark_queue.delta.commands import settle
 from spark_queue.delta.commands.settle import SettledStep, Some, Verdict
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
+from spark_queue.processing.hands import Hands
 from spark_queue.processing.run_length import RENEWALS
-
-if TYPE_CHECKING:
-    from spark_queue.processing.loop import Hands
 
 
 class ClaimParts:
@@ -42,9 +40,15 @@ class ClaimParts:
         is_over = threading.Event()
 
         def renew() -> None:
-            while not is_over.wait(held_for.total_seconds() / RENEWALS):
-                self._settle_part()
-                _renew(self._claim, held_for)
+            each = held_for.total_seconds() / RENEWALS
+            due = time.monotonic() + each
+            while not is_over.wait(max(min(self._hands.patience, due - time.monotonic()), 0)):
+                is_due = time.monotonic() >= due
+                if self._hands.look() or is_due:
+                    self._settle_part()
+                if is_due:
+                    _renew(self._claim, held_for)
+                    due = time.monotonic() + each
 
         thread = threading.Thread(target=renew, name=f"renew-{self._claim.lease}", daemon=True)
         thread.start()

@@ -6,10 +6,10 @@ costs the item that it was at, and no other.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -19,6 +19,7 @@ from spark_queue.processing.calling import (
     AnyHandler,
     HandlerCalls,
     Item,
+    back,
     batch_of,
     called_with_table,
     items_of,
@@ -26,15 +27,16 @@ from spark_queue.processing.calling import (
     release,
     table_apart,
 )
+from spark_queue.processing.item_thread import ItemThread, Told
 
 #: What a handler runs in.
 Using = Literal["threads", "processes"]
 
-#: What is told of an item, or of several.
-_Told: TypeAlias = "dict[str, Any] | pa.RecordBatch"
-
 #: Runs the handler, and tells what becomes of one item after another.
-_Worker: TypeAlias = Callable[[], Iterable[_Told]]
+_Worker: TypeAlias = Callable[[ItemThread], Iterable[Told]]
+
+#: Seconds for which one that hangs is waited for, between two looks at what else there is.
+_LOOK = 0.05
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,7 +67,14 @@ class Crew:
     cut: threading.Event = field(default_factory=threading.Event)
     """Set when what goes on is to end: no further item begins, children are killed, and what was
     not done goes back."""
-    _told: deque[_Told] = field(default_factory=deque)
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set when no further claim is to begin."""
+    item_limit: float = math.inf
+    """Seconds that an item may take."""
+    _threads: list[ItemThread] = field(default_factory=list)
+    _lost: list[ItemThread] = field(default_factory=list)
+    """Threads that hang at an item, and count as busy."""
+    _told: deque[Told] = field(default_factory=deque)
     """What is known of items, as it is told."""
     _most: dict[int, int] = field(default_factory=dict)
     """Of how many at most an item may be among, as a child died of a call with more."""
@@ -86,10 +95,14 @@ class Crew:
         if self.per == "batch":
             self._each(self._batches(items, lines))
         elif self.using == "threads":
-            self._each(self._threads(items, lines, blocks=blocks))
+            self._by_threads(items, lines, blocks=blocks)
         else:
             self._each(self._children(items, lines, blocks=blocks))
         return self.take()
+
+    def look(self) -> bool:
+        """Charge the items whose threads are at them for too long; tell whether there were any."""
+        return sum(thread.look(self.item_limit) for thread in self._threads) > 0
 
     def take(self) -> pa.Table:
         """Return the outcomes that are known, and were not taken yet, from any thread."""
@@ -101,19 +114,32 @@ class Crew:
         self._note_divided(outcomes)
         return outcomes
 
-    def _threads(
-        self, items: pa.Table, lines: Sequence[list[int]], *, blocks: bool
-    ) -> list[_Worker]:
+    def _by_threads(self, items: pa.Table, lines: Sequence[list[int]], *, blocks: bool) -> None:
         """Have each thread take line after line."""
         rows = _items(items)
         left = deque(lines)
 
-        def work() -> Iterator[_Told]:
+        def work(thread: ItemThread) -> Iterator[Told]:
             turns = HandlerCalls(self.handler, self.columns, blocks=blocks, is_over=self.cut.is_set)
-            while (line := _next(left)) is not None:
-                yield from (turns.run(rows[at]) for at in line)
+            while not thread.is_lost and (line := _next(left)) is not None:
+                for at in line:
+                    told = thread.outcome(rows[at], turns.run, self.item_limit)
+                    turns.saw(rows[at][0], told["outcome"])
+                    if not thread.is_lost:
+                        yield told
 
-        return [work] * min(self.max_workers, len(lines))
+        self._each([work] * min(self._free(), len(lines)))
+        # Where all threads hang, or did when it was to end, nobody has begun these.
+        self._told.extend(back(rows[at]) for line in left for at in line)
+
+    def _free(self) -> int:
+        """Return how many threads may begin; where all hang, wait for one, or for the end."""
+        while True:
+            self._lost = [thread for thread in self._lost if thread.is_alive()]
+            is_over = self.cut.is_set() or self.stop.is_set()
+            if is_over or len(self._lost) < self.max_workers:
+                return self.max_workers - len(self._lost)
+            self._lost[0].join(_LOOK)
 
     def _children(
         self, items: pa.Table, lines: Sequence[list[int]], *, blocks: bool
@@ -122,8 +148,8 @@ class Crew:
         rows = _items(items)
 
         def worker(part: list[int]) -> _Worker:
-            turns = HandlerCalls(self.handler, self.columns, blocks=blocks)
-            return lambda: turns.each_apart([rows[at] for at in part], self.cut)
+            turns = HandlerCalls(self.handler, self.columns, blocks=blocks, limit=self.item_limit)
+            return lambda _: turns.each_apart([rows[at] for at in part], self.cut)
 
         return [worker(part) for part in spread(lines, self.max_workers)]
 
@@ -132,7 +158,7 @@ class Crew:
         parts = [items.take(sorted(part)) for part in spread(lines, self.max_workers)]
 
         def worker(part: pa.Table) -> _Worker:
-            return lambda: (self._of_table(table) for table in parts_of(part, self._most))
+            return lambda _: (self._of_table(table) for table in parts_of(part, self._most))
 
         return [worker(part) for part in parts]
 
@@ -145,22 +171,28 @@ class Crew:
 
     def _each(self, workers: Sequence[_Worker]) -> None:
         """Have workers tell what they do; where one fails, the others come to an end first."""
-        if self.is_here:
-            for work in workers:
-                self._hear(work)
-        elif workers:
-            with ThreadPoolExecutor(len(workers), thread_name_prefix="spark_queue") as pool:
-                futures = [pool.submit(self._hear, work) for work in workers]
-            for future in futures:
-                future.result()
+        names = (f"spark_queue_{number}" for number, _ in enumerate(workers))
+        self._threads = [
+            ItemThread(self._hear(work), self._told.append, name)
+            for work, name in zip(workers, names, strict=True)
+        ]
+        for thread in self._threads:
+            (thread.run if self.is_here else thread.start)()
+        for thread in self._threads:
+            thread.over.wait()
+        self._lost += [thread for thread in self._threads if thread.is_lost]
+        for error in [thread.error for thread in self._threads if thread.error is not None]:
+            raise error
 
-    def _hear(self, work: _Worker) -> None:
-        try:
-            for told in work():
-                self._told.append(told)
-        except BaseException:
-            self.cut.set()
-            raise
+    def _hear(self, work: _Worker) -> _Worker:
+        def hear(thread: ItemThread) -> Iterator[Told]:
+            try:
+                yield from work(thread)
+            except BaseException:
+                self.cut.set()
+                raise
+
+        return hear
 
     def _note_divided(self, outcomes: pa.Table) -> None:
         """Note which items were in a call of several that a child died of."""

@@ -49,12 +49,14 @@ def run_items(
     on_failure: OnFailure = "block",
     apart: Apart | None = None,
     until: float = math.inf,
+    limit: float = math.inf,
 ) -> Runner:
     """Return the function that calls a handler for each item.
 
     With ``on_failure="block"`` a group stops at its first failure: the items behind it are
     released, uncharged. A rejected item is dead and holds nobody up. So are items released whose
-    turn has not come ``until`` an instant, in seconds since the epoch.
+    turn has not come ``until`` an instant, in seconds since the epoch. One that takes longer than
+    ``limit`` seconds is killed, and has failed.
     """
     schema = _arrow_schema(returns)
 
@@ -62,11 +64,15 @@ def run_items(
         if _is_second_attempt():
             return
         turns = HandlerCalls(
-            handler, schema, blocks=on_failure == "block", is_over=lambda: time.time() >= until
+            handler,
+            schema,
+            blocks=on_failure == "block",
+            is_over=lambda: time.time() >= until,
+            limit=limit,
         )
         for batch in batches:
             items = items_of(batch)
-            if apart is not None and can_fork():
+            if (apart is not None or limit < math.inf) and can_fork():
                 yield from turns.each_apart(items)
                 continue
             yield batch_of([turns.run(item) for item in items], schema)

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from spark_queue.claim import Claim
 from spark_queue.delta.tables.facts import logger
 from spark_queue.processing.calling import Apart
-from spark_queue.processing.loop import WorkerDied
+from spark_queue.processing.hands import WorkerDied
 from spark_queue.processing.run_length import RENEWALS
 
 #: What Spark says where a Python worker ended by itself.

@@ -35,6 +35,9 @@ _MARKS = (pa.field("_seq", pa.int64()), pa.field("_claim_id", pa.string()))
 
 _NOTHING = Some({})
 
+#: How often it is looked in the time that an item may take whether that is over.
+_LOOKS = 4
+
 
 def check(asked: Asked) -> None:
     """Raise where options do not go together without Spark, on any queue."""
@@ -54,13 +57,14 @@ def hands_for(store: Store, asked: Asked) -> LocalHands:
         using=asked.using or "threads",
         max_workers=asked.max_workers,
         columns=columns_of(columns),
+        item_limit=asked.item_limit(),
     )
     output = None if asked.output is None else asking.output(store, asked.output)
     return LocalHands(store, asked.request(store), crew, columns, output)
 
 
 class LocalHands:
-    """See :class:`~spark_queue.processing.loop.Hands`: threads or children, and a table of results.
+    """See :class:`~spark_queue.processing.hands.Hands`: by threads or children, and a table.
 
     Parameters
     ----------
@@ -90,11 +94,12 @@ class LocalHands:
         self._returns = returns
         self._output = output
         self._telling = _Telling("")
+        self.patience = crew.item_limit / _LOOKS
         self._is_unasked, self._has_warned = False, False
 
     def begin(self, stop: threading.Event) -> Request:
-        """See :class:`~spark_queue.processing.loop.Hands`."""
-        del stop
+        """See :class:`~spark_queue.processing.hands.Hands`."""
+        self.crew.stop = stop
         output = self._output
         if output is None or self._returns is None:
             return self._request
@@ -108,13 +113,13 @@ class LocalHands:
         return replace(self._request, output=output.location)
 
     def work(self, claim: Claim) -> None:
-        """See :class:`~spark_queue.processing.loop.Hands`."""
+        """See :class:`~spark_queue.processing.hands.Hands`."""
         store, self._telling = self._store, _Telling(claim.id)
         blocks = store.settings(store.status_head()).config.on_failure == "block"
         self._telling.rest = self.crew.work(_items(store, claim), blocks=blocks)
 
     def tell_part(self, claim: Claim) -> Some | None:
-        """See :class:`~spark_queue.processing.loop.Hands`."""
+        """See :class:`~spark_queue.processing.hands.Hands`."""
         telling = self._telling
         if telling.claim_id != claim.id:
             # Its items are not read yet.
@@ -128,7 +133,7 @@ class LocalHands:
         return _verdict(outcomes)
 
     def tell(self, claim: Claim) -> Some | None:
-        """See :class:`~spark_queue.processing.loop.Hands`."""
+        """See :class:`~spark_queue.processing.hands.Hands`."""
         # A part of which nobody knows whether it was written is written as it was.
         first = _NOTHING if self._telling.part is None else self.tell_part(claim)
         rest = self._telling.rest
@@ -146,8 +151,12 @@ class LocalHands:
             self._output, outcomes, _record(outcomes, claim, is_whole=is_whole, part=part)
         )
 
+    def look(self) -> bool:
+        """See :class:`~spark_queue.processing.hands.Hands`."""
+        return self.crew.look()
+
     def after_settle(self, claim: Claim, done: SettledStep) -> None:
-        """See :class:`~spark_queue.processing.loop.Hands`."""
+        """See :class:`~spark_queue.processing.hands.Hands`."""
         del claim, done
         if self._is_unasked and not self._has_warned:
             self._has_warned = True

@@ -6,17 +6,18 @@ the :class:`Hands` that it is given.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, get_args
+from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from spark_queue import checks
 from spark_queue.claim import Claim, make_claim
 from spark_queue.delta.commands import claims, forwarding, recovery, settle
-from spark_queue.delta.commands.settle import SettledStep, Some, Verdict
+from spark_queue.delta.commands.settle import SettledStep, Verdict
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.store import fencing, news
 from spark_queue.delta.store.snapshot import Snapshot
@@ -28,6 +29,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.processing.calling import AnyHandler
 from spark_queue.processing.claim_parts import ClaimParts
 from spark_queue.processing.crew import Using
+from spark_queue.processing.hands import Hands, WorkerDied
 from spark_queue.processing.run_length import RunLength
 from spark_queue.rules.rule_model import Reason
 
@@ -40,12 +42,14 @@ class ProcessOptions(TypedDict, total=False):
     """The options of :meth:`Working.process` for any kind of handler."""
 
     limit: int
+    max_bytes: int
     lease: timedelta | None
     worker_id: str | None
     returns: StructType | pa.Schema | str | None
     output: str | None
     max_workers: int
     using: Using | None
+    item_time_limit: timedelta | None
     time_limit: timedelta | None
     stop: threading.Event | None
     on_claim: Callable[[ProcessResult], None] | None
@@ -66,6 +70,8 @@ class Asked:
     output: str | None = None
     max_workers: int = 1
     using: Using | None = None
+    item_time_limit: timedelta | None = None
+    max_bytes: int = checks.BYTES_PER_CLAIM
 
     def check(self, on_claim: object) -> None:
         """Raise where an option is none, on any queue."""
@@ -75,13 +81,23 @@ class Asked:
         checks.optional(checks.require_count, "max_per_group", self.max_per_group, most=checks.MOST)
         checks.optional(checks.require_callable, "on_claim", on_claim)
         checks.optional(require_table, "output", self.output)
+        checks.require_count("max_bytes", self.max_bytes)
         checks.require_count("max_workers", self.max_workers, most=checks.MOST)
         checks.optional(checks.require_choice, "using", self.using, choices=get_args(Using))
+        checks.optional(checks.require_duration, "item_time_limit", self.item_time_limit)
+        if self.item_time_limit is not None and self.per == "batch":
+            raise InvalidArgumentError("item_time_limit is given for batches: it is for items")
+
+    def item_limit(self) -> float:
+        """Return how many seconds an item may take."""
+        limit = self.item_time_limit
+        return math.inf if limit is None else limit.total_seconds()
 
     def request(self, store: Store) -> Request:
         """Return what claims from a queue ask for."""
         at, who = Snapshot(store), self.worker_id or worker_id(store)
-        return claims.request(at, self.limit, self.lease, who, self._run(at), None)
+        run, most = self._run(at), self.max_bytes
+        return claims.request(at, self.limit, self.lease, who, run, None, most)
 
     def _run(self, at: Snapshot) -> int:
         """Return how many items of a group a claim takes; where nobody says all, if in order."""
@@ -150,50 +166,6 @@ class ProcessResult:
         counts = ", ".join(f"{count} {why}" for why, count in self.waiting.items())
         until = "" if self.until is None else f", until {self.until:%F %T%z}"
         return f": {counts}{until}" if counts else ""
-
-
-class WorkerDied(Exception):  # noqa: N818 - what happened; it is not shown to users
-    """A worker died of an item: which one it was is not known, and will be the next time."""
-
-
-class Hands(Protocol):
-    """Who runs a handler on the items of a claim, and keeps what it returns."""
-
-    def begin(self, stop: threading.Event) -> Request:
-        """Make the place of the results ready, and return what claims ask for.
-
-        Parameters
-        ----------
-        stop : threading.Event
-            Set when nothing further is to begin.
-        """
-
-    def work(self, claim: Claim) -> None:
-        """Run the handler.
-
-        Raises
-        ------
-        WorkerDied
-            When the items are to be given back, and run again.
-        """
-
-    def tell_part(self, claim: Claim) -> Some | None:
-        """Write the results of what is done while the handler runs, and was not told yet.
-
-        It runs beside :meth:`work`, and not beside :meth:`tell`. Should it raise, what it was about
-        is told the next time.
-
-        Returns
-        -------
-        Some or None
-            The outcomes; ``None`` where the claim was taken over.
-        """
-
-    def tell(self, claim: Claim) -> Verdict | None:
-        """Write the results of what was not told yet; ``None`` where the claim was taken over."""
-
-    def after_settle(self, claim: Claim, done: SettledStep) -> None:
-        """Say what there is to say of a claim that is settled."""
 
 
 def run_claims(

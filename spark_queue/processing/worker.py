@@ -56,6 +56,7 @@ class Work:
     request: Request
     returns: StructType | None = None
     output: Output | None = None
+    item_limit: float = math.inf
 
 
 def check(asked: Asked) -> None:
@@ -76,6 +77,7 @@ def work_of(store: Store, asked: Asked) -> Work:
         request=asked.request(store),
         returns=None if returns is None else parse_columns(returns, "returns"),
         output=None if output is None else Output(store.spark, output),
+        item_limit=asked.item_limit(),
     )
 
 
@@ -98,7 +100,7 @@ def process(
 
 
 class SparkHands:
-    """See :class:`~spark_queue.processing.loop.Hands`: the executors, and a commit of Spark's.
+    """See :class:`~spark_queue.processing.hands.Hands`: the executors, and a commit of Spark's.
 
     Parameters
     ----------
@@ -115,10 +117,10 @@ class SparkHands:
         self._is_unasked, self._has_warned = False, False
         self._returns = work.returns
         self._handled: _Outcomes | None = None
-        self._until = math.inf
+        self._until = self.patience = math.inf
 
     def begin(self, stop: threading.Event) -> Request:
-        """See :class:`~spark_queue.processing.loop.Hands`."""
+        """See :class:`~spark_queue.processing.hands.Hands`."""
         work, self._learnt = self._work, Learnt(stop)
         if work.output is None:
             return work.request
@@ -129,16 +131,16 @@ class SparkHands:
         return replace(work.request, output=work.output.lasting_name())
 
     def work(self, claim: Claim) -> None:
-        """See :class:`~spark_queue.processing.loop.Hands`."""
+        """See :class:`~spark_queue.processing.hands.Hands`."""
         self._handled = self._handle(claim)
 
     def tell_part(self, claim: Claim) -> Some:
-        """See :class:`~spark_queue.processing.loop.Hands`: a job tells all when it is over."""
+        """See :class:`~spark_queue.processing.hands.Hands`: a job tells all when it is over."""
         del claim
         return Some({})
 
     def tell(self, claim: Claim) -> Verdict | None:
-        """See :class:`~spark_queue.processing.loop.Hands`."""
+        """See :class:`~spark_queue.processing.hands.Hands`."""
         output, told = self._work.output, self._handled
         told = told if output is None or told is None else self._write(output, told, claim)
         if told is None:
@@ -147,8 +149,12 @@ class SparkHands:
         self._is_unasked = told.unasked > 0
         return told.verdict(claim)
 
+    def look(self) -> bool:
+        """See :class:`~spark_queue.processing.hands.Hands`: executors look themselves."""
+        return False
+
     def after_settle(self, claim: Claim, done: SettledStep) -> None:
-        """See :class:`~spark_queue.processing.loop.Hands`."""
+        """See :class:`~spark_queue.processing.hands.Hands`."""
         if done.released == claim.count and time.time() >= self._until:
             self._learnt.note_none(claim)
         missed = claim.count - sum(done.counts.values()) - len(done.lost)
@@ -186,7 +192,14 @@ class SparkHands:
         if work.per == "batch":
             return run_batches(handler, self._returns, apart=apart, until=until)
         on_failure = store.settings(store.status_head()).config.on_failure
-        return run_items(handler, self._returns, on_failure=on_failure, apart=apart, until=until)
+        return run_items(
+            handler,
+            self._returns,
+            on_failure=on_failure,
+            apart=apart,
+            until=until,
+            limit=work.item_limit,
+        )
 
     def _results(self) -> StructType:
         columns = [] if self._work.returns is None else self._work.returns.fields

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,6 +92,7 @@ class Chains:
         states, at = self._state_of(row["held_by"]), self._situation(reason)
         text = explaining.detail(told, why, states, at, self.directory)
         explained = explaining.because(row["seq"], reason, text, by=why.by, until=row["until"])
+        explained = replace(explained, given_back=self._given_back(row["seq"]))
         return Link(
             why=explained,
             state=row["state"],
@@ -112,6 +114,15 @@ class Chains:
             if move["attempts"] > attempts:
                 error, attempts = move["error"], move["attempts"]
         return error
+
+    def _given_back(self, seq: int) -> int:
+        """Return how often an item was given back: ready again, charged nothing."""
+        moves = sorted(self.engine.rows("moves", f"seq = {seq}"), key=itemgetter("step"))
+        return sum(
+            (was["state"], now["state"]) == (CLAIMED, READY)
+            and (was["attempts"], was["losses"]) == (now["attempts"], now["losses"])
+            for was, now in pairwise(moves)
+        )
 
     def _state_of(self, seq: int | None) -> dict[int, State]:
         if seq is None:
@@ -183,7 +194,10 @@ def _failure_text(link: Link) -> str:
     if link.state not in (READY, CLAIMED):
         return ""
     said = [f"failed {_times(link.failures)}{_with(link.error)}"] if link.failures else []
-    return ", ".join([*said, f"was lost {_times(link.losses)}"] if link.losses else said)
+    said += [f"was lost {_times(link.losses)}"] if link.losses else []
+    # Once is nothing to speak of: another item of its claim may have failed.
+    back = link.why.given_back
+    return ", ".join([*said, f"was given back {_times(back)}"] if back > 1 else said)
 
 
 def _times(count: int) -> str:

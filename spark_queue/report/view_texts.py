@@ -42,6 +42,7 @@ VIEWS = (
     "steps",
     "behind",
     "outranked",
+    "stuck",
     "history",
     "listed",
 )

@@ -283,7 +283,9 @@ def test_what_operators_change_is_told_and_taken_back_alike(twins: Twins) -> Non
     for restored, left in ((1, 1), (0, 2)):
         _, back = pair.require_same(lambda one: one.queue.undo(cancelled[1]))
         assert f"'restored': {restored}, 'taken': 0, 'holders': (), 'left': {left}" in back
-    purged = pair.require_same(lambda one: _told(one, "purge", "_state = 'acked'"))
+    error, _ = pair.require_same(lambda one: _told(one, "purge", "_seq = 1", now=1))
+    assert error is InvalidArgumentError
+    purged = pair.require_same(lambda one: _told(one, "purge", "_state = 'acked'", now=True))
     assert purged[0][0] == 1
     pair.require_same(lambda one: one.table(one.queue.status()))
 
@@ -527,7 +529,9 @@ def test_processing_settles_by_what_the_handler_does(twins: Twins) -> None:
         *((None, {}), (_nothing, {}), (_two, {}), (_doubled, {"per": "row"})),
         *((_doubled, {"limit": 0}), (_doubled, {"output": output}), (_doubled, {"lease": 5})),
         *((_doubled, {"time_limit": 5}), (_doubled, {"stop": 1}), (_doubled, {"on_claim": 1})),
+        *((_doubled, {"item_time_limit": 5}), (_doubled, {"max_bytes": 0})),
         (_doubled, {"per": "batch", "max_per_group": 2}),
+        (_doubled, {"per": "batch", "item_time_limit": timedelta(seconds=5)}),
     ):
         error, said = pair.require_same(
             lambda one, do, given: refused(one, do, **given), handler, options
@@ -535,6 +539,9 @@ def test_processing_settles_by_what_the_handler_does(twins: Twins) -> None:
         assert error is InvalidArgumentError
         assert handler not in (_nothing, _two) or "called with one argument" in said
     assert pair.require_same(lambda one: one.queue.counts())["ready"] == 4
+
+    error, _ = pair.require_same(lambda one: one.queue.claim(1, max_bytes=0))
+    assert error is InvalidArgumentError
 
     told = processed(pair.engine, returns="twice bigint", output=output)
     assert told == (2, 1, 1, 0, "waiting", {"delayed": 1})

@@ -142,6 +142,9 @@ def process(
     *,
     how: RunOptions,
     lease: Lease = None,
+    item_time_limit: Annotated[
+        float | None, Option(help="Seconds that an item may take; then it has failed.")
+    ] = None,
     time_limit: Annotated[
         float | None, Option(help="Seconds after which nothing more is claimed.")
     ] = None,
@@ -174,6 +177,7 @@ def process(
                 function,
                 **options,
                 lease=_seconds(lease),
+                item_time_limit=_seconds(item_time_limit),
                 time_limit=_seconds(time_limit),
                 stop=stop,
                 on_claim=tell,
@@ -221,9 +225,18 @@ def cancel(
 
 
 @command
-def purge(scope: Scope, name: Name, where: _Where, *, dry_run: DryRun = False) -> None:
+def purge(
+    scope: Scope,
+    name: Name,
+    where: _Where,
+    *,
+    dry_run: DryRun = False,
+    now: Annotated[
+        bool, Option("--now", help="Also remove files that were replaced, which go a week later.")
+    ] = False,
+) -> None:
     """Remove finished items and their history for good."""
-    count = scope.main_queue(name).purge(where, dry_run=dry_run)
+    count = scope.main_queue(name).purge(where, dry_run=dry_run, now=now)
     show_affected(scope.display, "purged", count, dry_run=dry_run)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from spark_queue import checks
 from spark_queue.delta import verify
 from spark_queue.delta.commands import checkpoint, recovery, settle
 from spark_queue.delta.commands.settle import SettledStep, Verdict
@@ -26,6 +27,8 @@ from spark_queue.delta.store import fencing, replicas
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead, following
+from spark_queue.delta.tables.local_log import LocalLog
+from spark_queue.delta.tables.scanning import bytes_of
 from spark_queue.delta.tables.schema import CLAIMED, READY
 from spark_queue.delta.verify import Plan
 from spark_queue.errors import InvalidArgumentError
@@ -33,6 +36,10 @@ from spark_queue.wording import utf8
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+#: A single item is claimed, however large it is.
+_SEVERAL = 2
 
 
 def claim(at: Snapshot, request: Request) -> GrantedClaim:
@@ -64,10 +71,7 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
         if at.outstanding <= 0:
             # Nothing is read to find nothing.
             return Answer(answer=nothing)
-        here = _choose_here(at, request, now)
-        if here is not None and verify.is_wanted(at):
-            _check(at, request, now, here)
-        stage = here or planner_of(store).choose(at, request, now)
+        here, stage = _choose(at, request, now)
         if stage is None or stage.total() == 0:
             return Answer(answer=nothing)
         after = log_claim(at.status, stage)
@@ -84,6 +88,31 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
         )
 
     return on_status(store, "claim", decide, at=seen)
+
+
+def _choose(at: Snapshot, request: Request, now: datetime) -> tuple[Chosen | None, Choice | None]:
+    """Choose items, fewer than asked for where they are large; return what was chosen here, too."""
+    here = _choose_here(at, request, now)
+    if here is not None and verify.is_wanted(at):
+        _check(at, request, now, here)
+    stage = here or planner_of(at.store).choose(at, request, now)
+    fewer = None if stage is None else _count_fitting(at, stage, request)
+    if fewer is None:
+        return here, stage
+    return _choose(at, replace(request, limit=fewer), now)
+
+
+def _count_fitting(at: Snapshot, stage: Choice, request: Request) -> int | None:
+    """Return for how many items to ask, if those are too large; what Spark chose it reads."""
+    log, count = at.store.native("queue"), stage.claimed()
+    if count < _SEVERAL or not isinstance(log, LocalLog):
+        return None
+    seqs = stage.seqs()
+    files = [] if seqs is None else [file for file in log.files() if file.gen >= 0]
+    size = bytes_of(log.directory, files, seqs or (), request.max_bytes)
+    if size <= request.max_bytes:
+        return None
+    return max(1, min(count - 1, int(count * request.max_bytes / size)))
 
 
 def _choose_here(at: Snapshot, request: Request, now: datetime) -> Chosen | None:
@@ -202,6 +231,7 @@ def request(
     worker_id: str | None,
     run: int,
     claim_id: str | None,
+    max_bytes: int = checks.BYTES_PER_CLAIM,
 ) -> Request:
     """Check what a claim asks for, and say who it is for: this process, if it names nobody."""
     facts = at.registered()
@@ -217,6 +247,7 @@ def request(
         run=run,
         claim_id=utf8(claim_id, "backslashreplace") if claim_id else new_claim_id(),
         repeatable=claim_id is not None,
+        max_bytes=max_bytes,
     )
 
 
@@ -326,6 +357,8 @@ def _here(
             except TooManyItemsError:
                 replicas.too_many(at)
                 return None
+            if _count_fitting(at, stage, request) is not None:
+                stage = claiming.nothing(settled)
         return _Both(settled, done, stage, status_table([*stage.rows, *done.rows]))
 
 
@@ -362,4 +395,6 @@ def _plan_by_tables(
         return None
     settled = replace(settle.log_settle(head, done), step=head.step)
     next_one = planner.chosen_after(at, done, settled, request, now)
-    return None if next_one is None else _Both(settled, done, *next_one)
+    if next_one is None or _count_fitting(at, next_one[0], request) is not None:
+        return None
+    return _Both(settled, done, *next_one)

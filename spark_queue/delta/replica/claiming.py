@@ -39,6 +39,10 @@ class Chosen(Choice):
         """See :class:`Choice`."""
         return status_table(self.rows)
 
+    def seqs(self) -> list[int]:
+        """See :class:`Choice`."""
+        return sorted(row["_seq"] for row in self.rows if row["_state"] == CLAIMED)
+
     def without(self, head: StatusHead, seqs: Collection[int]) -> Chosen:
         """See :class:`Choice`."""
         left = [row for row in self.rows if row["_seq"] not in seqs]

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from spark_queue.checks import require_choice
+from spark_queue.checks import BYTES_PER_CLAIM, require_choice
 from spark_queue.delta.tables.facts import Engine
 from spark_queue.delta.tables.heads import Pointer, StatusHead
 from spark_queue.delta.tables.schema import CLAIMED
@@ -35,6 +36,8 @@ class Request:
     """Whether the caller named the claim, and may name it again."""
     output: str | None = None
     """The table that gets the results: what it has of a claim is evidence."""
+    max_bytes: int = BYTES_PER_CLAIM
+    """Bytes of rows, where they are known; one item may have more."""
     spared: frozenset[int] = frozenset()
     """Leases whose items are their holder's although their time is over: their claims name outputs,
     which could not be asked."""
@@ -73,6 +76,14 @@ class Choice(ChoiceFacts, ABC):
     @abstractmethod
     def table(self) -> DataFrame | pa.Table:
         """Return the rows as they are logged."""
+
+    def seqs(self) -> list[int] | None:
+        """Return the items that would be leased, in order; ``None`` where Spark has them."""
+        rows = self.table()
+        if not isinstance(rows, pa.Table):
+            return None
+        leased = rows.filter(pc.equal(rows["_state"], CLAIMED))["_seq"]
+        return sorted(leased.to_pylist())
 
     @abstractmethod
     def without(self, head: StatusHead, seqs: Collection[int]) -> Choice:

@@ -84,7 +84,7 @@ def written_statistics(count: int, *columns: Mapping[str, Any] | None) -> str:
 
 
 #: Rows that are read together: a step's are in the order of service, of which a claim reads a part.
-_GROUP = 65_536
+_GROUP, _GROUP_BYTES = 65_536, 32 * 2**20
 
 #: Makes a commit visible, as :func:`link_commit` does.
 Link: TypeAlias = Callable[..., bool]
@@ -284,7 +284,7 @@ class Appending:
             pq.write_table(
                 rows,
                 file,
-                row_group_size=_GROUP,
+                row_group_size=_rows_together(rows),
                 use_dictionary=rows.num_rows > _FEW,
                 write_page_checksum=True,
             )
@@ -362,6 +362,12 @@ def link_commit(
     if is_synced:
         sync_directory(log)
     return True
+
+
+def _rows_together(rows: pa.Table) -> int:
+    """Return how many rows are read together: those of a claim are few, where each is large."""
+    count, size = int(rows.num_rows), int(rows.nbytes)
+    return min(_GROUP, max(_GROUP_BYTES * count // max(size, 1), 1))
 
 
 def _millis() -> int:

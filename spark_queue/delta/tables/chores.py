@@ -348,6 +348,12 @@ def tidy(log: LocalLog[Any], ages: Ages | None = None) -> Tidied:
     return done
 
 
+def sweep_replaced(log: LocalLog[Any]) -> int:
+    """Remove the files of a log that are read no more, while nobody merges any; return how many."""
+    with resting(log.directory) as is_mine:
+        return log.sweep(Ages(replaced=True)) if is_mine else 0
+
+
 def _due(log: LocalLog[Any]) -> Iterator[int]:
     """Do what is due, unless somebody else does."""
     with resting(log.directory, timeout=0) as is_mine:

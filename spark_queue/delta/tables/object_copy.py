@@ -17,7 +17,7 @@ from spark_queue.delta.tables import scratch
 from spark_queue.delta.tables.commits import name_of, summed_up
 from spark_queue.delta.tables.conditional_commits import files_of, text_of
 from spark_queue.delta.tables.object_requests import Bucket
-from spark_queue.delta.tables.sweeping import Ages, named_files
+from spark_queue.delta.tables.sweeping import Ages, named_files, replaced_files, sweep
 from spark_queue.errors import FileGoneError
 
 LOG = "_delta_log"
@@ -168,6 +168,11 @@ class TableCopy:
             How the names of objects begin that may go.
         """
         summed, named = self.summed_up(), named_files(self.directory)
+        if ages.replaced:
+            self.catch_up()
+            gone = sorted(replaced_files(self.directory) or ())
+            self._bucket.delete(gone)
+            return sweep(self.directory, ages)
         if named is None or summed is None:
             return 0
         kept, now = {commit_name(0), *named}, datetime.now(timezone.utc)

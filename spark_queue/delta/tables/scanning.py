@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,11 @@ from spark_queue.delta.tables.integrity import naming
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-#: Rows from which on it is worth looking where in a file rows may be.
-_LARGE = 100_000
+#: Rows, and bytes, from which on it is worth looking where in a file rows may be.
+_LARGE, _HEAVY = 100_000, 32 * 2**20
+
+#: By how much rows may be larger than their file, so that its footer need not be asked.
+_PACKED = 20
 
 #: The column whose values are in the names of directories, and not in the files.
 _PARTITION = "_gen"
@@ -67,12 +71,55 @@ def parts_of(directory: Path, files: Iterable[LogFile]) -> Iterator[Part]:
     """Return the parts of files of a table; the errors are those of :meth:`Part.read`."""
     for file in files:
         path = directory / file.name
-        if file.rows < _LARGE:
+        if file.is_mixed or (file.rows < _LARGE and file.size < _HEAVY):
             yield Part(path, file, file)
             continue
         known = opened(path, file.size, file.ranges.get("_step")).metadata
         for group in range(known.num_row_groups):
             yield Part(path, _of_group(file, known.row_group(group)), file, group)
+
+
+def bytes_of(
+    directory: Path, files: Iterable[LogFile], seqs: Sequence[int], enough: float
+) -> float:
+    """Return about how many bytes items take in memory, by what the files of their rows say.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the table is.
+    files : iterable of LogFile
+        Those that have its items.
+    seqs : sequence of int
+        The items, in order.
+    enough : float
+        Below this the answer need not be near.
+    """
+    counts = [(file, _count_in(file, seqs)) for file in files]
+    found = sum(count for _, count in counts)
+    # Where ranges of files overlap some are counted twice.
+    share = len(seqs) / found if found else 0.0
+    packed = share * sum(count * file.size / file.rows for file, count in counts)
+    if packed * _PACKED <= enough:
+        return packed
+    return share * sum(
+        count * _size_of(directory / file.name, file) / file.rows for file, count in counts if count
+    )
+
+
+def _count_in(file: LogFile, seqs: Sequence[int]) -> int:
+    if "_seq" not in file.ranges:
+        return len(seqs)
+    first, last = file.ranges["_seq"]
+    return bisect_right(seqs, last) - bisect_left(seqs, first)
+
+
+def _size_of(path: Path, file: LogFile) -> int:
+    """Return the bytes of a file before they are compressed; as it is, where it is elsewhere."""
+    if not path.exists():
+        return file.size
+    known = opened(path, file.size).metadata
+    return sum(known.row_group(group).total_byte_size for group in range(known.num_row_groups))
 
 
 def _of_group(file: LogFile, group: pq.RowGroupMetaData) -> LogFile:

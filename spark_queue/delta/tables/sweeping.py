@@ -21,6 +21,7 @@ from spark_queue.delta.tables import turnstile
 from spark_queue.delta.tables.appending import OURS
 from spark_queue.delta.tables.commits import newest_version, summed_up
 from spark_queue.delta.tables.integrity import read_actions
+from spark_queue.errors import InvalidArgumentError
 
 #: Seconds for which a file may stay in no commit: one that is written here, which takes
 #: milliseconds; and one of others.
@@ -45,6 +46,8 @@ class Ages:
     others: float = _THEIR_TIME
     most: float = _KEPT
     """One that is older may have been read once; by default it stays."""
+    replaced: bool = False
+    """Whether what the log names and reads no more goes, too, however young."""
 
 
 def sweep(directory: Path, ages: Ages | None = None) -> int:
@@ -60,11 +63,30 @@ def sweep(directory: Path, ages: Ages | None = None) -> int:
     # The files are there before the lock is taken: their writers are done by then.
     ages = ages or Ages()
     found = [*_leftovers(directory, ages), *_drafts(directory, ages), *_shadows(directory)]
-    if not found:
+    if not found and not ages.replaced:
         return 0
     with turnstile.holding(str(directory), directory):
         named = named_files(directory)
-        return 0 if named is None else sum(_remove(directory, path, named) for path in found)
+        replaced = replaced_files(directory) if ages.replaced else None
+        gone = {path for path in replaced or () if (directory / path).exists()}
+        left = set(found) | gone
+        return 0 if named is None else sum(_remove(directory, path, named - gone) for path in left)
+
+
+def require_unshared(directory: Path) -> None:
+    """Raise where a clone has files of a table, too: they are links to the same content.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It names one of them.
+    """
+    for path in directory.rglob("*.parquet"):
+        if "_delta_log" not in path.parts and path.stat().st_nlink > 1:
+            raise InvalidArgumentError(
+                f"now is True, and a clone has the file {str(path)!r}, too: drop that queue, or "
+                "purge without now"
+            )
 
 
 def _leftovers(directory: Path, ages: Ages) -> Iterator[str]:
@@ -115,12 +137,24 @@ def named_files(directory: Path) -> set[str] | None:
 
     ``None`` where only those who know all of the protocol can tell.
     """
+    named = _read_names(directory)
+    return None if named is None else set(named)
+
+
+def replaced_files(directory: Path) -> set[str] | None:
+    """Return the files that the log names and reads no more; ``None`` as above."""
+    named = _read_names(directory)
+    return None if named is None else {path for path, is_read in named.items() if not is_read}
+
+
+def _read_names(directory: Path) -> dict[str, bool] | None:
+    """Return the files that the log names, with whether it reads them; ``None`` as above."""
     made = summed_up(directory)
     newest = newest_version(directory, None)
     if newest is None:
         return None
     try:
-        named = set() if made is None else _named_by_checkpoint(directory, made)
+        named = {} if made is None else _named_by_checkpoint(directory, made)
         if named is not None:
             for version in range(0 if made is None else made + 1, newest + 1):
                 named |= _named_by_commit(directory / "_delta_log" / f"{version:020}.json")
@@ -160,16 +194,17 @@ def _replaced_by_commit(commit: Path) -> list[float]:
     return [one["remove"].get("deletionTimestamp") or 0 for one in actions if "remove" in one]
 
 
-def _named_by_checkpoint(directory: Path, version: int) -> set[str] | None:
+def _named_by_checkpoint(directory: Path, version: int) -> dict[str, bool] | None:
     parts = list((directory / "_delta_log").glob(f"{_CHECKPOINT.format(version)}*.parquet"))
-    named: set[str] = set()
+    named: dict[str, bool] = {}
     for part in parts:
         columns = [f"{kind}.path" for kind in ("add", "remove", "sidecar")]
         for row in pq.ParquetFile(part).read(columns=columns).to_pylist():
             if _has(row, "sidecar"):
                 # What it has to say is in other files.
                 return None
-            named |= {unquote(row[kind]["path"]) for kind in ("add", "remove") if _has(row, kind)}
+            for kind in ("remove", "add"):
+                named |= {unquote(row[kind]["path"]): kind == "add"} if _has(row, kind) else {}
     return named if parts else None
 
 
@@ -178,7 +213,7 @@ def _has(row: dict[str, dict[str, str | None] | None], kind: str) -> bool:
     return said is not None and said.get("path") is not None
 
 
-def _named_by_commit(commit: Path) -> set[str]:
+def _named_by_commit(commit: Path) -> dict[str, bool]:
     actions = read_actions(commit.read_text(encoding="utf-8"))
-    said = (action.get(kind) for action in actions for kind in ("add", "remove"))
-    return {unquote(one["path"]) for one in said if one is not None}
+    said = ((action.get(kind), kind == "add") for action in actions for kind in ("add", "remove"))
+    return {unquote(one["path"]): is_read for one, is_read in said if one is not None}

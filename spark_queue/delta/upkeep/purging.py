@@ -24,8 +24,12 @@ from spark_queue.delta.store import existence
 from spark_queue.delta.store.lanes import rewrites
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import chores
 from spark_queue.delta.tables.heads import QueueHead, following
+from spark_queue.delta.tables.local_log import LocalLog
+from spark_queue.delta.tables.sweeping import require_unshared
 from spark_queue.delta.upkeep.rewriter import Archive, Rewriter, rewriter_of
+from spark_queue.errors import InvalidArgumentError
 from spark_queue.results import Affected
 
 #: The newest step of each reader's log, by the reader's number; 0 for one that reads a stream.
@@ -43,10 +47,33 @@ def foresee_purge(store: Store, where: Any) -> Affected:
     return planner_of(first).count_affected(rows, GONE)
 
 
-def purge(store: Store, where: Any) -> Affected:
-    """Remove such items with their history."""
+def purge(store: Store, where: Any, *, now: bool = False) -> Affected:
+    """Remove such items with their history; with ``now`` what was replaced is off the disk, too."""
+    logs = _logs_alone(store) if now else []
     count = _purge(store, where, rewriter_of(store))
+    for log in logs:
+        chores.sweep_replaced(log)
     return Affected(count, becomes={GONE: count})
+
+
+def _logs_alone(store: Store) -> list[LocalLog[Any]]:
+    """Return the logs of a queue, if nobody but the queue reads files that were replaced."""
+    for facts in store.queue_head().readers.values():
+        if facts.streams:
+            raise InvalidArgumentError(
+                f"now is True, and reader {facts.name!r} is a stream, which may read files that "
+                "were replaced: drop the reader, or purge without now"
+            )
+    found = [store.native("queue"), *(one.native("status") for one in readers.every(store))]
+    if None in found:
+        raise InvalidArgumentError(
+            "now is True, and only Spark removes files of these tables: purge without now, and "
+            "VACUUM them"
+        )
+    logs = [log for log in found if isinstance(log, LocalLog)]
+    for log in logs:
+        require_unshared(log.directory)
+    return logs
 
 
 def purgeable(store: Store, where: Any, by: Rewriter[Any]) -> Any | None:

@@ -34,8 +34,9 @@ def live(store: Store, seq: int) -> Explanation | None:
         if replica is None or row is None:
             return None
         is_led = seq in replica.items and replica.is_led(seq)
-        if row["_group_key"] is not None and not is_led:
-            # Of the members before it none need be known here.
+        if row["_lease"] is not None or (row["_group_key"] is not None and not is_led):
+            # How often it was given back only the log says; and of the members before it none need
+            # be known here.
             return None
         limit = store.limits()
         known = {**replica.items, seq: row}.values()

@@ -79,6 +79,7 @@ def test_process_hands_on_what_it_was_told(run: Run, fake: Fake) -> None:
     ended = run(
         "process", "./q", "json:loads", "--returns", "a int", "--output", "facts", "--limit", "5",
         "--lease", "60", "--time-limit", "1.5", "--per", "batch", "--json",
+        "--item-time-limit", "2",
     )  # fmt: skip
 
     (_, args, kwargs) = queue.calls[0]
@@ -87,6 +88,7 @@ def test_process_hands_on_what_it_was_told(run: Run, fake: Fake) -> None:
     assert (kwargs["limit"], kwargs["per"], kwargs["max_per_group"]) == (5, "batch", None)
     assert kwargs["lease"] == timedelta(seconds=60)
     assert kwargs["time_limit"] == timedelta(seconds=1.5)
+    assert kwargs["item_time_limit"] == timedelta(seconds=2)
     assert (json.loads(ended.out)["dead"], ended.code) == (1, 0)
 
 

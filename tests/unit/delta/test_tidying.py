@@ -18,12 +18,13 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_queue import LocalQueue
+from spark_queue.delta.commands import readers
 from spark_queue.delta.tables import appending, chores, rust, sweeping, turnstile
 from spark_queue.delta.tables.commits import newest_version, summed_up
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.removal import resting
 from spark_queue.delta.tables.sweeping import Ages, sweep
-from spark_queue.errors import StepLostError
+from spark_queue.errors import InvalidArgumentError, StepLostError
 
 #: Whatever nobody has committed is left behind.
 _AT_ONCE = Ages(ours=0.0, others=0.0)
@@ -430,6 +431,37 @@ def test_what_was_purged_a_week_ago_is_in_no_file(
 
     assert not _holding(place, 2)
     assert _holding(place, 3)
+
+
+def test_what_is_purged_now_is_in_no_file(queue: LocalQueue) -> None:
+    """Nor are other versions of its row, as that which was merged; rows of others stay."""
+    place = Path(queue.name)
+    queue.claim(4).ack()
+    queue.maintain()
+    assert len(_holding(place, 2)) == 2
+
+    assert queue.purge("n = 2", now=True) == 1
+
+    assert not _holding(place, 2)
+    assert len(_holding(place, 3)) == 1
+    again = LocalQueue.open(queue.name)
+    assert (_numbers(again), again.purge("n = 2", now=True)) == ([0, 1, *range(3, 10)], 0)
+    assert len(DeltaTable(str(place / "queue")).to_pyarrow_table()) == 19
+
+
+def test_what_others_may_read_is_not_purged_now(queue: LocalQueue, tmp_path: Path) -> None:
+    """A stream and a clone are named; nothing is purged then."""
+    queue.claim(4).ack()
+    clone = queue.clone(str(tmp_path / "clone"))
+    with pytest.raises(InvalidArgumentError, match="now is True, and a clone has the file"):
+        queue.purge("n = 2", now=True)
+    type(queue).drop(clone.name)
+    readers.register(queue._main, "search", None, "tail", streams=True)
+    with pytest.raises(InvalidArgumentError, match="reader 'search' is a stream"):
+        queue.purge("n = 2", now=True)
+    assert _numbers(queue) == list(range(10))
+    queue.drop_reader("search")
+    assert queue.purge("n = 2", now=True) == 1
 
 
 def _holding(place: Path, number: int) -> list[Path]:

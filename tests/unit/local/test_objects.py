@@ -266,6 +266,15 @@ def test_what_was_purged_a_week_ago_is_in_no_object(
     assert machines.holding("of another")
 
 
+def test_what_is_purged_now_is_in_no_object(machines: Machines) -> None:
+    """Nor in the copy of the process that purges; another machine goes on."""
+    machines.one.enqueue([{"path": "of a person"}, {"path": "of another"}])
+    machines.one.claim(2).ack()
+    assert machines.one.purge("path = 'of a person'", now=True) == 1
+    assert not machines.holding("of a person")
+    assert machines.other.status()["path"].to_pylist() == ["of another"]
+
+
 def test_it_is_opened_where_it_is(tmp_path: Path) -> None:
     """By one of its names, and the store; elsewhere there is none."""
     store = LocalStore(tmp_path)

@@ -261,3 +261,65 @@ def _decided(place: str) -> set[tuple[int, int]]:
             found |= {(by_seq[seq], 0) for seq in said if said[seq][0] != "release"}
     rows = DeltaTable(out).to_pyarrow_table().to_pylist()
     return found | {(row["id"], 0) for row in rows if row["id"] not in (7, 12)}
+
+
+@pytest.mark.parametrize("using", ["threads", "processes"])
+def test_an_item_that_takes_too_long_has_failed(make: Make, place: str, using: Using) -> None:
+    """A child is killed; a thread counts as busy, and what it does then is told to nobody."""
+    queue = make("id long", max_attempts=1)
+    queue.enqueue([{"id": number} for number in range(6)])
+    end = Path(place, "end")
+
+    def handle(item: dict[str, Any]) -> None:
+        until(lambda: item["id"] > 0 or end.exists())
+
+    done = queue.process(
+        handle, limit=2, item_time_limit=timedelta(seconds=0.2), max_workers=2, using=using
+    )
+    end.touch()
+
+    assert (done.acked, done.dead, done.stopped) == (5, 1, "empty")
+    (letter,) = queue.dead().to_pylist()
+    assert letter["id"] == 0
+    assert letter["_error"] == "it took longer than its item_time_limit, 0.2 s"
+
+
+def test_an_item_of_a_group_is_charged_when_its_thread_is_back(make: Make) -> None:
+    """Until then nobody works on its group; the items of others are done meanwhile."""
+    queue = make("id long, grp string", group_key="grp", max_attempts=1)
+    queue.enqueue([{"id": number, "grp": "ab"[number % 2]} for number in range(4)])
+    seen: list[int] = []
+
+    def handle(item: dict[str, Any]) -> None:
+        seen.append(item["id"])
+        if item["id"] == 0:
+            until(lambda: seen.count(3) == 1)
+            time.sleep(0.3)
+
+    done = queue.process(handle, item_time_limit=timedelta(seconds=0.2), max_workers=2)
+
+    assert (done.acked, done.dead) == (3, 1)
+    assert queue.dead()["id"].to_pylist() == [0]
+    assert seen[-1] == 2
+
+
+def test_where_all_threads_hang_what_is_left_waits_for_one(make: Make, place: str) -> None:
+    """It goes back, and runs when a thread is there again."""
+    queue = make("id long", max_attempts=1)
+    queue.enqueue([{"id": number} for number in range(4)])
+    end = Path(place, "end")
+
+    def handle(item: dict[str, Any]) -> None:
+        if item["id"] < 1:
+            until(end.exists)
+
+    def finish() -> None:
+        until(lambda: queue.counts()["dead"] == 1)
+        end.touch()
+
+    with ThreadPoolExecutor() as operators:
+        seen = operators.submit(finish)
+        done = queue.process(handle, item_time_limit=timedelta(seconds=0.1))
+
+    seen.result()
+    assert (done.acked, done.dead, done.released) == (3, 1, 3)

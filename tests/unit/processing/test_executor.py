@@ -68,6 +68,21 @@ def test_no_item_begins_when_the_time_is_over(apart: Any) -> None:
     assert called == ([1] if apart is None else [])
 
 
+def test_an_item_that_takes_too_long_is_killed_and_has_failed() -> None:
+    """Those of its group go back, and others are done by another child."""
+
+    def handle(item: dict[str, Any]) -> None:
+        if item["_seq"] == 1:
+            time.sleep(60)
+
+    run = run_items(handle, None, limit=0.2)
+    assert outcomes(run([batch((1, "g"), (2, "g"), (3, None))])) == [
+        (1, "nack", "it took longer than its item_time_limit, 0.2 s"),
+        (2, "release", None),
+        (3, "ack", None),
+    ]
+
+
 def test_every_item_of_a_batch_is_acked() -> None:
     """A batch handler that returns nothing acks all items of the batch."""
     run = run_batches(lambda _: None, None)

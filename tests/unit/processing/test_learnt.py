@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from spark_queue.processing.hands import WorkerDied
 from spark_queue.processing.learnt import Learnt
-from spark_queue.processing.loop import WorkerDied
 
 CRASH = RuntimeError("Job aborted: Python worker exited unexpectedly (crashed)")
 

@@ -1,0 +1,57 @@
+"""Whether the doctor, and ``explain``, see that nothing comes of an item."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from spark_queue.clock import ManualClock
+from tests.unit.doctor.conftest import Make, anew, only, paste
+
+MINUTE = timedelta(minutes=1)
+
+
+def test_an_item_that_is_held_for_several_leases_is_found(make: Make, clock: ManualClock) -> None:
+    """It is named with its holder, and dated from the claim; a lease of another length counts."""
+    queue = make(lease=5 * MINUTE)
+    queue.enqueue([{"id": name} for name in "abc"])
+    begun = clock.now()
+    held, longer = queue.claim(2, worker_id="crew 7"), queue.claim(1, lease=20 * MINUTE)
+    for _ in range(7):
+        clock.advance(2 * MINUTE)
+        held.renew()
+    longer.renew(20 * MINUTE)
+    assert queue.doctor().findings == ()
+
+    clock.advance(MINUTE)
+    found = only(queue.doctor(), "held-long")
+
+    assert (found.severity, found.since) == ("warning", begun)
+    assert found.what == "item 1 is held for 15 min by crew 7, by a lease of 5 min; so with 1 other"
+    paste(found)
+    held.ack()
+    assert queue.doctor().findings == ()
+
+
+def test_an_item_that_is_given_back_again_and_again_is_found(
+    make: Make, clock: ManualClock
+) -> None:
+    """Neither a failure nor a loss counts, nor what was given back less often."""
+    queue = make(max_attempts=None)
+    queue.enqueue([{"id": "a"}, {"id": "b"}])
+    for _ in range(9):
+        queue.claim(1).release()
+    queue.claim(1).nack("no")
+    clock.advance(MINUTE)
+    queue.claim(2).release()
+    assert queue.doctor().ids() == ["given-back"]
+    assert queue.explain(1).given_back == anew(queue, clock).explain(1).given_back == 10
+    assert queue.explain(2).given_back == 1
+
+    found = only(queue.doctor(), "given-back")
+
+    assert (found.severity, found.since) == ("warning", clock.now())
+    assert found.what == "item 1 was given back untouched 10 times"
+    paste(found)
+    assert "was given back 10 times and may run at the next claim" in queue.report_item(1).text
+    queue.claim(2).ack()
+    assert queue.doctor().findings == ()
