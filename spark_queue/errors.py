@@ -15,6 +15,7 @@
     ├── DuplicateItemError       drop the duplicates, or skip them
     ├── BatchForgottenError      skip the batch, or give it another number or source
     ├── BatchMismatchError       give new rows a new number, or name another source
+    ├── OutcomesGoneError        read them before the retention   (LookupError)
     ├── WriterLockedError        try again, or close the front that holds the queue
     ├── UnsafeSessionError       change the session's settings
     ├── SetupError               install what the command needs
@@ -58,16 +59,13 @@ from spark_queue.log_errors import (
     FileGoneError as FileGoneError,
     LogDamagedError as LogDamagedError,
     LogFileError as LogFileError,
+    OutcomesGoneError as OutcomesGoneError,
     PlannersDifferError as PlannersDifferError,
     SettingsChangedError as SettingsChangedError,
     SparkQueueError as SparkQueueError,
     StepLostError as StepLostError,
 )
-from spark_queue.wording import (
-    did_you_mean as did_you_mean,
-    shorten,
-    some_of,
-)
+from spark_queue.wording import did_you_mean as did_you_mean, shorten, some_of
 
 if sys.version_info >= (3, 13):
     _ShutDown: type[Exception] = queue.ShutDown

@@ -230,6 +230,26 @@ class BatchMismatchError(SparkQueueError):
         self.rows = rows
 
 
+class OutcomesGoneError(SparkQueueError, LookupError):
+    """Raised when the rows that an enqueue refused were dropped, with ``maintain(retention=...)``.
+
+    Attributes
+    ----------
+    queue : str
+        The queue.
+    step : int
+        The step of the enqueue.
+    """
+
+    def __init__(self, queue: str, step: int) -> None:
+        super().__init__(
+            f"what step {step} of queue {queue!r} refused was dropped, with "
+            "maintain(retention=...): the counts of the result are all that is known of it"
+        )
+        self.queue = queue
+        self.step = step
+
+
 class SettingsChangedError(SparkQueueError):
     """Raised when a setting is not what a change of it expects; nothing was written.
 

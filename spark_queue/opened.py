@@ -11,6 +11,7 @@ from spark_queue import checks
 from spark_queue.config import LiveSettings, QueueConfig, merge
 from spark_queue.delta.commands import admin, foreseeing, forwarding, making, readers
 from spark_queue.delta.commands.readers import Start
+from spark_queue.delta.sql import file_rows
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED, TERMINAL
@@ -83,7 +84,13 @@ class Opened:
         head, queue = store.status_head(), store.queue_head()
         over = {state: head.finished.get(state, 0) for state in TERMINAL}
         waiting = store.outstanding(head) - head.claimed
-        return {READY: waiting, CLAIMED: head.claimed, **over, REFUSED: queue.refused}
+        refused = file_rows.refused_of(store)
+        return {
+            READY: waiting,
+            CLAIMED: head.claimed,
+            **over,
+            REFUSED: queue.refused if refused is None else refused,
+        }
 
     def instant_of(self, step: int) -> datetime:
         """Return when a step of the status log was made.

@@ -87,6 +87,7 @@ class Maintaining(Opened):
             their history. By default nothing is dropped. A queue that is distinct for ever, or
             for longer than this, needs its items and keeps them. An item finished when all readers
             were done with it: one that lags holds its items, unless its ``max_lag`` says how far.
+            Rows that were refused before it go, too, where their log is read without Spark.
         archive_to : str, optional
             A Delta table (name, or path with a ``/``) that gets the items before they are dropped,
             each once. Without Spark it is a path on this machine's disk.

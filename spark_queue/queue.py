@@ -133,7 +133,7 @@ class Queue(
             refused=done.refused,
             repeated=done.repeated,
             read_told=lambda: enqueue.told(done),
-            read_outcomes=lambda: views.outcomes(main, done),
+            read_outcomes=lambda: views.read_outcomes(main, done),
         )
 
     def clone(self, path: str | Path) -> Self:

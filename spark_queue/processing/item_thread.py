@@ -9,7 +9,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from spark_queue.delta.tables.facts import logger
 from spark_queue.processing.calling import Item, overtime
+from spark_queue.wording import lasting
 
 #: What is told of an item, or of several.
 Told: TypeAlias = dict[str, Any] | pa.RecordBatch
@@ -79,6 +81,12 @@ class ItemThread(threading.Thread):
                 return False
             group, columns = self._item
             self._is_late = True
+            logger.warning(
+                "item %d takes longer than its item_time_limit, %s: %s is busy until it returns",
+                columns["_seq"],
+                lasting(limit),
+                self.name,
+            )
             if group is not None:
                 return False
             self.is_lost = True

@@ -58,6 +58,19 @@ def sizes_in(store: Store, rows: pa.Table) -> pa.Array:
     return sizes_of(rows, user_fields(store))
 
 
+def refused_of(store: Store, step: int | None = None) -> int | None:
+    """Return how many rows are there that were refused, or about how many by one step.
+
+    ``None`` where only Spark knows the files of the log.
+    """
+    log = store.native("queue")
+    if log is None:
+        return None
+    files = [file for file in log.files() if file.gen == REFUSED_LANE]
+    found = [file.rows for file in files if step is None or file.may_have("_step", step, step)]
+    return None if math.inf in found else int(sum(found))
+
+
 #: The lanes of kinds of rows; items are in generations.
 _LANES = {REFUSED: REFUSED_LANE, RENEWAL: RENEWAL_LANE}
 

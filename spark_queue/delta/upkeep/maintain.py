@@ -46,6 +46,7 @@ def maintain(
     dropped: list[purging.Generation] = []
     if retention is not None:
         dropped = purging.drop_generations(store, retention, by, archive)
+        purging.drop_refused(store, retention, by)
     tidied = by.tidy(store)
     directory = store.handle.place.directory()
     if directory is not None:

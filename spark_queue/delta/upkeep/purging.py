@@ -15,9 +15,13 @@ from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any, TypeAlias
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from spark_queue.delta.commands import admin, checkpoint, readers
 from spark_queue.delta.commands.foreseeing import GONE
 from spark_queue.delta.planner import planner_of
+from spark_queue.delta.sql.file_rows import rows_of
 from spark_queue.delta.sql.look import find_needed, instant_of
 from spark_queue.delta.steps import Answer, Step, on_items, on_status, report
 from spark_queue.delta.store import existence
@@ -27,6 +31,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import chores
 from spark_queue.delta.tables.heads import QueueHead, following
 from spark_queue.delta.tables.local_log import LocalLog
+from spark_queue.delta.tables.schema import REFUSED, REFUSED_LANE
 from spark_queue.delta.tables.sweeping import require_unshared
 from spark_queue.delta.upkeep.rewriter import Archive, Rewriter, rewriter_of
 from spark_queue.errors import InvalidArgumentError
@@ -235,6 +240,21 @@ def due(store: Store, retention: timedelta, by: Rewriter[Any]) -> list[Generatio
     now, head = store.clock.now(), store.queue_head()
     newest = head.gen + _is_full(head, now, retention)
     return _due(store, by, now - retention, newest)
+
+
+def drop_refused(store: Store, retention: timedelta, by: Rewriter[Any]) -> None:
+    """Drop the rows that were refused before the retention, where the log is read here.
+
+    How many there ever were stays in the head.
+    """
+    if store.native("queue") is None:
+        return
+    rows = rows_of(store, "queue", ("_step", "_enqueued_at"), kind=REFUSED)
+    before = pa.scalar(store.clock.now() - retention, rows["_enqueued_at"].type)
+    old = rows.filter(pc.less_equal(rows["_enqueued_at"], before))
+    if old.num_rows:
+        by.drop(store, "queue", REFUSED_LANE, before=pc.max(old["_step"]).as_py() + 1)
+        store.rewritten()
 
 
 # rule again: scope of a key

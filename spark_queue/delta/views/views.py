@@ -20,12 +20,14 @@ from spark_queue.delta.sql.file_rows import (
     item_files,
     log_of,
     once_more,
+    refused_of,
 )
 from spark_queue.delta.sql.look import HISTORY, STATUS, FrameT, QueueLook, instant_of
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import ITEM, QUEUE_COLUMNS, READY, REFUSED, STATES
 from spark_queue.delta.views.ends import Ends
+from spark_queue.errors import OutcomesGoneError
 from spark_queue.results import Lag, QueueStats
 
 _SchemaT_co = TypeVar("_SchemaT_co", covariant=True)
@@ -91,6 +93,19 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
                 oldest_age=_age(found[READY]["oldest"], now) if READY in found else None,
                 per_key=at.table("per_key"),
             )
+
+    def read_outcomes(self, store: Store, done: Enqueued) -> FrameT:
+        """Return what became of each row of an enqueue.
+
+        Raises
+        ------
+        OutcomesGoneError
+            When what it refused was dropped since.
+        """
+        refused = done.rows is None and done.duplicates + done.refused > 0
+        if refused and refused_of(store, done.step) == 0:
+            raise OutcomesGoneError(store.name, done.step)
+        return self.outcomes(store, done)
 
     def lag(self, store: Store) -> Lag:
         """Count what a reader is not done with.

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,17 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from spark_queue import LocalQueue
+from spark_queue import LocalQueue, QueueConfig
+from spark_queue.clock import ManualClock
 from spark_queue.delta.commands import readers
+from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.tables import appending, chores, rust, sweeping, turnstile
 from spark_queue.delta.tables.commits import newest_version, summed_up
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.removal import resting
 from spark_queue.delta.tables.sweeping import Ages, sweep
-from spark_queue.errors import InvalidArgumentError, StepLostError
+from spark_queue.delta.views.views import ARROW_VIEWS
+from spark_queue.errors import InvalidArgumentError, OutcomesGoneError, StepLostError
 
 #: Whatever nobody has committed is left behind.
 _AT_ONCE = Ages(ours=0.0, others=0.0)
@@ -477,3 +481,27 @@ def test_files_that_were_replaced_this_week_make_no_checkpoint(
     queue.maintain()
     assert queue.maintain().removed_files == 0
     assert summed_up(items.directory) is None
+
+
+def test_refused_rows_go_with_the_retention(tmp_path: Path) -> None:
+    """They are off the tables when their step is older, and are told of by name; counts agree."""
+    clock, day = ManualClock(), timedelta(days=1)
+    config = QueueConfig(dedup_key="n")
+    queue = LocalQueue.create(tmp_path / "r", "n int", config, durability="process", clock=clock)
+    done = [queue.enqueue([{"n": n % 2} for n in range(50)]) for _ in range(3)]
+    clock.advance(20 * day)
+    later = queue.enqueue([{"n": 1}, {"n": 2}])
+    queue.claim(1).ack()
+    assert queue.counts()["refused"] == queue.stats().refused == 149
+
+    queue.maintain(retention=10 * day)
+
+    assert queue.counts()["refused"] == queue.stats().refused == 1
+    assert later.outcomes["outcome"].to_pylist() == ["duplicate", "inserted"]
+    forgetful = LocalQueue.open(queue.name, clock=clock)
+    step = Enqueued(step=done[1].step, inserted=0, duplicates=50)
+    with pytest.raises(OutcomesGoneError, match=f"what step {done[1].step} of queue .* refused"):
+        ARROW_VIEWS.read_outcomes(forgetful._main, step)
+    assert forgetful.explain(60).reason == "unknown"
+    assert forgetful.stats().ready == 2
+    assert forgetful.enqueue([{"n": 1}]).duplicates == 1

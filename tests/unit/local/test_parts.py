@@ -284,8 +284,10 @@ def test_an_item_that_takes_too_long_has_failed(make: Make, place: str, using: U
     assert letter["_error"] == "it took longer than its item_time_limit, 0.2 s"
 
 
-def test_an_item_of_a_group_is_charged_when_its_thread_is_back(make: Make) -> None:
-    """Until then nobody works on its group; the items of others are done meanwhile."""
+def test_an_item_of_a_group_is_charged_when_its_thread_is_back(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Until then nobody works on its group, and it is told; the items of others are done."""
     queue = make("id long, grp string", group_key="grp", max_attempts=1)
     queue.enqueue([{"id": number, "grp": "ab"[number % 2]} for number in range(4)])
     seen: list[int] = []
@@ -298,6 +300,7 @@ def test_an_item_of_a_group_is_charged_when_its_thread_is_back(make: Make) -> No
 
     done = queue.process(handle, item_time_limit=timedelta(seconds=0.2), max_workers=2)
 
+    assert "item 1 takes longer than its item_time_limit, 0.2 s: spark_queue_0 is" in caplog.text
     assert (done.acked, done.dead) == (3, 1)
     assert queue.dead()["id"].to_pylist() == [0]
     assert seen[-1] == 2
