@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,7 +104,9 @@ def bytes_of(
     if packed * _PACKED <= enough:
         return packed
     return share * sum(
-        count * _size_of(directory / file.name, file) / file.rows for file, count in counts if count
+        count * _size_of(directory / file.name, file.size) / file.rows
+        for file, count in counts
+        if count
     )
 
 
@@ -114,11 +117,12 @@ def _count_in(file: LogFile, seqs: Sequence[int]) -> int:
     return bisect_right(seqs, last) - bisect_left(seqs, first)
 
 
-def _size_of(path: Path, file: LogFile) -> int:
-    """Return the bytes of a file before they are compressed; as it is, where it is elsewhere."""
+@lru_cache(maxsize=4_096)
+def _size_of(path: Path, size: int) -> int:
+    """Return the bytes of a file before they are compressed; its size, where it is elsewhere."""
     if not path.exists():
-        return file.size
-    known = opened(path, file.size).metadata
+        return size
+    known = opened(path, size).metadata
     return sum(known.row_group(group).total_byte_size for group in range(known.num_row_groups))
 
 
