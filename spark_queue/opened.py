@@ -84,7 +84,8 @@ class Opened:
         head, queue = store.status_head(), store.queue_head()
         over = {state: head.finished.get(state, 0) for state in TERMINAL}
         waiting = store.outstanding(head) - head.claimed
-        refused = file_rows.refused_of(store)
+        # The head counts those that were dropped, too.
+        refused = file_rows.refused_of(store) if queue.refused else None
         return {
             READY: waiting,
             CLAIMED: head.claimed,

@@ -66,7 +66,9 @@ def refused_of(store: Store, step: int | None = None) -> int | None:
     log = store.native("queue")
     if log is None:
         return None
-    files = [file for file in log.files() if file.gen == REFUSED_LANE]
+    # As of the head that is known: whoever asks has looked.
+    with store.queue.still(math.inf):
+        files = [file for file in log.files() if file.gen == REFUSED_LANE]
     found = [file.rows for file in files if step is None or file.may_have("_step", step, step)]
     return None if math.inf in found else int(sum(found))
 
