@@ -28,6 +28,8 @@ _ON_DISK = re.compile(r"(?P<scheme>file:(//)?)?(?P<path>/(?!/).*)", re.DOTALL)
 _LONGEST_NAME, _LONGEST_PATH = 255, 3_900
 #: Schemes of object stores.
 _OBJECT_STORES = frozenset({"s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss"})
+#: Of these the container stands before an ``@``.
+_WITH_CONTAINER = ("abfs", "abfss")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -155,6 +157,7 @@ def require_path(what: str, path: str) -> None:
     """
     if "/" not in path:
         return
+    require_nobody(path)
     why = ""
     if _PATH_FORBIDDEN.search(path):
         why = "has a backtick or control sign"
@@ -168,6 +171,23 @@ def require_path(what: str, path: str) -> None:
         raise InvalidArgumentError(f"{what} {shorten(path)} {why}: use another path")
     if _ON_DISK.fullmatch(placed(path)):
         _require_lengths(what, placed(path))
+
+
+def require_nobody(url: str) -> None:
+    """Refuse a place that has a user or a password: each error would repeat it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It does not show the place.
+    """
+    parts = urlsplit(url)
+    user, at, _ = parts.netloc.rpartition("@")
+    if at and (":" in user or parts.scheme not in _WITH_CONTAINER):
+        raise InvalidArgumentError(
+            "the place of a queue or a table has a user or a password: give those as storage or "
+            "to the session, and a place without them"
+        )
 
 
 def require_table(what: str, table: object) -> None:

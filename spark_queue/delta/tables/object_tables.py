@@ -7,13 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from spark_queue.delta.tables.addresses import TableAddress, is_on_object_store
+from spark_queue.delta.tables.addresses import TableAddress, is_on_object_store, require_nobody
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.object_log import ObjectLog
 from spark_queue.delta.tables.object_requests import Bucket
 from spark_queue.delta.tables.wishes import PlainSession, Session
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.extras import load
+from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
     from spark_queue.delta.tables.outputs import ResultTable
@@ -72,6 +73,7 @@ class ObjectTables:
             )
 
     def _bucket(self, url: str) -> Bucket:
+        _require_plain(url)
         parts = urlsplit(url)
         if not isinstance(self._storage, Mapping):
             self._require_bucket(parts.netloc)
@@ -93,3 +95,18 @@ class ObjectTables:
                     "the HTTP client, as allow_http or timeout, is a mapping: client_options"
                 ) from exc
         return Bucket(self._stores[queue], url, table)
+
+
+#: What ends the path of a URL, or stands for something else in it: clients of stores differ.
+_MISTAKEN = "#?%"
+
+
+def _require_plain(url: str) -> None:
+    """Raise where a client of a store takes another place than the one that is written."""
+    require_nobody(url)
+    found = next((sign for sign in _MISTAKEN if sign in url), None)
+    if found is not None:
+        raise InvalidArgumentError(
+            f"the place {shorten(url)} has {found!r}, behind which clients of stores read another "
+            "place: use another name"
+        )

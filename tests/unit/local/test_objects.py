@@ -289,6 +289,33 @@ def test_it_is_opened_where_it_is(tmp_path: Path) -> None:
     assert not LocalQueue.exists("s3://bucket/team/files", storage=store)
 
 
+@pytest.mark.parametrize("name", ["files#eu", "files?", "f%69les", "of/files#"])
+def test_a_place_that_is_read_as_another_is_refused(tmp_path: Path, name: str) -> None:
+    """Neither is the other one opened, or dropped; nor does an output go there."""
+    store = LocalStore(tmp_path)
+    queue = LocalQueue.create("s3://bucket/files", "n long", storage=store)
+    queue.enqueue({"n": 1})
+    for verb in (LocalQueue.open, LocalQueue.drop, LocalQueue.exists):
+        with pytest.raises(InvalidArgumentError, match="behind which clients of stores read"):
+            verb(f"s3://bucket/{name}", storage=store)
+    with pytest.raises(InvalidArgumentError, match="behind which clients of stores read"):
+        queue.process(dict, returns="n long", output=f"s3://bucket/{name}")
+    assert queue.counts()["ready"] == 1
+
+
+def test_a_password_in_a_place_is_refused_and_not_repeated(tmp_path: Path) -> None:
+    """It would be in each error and log; a container of Azure's is no user."""
+    for place in ("s3://ann:secret@bucket/files", "s3://ann@bucket/files"):
+        with pytest.raises(InvalidArgumentError, match="has a user or a password") as told:
+            LocalQueue.create(place, "n long", storage=LocalStore(tmp_path))
+        assert "ann" not in str(told.value)
+    queue = LocalQueue.create("s3://bucket/others", "n long", storage=LocalStore(tmp_path))
+    with pytest.raises(InvalidArgumentError, match="has a user or a password"):
+        queue.process(dict, returns="n long", output="s3://ann:secret@bucket/out")
+    azure = "abfss://container@account.dfs.core.windows.net/files"
+    assert LocalQueue.create(azure, "n long", storage=LocalStore(tmp_path)).name == azure
+
+
 def test_a_queue_that_others_may_write_is_not_written(tmp_path: Path) -> None:
     """One that Delta commits to, as on a disk, may get a commit over one that was told."""
     LocalQueue.create(tmp_path / "files", "path string").enqueue([{"path": "a"}])
