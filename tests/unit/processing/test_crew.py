@@ -84,7 +84,8 @@ def test_a_service_that_is_ended_charges_nobody() -> None:
 
     crew = _crew(lambda _: os.kill(os.getpid(), signal.SIGTERM), "processes")
     found = crew.work(_items((1, None)), blocks=True)
-    assert found["error"].to_pylist() == ["the worker died of it (SIGTERM)"]
+    # Which signal it was is said by test_apart: a copy of many threads may die of another one.
+    assert _told(found) == {1: "lose"}
 
 
 def test_outcomes_have_the_same_columns_with_spark_and_without() -> None:
