@@ -10,7 +10,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig
@@ -210,3 +212,28 @@ def test_spark_reads_and_goes_on_with_what_was_written_without_it(
     frame.limit(1).write.format("delta").mode("append").save(f"{place}/out")
     table = ResultTable(Path(f"{place}/out"), is_synced=False)
     assert table.shut_out(name) == {1, 2, 3}
+
+
+def test_spark_writes_instants_as_every_reader_reads_them(
+    by_spark: None, spark: SparkSession, place: str
+) -> None:
+    """Far years are the same for all: in the queue, its results and its archive."""
+    del by_spark
+    setting, clock = "spark.sql.parquet.outputTimestampType", ManualClock()
+    before = spark.conf.get(setting)
+    queue = DeltaQueue.create(spark, f"{place}/queue", "id long, at timestamp", clock=clock)
+    queue.enqueue(spark.sql("SELECT 1L AS id, timestamp'9999-12-31 00:00:00Z' AS at"))
+    queue.process(lambda item: {"at": item["at"]}, returns="at timestamp", output=f"{place}/out")
+    clock.advance(timedelta(days=9))
+    queue.maintain(retention=timedelta(days=1), archive_to=f"{place}/archive")
+
+    for table in ("queue/queue", "queue/status", "out", "archive"):
+        files = [file for file in Path(place, table).rglob("*.parquet") if "_log" not in str(file)]
+        schemas = [pq.ParquetFile(file).schema for file in files]
+        kinds = {one.column(at).physical_type for one in schemas for at in range(len(one))}
+        assert "INT64" in kinds, table
+        assert "INT96" not in kinds, table
+    for table in ("out", "archive"):
+        (row,) = DeltaTable(f"{place}/{table}").to_pyarrow_table().to_pylist()
+        assert row["at"] == datetime(9999, 12, 31, tzinfo=timezone.utc)
+    assert spark.conf.get(setting) == before != "TIMESTAMP_MICROS"

@@ -48,7 +48,7 @@ from spark_queue.delta.tables.forcing import make_directory, sync_commits
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, ITEM
 from spark_queue.delta.tables.spark_log import is_delta
-from spark_queue.delta.tables.wishes import promises_disk
+from spark_queue.delta.tables.wishes import promises_disk, whole_times
 from spark_queue.delta.verdicts import Gone
 
 #: Seconds that somebody waits to write: what a large claim has computed takes minutes.
@@ -137,7 +137,8 @@ class Output:
         # Every claim leaves a transaction in the table's log; they are forgotten after a month.
         writer = writer.option("delta.setTransactionRetentionDuration", "interval 30 days")
         save = writer.save if self.address.is_path else writer.saveAsTable
-        with conditional_commits.writes(self.address.target, way_out=conditional_commits.LEAVE_IT):
+        block = whole_times(self.spark)
+        with conditional_commits.writes(self.address.target, block, conditional_commits.LEAVE_IT):
             save(self.address.target)
 
     def _directory(self) -> Path | None:
@@ -228,11 +229,10 @@ class Output:
             writer = writer.option("txnAppId", claim_id).option("txnVersion", 1)
         if metadata is not None:
             writer = writer.option("userMetadata", metadata)
+        save = writer.save if self.address.is_path else writer.saveAsTable
         try:
-            if self.address.is_path:
-                writer.save(self.address.target)
-            else:
-                writer.saveAsTable(self.address.target)
+            with whole_times(self.spark):
+                save(self.address.target)
         except Exception as exc:
             # The other side committed first: what is there now says which.
             if "DELTA_CONCURRENT_TRANSACTION" not in str(exc):

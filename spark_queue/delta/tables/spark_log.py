@@ -25,7 +25,7 @@ from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import APP_ID
 from spark_queue.delta.tables.schema import HEAD, ITEM, LATER, META_LANE
 from spark_queue.delta.tables.spark_types import struct_of
-from spark_queue.delta.tables.wishes import is_fresh, size_files, small_steps
+from spark_queue.delta.tables.wishes import is_fresh, size_files, small_steps, whole_times
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 
 _TXN_SETTINGS = (
@@ -284,10 +284,8 @@ class SparkLog(LocalLog[_Head]):
         writer = writer.option("txnAppId", APP_ID).option("txnVersion", head.step)
         writer = writer.option("userMetadata", head.token)
         try:
-            if self.address.is_path:
-                writer.save(self.address.target)
-            else:
-                writer.saveAsTable(self.address.target)
+            save = writer.save if self.address.is_path else writer.saveAsTable
+            save(self.address.target)
         except Exception as exc:
             if self._is_ours(head):
                 return True
@@ -308,7 +306,8 @@ class SparkLog(LocalLog[_Head]):
     def _writes(self, what: str) -> AbstractContextManager[None]:
         """Describe the jobs of a block in which Spark writes to the table."""
         turnstile.leave_behind(self.find_directory(), lambda: jvms.trace_of(self.spark))
-        return conditional_commits.writes(self.address.target, self._for(what))
+        block = whole_times(self.spark, self._for(what))
+        return conditional_commits.writes(self.address.target, block)
 
     def _of_kind(self, kind: str, lane: int = META_LANE) -> DataFrame:
         return self.read().where((F.col("_gen") == lane) & (F.col("_kind") == kind))

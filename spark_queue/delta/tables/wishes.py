@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -35,10 +35,59 @@ _SIZES = {
     "spark.databricks.delta.optimize.maxFileSize": SMALL,
 }
 
-#: How many blocks write with these sizes in a session, and what it had before.
-_sizes_before: WeakKeyDictionary[SparkSession, tuple[int, dict[str, str | None]]]
-_sizes_before = WeakKeyDictionary()
-_sizing = threading.Lock()
+
+class LentSettings:
+    """Settings that a session has for a while.
+
+    Of blocks at the same time the first one sets them, and the last one leaves the session as the
+    first has found it.
+    """
+
+    def __init__(self, settings: Mapping[str, str | int]) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._before: WeakKeyDictionary[SparkSession, tuple[int, dict[str, str | None]]]
+        self._before = WeakKeyDictionary()
+
+    @contextmanager
+    def lent(self, spark: SparkSession) -> Iterator[None]:
+        """Set them for a block."""
+        self._set(spark)
+        try:
+            yield
+        finally:
+            self._restore(spark)
+
+    def _set(self, spark: SparkSession) -> None:
+        with self._lock:
+            users, before = self._before.get(spark, (0, {}))
+            for name, value in self._settings.items() if not users else ():
+                # A service may keep a setting to itself: then it is as it says.
+                with suppress(Exception):
+                    was = spark.conf.get(name, None)
+                    if was != str(value):
+                        spark.conf.set(name, value)
+                        before[name] = was
+            self._before[spark] = users + 1, before
+
+    def _restore(self, spark: SparkSession) -> None:
+        with self._lock:
+            users, before = self._before.pop(spark)
+            if users > 1:
+                self._before[spark] = users - 1, before
+                return
+            for name, was in before.items():
+                # A session that was stopped meanwhile has none.
+                with suppress(Exception):
+                    if was is None:
+                        spark.conf.unset(name)
+                    else:
+                        spark.conf.set(name, was)
+
+
+_LARGE_FILES = LentSettings(_SIZES)
+_WHOLE_TIMES = LentSettings({"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"})
+_NOTHING = nullcontext()
 
 #: A session's settings of what every table of it is made with.
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
@@ -142,42 +191,20 @@ def size_files(spark: SparkSession, *, is_large: bool = True) -> Iterator[None]:
     """Have Spark write files of which a claim can read a part, for a while.
 
     A claim skips files, and rows of them, by the places that they have; one large file has all.
-    Where little is written nothing is set. Of blocks at the same time the first one sets it, and
-    the last one leaves the session as the first has found it.
+    Where little is written nothing is set.
     """
-    if not is_large:
+    with _LARGE_FILES.lent(spark) if is_large else nullcontext():
         yield
-        return
-    _set_sizes(spark)
-    try:
+
+
+@contextmanager
+def whole_times(
+    spark: SparkSession, block: AbstractContextManager[None] = _NOTHING
+) -> Iterator[None]:
+    """Have Spark write instants as whole microseconds, in a block of another one.
+
+    By default it writes INT96, which most other readers take for nanoseconds: far years become
+    others, or are refused.
+    """
+    with _WHOLE_TIMES.lent(spark), block:
         yield
-    finally:
-        _restore_sizes(spark)
-
-
-def _set_sizes(spark: SparkSession) -> None:
-    with _sizing:
-        users, before = _sizes_before.get(spark, (0, {}))
-        if not users:
-            for name, size in _SIZES.items():
-                # A service may keep a setting to itself: then files are as large as it makes them.
-                with suppress(Exception):
-                    was = spark.conf.get(name, None)
-                    spark.conf.set(name, size)
-                    before[name] = was
-        _sizes_before[spark] = users + 1, before
-
-
-def _restore_sizes(spark: SparkSession) -> None:
-    with _sizing:
-        users, before = _sizes_before.pop(spark)
-        if users > 1:
-            _sizes_before[spark] = users - 1, before
-            return
-        for name, was in before.items():
-            # A session that was stopped meanwhile has none.
-            with suppress(Exception):
-                if was is None:
-                    spark.conf.unset(name)
-                else:
-                    spark.conf.set(name, was)

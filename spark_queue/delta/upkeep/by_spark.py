@@ -22,7 +22,7 @@ from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import ITEM
 from spark_queue.delta.tables.spark_log import is_delta
-from spark_queue.delta.tables.wishes import PlainSession, kept_by, small_steps
+from spark_queue.delta.tables.wishes import PlainSession, kept_by, small_steps, whole_times
 from spark_queue.delta.upkeep import rewriter
 from spark_queue.delta.upkeep.rewriter import ARCHIVED, Archive, Rewriter, archive_name
 from spark_queue.session import DURABILITY
@@ -86,7 +86,8 @@ class SparkRewriter(Rewriter[DataFrame]):
             # It knows by that which generations it has.
             writer = writer.option("txnAppId", name).option("txnVersion", gen + 1)
             save = writer.save if address.is_path else writer.saveAsTable
-            with conditional_commits.writes(address.target, way_out=conditional_commits.LEAVE_IT):
+            block = whole_times(spark)
+            with conditional_commits.writes(address.target, block, conditional_commits.LEAVE_IT):
                 save(address.target)
 
         return keep
