@@ -37,6 +37,6 @@ def test_a_loss_is_no_failure(queue_path: str) -> None:
 
     assert told == (
         "item 2 waits for item 1, which failed twice with 'TimeoutError: no answer', was lost "
-        "twice and may run at the next claim"
+        "twice, was given back twice and may run at the next claim"
     )
     assert queue.report_item(3).text == "item 3 may run at the next claim"
