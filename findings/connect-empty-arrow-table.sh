@@ -9,11 +9,13 @@
 # Instead: the classic session answers with bigint and string. Over Connect the call ends in
 # CANNOT_INFER_EMPTY_SCHEMA. With a schema beside the table both answer alike; with a row, too.
 # Not documented: createDataFrame is said to take a pyarrow.Table in both.
-# It led to: spark_queue gives a schema with each table that it makes a frame of (frame_of).
+# Way out: give a schema with each table that may have no row.
 set -euo pipefail
 
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
+# Spark leaves folders where it runs.
+cd "$place"
 python3 -m venv "$place/env"
 "$place/env/bin/pip" install --quiet "pyspark[connect]==4.2.0" "pyarrow==26.0.1" "pandas<3"
 

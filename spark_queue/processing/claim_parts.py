@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -29,7 +29,7 @@ class ClaimParts:
         self._hands = hands
         self._settling = threading.Lock()
         self._is_taken = False
-        self._unsettled: dict[int, tuple[str, str | None]] = {}
+        self._told: Mapping[int, tuple[str, str | None]] = {}
         self.done = SettledStep(step=0, counts={}, lost=())
         """What was settled so far."""
 
@@ -61,11 +61,11 @@ class ClaimParts:
     def finish(self, settle_rest: Callable[[Claim, Verdict], SettledStep]) -> SettledStep | None:
         """Settle the rest as the caller does; ``None`` where the claim was taken over."""
         with self._settling:
+            # The record of the last part says that all others are done: none may be left by then.
+            self._try_to_settle()
             verdict = None if self._is_taken else self._hands.tell(self._claim)
             if verdict is None:
                 return None
-            if isinstance(verdict, Some):
-                verdict = Some({**self._unsettled, **verdict.outcomes})
             self.done = self.done.plus(settle_rest(self._claim, verdict))
             return self.done
 
@@ -81,14 +81,18 @@ class ClaimParts:
             self._settling.release()
 
     def _try_to_settle(self) -> None:
-        part = self._hands.tell_part(self._claim)
-        if part is None:
-            self._is_taken = True
-            return
-        self._unsettled |= part.outcomes
-        if self._unsettled:
-            done = settle.settle(self._store, self._claim.lease, Some(self._unsettled))
-            self.done, self._unsettled = self.done.plus(done), {}
+        """Settle what is told, and then what is done: of two parts the output says of one alone."""
+        self._settle_told()
+        part = None if self._is_taken else self._hands.tell_part(self._claim)
+        self._is_taken = part is None
+        if part is not None:
+            self._told = part.outcomes
+            self._settle_told()
+
+    def _settle_told(self) -> None:
+        if self._told:
+            done = settle.settle(self._store, self._claim.lease, Some(self._told))
+            self.done, self._told = self.done.plus(done), {}
 
 
 def _renew(claim: Claim, by: timedelta) -> None:

@@ -41,8 +41,8 @@ class Hands(Protocol):
     def tell_part(self, claim: Claim) -> Some | None:
         """Write the results of what is done while the handler runs, and was not told yet.
 
-        It runs beside :meth:`work`, and not beside :meth:`tell`. Should it raise, what it was about
-        is told the next time.
+        It runs beside :meth:`work`, and once before :meth:`tell`. Should it raise, what it was
+        about is told the next time.
 
         Returns
         -------
@@ -51,7 +51,10 @@ class Hands(Protocol):
         """
 
     def tell(self, claim: Claim) -> Verdict | None:
-        """Write the results of what was not told yet; ``None`` where the claim was taken over."""
+        """Write the results of what is left; ``None`` where the claim was taken over.
+
+        All that was told before is settled by then.
+        """
 
     def look(self) -> bool:
         """Charge what takes too long, and tell whether there was any."""

@@ -33,8 +33,6 @@ from spark_queue.processing.loop import Asked, ProcessResult, run_claims
 _MARKS = (pa.field("_seq", pa.int64()), pa.field("_claim_id", pa.string()))
 
 
-_NOTHING = Some({})
-
 #: How often it is looked in the time that an item may take whether that is over.
 _LOOKS = 4
 
@@ -124,6 +122,7 @@ class LocalHands:
         if telling.claim_id != claim.id:
             # Its items are not read yet.
             return Some({})
+        # One of which nobody knows whether it was written is written as it was.
         if telling.part is None:
             telling.part = self.crew.take()
         outcomes = telling.part
@@ -134,12 +133,8 @@ class LocalHands:
 
     def tell(self, claim: Claim) -> Some | None:
         """See :class:`~spark_queue.processing.hands.Hands`."""
-        # A part of which nobody knows whether it was written is written as it was.
-        first = _NOTHING if self._telling.part is None else self.tell_part(claim)
         rest = self._telling.rest
-        if first is None or not self._is_written(rest, claim, part=None):
-            return None
-        return Some({**first.outcomes, **_verdict(rest).outcomes})
+        return _verdict(rest) if self._is_written(rest, claim, part=None) else None
 
     def _is_written(self, outcomes: pa.Table, claim: Claim, part: int | None) -> bool:
         """Write the results of a part, or of the rest; False where somebody has taken over."""

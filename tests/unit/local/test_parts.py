@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from obstore.store import LocalStore
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
+from spark_queue.delta.commands import settle
 from spark_queue.delta.commands.settle import Some
 from spark_queue.delta.tables.claim_record import ClaimRecord, read_record
 from spark_queue.delta.tables.facts import StepFacts
@@ -26,6 +28,7 @@ from spark_queue.delta.tables.object_requests import Bucket
 from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.errors import Reject
 from spark_queue.local_queue import LocalQueue
+from spark_queue.processing import claim_parts
 from spark_queue.processing.crew import Using
 from spark_queue.processing.local_processing import LocalHands
 from tests import kills
@@ -136,6 +139,46 @@ def test_a_part_that_cannot_be_written_is_told_with_the_next(
     assert (done.acked, done.claims, failed) == (12, 1, [False, True])
     rows = DeltaTable(f"{place}/out").to_pyarrow_table()["n"].to_pylist()
     assert sorted(rows) == list(range(12))
+
+
+def test_a_part_is_settled_before_another_is_written(
+    queue: LocalQueue, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who takes over asks the newest part, and the last one says that all others are done.
+
+    A failure that was told in a part, and not settled, would be taken for done by it.
+    """
+    order: list[str] = []
+    told, rest = LocalHands.tell_part, LocalHands.tell
+
+    def settles(*args: Any) -> Any:
+        order.append("settle")
+        if order.count("settle") == 1:
+            raise OSError("no answer")
+        return settle.settle(*args)
+
+    def part(hands: LocalHands, claim: Any) -> Any:
+        order.append("part")
+        return told(hands, claim)
+
+    def last(hands: LocalHands, claim: Any) -> Any:
+        order.append("last")
+        return rest(hands, claim)
+
+    monkeypatch.setattr(claim_parts, "settle", SimpleNamespace(settle=settles))
+    monkeypatch.setattr(LocalHands, "tell_part", part)
+    monkeypatch.setattr(LocalHands, "tell", last)
+
+    def handle(item: dict[str, Any]) -> dict[str, Any]:
+        if item["id"] == 0 and item["_attempts"] == 0:
+            raise ValueError("the first time")
+        until(lambda: item["id"] != 6 or "settle" in order)
+        return {"n": item["id"]}
+
+    done = queue.process(handle, lease=LEASE, returns="n bigint", output=f"{place}/out")
+
+    assert (done.acked, done.failed) == (12, 1)
+    assert order[: order.index("last")][:3] == ["part", "settle", "settle"]
 
 
 @pytest.mark.parametrize("ticks", [1, 2])
