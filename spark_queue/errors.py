@@ -15,6 +15,7 @@
     ├── DuplicateItemError       drop the duplicates, or skip them
     ├── BatchForgottenError      skip the batch, or give it another number or source
     ├── BatchMismatchError       give new rows a new number, or name another source
+    ├── OldCheckpointError       put back the newest checkpoint, or begin with an empty one
     ├── OutcomesGoneError        read them before the retention   (LookupError)
     ├── WriterLockedError        try again, or close the front that holds the queue
     ├── UnsafeSessionError       change the session's settings
@@ -59,6 +60,7 @@ from spark_queue.log_errors import (
     FileGoneError as FileGoneError,
     LogDamagedError as LogDamagedError,
     LogFileError as LogFileError,
+    OldCheckpointError as OldCheckpointError,
     OutcomesGoneError as OutcomesGoneError,
     PlannersDifferError as PlannersDifferError,
     SettingsChangedError as SettingsChangedError,

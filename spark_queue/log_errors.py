@@ -230,6 +230,33 @@ class BatchMismatchError(SparkQueueError):
         self.rows = rows
 
 
+class OldCheckpointError(SparkQueueError):
+    """Raised when a stream goes on behind a checkpoint that is older than what it has done.
+
+    A copy was put back: the batches between the two are in the queue, by their numbers, and what
+    the stream would bring under these numbers may be other rows. Nothing was written.
+
+    Attributes
+    ----------
+    source : str
+        The query.
+    number : int
+        The batch, or the step, that it comes with.
+    last : int
+        The last one that the queue knows of it.
+    """
+
+    def __init__(self, queue: str, source: str, number: int, last: int, what: str) -> None:
+        super().__init__(
+            f"{what} {number} of {source!r} comes to queue {queue!r} after {what} {last}: its "
+            "checkpoint is older than what it has done. Put back the newest checkpoint; or begin "
+            "with an empty one, and with a dedup key where rows are not to enter twice"
+        )
+        self.source = source
+        self.number = number
+        self.last = last
+
+
 class OutcomesGoneError(SparkQueueError, LookupError):
     """Raised when the rows that an enqueue refused were dropped, with ``maintain(retention=...)``.
 

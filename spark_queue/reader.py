@@ -151,6 +151,9 @@ class Reader(SparkVerbs, ReaderFacts[DataFrame, StructType]):
         ------
         InvalidArgumentError
             When the reader claims, or the item log has no such step.
+        OldCheckpointError
+            When the reader is done with a later step: its stream goes on behind an older
+            checkpoint, and what lies between may be gone from the queue.
         """
         checks.require_seq("step", step)
         self._require_streams()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Protocol
@@ -12,6 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spark_queue import stream_files
 from spark_queue.checks import require_duration, require_string
 from spark_queue.delta.commands import batches, enqueue
 from spark_queue.delta.commands.batches import SourceBatch
@@ -22,8 +22,9 @@ from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.wishes import is_remote
-from spark_queue.errors import InvalidArgumentError
+from spark_queue.errors import InvalidArgumentError, OldCheckpointError
 from spark_queue.processing.loop import ProcessResult
+from spark_queue.stream_files import literal
 from spark_queue.wording import shorten
 
 #: How a query is triggered: again after a time, or once for everything that is there.
@@ -57,10 +58,11 @@ def enqueue_stream(
 
     def put(batch: DataFrame, number: int) -> None:
         place = store.in_session(batch.sparkSession)
-        mark = SourceBatch(query_id(batch.sparkSession, checkpoint), number)
-        enqueue.enqueue(place, batch, order_by=order_by, rules=EnqueueRules(), batch=mark)
+        rows = stream_files.each_once(batch, checkpoint, number)
+        mark = SourceBatch(query_id(batch.sparkSession, checkpoint), number, of_stream=True)
+        enqueue.enqueue(place, rows, order_by=order_by, rules=EnqueueRules(), batch=mark)
 
-    return _start(df, put, checkpoint, trigger, name)
+    return _start(stream_files.with_files(df), put, checkpoint, trigger, name)
 
 
 def process_stream(
@@ -98,7 +100,7 @@ def require_query(checkpoint: object, trigger: object, name: object) -> None:
 
 def query_id(spark: SparkSession, checkpoint: str) -> str:
     """Return the id of the query that keeps its state at a checkpoint."""
-    lines = spark.read.text(_literal(f"{checkpoint.rstrip('/')}/metadata")).collect()
+    lines = spark.read.text(literal(f"{checkpoint.rstrip('/')}/metadata")).collect()
     return str(json.loads("".join(line[0] for line in lines))["id"])
 
 
@@ -118,11 +120,16 @@ def require_called(spark: SparkSession, on_claim: object) -> None:
 
 
 def _require_own(store: Store, checkpoint: str) -> None:
-    """Raise where a checkpoint has batches of which the queue has none."""
+    """Raise where a checkpoint has batches of which the queue has none, or is an older copy."""
     done = _last_batch(store.spark, checkpoint)
     if done is None:
         return
-    if batches.last_of(Snapshot(store), query_id(store.spark, checkpoint)) is None:
+    source = query_id(store.spark, checkpoint)
+    last = batches.last_of(Snapshot(store), source)
+    if last is not None and last.number > done + 1:
+        # A crash leaves one batch that the query does not know to be done, and no more.
+        raise OldCheckpointError(store.name, source, done + 1, last.number, "batch")
+    if last is None:
         raise InvalidArgumentError(
             f"checkpoint {checkpoint!r} is of a query that is done with batch {done}, and none of "
             f"its batches is in queue {store.name!r}: it is another queue's, or another query's; "
@@ -134,17 +141,12 @@ def _last_batch(spark: SparkSession, checkpoint: str) -> int | None:
     """Return the last batch that a query is done with; None where there is none."""
     number = F.max(F.col("_metadata.file_name").try_cast("long"))
     try:
-        found = spark.read.text(_literal(f"{checkpoint.rstrip('/')}/commits")).select(number).head()
+        found = spark.read.text(literal(f"{checkpoint.rstrip('/')}/commits")).select(number).head()
     except AnalysisException as exc:
         if exc.getCondition() != "PATH_NOT_FOUND":
             raise
         return None
     return None if found is None else found[0]
-
-
-def _literal(path: str) -> str:
-    """Return a path as Spark reads it: to that it is a pattern, to a query it is none."""
-    return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
 def _start(

@@ -20,7 +20,9 @@ from spark_queue.data_source.writing import (
     stage_rows,
     staging_of,
 )
+from spark_queue.delta.commands.batches import SourceBatch
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.stream_files import batch_files, is_read_more_often, read_more_often
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,12 +43,21 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
         """Enqueue the rows of all tasks; a batch without rows is no step."""
         if files_of(messages):
-            enqueue_files(self._options, messages, (self._source(messages), batchId))
+            self._require_read_once(batchId)
+            batch = SourceBatch(self._source(messages), batchId, of_stream=True)
+            enqueue_files(self._options, messages, batch)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
         """Remove what was staged."""
         del batchId
         discard(self._staging, messages)
+
+    def _require_read_once(self, number: int) -> None:
+        """Raise where a micro-batch has rows twice, as far as its checkpoint is on this disk."""
+        checkpoint = self._options.get("checkpointLocation")
+        files = batch_files(None, checkpoint, number) if checkpoint else []
+        if is_read_more_often(files):
+            raise InvalidArgumentError(read_more_often(files, number))
 
     def _source(self, messages: Sequence[WriterCommitMessage | None]) -> str:
         """Return what names the query: an option, its id in the tasks, or its checkpoint."""

@@ -17,6 +17,7 @@ from spark_queue.looking import main_store_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from spark_queue.delta.commands.batches import SourceBatch
     from spark_queue.delta.replica.request import OnDuplicate
     from spark_queue.delta.tables.staged import Staging
     from spark_queue.local_queue import LocalQueue
@@ -58,7 +59,9 @@ def files_of(messages: Sequence[WriterCommitMessage | None]) -> list[str]:
 
 
 def enqueue_files(
-    options: Options, messages: Sequence[WriterCommitMessage | None], batch: Batch | None
+    options: Options,
+    messages: Sequence[WriterCommitMessage | None],
+    batch: Batch | SourceBatch | None,
 ) -> None:
     """Enqueue what was staged; a batch that is there already is not written again."""
     files = files_of(messages)

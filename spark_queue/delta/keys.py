@@ -39,6 +39,7 @@ from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.log_kinds import log_of
 from spark_queue.delta.tables.spark_types import arrow_schema_of
+from spark_queue.delta.tables.table_properties import keeps_rows
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.inprocess.idempotency import InMemoryIdempotencyKeyStore, KeyState
 from spark_queue.wording import shorten
@@ -264,7 +265,7 @@ class DeltaIdempotencyKeyStore:
         if not self._commit(following, rows):
             return False
         self._head = following
-        if is_long:
+        if is_long and not keeps_rows(self._log.properties()):
             self._log.delete(f"_gen = {head.gen}")
         return True
 

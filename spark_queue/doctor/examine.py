@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
-from spark_queue.doctor import service, starvation, stuck, trust, upkeep
+from spark_queue.doctor import borders, service, starvation, stuck, trust, upkeep
 from spark_queue.doctor.finding import Checkup, Finding, Thresholds, how_bad
 from spark_queue.doctor.subject import Subject
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError, SparkQueueError
@@ -23,6 +23,8 @@ CHECKS: Mapping[str, Check] = {
     "files-gone": trust.files_gone,
     "position-gone": trust.position_gone,
     "foreign-rows": trust.foreign_rows,
+    "property-changed": borders.property_changed,
+    "column-added": borders.column_added,
     "clocks-differ": trust.clocks_differ,
     "unsafe-session": service.unsafe_session,
     "paused": service.find_paused,
@@ -39,6 +41,7 @@ CHECKS: Mapping[str, Check] = {
     "group-starves": starvation.group_starves,
     "held-long": stuck.held_long,
     "given-back": stuck.given_back,
+    "output-unasked": stuck.output_unasked,
     "checkpoint-due": upkeep.checkpoint_due,
     "commits-unsummed": upkeep.commits_unsummed,
     "compaction-due": upkeep.compaction_due,

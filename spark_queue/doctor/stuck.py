@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
+from spark_queue.delta.commands import recovery
 from spark_queue.doctor.finding import Finding, span
 from spark_queue.doctor.panels import StuckItem
 from spark_queue.doctor.subject import Subject
@@ -43,6 +44,29 @@ def given_back(subject: Subject) -> Iterator[Finding]:
                 f"{_others(found)}",
                 since=worst.since,
                 command=subject.command("report", "--item", str(worst.seq), reader=reader.name),
+                reader=reader.name,
+            )
+
+
+def output_unasked(subject: Subject) -> Iterator[Finding]:
+    """Find claims of holders that are gone which nobody takes over: their output cannot be asked.
+
+    The next claim asks it, and leaves the items as they are where that fails.
+    """
+    for reader in subject.readers:
+        before = subject.now - reader.settings.config.lease
+        found = recovery.find_unasked(reader.store, before)
+        if found:
+            (row, why), more = found[0], len(found) - 1
+            ended = row["_lease_expires_at"]
+            others = f"; so with {plural(more, 'other claim')}" if more else ""
+            yield Finding(
+                id="output-unasked",
+                severity="error",
+                what=f"item {row['_seq']} of claim {row['_claim_id']} waits, whose lease ended "
+                f"{span(subject.now - ended)} ago: its output cannot be asked ({why}){others}",
+                since=ended,
+                command=subject.command("report", "--item", str(row["_seq"]), reader=reader.name),
                 reader=reader.name,
             )
 

@@ -99,6 +99,15 @@ def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> Set
     return None
 
 
+def ask(store: Store, lease: int, claim_id: str) -> None:
+    """Ask the output of a claim what it has of it, and leave it as it is; errors are passed on."""
+    grant = alone.grant_of(store, lease)
+    table = None if grant is None else _evidence(store, grant)
+    if table is not None:
+        table.rows(claim_id)
+        table.record(claim_id)
+
+
 def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
     """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
     released = ByARescuer(Every("release"))

@@ -17,7 +17,12 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.tables.heads import Mark, following
 from spark_queue.delta.tables.schema import MARKED, SOURCE, SOURCE_LANE
-from spark_queue.errors import BatchForgottenError, BatchMismatchError, InvalidArgumentError
+from spark_queue.errors import (
+    BatchForgottenError,
+    BatchMismatchError,
+    InvalidArgumentError,
+    OldCheckpointError,
+)
 from spark_queue.results import RepeatedBatch
 from spark_queue.wording import shorten
 
@@ -36,6 +41,8 @@ class SourceBatch:
     """The batch that is the last one in the head, -1 for none; ``None`` where that is all one."""
     replaces: str | None = None
     """A source whose batches this one goes on with, and whose mark it takes away."""
+    of_stream: bool = False
+    """Whether it is a micro-batch of a query: none comes before the last one again."""
 
 
 class OvertakenError(Exception):
@@ -50,8 +57,8 @@ def read_batch(batch: object) -> SourceBatch | None:
     InvalidArgumentError
         When it is something else.
     """
-    if batch is None:
-        return None
+    if batch is None or isinstance(batch, SourceBatch):
+        return batch
     if not isinstance(batch, tuple | list) or len(batch) != 2:  # noqa: PLR2004 - a pair
         raise InvalidArgumentError(
             f"batch is {shorten(batch)}: name a source and a number, as in ('nightly', 17)"
@@ -120,9 +127,13 @@ def require_same(
     ------
     BatchMismatchError
         When it is asked for, and there are more rows than the first time, or fewer.
+    OldCheckpointError
+        When it is a micro-batch that comes before the last one.
     """
     if batch is None or repeated is None or batch.follows is not None:
         return
+    if repeated.number < repeated.last and batch.of_stream:
+        raise OldCheckpointError(name, batch.source, batch.number, repeated.last, "batch")
     if repeated.number < repeated.last:
         said = "%s: batch %d of source %r comes after batch %d, and nothing of it was written"
         logger.warning(said, name, batch.number, batch.source, repeated.last)

@@ -262,6 +262,12 @@ def bury(store: Store) -> int:
     return sum(settled.counts.get(DEAD, 0) for settled in done if settled is not None)
 
 
+def ask(store: Store, lease: int, claim_id: str) -> None:
+    """Ask the output of a claim what it has of it, and leave it as it is; errors are passed on."""
+    if (output := _output(store, lease)) is not None:
+        output.find_record(output.rows(claim_id), claim_id)
+
+
 def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
     """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
     any_holder = Gone(store.clock.now(), frozenset(), is_sure=True)

@@ -28,6 +28,9 @@ from spark_queue.delta.tables.schema import (
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.errors import LogDamagedError, QueueExistsError
 
+#: Begins the name of the status log of a reader, before its number.
+_READER = "reader_"
+
 
 def create(store: Store, columns: Sequence[Mapping[str, Any]], config: QueueConfig) -> None:
     """Make the tables of a queue and log its configuration as the first step.
@@ -145,12 +148,19 @@ def finish_drop(store: Store) -> bool:
         store.forget()
         # While this waited, somebody may have finished it, and made another queue.
         if _is_half_dropped(store):
-            status = addresses.directory_of(store.session, store.status.address)
-            names = (one.name for one in status.parent.glob("reader_*")) if status else ()
-            numbers = (name.rpartition("_")[2] for name in names)
-            found = [int(number) for number in numbers if number.isdecimal()]
+            found = [int(name.removeprefix(_READER)) for name in _readers_beside(store)]
+            if store.queue.is_remote:
+                store.queue.drop()
             _drop_status(store, [n for n in found if _has_status_log(store.of_reader(n))])
     return True
+
+
+def _readers_beside(store: Store) -> Iterator[str]:
+    """Return the names of what may be status logs of readers in the place of a queue."""
+    status = addresses.directory_of(store.session, store.status.address)
+    there = {one.name for one in status.parent.iterdir()} if status else store.queue.tables_beside()
+    names = (name for name in there if name.startswith(_READER))
+    return (name for name in names if name.removeprefix(_READER).isdecimal())
 
 
 def is_dropped(store: Store, file: str) -> bool:
@@ -163,8 +173,9 @@ def is_dropped(store: Store, file: str) -> bool:
 
 
 def _is_half_dropped(store: Store) -> bool:
-    """Tell whether a status log is there without its item log, on this machine's disk."""
-    is_here = addresses.directory_of(store.session, store.status.address) is not None
+    """Tell whether a status log is there without its item log, where that can be told."""
+    directory = addresses.directory_of(store.session, store.status.address)
+    is_here = store.queue.is_remote or directory is not None
     return is_here and _has_status_log(store) and not store.queue.exists()
 
 

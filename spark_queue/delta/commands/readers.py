@@ -28,7 +28,7 @@ from spark_queue.delta.tables.heads import (
 )
 from spark_queue.delta.tables.schema import CANCELLED, STATUS_COLUMNS
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.errors import InvalidArgumentError, ReaderNotFoundError
+from spark_queue.errors import InvalidArgumentError, OldCheckpointError, ReaderNotFoundError
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.wording import shorten
 
@@ -176,6 +176,8 @@ def advance(store: Store, step: int) -> None:
     ------
     InvalidArgumentError
         When the item log has no such step.
+    OldCheckpointError
+        When the reader is done with a later step.
     """
     at = store.queue.head_at(step)
     if at is None:
@@ -184,7 +186,9 @@ def advance(store: Store, step: int) -> None:
     def decide(seen: Snapshot) -> Answer[None]:
         before = seen.queue
         facts = before.readers[store.reader]
-        if facts.since_step >= step:
+        if facts.since_step > step:
+            raise OldCheckpointError(store.name, facts.name, step, facts.since_step, "step")
+        if facts.since_step == step:
             return Answer(answer=None)
         moved = replace(facts, since_step=step, since_items=at.items)
         head = following(before, readers={**before.readers, store.reader: moved})

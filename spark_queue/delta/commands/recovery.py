@@ -19,6 +19,7 @@ from spark_queue.delta.tables import lives
 from spark_queue.delta.tables.schema import DEAD
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.verdicts import Gone
+from spark_queue.wording import line_of
 
 #: Before every lease that there is.
 _NEVER = datetime.fromtimestamp(0, timezone.utc)
@@ -113,6 +114,25 @@ def lost_for_good(store: Store) -> list[int]:
 def _lost_for_good(at: Snapshot) -> Gone | None:
     most = at.settings.config.max_losses
     return None if most is None else Gone(at.store.clock.now(), frozenset(), losses=most - 1)
+
+
+def find_unasked(store: Store, before: datetime) -> list[tuple[Row, str]]:
+    """Return an item of each claim whose lease ended before, and why its output is not asked."""
+    at = Snapshot(store)
+    held = {row["_lease"]: row for row in _read_held(at) if row["_lease_expires_at"] <= before}
+    claims = with_output(store, _known_replica(at), frozenset(held))
+    found = [(held[lease], _why_unasked(store, lease, name)) for lease, name in claims.items()]
+    return [(row, why) for row, why in found if why]
+
+
+def _why_unasked(store: Store, lease: int, claim_id: str) -> str:
+    is_alone = isinstance(store.session, PlainSession)
+    ask = asking.ask if is_alone else _by_spark().ask
+    try:
+        ask(store, lease, claim_id)
+    except Exception as exc:  # noqa: BLE001 - whatever keeps it from being asked is told
+        return f"{type(exc).__name__}: {line_of(exc)}"
+    return ""
 
 
 def lose(store: Store, lease: int, claim_id: str) -> SettledStep | None:

@@ -17,7 +17,7 @@ from spark_queue.delta.input.plain.rows import fit_rows, sort_rows
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import QUEUE_COLUMNS, TRACE
+from spark_queue.delta.tables.schema import TRACE, user_names
 from spark_queue.errors import SparkNeededError
 from spark_queue.tracing import Traces
 
@@ -138,13 +138,12 @@ def user_columns(at: Snapshot) -> tuple[Field, ...]:
     """Return the same as of a snapshot; the error is that of :func:`columns_of`."""
     store = at.store
     if at.item_log is None and (at.is_local or not store.queue.is_followed()):
-        why = "its tables ask for more than plain reads and appends"
-        raise SparkNeededError(f"to enqueue into {store.name!r}", why)
+        raise SparkNeededError(f"to enqueue into {store.name!r}", store.queue.why_spark())
     return _fields(at.columns)
 
 
 @lru_cache(maxsize=64)
 def _fields(columns: str) -> tuple[Field, ...]:
     """Return those of all columns that are the user's."""
-    ours = set(QUEUE_COLUMNS.names)
-    return tuple(field for field in kinds.read(columns) if field.name not in ours)
+    users = user_names(columns)
+    return tuple(field for field in kinds.read(columns) if field.name in users)

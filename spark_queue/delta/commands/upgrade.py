@@ -17,6 +17,7 @@ from spark_queue.delta.tables.schema import (
     STATUS_COLUMNS,
     Columns,
     column_names,
+    foreign_names,
     format_of,
     later_than,
 )
@@ -63,12 +64,14 @@ def widen(store: Store, columns: Sequence[Field], which: LogName = "queue") -> l
 
 def _missing(store: Store, which: LogName, columns: Sequence[Field]) -> list[Field]:
     there = store.columns() if which == "queue" else (store.native(which) or store.status).schema()
-    known = {field.name.lower(): field.kind for field in kinds.read(there)}
-    for column in columns:
-        kind = known.get(column.name.lower(), column.kind)
-        if kind != column.kind:
-            raise SchemaMismatchError(column.name, f"is {kind.simple} in the queue")
-    return [column for column in columns if column.name.lower() not in known]
+    known = {field.name.lower(): field for field in kinds.read(there)}
+    foreign = foreign_names(there)
+    # A column that somebody has added beside the queue becomes one of it.
+    named = [known.get(column.name.lower(), column) for column in columns]
+    for column, found in zip(columns, named, strict=True):
+        if found.kind != column.kind:
+            raise SchemaMismatchError(column.name, f"is {found.kind.simple} in the queue")
+    return [one for one in named if one.name.lower() not in known or one.name in foreign]
 
 
 def _add(store: Store, which: LogName, columns: Sequence[Field]) -> None:
@@ -95,8 +98,8 @@ def upgrade(store: Store, *, dry_run: bool = False) -> Upgraded:
     """
     first = store.of_reader(0)
     settings = first.settings(first.status_head())
-    ours = set(QUEUE_COLUMNS.names)
-    users = [field for field in kinds.read(store.columns()) if field.name not in ours]
+    names = store.user_columns()
+    users = [field for field in kinds.read(store.columns()) if field.name in names]
     key_rules.require_same_texts(store.name, settings, users)
     require_not_held(store, store.queue_head())
     was = oldest_format(store, [log.settings(log.status_head()).format for log in _logs(first)])

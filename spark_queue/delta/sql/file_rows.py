@@ -48,8 +48,8 @@ def log_of(store: Store, which: LogName) -> Log[Any]:
     """
     log = store.native(which)
     if log is None:
-        why = "its tables ask for more than plain reads and appends"
-        raise SparkNeededError(f"to look at {store.name!r}", why)
+        own = store.queue if which == "queue" else store.status
+        raise SparkNeededError(f"to look at {store.name!r}", own.why_spark())
     return log
 
 

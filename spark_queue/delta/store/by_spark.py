@@ -16,7 +16,6 @@ from spark_queue.delta.tables.schema import (
     ITEM,
     OPEN,
     OPEN_LANE,
-    QUEUE_COLUMNS,
     RECENT,
     RENEWAL,
     SERVED,
@@ -38,8 +37,8 @@ def items(store: Store) -> DataFrame:
 
 def user_schema(store: Store) -> StructType:
     """Return the user's columns, in their order."""
-    ours, columns = set(QUEUE_COLUMNS.names), StructType.fromJson(json.loads(store.columns()))
-    return StructType([f for f in columns if f.name not in ours])
+    columns, users = store.columns(), store.user_columns()
+    return StructType([f for f in StructType.fromJson(json.loads(columns)) if f.name in users])
 
 
 def rows_since(

@@ -29,9 +29,9 @@ from spark_queue.delta.tables.schema import (
     CONFIG,
     FORMAT_VERSION,
     INPUTS,
-    QUEUE_COLUMNS,
     TRACE,
     column_names,
+    user_names,
 )
 from spark_queue.delta.tables.settings import Settings, format_of
 from spark_queue.delta.tables.wishes import PlainSession, Session, TableSource, spark_of
@@ -181,8 +181,7 @@ class Store:
 
     def user_columns(self) -> list[str]:
         """Return the names of the user's columns, in their order."""
-        ours = set(QUEUE_COLUMNS.names)
-        return [name for name in column_names(self.columns()) if name not in ours]
+        return [*user_names(self.columns())]
 
     def carries_traces(self) -> bool:
         """Tell whether items can say which trace they belong to."""

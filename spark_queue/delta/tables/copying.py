@@ -21,10 +21,8 @@ from spark_queue.delta.tables.heads import QueueHead, StatusHead
 from spark_queue.delta.tables.integrity import naming
 from spark_queue.delta.tables.log import APP_ID
 from spark_queue.delta.tables.rust import opened, telling
+from spark_queue.delta.tables.table_properties import Protocol
 from spark_queue.errors import InvalidArgumentError
-
-#: The last versions of Delta's protocol without a list of features.
-_PLAIN_READER, _PLAIN_WRITER = 1, 2
 
 _PARTITION = "_gen"
 
@@ -53,8 +51,8 @@ def copy(directory: Path, to: Path, head: QueueHead | StatusHead, *, is_synced: 
     from deltalake import DeltaTable  # noqa: PLC0415 - takes a while
 
     table = opened(directory)
-    protocol = table.protocol()
-    if protocol.min_reader_version > _PLAIN_READER or protocol.min_writer_version > _PLAIN_WRITER:
+    protocol = Protocol.of(table.protocol())
+    if not (protocol.is_read() and protocol.is_written(table.metadata().configuration)):
         raise InvalidArgumentError(
             f"the table at {str(directory)!r} has features of Delta's, and cannot be cloned here: "
             "copy its rows into a new queue"
@@ -66,6 +64,7 @@ def copy(directory: Path, to: Path, head: QueueHead | StatusHead, *, is_synced: 
             mode="error",
             partition_by=[_PARTITION],
             configuration=dict(table.metadata().configuration),
+            raise_if_key_not_exists=False,
         )
     with telling(directory):
         adds = [_add(fact) for fact in pa.table(table.get_add_actions()).to_pylist()]

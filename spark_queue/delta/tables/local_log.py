@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from spark_queue.delta.tables import addresses, instants, integrity, made, removal, scanning
+from spark_queue.delta.tables import addresses, integrity, made, removal, scanning
 from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.commits import Commit, LogFile, commit_at, newest_version
 from spark_queue.delta.tables.forcing import is_forced, note_forced, sync_commits
@@ -33,6 +33,7 @@ from spark_queue.delta.tables.scanning import Part
 from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
 from spark_queue.delta.tables.staged import Staging
 from spark_queue.delta.tables.sweeping import Ages, names_old, sweep
+from spark_queue.delta.tables.table_properties import made_with
 from spark_queue.delta.tables.wishes import PlainSession, Session, is_fresh, promises_disk
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 
@@ -115,8 +116,7 @@ class LocalLog(Log[_Head]):
 
     def newest(self, known: int | None) -> int | None:
         """See :meth:`Log.newest`."""
-        directory = self.find_directory()
-        return None if directory is None else newest_version(directory, known)
+        return None if (at := self.find_directory()) is None else newest_version(at, known)
 
     def follow(self, since: int, until: int) -> list[Commit]:
         """See :meth:`Log.follow`."""
@@ -138,6 +138,17 @@ class LocalLog(Log[_Head]):
         with self._guard:
             return self._find_table() is not None
 
+    def properties(self) -> Mapping[str, str]:
+        """See :meth:`Log.properties`."""
+        with self._guard:
+            return self._table().properties
+
+    def why_spark(self) -> str:
+        """See :meth:`Log.why_spark`."""
+        with self._guard, suppress(SparkNeededError):
+            return self._table().why_spark(self.address.sql()) or super().why_spark()
+        return super().why_spark()
+
     def forget(self) -> None:
         """See :meth:`Log.forget`."""
         with self._guard:
@@ -147,16 +158,16 @@ class LocalLog(Log[_Head]):
         self, schema: str, *, replaces: bool = True, skipping: str = SKIPPING_COLUMNS
     ) -> None:
         """See :meth:`Log.create`: with the properties that a log of many small commits needs."""
-        properties = made.properties_of(skipping)
+        wanted = made_with(schema, skipping)
         directory = addresses.directory_of(self.session, self.address)
         if directory is not None:
             remove_unfinished(directory, replaces=replaces)
-        if directory is None or not made.create(self.session, directory, schema, properties):
-            self._create(schema, properties, replaces=replaces)
+        if directory is None or not made.create(self.session, directory, schema, wanted):
+            self._create(schema, wanted, replaces=replaces)
         self.forget()
 
-    def _create(self, schema: str, properties: Mapping[str, str], *, replaces: bool) -> None:
-        del properties
+    def _create(self, schema: str, wanted: Mapping[str, str], *, replaces: bool) -> None:
+        del wanted
         if not self.exists():
             self._needs_spark("to make its tables", made.why_spark(fields_of(schema)))
         if replaces:
@@ -166,10 +177,8 @@ class LocalLog(Log[_Head]):
         """See :meth:`Log.drop`."""
         directory = addresses.local_directory(self.location())
         if directory is None:
-            raise InvalidArgumentError(
-                f"{self.address.target!r} is not on this machine: delete its files with the "
-                "tools of its store"
-            )
+            why = "is not on this machine: delete its files with the tools of its store"
+            raise InvalidArgumentError(f"{self.address.target!r} {why}")
         remove_directory(directory)
         self.forget()
 
@@ -192,7 +201,7 @@ class LocalLog(Log[_Head]):
         with self._guard:
             table = self._table(known)
             if not table.is_plain:
-                self._needs_spark("to write its tables", "they ask for more than plain appends")
+                self._needs_spark("to write its tables", self.why_spark())
             return self._append(table, head, rows, is_synced=is_synced)
 
     def append(
@@ -209,7 +218,7 @@ class LocalLog(Log[_Head]):
     ) -> bool:
         with using(self.directory):
             self._is_synced = is_synced
-            if table.step != head.step - 1:
+            if self.step_of(table) != head.step - 1:
                 return False
             version = table.version + 1
             step, number = step_tables(table.schema, head, rows), (APP_ID, head.step)
@@ -222,7 +231,7 @@ class LocalLog(Log[_Head]):
                 )
             except Exception:
                 # What comes after the commit may have failed; nobody else can have made the step.
-                if self._table().step != head.step:
+                if self.step_of(self._table()) != head.step:
                     raise
                 if is_synced:
                     sync_commits(self.directory)
@@ -231,20 +240,18 @@ class LocalLog(Log[_Head]):
                 self._note(table, version, is_forced=is_synced)
         return ours
 
-    def require_appends(self) -> None:
-        """Check that rows can be appended to the table as it is now.
+    def step_of(self, table: OpenTable) -> int:
+        """Return the newest step; that of its head, where the table has forgotten transactions."""
+        if table.step is None:
+            newest = self.head()
+            table.step = 0 if newest is None else newest.step
+        return table.step
 
-        Raises
-        ------
-        InvalidArgumentError
-            When it asks more of its writers than this one knows.
-        """
+    def require_appends(self) -> None:
+        """Raise where the table asks more of its writers than this one knows."""
         with self._guard:
             if not self._table().may_append:
-                raise InvalidArgumentError(
-                    f"native is True, and the table at {str(self.directory)!r} has features, "
-                    "constraints or columns that only Spark may write: let Spark commit"
-                )
+                raise InvalidArgumentError(f"native is True, and {self.why_spark()}")
 
     def version_at(self, head: Head) -> int | None:
         """See :meth:`Log.version_at`."""
@@ -284,10 +291,7 @@ class LocalLog(Log[_Head]):
 
     def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
         """See :meth:`Log.rows_of`."""
-        schema, directory = self._schema(), self.directory
-        parts = [Part(directory / file.name, file, file).read(columns, schema) for file in files]
-        none = pa.schema([schema.field(name) for name in columns]).empty_table()
-        return instants.clamp(pa.concat_tables([none, *parts]))
+        return scanning.rows_of(self.directory, files, columns, self._schema())
 
     def parts_of(
         self,
@@ -296,10 +300,7 @@ class LocalLog(Log[_Head]):
         may_matter: Callable[[LogFile], bool] | None,
     ) -> Iterator[pa.Table]:
         """See :meth:`Log.parts_of`."""
-        schema = self._schema()
-        for part in self.parts(files):
-            if may_matter is None or may_matter(part.file):
-                yield instants.clamp(part.read(columns, schema))
+        return scanning.tables_of(self.parts(files), columns, self._schema(), may_matter)
 
     def parts(self, files: Iterable[LogFile]) -> Iterator[Part]:
         """Return the parts of files, which are read later."""
@@ -348,17 +349,16 @@ class LocalLog(Log[_Head]):
 
     def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
         """See :meth:`Log.add_columns`."""
-        if not made.are_plain(fields) or not self.is_readable():
-            self._add_columns(fields)
-            return
+        if not self._may_add(fields):
+            super().add_columns(fields)
         with self._guard:
             table = self._table()
             # The commits that it stands on come first.
             sync_commits(self.directory)
             table.add_columns(fields)
 
-    def _add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
-        super().add_columns(fields)
+    def _may_add(self, fields: Sequence[Mapping[str, Any]]) -> bool:
+        return made.are_plain(fields) and self.is_readable()
 
     def discard(self, adds: Iterable[Mapping[str, Any]]) -> None:
         """See :meth:`Log.discard`."""

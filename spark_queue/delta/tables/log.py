@@ -120,10 +120,7 @@ class Log(Looks, ABC, Generic[_Head]):
     def newest(self, known: int | None) -> int | None:
         """Return the newest version of the table; ``None`` where there is none, or none is known.
 
-        Parameters
-        ----------
-        known : int, optional
-            A version that was the newest once: then its successors are looked for.
+        One that is ``known`` was the newest once: then its successors are looked for.
         """
 
     @abstractmethod
@@ -231,8 +228,19 @@ class Log(Looks, ABC, Generic[_Head]):
     def _refuse_query(self, *_: object) -> NoReturn:
         if not self.exists():
             raise QueueNotFoundError(self.address.target)
-        why = "they ask for more than plain reads, or have files without statistics"
-        self._needs_spark("to read its tables", why)
+        self._needs_spark("to read its tables", self.why_spark())
+
+    def tables_beside(self) -> set[str]:
+        """Return the names of all tables in the place that this one is in, as far as known."""
+        return set()
+
+    def properties(self) -> Mapping[str, str]:
+        """Return the properties of the table."""
+        return {}
+
+    def why_spark(self) -> str:
+        """Say why only Spark reads or writes its files."""
+        return "they ask for more than plain reads, or have files without statistics"
 
     def commit(
         self,
@@ -384,13 +392,7 @@ class Log(Looks, ABC, Generic[_Head]):
         self._needs_spark(f"to delete where {predicate}", "the queue was opened without one")
 
     def remove(self, seqs: DataFrame) -> None:
-        """Delete the rows of some items.
-
-        Parameters
-        ----------
-        seqs : DataFrame
-            ``_seq`` and ``_gen``.
-        """
+        """Delete the rows of some items, by ``_seq`` and ``_gen``."""
         del seqs
         self._needs_spark("to remove items", "the queue was opened without one")
 

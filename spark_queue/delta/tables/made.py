@@ -23,9 +23,6 @@ _PLAIN = frozenset(
     )
 )
 
-#: A commit that writes a checkpoint of Delta's own log takes seconds; the default is every tenth.
-_CHECKPOINT_INTERVAL = 100
-
 #: Where a column says how its texts are compared.
 _COLLATIONS = "__COLLATIONS"
 
@@ -74,21 +71,9 @@ def make_table(
         Schema.from_json(json.dumps(fields)),
         partition_by=[*partition_by],
         configuration=dict(properties),
+        # The list of columns is ours.
+        raise_if_key_not_exists=False,
     )
-
-
-def properties_of(skipping: str) -> dict[str, str]:
-    """Return the properties that a log of many small commits needs.
-
-    Parameters
-    ----------
-    skipping : str
-        The columns whose minimum and maximum are kept per file.
-    """
-    return {
-        "delta.checkpointInterval": str(_CHECKPOINT_INTERVAL),
-        "delta.dataSkippingStatsColumns": skipping,
-    }
 
 
 @cache

@@ -186,6 +186,13 @@ class TableCopy:
         self._bucket.delete(gone)
         return len(gone)
 
+    def known_names(self) -> set[str]:
+        """Return the names of the objects that the copy knows of, most of which are there."""
+        last = self.summed_up()
+        summaries = [] if last is None else [LAST, summary_name(last)]
+        commits = map(commit_name, range(max(self.version, 0) + 1))
+        return {*commits, *summaries, *(named_files(self.directory) or ())}
+
     def bring_files(self, names: Iterable[str]) -> None:
         """Bring files of rows.
 

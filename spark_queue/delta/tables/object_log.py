@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from spark_queue.delta.tables import made
+from spark_queue.delta.tables import made, table_properties
 from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.commits import Commit, LogFile
 from spark_queue.delta.tables.conditional_commits import FEATURE, first_text
@@ -204,17 +204,23 @@ class ObjectLog(LocalLog[_Head]):
                 why = "a creation with other columns was cut, or is under way: remove its objects"
                 raise QueueExistsError(self.address.target, why)
             return
-        text = first_text(schema, made.properties_of(skipping))
+        text = first_text(schema, table_properties.made_with(schema, skipping))
         if self._bucket.create(commit_name(0), text) == text:
             self._bucket.require_refusal(commit_name(0), text)
         self.forget()
 
     def drop(self) -> None:
         """See :meth:`Log.drop`."""
+        # What cannot be listed is known by its names.
+        names = {*self._bucket.names()} or self._copy.known_names()
         # Without its first commit there is no table.
         self._bucket.delete([commit_name(0)])
-        self._bucket.delete(self._bucket.names())
+        self._bucket.delete(names)
         self.forget()
+
+    def tables_beside(self) -> set[str]:
+        """See :meth:`Log.tables_beside`."""
+        return self._bucket.tables_beside()
 
     def forget(self) -> None:
         """See :meth:`Log.forget`."""
@@ -253,7 +259,7 @@ class ObjectLog(LocalLog[_Head]):
         while not super()._append(table, head, rows, is_synced=is_synced):
             table = self._table()
             # Upkeep commits, too, and takes no step.
-            if table.step != head.step - 1:
+            if self.step_of(table) != head.step - 1:
                 return False
         return True
 

@@ -10,13 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, TypeVar
 
+from spark_queue.delta.tables.facts import logger
 from spark_queue.errors import FileAccessError, SetupError
 from spark_queue.waiting.processes import Owner
 
 _T = TypeVar("_T")
 
 #: Seconds for which an unclear request is repeated, and the longest pause between two tries.
-_PATIENCE, _MAX_PAUSE = 60.0, 1.0
+_PATIENCE, _FIRST_PAUSE, _MAX_PAUSE = 60.0, 0.01, 1.0
 
 #: Errors of obstore by which a request has failed for good; any other one is unclear.
 _REFUSED = frozenset(
@@ -29,15 +30,15 @@ _REFUSED = frozenset(
     }
 )
 
-#: What it raises where an object is there that must not be: by 409, 412, or 304.
+#: What it raises, to who asks for an object that is not there yet, where it is: by 409, 412, or
+#: 304. Of any other request such an answer is unclear.
 _TAKEN = frozenset({"AlreadyExistsError", "PreconditionError", "NotModifiedError"})
+
+#: What it raises where the name of an object is no path to it.
+_UNREADABLE = "InvalidPathError"
 
 #: Requests that are under way at once, where there are many.
 _AT_ONCE = 16
-
-
-class ObjectTakenError(Exception):
-    """Raised when an object that is to be made is there."""
 
 
 class Bucket:
@@ -63,10 +64,14 @@ class Bucket:
 
     def get(self, name: str) -> bytes | None:
         """Return an object; ``None`` where it is not there."""
-        try:
-            return self._repeat(name, lambda key: bytes(self._store.get(key).bytes()))
-        except FileNotFoundError:
-            return None
+
+        def read(key: str) -> bytes | None:
+            try:
+                return bytes(self._store.get(key).bytes())
+            except FileNotFoundError:
+                return None
+
+        return self._repeat(name, read)
 
     def put(self, name: str, content: bytes) -> None:
         """Write an object under a name that nobody else writes."""
@@ -79,26 +84,31 @@ class Bucket:
         An unclear answer is no answer: the same bytes are sent again. If the object is there then,
         its bytes say whose it is, as no two commits are alike.
         """
-        while True:
-            try:
-                self.create_once(name, content)
-            except ObjectTakenError:
-                found = self.get(name)
-                if found is None:
-                    # A store may refuse one of two that come at once before either is there.
-                    continue
+        until, pause = time.monotonic() + _PATIENCE, _FIRST_PAUSE
+        while not self.create_once(name, content):
+            found = self.get(name)
+            if found is not None:
                 return found
-            return content
+            # A store may refuse one of two that come at once before either is there.
+            if time.monotonic() > until:
+                why = "another request is under way"
+                raise self._refusal(name, errno.ETIMEDOUT, why)
+            pause = _rest(pause)
+        return content
 
-    def create_once(self, name: str, content: bytes) -> None:
-        """Write an object that is not there yet.
+    def create_once(self, name: str, content: bytes) -> bool:
+        """Write an object unless one is there, perhaps by an earlier try; tell whether it did."""
 
-        Raises
-        ------
-        ObjectTakenError
-            When one is there, perhaps by an earlier try of this call.
-        """
-        self._repeat(name, lambda key: self._store.put(key, content, mode="create"))
+        def make(key: str) -> bool:
+            try:
+                self._store.put(key, content, mode="create")
+            except Exception as exc:
+                if type(exc).__name__ in _TAKEN:
+                    return False
+                raise
+            return True
+
+        return self._repeat(name, make)
 
     def require_refusal(self, name: str, content: bytes) -> None:
         """Check that the store does not make an object, which is there, a second time.
@@ -108,9 +118,7 @@ class Bucket:
         SetupError
             When it does; then the object is removed.
         """
-        try:
-            self.create_once(name, content)
-        except ObjectTakenError:
+        if not self.create_once(name, content):
             return
         self.delete([name])
         raise SetupError(
@@ -119,13 +127,47 @@ class Bucket:
         )
 
     def names(self) -> dict[str, datetime]:
-        """Return the names of all objects, and when each was written."""
+        """Return the names of all objects, and when each was written.
 
-        def look(key: str) -> list[Any]:
-            return [one for some in self._store.list(key or None) for one in some]
-
-        found = self._repeat("", look)
+        Some names no client reads: such an object is passed over, and named in the log.
+        """
+        found = self._list(self._prefix)
         return {str(one["path"]).removeprefix(self._prefix): one["last_modified"] for one in found}
+
+    def tables_beside(self) -> set[str]:
+        """Return the names of all tables in the place that this one is in."""
+        place = self._prefix.rstrip("/").rpartition("/")[0] + "/"
+        found = (str(one["path"]).removeprefix(place) for one in self._list(place))
+        return {name.partition("/")[0] for name in found}
+
+    def _list(self, place: str) -> list[Any]:
+        """Return what is said of all objects in a place, as far as the client reads their names."""
+        # A name without letters at its beginning may be one that stops the client.
+        for after in (None, f"{place}0"):
+            found = self._try_list(place, after)
+            if isinstance(found, list):
+                return found
+            logger.warning(
+                "%s: an object is passed over whose name no client reads, remove it by the tools "
+                "of the store: %s",
+                self.url,
+                str(found).partition("\n")[0],
+            )
+        return []
+
+    def _try_list(self, place: str, after: str | None) -> list[Any] | Exception:
+        """Return what is said of objects behind a name, or why their names cannot be read."""
+
+        def look(_: str) -> list[Any] | Exception:
+            try:
+                parts = self._store.list(place.rstrip("/") or None, **_behind(after))
+                return [one for some in parts for one in some]
+            except Exception as exc:
+                if type(exc).__name__ == _UNREADABLE:
+                    return exc
+                raise
+
+        return self._repeat("", look)
 
     def delete(self, names: Iterable[str]) -> None:
         """Remove objects, there or not."""
@@ -151,35 +193,40 @@ class Bucket:
 
         Raises
         ------
-        FileNotFoundError, ObjectTakenError
-            As the store answers.
         FileAccessError
-            When it refuses the request, or gives no clear answer for a minute.
+            When the store refuses the request, or gives no clear answer for a minute.
         SetupError
             In a child of a fork.
         """
         self._owner.require()
-        key, until, pause = f"{self._prefix}{name}", time.monotonic() + _PATIENCE, 0.01
+        key, until, pause = f"{self._prefix}{name}", time.monotonic() + _PATIENCE, _FIRST_PAUSE
         while True:
             began = time.monotonic()
             try:
                 answer = ask(key)
-            except FileNotFoundError:
-                raise
+            except FileNotFoundError as exc:
+                # Who reads or removes an object takes that for an answer: here the bucket is gone.
+                raise self._refusal(name, errno.ENOENT, exc) from exc
             except Exception as exc:
-                kind = type(exc).__name__
-                if kind in _TAKEN:
-                    raise ObjectTakenError(name) from exc
-                if kind in _REFUSED:
+                if type(exc).__name__ in _REFUSED:
                     raise self._refusal(name, errno.EACCES, exc) from exc
                 if time.monotonic() > until:
                     raise self._refusal(name, errno.ETIMEDOUT, exc) from exc
             else:
                 self.took = time.monotonic() - began
                 return answer
-            time.sleep(random.uniform(0, pause))  # noqa: S311
-            pause = min(2 * pause, _MAX_PAUSE)
+            pause = _rest(pause)
 
-    def _refusal(self, name: str, number: int, exc: Exception) -> FileAccessError:
-        said = " ".join(str(exc).split())[:200]
+    def _refusal(self, name: str, number: int, why: Exception | str) -> FileAccessError:
+        said = " ".join(str(why).split())[:200]
         return FileAccessError(f"{self.url}/{name}", number, f"the store says: {said}")
+
+
+def _behind(name: str | None) -> dict[str, str]:
+    return {} if name is None else {"offset": name}
+
+
+def _rest(pause: float) -> float:
+    """Wait for a drawn part of a pause, and return the next one."""
+    time.sleep(random.uniform(0, pause))  # noqa: S311
+    return min(2 * pause, _MAX_PAUSE)

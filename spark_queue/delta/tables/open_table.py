@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from spark_queue.delta.tables import table_properties
 from spark_queue.delta.tables.appending import Appending, Link, link_commit
 from spark_queue.delta.tables.commits import (
     Commit,
@@ -23,12 +24,9 @@ from spark_queue.delta.tables.commits import (
 )
 from spark_queue.delta.tables.forcing import birth_of
 from spark_queue.delta.tables.log import APP_ID
-from spark_queue.delta.tables.rust import PLAIN_READER, opened, telling, write_checkpoint
+from spark_queue.delta.tables.rust import opened, telling, write_checkpoint
 from spark_queue.delta.tables.schema import LATER, SKIPPING_COLUMNS
 from spark_queue.errors import StepLostError
-
-#: The last version of Delta's protocol for writers without a list of features.
-_PLAIN_WRITER = 2
 
 #: The column whose values are in the names of directories, and not in the files.
 PARTITION = "_gen"
@@ -53,8 +51,10 @@ class OpenTable:
         What tells it from a table that is made in its place.
     table : deltalake.DeltaTable
         The table as it was at the last look that took more than its newer commits.
-    version, step : int
-        The newest version, and the newest step, as of the last look.
+    version : int
+        The newest version, as of the last look.
+    step : int, optional
+        The newest step; ``None`` where the table has forgotten the transactions of its steps.
     schema : pyarrow.Schema
         Its columns.
     readable : pyarrow.Schema
@@ -65,10 +65,14 @@ class OpenTable:
         Whether it asks nothing of its readers that only Spark may know.
     may_append : bool
         Whether it asks nothing of its writers that only Spark may know.
+    protocol : Protocol
+        What it asks.
     is_plain : bool
         Whether its rows are appended and replaced here, too.
     append : Appending
         How rows are appended to it.
+    properties : mapping
+        Its properties.
     interval : int
         After how many commits somebody should sum them up.
 
@@ -93,7 +97,8 @@ class OpenTable:
         self.directory = directory
         self._link, self._feature = link, feature
         self._files: dict[str, LogFile] | None = None
-        self.step = self.version = self._summed = 0
+        self.version = self._summed = 0
+        self.step: int | None = 0
         self.table = opened(directory)
         self._learn()
 
@@ -158,7 +163,9 @@ class OpenTable:
         """
         self.refresh()
         known, columns = self.table.metadata(), json.loads(self.table.schema().to_json())
-        columns["fields"] += fields
+        there = [field["name"] for field in columns["fields"]]
+        columns["fields"] += [field for field in fields if field["name"] not in there]
+        names = [field["name"] for field in fields]
         defined = {
             "id": str(known.id),
             "name": known.name,
@@ -167,7 +174,7 @@ class OpenTable:
             "schemaString": json.dumps(columns, separators=(",", ":")),
             "partitionColumns": known.partition_columns,
             "createdTime": known.created_time,
-            "configuration": known.configuration,
+            "configuration": table_properties.with_users(known.configuration, names),
         }
         info = {
             "timestamp": int(time.time() * 1000),
@@ -177,8 +184,7 @@ class OpenTable:
         actions = [{"commitInfo": info}, {"metaData": defined}]
         version = self.table.version() + 1
         if not self._link(self.directory / "_delta_log", version, actions, is_synced=True):
-            names = ", ".join(field["name"] for field in fields)
-            raise StepLostError(f"what adds {names}", 1)
+            raise StepLostError(f"what adds {', '.join(names)}", 1)
 
     def is_due(self) -> bool:
         """Tell, once in a while, whether so much was committed that it has to be summed up."""
@@ -215,19 +221,22 @@ class OpenTable:
         """Look at what the table is now: what others have committed may have changed it."""
         # Another table may be in its place, of which nothing is known to be forced.
         self.birth = birth_of(self.directory)
-        with telling(self.directory):
-            self.step = self.table.transaction_version(APP_ID) or 0
         self.version, self._files = int(self.table.version()), None
+        with telling(self.directory):
+            step = self.table.transaction_version(APP_ID)
+        self.step = 0 if step is None and not self.version else step
         fields, settings = self.table.schema().fields, self.table.metadata().configuration
-        protocol = self.table.protocol()
+        self.properties: Mapping[str, str] = settings
+        self.protocol = table_properties.Protocol.of(self.table.protocol())
         self.schema = pa.schema(self.table.schema().to_arrow())
         # What a log of an older format has not is null in it.
         missing = [one for one in LATER.arrow if one.name not in self.schema.names]
         self.readable = pa.schema([*self.schema, *missing])
-        self.columns: str = self.table.schema().to_json()
-        self.is_read = protocol.min_reader_version <= PLAIN_READER
+        self.columns = table_properties.known_columns(self.table.schema().to_json(), settings)
+        self.is_read = self.protocol.is_read()
         self.may_append = (
-            self._is_known(protocol)
+            self._is_known()
+            and not table_properties.is_left_to_spark(settings)
             and all(field.nullable for field in fields)
             and not any("delta.invariants" in (field.metadata or {}) for field in fields)
         )
@@ -246,8 +255,14 @@ class OpenTable:
         self._cleans_up = settings.get(_CLEANS_UP, "true").lower() != "false"
         self._summed = summed_up(self.directory) or 0
 
-    def _is_known(self, protocol: Any) -> bool:
+    def why_spark(self, table: str) -> str:
+        """Say what it asks that only Spark knows; empty for nothing. The table as SQL names it."""
+        if self.is_plain:
+            return ""
+        return table_properties.why_spark(table, self.protocol, self.properties)
+
+    def _is_known(self) -> bool:
         """Tell whether it asks of its writers what this one knows: nothing, or the one feature."""
         if self._feature is None:
-            return bool(protocol.min_writer_version <= _PLAIN_WRITER)
-        return bool(protocol.writer_features == [self._feature])
+            return self.protocol.is_written(self.properties)
+        return self.protocol.features == {self._feature}

@@ -17,7 +17,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.tables import addresses, removal, turnstile
+from spark_queue.delta.tables import addresses, removal, table_properties, turnstile
+from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.appending import OURS, Appending, Link
 from spark_queue.delta.tables.claim_record import find_record
 from spark_queue.delta.tables.commits import newest_version, read_file, summed_up
@@ -30,6 +31,7 @@ from spark_queue.delta.tables.forcing import (
     sync_commits,
 )
 from spark_queue.delta.tables.rust import opened, telling, write_checkpoint
+from spark_queue.delta.tables.table_properties import Protocol
 from spark_queue.errors import (
     FileDamagedError,
     SchemaMismatchError,
@@ -41,9 +43,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
     from spark_queue.delta.tables.claim_record import ClaimRecord
-
-#: The last versions of Delta's protocol without a list of features.
-_PLAIN_READER, _PLAIN_WRITER = 1, 2
 
 #: Seconds that somebody waits to write: Spark may be at it, with millions of rows.
 _PATIENCE = 600.0
@@ -253,10 +252,11 @@ class ResultTable:
 
     def _why_spark(self, table: DeltaTable) -> str | None:
         """Say what a table asks of its writers, or readers, that only Spark may know."""
-        protocol = table.protocol()
-        is_plain = protocol.min_reader_version <= _PLAIN_READER
-        if not is_plain or protocol.min_writer_version > _PLAIN_WRITER:
-            return "the table has features of Delta's, or constraints"
+        protocol, known = Protocol.of(table.protocol()), table.metadata().configuration
+        is_plain = protocol.is_read() and protocol.is_written(known)
+        if not is_plain or table_properties.is_left_to_spark(known):
+            name = TableAddress(str(self.directory), is_path=True).sql()
+            return table_properties.why_spark(name, protocol, known)
         if table.metadata().partition_columns:
             return f"the table is partitioned by {', '.join(table.metadata().partition_columns)}"
         for field in table.schema().fields:
@@ -342,11 +342,19 @@ class ResultTable:
             rows = read_file(path, ["_seq", NAME], file["size_bytes"])
             if NAME not in rows.column_names:
                 continue
-            ours = rows.filter(pc.equal(rows[NAME], name))
-            if mark != OURS and file["path"].startswith(mark) and ours.num_rows < rows.num_rows:
+            # No table is filtered: a column of another type may be beside.
+            ours = rows["_seq"].filter(pc.equal(_texts(rows[NAME]), name))
+            if mark != OURS and file["path"].startswith(mark) and len(ours) < rows.num_rows:
                 raise FileDamagedError(path, f"has rows of another claim than {name}")
-            found.update(ours["_seq"].to_pylist())
+            found.update(ours.to_pylist())
         return frozenset(found)
+
+
+def _texts(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts as one type: who rewrites a file may keep them as another one."""
+    if pa.types.is_string(values.type):
+        return values
+    return pa.chunked_array([pa.array(values.to_pylist(), pa.string())])
 
 
 def _mark(name: str) -> str:

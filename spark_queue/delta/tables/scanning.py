@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_queue.delta.tables import instants
 from spark_queue.delta.tables.commits import RANGED, LogFile, opened, read_file
 from spark_queue.delta.tables.integrity import naming
 
@@ -78,6 +79,27 @@ def parts_of(directory: Path, files: Iterable[LogFile]) -> Iterator[Part]:
         known = opened(path, file.size, file.ranges.get("_step")).metadata
         for group in range(known.num_row_groups):
             yield Part(path, _of_group(file, known.row_group(group)), file, group)
+
+
+def rows_of(
+    directory: Path, files: Iterable[LogFile], columns: Sequence[str], schema: pa.Schema
+) -> pa.Table:
+    """Return some columns of files, each as a schema has it; errors as :meth:`Part.read`."""
+    parts = [Part(directory / file.name, file, file).read(columns, schema) for file in files]
+    none = pa.schema([schema.field(name) for name in columns]).empty_table()
+    return instants.clamp(pa.concat_tables([none, *parts]))
+
+
+def tables_of(
+    parts: Iterable[Part],
+    columns: Sequence[str],
+    schema: pa.Schema,
+    may_matter: Callable[[LogFile], bool] | None,
+) -> Iterator[pa.Table]:
+    """Return the same part by part, of those that may matter."""
+    for part in parts:
+        if may_matter is None or may_matter(part.file):
+            yield instants.clamp(part.read(columns, schema))
 
 
 def bytes_of(

@@ -183,6 +183,36 @@ def column_names(schema: str) -> tuple[str, ...]:
     return tuple(field["name"] for field in fields_of(schema))
 
 
+#: Marks, in a schema, a column that the queue does not know: somebody has added it to its table.
+FOREIGN = "spark_queue.foreign"
+
+
+def mark_foreign(schema: str, users: Collection[str]) -> str:
+    """Return the schema of an item log whose columns of others than these users are marked."""
+    fields = fields_of(schema)
+    for field in fields:
+        if field["name"] not in users and field["name"] not in QUEUE_COLUMNS.names:
+            field["metadata"] = {**(field.get("metadata") or {}), FOREIGN: True}
+    return json_of(fields)
+
+
+def foreign_names(schema: str) -> list[str]:
+    """Return the columns of a schema that are marked so."""
+    return [field["name"] for field in fields_of(schema) if FOREIGN in field["metadata"]]
+
+
+def is_item_log(schema: str) -> bool:
+    """Tell whether a schema is one of an item log."""
+    return "_dedup_key" in column_names(schema)
+
+
+@lru_cache
+def user_names(schema: str) -> tuple[str, ...]:
+    """Return the user's columns of an item log, in their order."""
+    others = {*QUEUE_COLUMNS.names, *foreign_names(schema)}
+    return tuple(name for name in column_names(schema) if name not in others)
+
+
 def _field(name: str, kind: str) -> dict[str, Any]:
     written = _WRITTEN.get(kind, kind)
     return {"name": name, "type": written, "nullable": True, "metadata": {}}

@@ -14,7 +14,12 @@ from pyspark.sql import DataFrame, DataFrameReader, Row, SparkSession, functions
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
-from spark_queue.delta.tables import addresses, conditional_commits, jvms, turnstile
+from spark_queue.delta.tables import (
+    addresses,
+    conditional_commits,
+    jvms,
+    turnstile,
+)
 from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.commits import Commit, newest_token
 from spark_queue.delta.tables.describing import described
@@ -23,8 +28,12 @@ from spark_queue.delta.tables.heads import Head, to_json
 from spark_queue.delta.tables.integrity import looked
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import APP_ID
-from spark_queue.delta.tables.schema import HEAD, ITEM, LATER, META_LANE
-from spark_queue.delta.tables.spark_types import struct_of
+from spark_queue.delta.tables.schema import (
+    HEAD,
+    ITEM,
+    META_LANE,
+)
+from spark_queue.delta.tables.spark_columns import SparkColumns, missing
 from spark_queue.delta.tables.wishes import is_fresh, size_files, small_steps, whole_times
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 
@@ -61,8 +70,9 @@ class SparkLog(LocalLog[_Head]):
         super().__init__(session, address, parse)
         self._far: FarCommits | None = None
         self._has_far: bool | None = None
-        self._has_later = False
-        """Whether the columns of later formats are known to be there, as far as it has any."""
+        self._columns = SparkColumns(self.properties)
+        self._lacks_later: bool | None = None
+        """Whether columns of later formats are missing; ``None`` where nobody has looked yet."""
 
     @property
     def spark(self) -> SparkSession:
@@ -130,9 +140,9 @@ class SparkLog(LocalLog[_Head]):
             return None
         return FarCommits(self.spark, self.address.sql(), str(row[0]))
 
-    def _create(self, schema: str, properties: Mapping[str, str], *, replaces: bool) -> None:
+    def _create(self, schema: str, wanted: Mapping[str, str], *, replaces: bool) -> None:
         verb = "CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE IF NOT EXISTS"
-        listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+        listed = ", ".join(f"'{name}' = '{value}'" for name, value in wanted.items())
         columns = StructType.fromJson(json.loads(schema)).toDDL()
         directory = addresses.directory_of(self.spark, self.address)
         # Who makes a queue has the right to write in the directory above.
@@ -159,23 +169,14 @@ class SparkLog(LocalLog[_Head]):
             self.forget()
 
     def read(self, version: int | None = None) -> DataFrame:
-        """See :meth:`Log.read`: what a log of an older format has not is null in it."""
-        rows = self._read(version)
-        missing = self._find_missing() if version is None else _missing(rows)
-        kinds = {field.name: field.dataType for field in struct_of(LATER)}
-        nulls = {name: F.lit(None).cast(kinds[name]) for name in missing}
-        return rows.withColumns(nulls) if nulls else rows
-
-    def _find_missing(self) -> list[str]:
-        """Return which columns of later formats it has not."""
-        # A column that is there stays: it is not asked again.
-        missing = [] if self._has_later else _missing(self._read())
-        self._has_later = not missing
-        return missing
+        """See :meth:`Log.read`: see :meth:`SparkColumns.fit`."""
+        return self._columns.fit(self._read(version))
 
     def schema(self) -> str:
         """See :meth:`Log.schema`."""
-        return super().schema() if self.may_look() else str(self._read().schema.json())
+        if self.may_look():
+            return super().schema()
+        return self._columns.schema(self._read())
 
     def _read(self, version: int | None = None) -> DataFrame:
         reader = self.spark.read.format("delta")
@@ -185,9 +186,8 @@ class SparkLog(LocalLog[_Head]):
 
     def stream(self) -> DataFrame:
         """See :meth:`Log.stream`."""
-        return self._rows_by(
-            self.spark.readStream.format("delta").option("skipChangeCommits", "true")
-        )
+        reader = self.spark.readStream.format("delta").option("skipChangeCommits", "true")
+        return self._columns.drop_foreign(self._rows_by(reader))
 
     def _rows_by(self, reader: DataFrameReader | DataStreamReader) -> DataFrame:
         target = self.address.target
@@ -227,10 +227,15 @@ class SparkLog(LocalLog[_Head]):
         with self._writes("merge small files"), size_files(self.spark):
             self.spark.sql(f"OPTIMIZE {self.address.sql()}")
 
-    def _add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
-        added = StructType.fromJson({"type": "struct", "fields": fields}).toDDL()
+    def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
+        """See :meth:`Log.add_columns`."""
+        if self._may_add(fields):
+            super().add_columns(fields)
+            return
+        said = self._columns.adding(self.address.sql(), self._read(), fields)
         with self._writes("add columns"):
-            self.spark.sql(f"ALTER TABLE {self.address.sql()} ADD COLUMNS ({added})")
+            for statement in said:
+                self.spark.sql(statement)
         self.force()
 
     def delete(self, predicate: str) -> None:
@@ -278,8 +283,10 @@ class SparkLog(LocalLog[_Head]):
         self, head: _Head, rows: DataFrame | pa.Table | None, known: int | None, *, small: bool
     ) -> bool:
         step = self._with_head(head, rows, small=small)
-        if missing := self._find_missing():
-            step = step.drop(*missing)
+        if self._lacks_later is not False:
+            later = missing(self._read())
+            self._lacks_later = bool(later)
+            step = step.drop(*later)
         writer = step.write.format("delta").mode("append")
         writer = writer.option("txnAppId", APP_ID).option("txnVersion", head.step)
         writer = writer.option("userMetadata", head.token)
@@ -348,12 +355,6 @@ class SparkLog(LocalLog[_Head]):
         for setting in _TXN_SETTINGS:
             if self.spark.conf.get(setting, None):
                 raise UnsafeSessionError(setting, "every write would carry it; unset it")
-
-
-def _missing(rows: DataFrame) -> list[str]:
-    """Return what an item log or a status log of an older format has not."""
-    there = set(rows.columns)
-    return [name for name in LATER.names if name not in there] if "_round" in there else []
 
 
 def with_head(rows: pa.Table | None, head: Head) -> pa.Table:

@@ -73,8 +73,8 @@ class SparkObjectLog(ObjectLog[_Head], SparkLog[_Head]):
         with self._guard:
             table = self._table()
             if not table.is_plain:
-                self._needs_spark("to write its tables", "they ask for more than plain appends")
-            return table.schema if table.step == step - 1 else None, table.append.ranged
+                self._needs_spark("to write its tables", self.why_spark())
+            return table.schema if self.step_of(table) == step - 1 else None, table.append.ranged
 
     # rule again: lost step
     def _adopt(self, head: _Head, adds: list[dict[str, Any]]) -> bool:
@@ -84,7 +84,7 @@ class SparkObjectLog(ObjectLog[_Head], SparkLog[_Head]):
             line = step_tables(table.schema, head, None)[0]
             adds.append(self.written(META_LANE, line))
             # Upkeep commits, too, and takes no step.
-            while table.step == head.step - 1:
+            while self.step_of(table) == head.step - 1:
                 version = table.version + 1
                 number = (APP_ID, head.step)
                 if table.append.adopt(version, adds, transaction=number, metadata=head.token):

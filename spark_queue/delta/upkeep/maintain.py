@@ -18,6 +18,7 @@ from spark_queue.delta.planner import planner_of
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import lives, staged
 from spark_queue.delta.tables.schema import CLAIMED, DEAD, EXPIRED, OPEN_LANE, TERMINAL
+from spark_queue.delta.tables.table_properties import keeps_rows
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.upkeep import purging
 from spark_queue.delta.upkeep.rewriter import Rewriter, rewriter_of
@@ -38,6 +39,8 @@ def maintain(
 ) -> Maintained:
     """Do all upkeep of a queue once, for each of its readers."""
     started = time.monotonic()
+    if retention is not None:
+        purging.require_removals(store)
     store, by = _rewriter(store, archive_to)
     archive = None if archive_to is None else by.open_archive(store, archive_to)
     admin.free_of_gone(store)
@@ -70,6 +73,8 @@ def maintainable(store: Store, retention: timedelta | None) -> Affected:
     What an output has of a claim whose last lease ran out is asked when that is settled, and not
     here: some of the dead may be acked. Of a reader that has no log nothing is told.
     """
+    if retention is not None:
+        purging.require_removals(store)
     parts = [part for reader in readers.with_logs(store) for part in _foresee(reader)]
     gone = [] if retention is None else purging.due(store, retention, rewriter_of(store))
     if gone:
@@ -96,7 +101,8 @@ def _keep_up(reader: Store, by: Rewriter[Any]) -> _Upkeep:
     forwarding.forward(reader)
     head = reader.status_head()
     step = checkpoint.checkpoint(reader) if head.log_rows else head.checkpoint.step
-    by.drop(reader, "status", OPEN_LANE, before=step)
+    if not keeps_rows(reader.status.properties()):
+        by.drop(reader, "status", OPEN_LANE, before=step)
     return _Upkeep(expired, dead, step)
 
 

@@ -28,9 +28,10 @@ from spark_queue.delta.store import existence
 from spark_queue.delta.store.lanes import rewrites
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import chores
+from spark_queue.delta.tables import chores, table_properties
 from spark_queue.delta.tables.heads import QueueHead, following
 from spark_queue.delta.tables.local_log import LocalLog
+from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import REFUSED, REFUSED_LANE
 from spark_queue.delta.tables.sweeping import require_unshared
 from spark_queue.delta.upkeep.rewriter import Archive, Rewriter, rewriter_of
@@ -43,6 +44,7 @@ Seen: TypeAlias = Mapping[int, int]
 
 def foresee_purge(store: Store, where: Any) -> Affected:
     """Return which finished items are meant that no reader needs; nothing is written."""
+    require_removals(store)
     by = rewriter_of(store)
     found = purgeable(store, where, by)
     if found is None:
@@ -54,11 +56,19 @@ def foresee_purge(store: Store, where: Any) -> Affected:
 
 def purge(store: Store, where: Any, *, now: bool = False) -> Affected:
     """Remove such items with their history; with ``now`` what was replaced is off the disk, too."""
+    require_removals(store)
     logs = _logs_alone(store) if now else []
     count = _purge(store, where, rewriter_of(store))
     for log in logs:
         chores.sweep_replaced(log)
     return Affected(count, becomes={GONE: count})
+
+
+def require_removals(store: Store) -> None:
+    """Raise where no row of a table of a queue may be removed; it is named."""
+    logs: list[Log[Any]] = [store.queue, *(one.status for one in readers.with_logs(store))]
+    for log in logs:
+        table_properties.require_removable(log.address.sql(), log.properties())
 
 
 def _logs_alone(store: Store) -> list[LocalLog[Any]]:

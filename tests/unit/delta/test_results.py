@@ -159,9 +159,9 @@ def test_what_only_spark_may_write_is_refused(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "local", local.empty_table())
 
     for name, why in (
-        ("checked", "constraints"),
+        ("checked", "delta.constraints.few"),
         ("parted", "partitioned by n"),
-        ("local", "features of Delta's"),
+        ("local", "timestampNtz"),
     ):
         table = ResultTable(tmp_path / name, is_synced=False)
         with pytest.raises(SparkNeededError, match=why):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 from spark_queue.clock import ManualClock
+from spark_queue.delta.tables.outputs import ResultTable
 from tests.unit.doctor.conftest import Make, anew, only, paste
+from tests.unit.local.test_evidence import RESULTS, _claimed, _results, _states
 
 MINUTE = timedelta(minutes=1)
 
@@ -55,3 +58,30 @@ def test_an_item_that_is_given_back_again_and_again_is_found(
     assert "was given back 10 times and may run at the next claim" in queue.report_item(1).text
     queue.claim(2).ack()
     assert queue.doctor().findings == ()
+
+
+def test_a_claim_that_nobody_can_take_over_is_found_with_the_cause(
+    make: Make, clock: ManualClock, tmp_path: Path
+) -> None:
+    """The commit of its output is damaged: the items wait, and the finding ends with that."""
+    out = ResultTable(tmp_path / "out", is_synced=False)
+    out.make(RESULTS)
+    queue = make()
+    queue.enqueue({"id": "a"})
+    claim = _claimed(queue, 1, out.directory)
+    assert out.write(_results(claim, 1), claim.id)
+    commit = Path(out.directory, "_delta_log", f"{1:020}.json")
+    was = commit.read_text()
+    commit.write_text("{")
+    clock.advance(timedelta(hours=2))
+
+    assert queue.claim(1).count == 0
+    found = only(queue.doctor(), "output-unasked")
+    assert found.severity == "error"
+    assert "FileDamagedError" in found.what
+    assert str(out.directory) in found.what
+
+    commit.write_text(was)
+    assert "output-unasked" not in queue.doctor().ids()
+    queue.claim(1)
+    assert _states(queue)["a"][0] == "acked"

@@ -1,0 +1,54 @@
+"""Checks of what others have set on a queue's tables, or added to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from spark_queue.delta.input import kinds
+from spark_queue.delta.tables import table_properties
+from spark_queue.delta.tables.schema import foreign_names
+from spark_queue.doctor.finding import Finding, Severity
+from spark_queue.doctor.subject import Subject
+
+#: A property that makes a queue no worse, whatever it is.
+_HARMLESS = "delta.checkpointInterval"
+
+
+def property_changed(subject: Subject) -> Iterator[Finding]:
+    """Find tables whose properties are not as the queue was made with, and what that does."""
+    for table in subject.tables:
+        properties = table.steps.properties()
+        for one, value in table_properties.find_changes(properties):
+            yield Finding(
+                id="property-changed",
+                severity=_severity(one.name, value),
+                what=f"the {table.which} log has {one.name} = {value}, and was made with "
+                f"{one.value}: {one.meaning}",
+                command=f"ALTER TABLE {table.place} SET TBLPROPERTIES ('{one.name}' = "
+                f"'{one.value}')",
+                reader=table.reader,
+            )
+
+
+def _severity(name: str, value: str) -> Severity:
+    if table_properties.keeps_rows({name: value}):
+        return "error"
+    return "info" if name == _HARMLESS else "warning"
+
+
+def column_added(subject: Subject) -> Iterator[Finding]:
+    """Find columns that somebody has added to the item log beside the queue."""
+    columns = subject.store.columns() if subject.tables else ""
+    foreign = foreign_names(columns) if columns else []
+    if not foreign:
+        return
+    added = [field for field in kinds.read(columns) if field.name in foreign]
+    schema = ", ".join(f"`{field.name}` {field.kind.simple}" for field in added)
+    named = ", ".join(map(repr, foreign))
+    yield Finding(
+        id="column-added",
+        severity="warning",
+        what=f"the queue log has columns that the queue does not know: {named}; they are null in "
+        "what is enqueued, and no claim has them",
+        command=subject.command("add-columns", "--schema", schema),
+    )
