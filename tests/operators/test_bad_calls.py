@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F, types
 
 from spark_queue.errors import SparkQueueError
 from spark_queue.operators import (
@@ -96,6 +96,11 @@ NO_KEYS = {
     "collated within": "array(struct('A' COLLATE utf8_lcase AS part))",
     "map within": "struct(map('a', 1) AS part)",
 }
+if hasattr(types, "GeometryType"):
+    NO_KEYS |= {
+        "geometry": "st_geomfromwkb(X'0101000000000000000000F03F0000000000000040')",
+        "geography within": "array(st_geogfromwkb(X'0101000000000000000000F03F0000000000000040'))",
+    }
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -131,7 +136,7 @@ def test_a_frame_that_does_not_fit_is_refused(spark: SparkSession, frame: Frame,
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_key_without_one_equality_is_refused(frame: Frame, name: str) -> None:
-    """A map, a variant and a text with a collation are no keys, at any depth."""
+    """A map, a variant, a place and a text with a collation are no keys, at any depth."""
     for kind, text in NO_KEYS.items():
         df = frame([("a", 1)], SCHEMA).withColumn("odd", F.expr(text))
         for key in ("odd", ["at", "odd"]):

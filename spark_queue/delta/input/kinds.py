@@ -173,6 +173,7 @@ def require_columns(columns: Sequence[Field]) -> None:
         if _LIMITED.fullmatch(column.kind.form):
             kind = column.kind.simple
             raise SchemaMismatchError(column.name, f"is {kind}; a queue holds texts as string")
+        require_kept(column.kind, column.name)
     require_plain(names)
     for name in names:
         if name.startswith("_"):
@@ -181,6 +182,31 @@ def require_columns(columns: Sequence[Field]) -> None:
             raise SchemaMismatchError(
                 name, "is read from the frames that are enqueued; leave it out of the schema"
             )
+
+
+#: Types of Spark's that no table of Delta keeps, and what to keep instead.
+_UNKEPT = {
+    "time": "a bigint of microseconds, or a string",
+    "interval": "a bigint of microseconds",
+    "geometry": "a binary, by ST_AsBinary",
+    "geography": "a binary, by ST_AsBinary",
+}
+
+
+def require_kept(kind: Kind, name: str) -> None:
+    """Raise where a type is one that no table of Delta keeps, nor a part of it.
+
+    Raises
+    ------
+    SchemaMismatchError
+        It names the column, and says what to keep instead.
+    """
+    instead = _UNKEPT.get(re.split(r"[ (]", kind.form, maxsplit=1)[0])
+    if instead is not None:
+        why = f"no table of Delta keeps that, make it {instead}"
+        raise SchemaMismatchError(name, f"is {kind.form}: {why}")
+    for part in kind.inner:
+        require_kept(part.kind, name)
 
 
 def require_different(names: Iterable[str]) -> None:

@@ -42,6 +42,12 @@ class ObjectTables:
 
     def __init__(self, storage: Storage | None = None) -> None:
         self._storage = {} if storage is None else storage
+        asked = ("put", "get", "delete", "list")
+        if not isinstance(storage, Mapping | None) and not all(hasattr(storage, n) for n in asked):
+            raise InvalidArgumentError(
+                f"storage is {shorten(storage)}: give options of the store as a mapping, or a "
+                "store of obstore"
+            )
         self._stores: dict[str, Any] = {}
         self._only: str | None = None
         """The bucket whose store was given."""

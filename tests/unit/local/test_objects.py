@@ -366,3 +366,11 @@ def test_spark_reads_the_queue_and_does_not_write_it(spark: Any, tmp_path: Path)
     with pytest.raises(Exception, match="sparkQueueConditionalCommits"):
         rows.write.format("delta").mode("append").save(str(tmp_path / "files" / "queue"))
     assert here.counts()["ready"] == 1
+
+
+@pytest.mark.parametrize("wrong", [7, "http://127.0.0.1", ["a"], object()])
+def test_storage_of_a_wrong_kind_is_refused_at_once(wrong: object) -> None:
+    """It is neither options nor a store: no request is made."""
+    for ask in (LocalQueue.open, LocalQueue.exists):
+        with pytest.raises(InvalidArgumentError, match=r"storage is .*a mapping, or a store"):
+            ask("s3://bucket/files", storage=wrong)

@@ -214,7 +214,7 @@ _ALIASES = {
 }
 
 #: Types of Spark's that Arrow has no like of.
-_OF_SPARK = ("variant", "interval", "time", "void", "geometry", "geography")
+_OF_SPARK = ("variant", "void")
 
 _MOST_DIGITS = 38
 
@@ -228,6 +228,8 @@ def parse_fields(ddl: str, what: str = "schema") -> tuple[Field, ...]:
         When it is none; it names what is in the way.
     SparkNeededError
         When a column is of a type that only Spark reads.
+    SchemaMismatchError
+        When it is of one that no table keeps.
     """
     checks.require_text(what, ddl)
     try:
@@ -239,6 +241,9 @@ def parse_fields(ddl: str, what: str = "schema") -> tuple[Field, ...]:
 class _Reader(TokenReader):
     """Reads columns from left to right."""
 
+    _column = ""
+    """The name that was read last."""
+
     def columns(self) -> tuple[Field, ...]:
         columns = self._fields()
         self._require_end()
@@ -248,7 +253,7 @@ class _Reader(TokenReader):
         return tuple(self._chain(",", self._field))
 
     def _field(self) -> Field:
-        name = self._name()
+        name = self._column = self._name()
         self._accept(":")
         kind = self._kind()
         nullable = not self._accept("not")
@@ -278,6 +283,7 @@ class _Reader(TokenReader):
     def _kind(self) -> Kind:
         token = self._take()
         name = _ALIASES.get(token.word, token.word)
+        kinds.require_kept(Kind(name), self._column)
         if name in _OF_SPARK or self._next.word == "collate":
             shown = name if name in _OF_SPARK else f"{name} collate"
             raise SparkNeededError(f"a column of type {shown}", "it is a type of Spark's alone")

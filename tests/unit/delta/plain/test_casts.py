@@ -69,6 +69,13 @@ def test_a_type_goes_into_one_that_has_all_its_values(
         ("timestamp", pa.array([1]), "bigint"),
         ("date", pa.array([NOON]), "timestamp"),
         ("array<int>", pa.array([[1]]), "array<bigint>"),
+        ("string", pa.array([b"0" * 16], pa.uuid()), "extension<arrow.uuid>"),
+        ("binary", pa.array([b"0" * 16], pa.uuid()), "extension<arrow.uuid>"),
+        (
+            "string",
+            pa.array(pd.period_range("2026-01", periods=1, freq="M")),
+            "extension<pandas.period<ArrowPeriodType>>",
+        ),
         ("struct<a:int>", pa.array([{"b": 1}], pa.struct({"b": pa.int32()})), "struct<b:int>"),
     ],
 )
