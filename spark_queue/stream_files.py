@@ -1,6 +1,6 @@
 r"""Files of a micro-batch, of which each is read once.
 
-Where the name of a file has one of ``[ ] { } ? * \``, Spark's file source (3.5 to 4.2) reads all
+Where the name of a file has one of ``[ ] { } ? * \``, the file source of Spark 4.2 reads all
 files of its micro-batch once more for each such name, and the plain ones once more than that. A
 count of the same files by the same reader tells how often it reads each, in any release.
 """

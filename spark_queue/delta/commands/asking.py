@@ -104,8 +104,7 @@ def ask(store: Store, lease: int, claim_id: str) -> None:
     grant = alone.grant_of(store, lease)
     table = None if grant is None else _evidence(store, grant)
     if table is not None:
-        table.rows(claim_id)
-        table.record(claim_id)
+        table.peek(claim_id)
 
 
 def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:

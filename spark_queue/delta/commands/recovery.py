@@ -11,7 +11,7 @@ from types import ModuleType
 from spark_queue.delta.commands import asking, settle
 from spark_queue.delta.commands.settle import SettledStep
 from spark_queue.delta.planner import planner_of
-from spark_queue.delta.replica.state import Replica, Row
+from spark_queue.delta.replica.state import RememberedClaim, Replica, Row
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
@@ -120,14 +120,15 @@ def find_unasked(store: Store, before: datetime) -> list[tuple[Row, str]]:
     """Return an item of each claim whose lease ended before, and why its output is not asked."""
     at = Snapshot(store)
     held = {row["_lease"]: row for row in _read_held(at) if row["_lease_expires_at"] <= before}
-    claims = with_output(store, _known_replica(at), frozenset(held))
-    found = [(held[lease], _why_unasked(store, lease, name)) for lease, name in claims.items()]
+    known = _known_replica(at)
+    claims = with_output(store, known, frozenset(held))
+    found = [(held[lease], _why_unasked(store, known, lease, claims[lease])) for lease in claims]
     return [(row, why) for row, why in found if why]
 
 
-def _why_unasked(store: Store, lease: int, claim_id: str) -> str:
-    is_alone = isinstance(store.session, PlainSession)
-    ask = asking.ask if is_alone else _by_spark().ask
+def _why_unasked(store: Store, known: Replica | None, lease: int, claim_id: str) -> str:
+    grant = None if known is None else known.grants.get(lease)
+    ask = asking.ask if _is_asked_here(store, grant) else _by_spark().ask
     try:
         ask(store, lease, claim_id)
     except Exception as exc:  # noqa: BLE001 - whatever keeps it from being asked is told
@@ -191,11 +192,16 @@ def _settle(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep 
         grant = None if known is None else known.grants.get(lease)
     if not with_output(store, known, frozenset({lease})):
         return settle.settle(store, lease, gone, action="recover")
-    is_alone = isinstance(store.session, PlainSession)
-    if is_alone or (grant is not None and asking.is_asked_here(store, grant.output)):
+    if _is_asked_here(store, grant):
         return asking.settle_by_output(store, lease, claim_id, gone)
     done: SettledStep | None = _by_spark().settle_by_output(store, lease, claim_id, gone)
     return done
+
+
+def _is_asked_here(store: Store, grant: RememberedClaim | None) -> bool:
+    """Tell whether the output of a claim is asked without Spark."""
+    is_alone = isinstance(store.session, PlainSession)
+    return is_alone or (grant is not None and asking.is_asked_here(store, grant.output))
 
 
 def _by_spark() -> ModuleType:

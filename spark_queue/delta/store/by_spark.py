@@ -20,6 +20,7 @@ from spark_queue.delta.tables.schema import (
     RENEWAL,
     SERVED,
     STATUS_COLUMNS,
+    user_names,
 )
 from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import InvalidArgumentError
@@ -37,7 +38,8 @@ def items(store: Store) -> DataFrame:
 
 def user_schema(store: Store) -> StructType:
     """Return the user's columns, in their order."""
-    columns, users = store.columns(), store.user_columns()
+    columns = store.columns()
+    users = user_names(columns)
     return StructType([f for f in StructType.fromJson(json.loads(columns)) if f.name in users])
 
 

@@ -213,9 +213,9 @@ class ObjectLog(LocalLog[_Head]):
         """See :meth:`Log.drop`."""
         # What cannot be listed is known by its names.
         names = {*self._bucket.names()} or self._copy.known_names()
-        # Without its first commit there is no table.
+        # Without its first commit there is no table, and somebody may make one.
         self._bucket.delete([commit_name(0)])
-        self._bucket.delete(names)
+        self._bucket.delete(names - {commit_name(0)})
         self.forget()
 
     def tables_beside(self) -> set[str]:

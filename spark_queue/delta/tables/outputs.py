@@ -183,10 +183,7 @@ class ResultTable:
         return False
 
     def write(self, rows: pa.Table, name: str, metadata: str | None = None) -> bool:
-        """Append the rows of a claim, by its name; False where somebody has used that without them.
-
-        The metadata is that of their commit.
-        """
+        """Append the rows of a claim, by its name; False where that was used without them."""
         return self._put(rows, AppendName(name), metadata) or self._has_last(name)
 
     def write_part(self, rows: pa.Table, name: str, part: int, metadata: str) -> bool:
@@ -219,6 +216,11 @@ class ResultTable:
         """Return the seqs of the rows that were written under a name."""
         with self._hold() as table:
             return self._rows(table, name)
+
+    def peek(self, name: str) -> None:
+        """Read what was written under a name, by who does not write; errors are passed on."""
+        self._rows(self._opened(), name)
+        self.record(name)
 
     def record(self, name: str) -> ClaimRecord | None:
         """Return what the commit of a claim says of its items without a row."""
@@ -312,8 +314,7 @@ class ResultTable:
     def _sum_up(self, table: DeltaTable, version: int) -> None:
         """Write down, once in a while, what all commits come to."""
         settings = table.metadata().configuration
-        each = int(settings.get(_INTERVAL, OFTEN))
-        if version - (summed_up(self.directory) or 0) < each:
+        if version - (summed_up(self.directory) or 0) < int(settings.get(_INTERVAL, OFTEN)):
             return
         cleans_up = settings.get(_CLEANS_UP, "true").lower() != "false"
         try:
@@ -342,7 +343,6 @@ class ResultTable:
             rows = read_file(path, ["_seq", NAME], file["size_bytes"])
             if NAME not in rows.column_names:
                 continue
-            # No table is filtered: a column of another type may be beside.
             ours = rows["_seq"].filter(pc.equal(_texts(rows[NAME]), name))
             if mark != OURS and file["path"].startswith(mark) and len(ours) < rows.num_rows:
                 raise FileDamagedError(path, f"has rows of another claim than {name}")
@@ -352,9 +352,8 @@ class ResultTable:
 
 def _texts(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return texts as one type: who rewrites a file may keep them as another one."""
-    if pa.types.is_string(values.type):
-        return values
-    return pa.chunked_array([pa.array(values.to_pylist(), pa.string())])
+    is_one = pa.types.is_string(values.type)
+    return values if is_one else pa.chunked_array([pa.array(values.to_pylist(), pa.string())])
 
 
 def _mark(name: str) -> str:
