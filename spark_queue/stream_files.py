@@ -73,9 +73,13 @@ def each_once(batch: DataFrame, checkpoint: str, number: int) -> DataFrame:
     )
     times = times.groupBy(FILE).agg(F.count("*").alias("_times"))
     text = F.to_json(F.struct(*rows.columns), {"ignoreNullFields": "false"})
-    known = batch.withColumns({"_place": place, "_text": text}).join(F.broadcast(times), FILE)
+    marked = batch.withColumns({"_place": place, "_text": text})
+    # Not the inner join: a row whose file was not counted is an error, and no row that is left out.
+    known = marked.join(F.broadcast(times), FILE, "left")
+    uncounted = F.concat(F.lit("a file was not counted: "), FILE)
+    count = F.coalesce("_times", F.raise_error(uncounted).cast("long"))
     alike = Window.partitionBy(FILE, "_text").orderBy("_place")
-    first = (F.row_number().over(alike) - 1) % F.col("_times") == 0
+    first = (F.row_number().over(alike) - 1) % count == 0
     kept = known.withColumn("_is_first", first).where("_is_first").orderBy("_place")
     return kept.select(*rows.columns)
 
