@@ -14,12 +14,7 @@ from pyspark.sql import DataFrame, DataFrameReader, Row, SparkSession, functions
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
-from spark_queue.delta.tables import (
-    addresses,
-    conditional_commits,
-    jvms,
-    turnstile,
-)
+from spark_queue.delta.tables import addresses, conditional_commits, jvms, turnstile
 from spark_queue.delta.tables.addresses import TableAddress
 from spark_queue.delta.tables.commits import Commit, newest_token
 from spark_queue.delta.tables.describing import described
@@ -28,11 +23,7 @@ from spark_queue.delta.tables.heads import Head, to_json
 from spark_queue.delta.tables.integrity import looked
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import APP_ID
-from spark_queue.delta.tables.schema import (
-    HEAD,
-    ITEM,
-    META_LANE,
-)
+from spark_queue.delta.tables.schema import HEAD, ITEM, META_LANE
 from spark_queue.delta.tables.spark_columns import SparkColumns, missing
 from spark_queue.delta.tables.wishes import is_fresh, size_files, small_steps, whole_times
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
@@ -100,9 +91,18 @@ class SparkLog(LocalLog[_Head]):
         location, table = super().detail()
         if table:
             return location, table
-        detail = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}")
-        row = detail.select("location", "id").head()
+        row = self._describe("location", "id")
         return (str(row[0]), str(row[1])) if row else ("", "")
+
+    def properties(self) -> Mapping[str, str]:
+        """See :meth:`Log.properties`."""
+        if self.may_look():
+            return super().properties()
+        row = self._describe("properties")
+        return {} if row is None else dict(row[0])
+
+    def _describe(self, *columns: str) -> Row | None:
+        return self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select(*columns).head()
 
     def is_followed(self) -> bool:
         """See :meth:`Log.is_followed`."""
@@ -134,8 +134,7 @@ class SparkLog(LocalLog[_Head]):
     def _find_far_commits(self) -> FarCommits | None:
         if self.address.is_path:
             return FarCommits(self.spark, self.address.sql(), self.address.target)
-        detail = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}")
-        row = detail.select("location", "tableFeatures").head()
+        row = self._describe("location", "tableFeatures")
         if row is None or any(name.startswith(_OF_A_CATALOG) for name in row[1] or ()):
             return None
         return FarCommits(self.spark, self.address.sql(), str(row[0]))
