@@ -2,16 +2,6 @@
 -- They are made by `python -m spark_queue.report.publishing main.ops.files`; give it another
 -- queue's name. Each shows what is there when it is asked, of the hour before.
 
--- The rows of the item log.
-CREATE OR REPLACE VIEW sq_queue_log AS
-SELECT _kind, _step, _seq, _priority, _fair_key, _group_key, _available_at, _expires_at, _enqueued_at, _duplicate_of, _origin, _errors
-FROM `main`.`ops`.`files_queue`;
-
--- The rows of the first reader's status log.
-CREATE OR REPLACE VIEW sq_status_log AS
-SELECT _kind, _step, _seq, _state, _lease, _attempts, _losses, _worker_id, _at, _lease_expires_at, _available_at, _expires_at, _enqueued_at, _error, _body
-FROM `main`.`ops`.`files_status`;
-
 -- What is asked: the hour until now, under the settings that are in force.
 CREATE OR REPLACE VIEW sq_asked AS
 WITH heads AS (
@@ -39,134 +29,149 @@ SELECT
   cast(get_json_object(s._body, '$.config.max_losses') AS int) AS max_losses,
   cast(
     cast(get_json_object(f.head, '$.readers.0.config.max_age') AS double) * 1e6 AS bigint
-  ) AS max_age_us
+  ) AS max_age
 FROM facts f
 CROSS JOIN `main`.`ops`.`files_status` s
 JOIN configs c ON c.step = s._step
 WHERE s._kind = 'config';
 
--- The items that the reader sees, as they were enqueued.
-CREATE OR REPLACE VIEW sq_items AS
+-- The same, with times in microseconds since 1970, as all views of such a name.
+CREATE OR REPLACE VIEW sq_raw_asked AS
 SELECT
-  q._seq AS seq,
-  q._step AS step,
-  q._fair_key AS fair_key,
-  q._group_key AS group_key,
-  q._priority AS priority,
-  q._enqueued_at AS enqueued_at,
-  q._available_at AS available_at,
-  q._expires_at AS expires_at,
-  coalesce(q._errors, 0) AS failed_before,
-  q._origin AS origin
-FROM sq_queue_log q
-CROSS JOIN sq_asked a
-WHERE q._kind = 'item' AND q._step > a.since_step;
+  unix_micros(now) AS now, unix_micros(since) AS since, paused, blocking, group_limit,
+  max_in_flight, max_losses, max_age
+FROM sq_asked;
 
--- Every transition of an item, the renewals of its lease among them. `granted` is one by which somebody got it; `failed` one with an error
--- that the item is ready again after, or dead; `timed` one that says when it may run, and until when.
-CREATE OR REPLACE VIEW sq_moves AS
-SELECT
-  _seq AS seq,
-  _step AS step,
-  _at AS moment,
-  _state AS state,
-  _lease AS lease,
-  _attempts AS attempts,
-  _losses AS losses,
-  _worker_id AS worker_id,
-  _lease_expires_at AS lease_expires_at,
-  _available_at AS available_at,
-  _expires_at AS expires_at,
-  _enqueued_at IS NOT NULL AS timed,
-  _error AS error,
-  coalesce(_state = 'claimed' AND _lease = _step, false) AS granted,
-  _error IS NOT NULL AND _state IN ('ready', 'dead') AS failed
-FROM sq_status_log
-WHERE _kind = 'item'
-UNION ALL
-SELECT
-  h._seq,
-  r._step,
-  r._at,
-  h._state,
-  h._lease,
-  h._attempts,
-  h._losses,
-  h._worker_id,
-  r._lease_expires_at,
-  h._available_at,
-  h._expires_at,
-  h._enqueued_at IS NOT NULL,
-  h._error,
-  false,
-  false
-FROM sq_status_log r
-JOIN sq_status_log h
-  ON h._lease = r._lease AND h._step < r._step AND h._kind = 'item' AND h._state = 'claimed'
-WHERE
-  r._kind = 'renewal'
-  AND NOT EXISTS (
-    SELECT 1
-    FROM sq_status_log n
-    WHERE n._seq = h._seq AND n._step > h._step AND n._step < r._step AND n._kind = 'item'
-  );
+CREATE OR REPLACE VIEW sq_raw_items AS
+SELECT q._seq AS own, q._seq AS seq, q._gen AS gen, q._step AS step, q._errors AS errors, q._dedup_key AS dedup_key, q._duplicate_of AS duplicate_of, q._origin AS origin, q._priority AS priority, q._round AS round, q._cost AS cost, q._max_attempts AS max_attempts, q._fair_key AS fair_key, q._group_key AS group_key, unix_micros(q._available_at) AS available_at, unix_micros(q._expires_at) AS expires_at, unix_micros(q._enqueued_at) AS enqueued_at
+FROM `main`.`ops`.`files_queue` q CROSS JOIN sq_asked a WHERE q._step > a.since_step AND q._kind = 'item';
 
--- Of each item that anything was done with: its newest transition, its first and last grant, and its
--- last error.
-CREATE OR REPLACE VIEW sq_touched AS
-SELECT
-  seq,
-  max(step) AS step,
-  min(CASE WHEN granted THEN moment END) AS first_claimed_at,
-  max(CASE WHEN granted THEN moment END) AS claimed_at,
-  max(CASE WHEN error IS NOT NULL THEN step END) AS failed_step
-FROM sq_moves
-GROUP BY seq;
+CREATE OR REPLACE VIEW sq_raw_rejected AS
+SELECT q._seq AS own, q._seq AS seq, q._gen AS gen, q._step AS step, q._errors AS errors, q._dedup_key AS dedup_key, q._duplicate_of AS duplicate_of, q._origin AS origin, q._priority AS priority, q._round AS round, q._cost AS cost, q._max_attempts AS max_attempts, q._fair_key AS fair_key, q._group_key AS group_key, unix_micros(q._available_at) AS available_at, unix_micros(q._expires_at) AS expires_at, unix_micros(q._enqueued_at) AS enqueued_at
+FROM `main`.`ops`.`files_queue` q CROSS JOIN sq_asked a WHERE q._step > a.since_step AND q._kind = 'refused';
 
--- One row an item: where it stands, and since when. Its times are those of its newest transition, where
--- that says any. `expires_at` is the reader's: its `max_age` ends an item, too.
-CREATE OR REPLACE VIEW sq_standing AS
+CREATE OR REPLACE VIEW sq_raw_states AS
+SELECT q._kind AS kind, q._seq AS seq, q._gen AS gen, q._step AS step, q._state AS state, q._lease AS lease, q._attempts AS attempts, q._losses AS losses, q._claim_id AS claim_id, q._worker_id AS worker_id, unix_micros(q._at) AS at, unix_micros(q._lease_expires_at) AS lease_expires_at, q._error AS error, unix_micros(q._available_at) AS available_at, unix_micros(q._expires_at) AS expires_at, unix_micros(q._enqueued_at) AS enqueued_at
+FROM `main`.`ops`.`files_status` q WHERE q._kind IN ('item', 'renewal');
+
+CREATE OR REPLACE VIEW sq_raw_configs AS
+SELECT q._step AS step, unix_micros(q._at) AS at, q._worker_id AS worker_id, q._error AS error, q._body AS body
+FROM `main`.`ops`.`files_status` q WHERE q._kind = 'config';
+
+CREATE OR REPLACE VIEW sq_raw_renewals AS
+SELECT lease, max_by(lease_expires_at, step) AS until
+FROM sq_raw_states
+WHERE kind = 'renewal'
+GROUP BY lease;
+
+CREATE OR REPLACE VIEW sq_raw_touched AS
 SELECT
-  i.seq,
-  i.step,
-  i.fair_key,
-  i.group_key,
-  i.enqueued_at,
+  s.seq,
+  max(s.step) AS step,
+  min(CASE WHEN s.state = 'claimed' AND s.lease = s.step THEN s.at END) AS first_claimed_at,
+  max(CASE WHEN s.state = 'claimed' AND s.lease = s.step THEN s.at END) AS claimed_at,
+  max(CASE WHEN s.error IS NOT NULL THEN s.step END) AS failed_step,
+  max_by(s.error, CASE WHEN s.error IS NOT NULL THEN s.step END) AS failure
+FROM sq_raw_states s
+WHERE s.kind = 'item'
+GROUP BY s.seq;
+
+CREATE OR REPLACE VIEW sq_raw_status AS
+SELECT /*+ BROADCAST(r) */
+  i.own, i.seq, coalesce(m.state, 'ready') AS state,
+  coalesce(m.attempts, i.errors, 0) AS attempts, coalesce(m.losses, 0) AS losses,
+  i.dedup_key, i.fair_key, i.group_key, i.priority, i.round, i.cost, i.max_attempts,
+  CASE WHEN m.enqueued_at IS NULL THEN i.available_at ELSE m.available_at END AS available_at,
+  CASE WHEN m.enqueued_at IS NULL THEN i.expires_at ELSE m.expires_at END AS expires_at,
   least(
-    CASE WHEN m.timed THEN m.expires_at ELSE i.expires_at END,
-    timestamp_micros(unix_micros(i.enqueued_at) + a.max_age_us)
-  ) AS expires_at,
-  i.origin,
-  coalesce(m.state, 'ready') AS state,
-  coalesce(m.attempts, i.failed_before) AS attempts,
-  coalesce(m.losses, 0) AS losses,
-  CASE WHEN m.timed THEN m.available_at ELSE i.available_at END AS available_at,
-  coalesce(m.moment, i.enqueued_at) AS moved_at,
-  t.first_claimed_at,
-  t.claimed_at,
-  CASE WHEN m.state IN ('acked', 'dead', 'expired', 'cancelled') THEN m.moment END AS finished_at,
+    CASE WHEN m.enqueued_at IS NULL THEN i.expires_at ELSE m.expires_at END,
+    i.enqueued_at + a.max_age
+  ) AS deadline,
+  i.enqueued_at, t.first_claimed_at, t.claimed_at,
+  CASE WHEN m.state NOT IN ('ready', 'claimed') THEN m.at END AS finished_at,
   CASE WHEN m.state = 'claimed' THEN m.lease END AS lease,
   CASE WHEN m.state = 'claimed' THEN m.worker_id END AS worker_id,
-  CASE WHEN m.state = 'claimed' THEN m.lease_expires_at END AS lease_expires_at,
+  CASE WHEN m.state = 'claimed' THEN coalesce(r.until, m.lease_expires_at) END AS lease_expires_at,
+  t.failure AS error, i.origin, i.step, i.gen,
+  m.step AS moved_step, coalesce(m.at, i.enqueued_at) AS moved_at, m.error AS moved_error,
   t.failed_step
-FROM sq_items i
-LEFT JOIN sq_touched t ON t.seq = i.seq
-LEFT JOIN sq_moves m ON m.seq = t.seq AND m.step = t.step
-CROSS JOIN sq_asked a;
+FROM sq_raw_items i
+CROSS JOIN sq_raw_asked a
+LEFT JOIN sq_raw_touched t ON i.seq = t.seq
+LEFT JOIN sq_raw_states m ON t.seq = m.seq AND t.step = m.step AND m.kind = 'item'
+LEFT JOIN sq_raw_renewals r ON m.lease = r.lease;
 
--- Why each open item is not running, as `explain` says it: the first of lease, pause, end, delay,
--- group and limit. `held_by` is the item of its group that is in the way. Of a group that is one that
--- waits for its time, or else the earliest in flight; what the next claim ends is in nobody's way.
-CREATE OR REPLACE VIEW sq_reasons AS
+-- One row an item: where it stands, and since when. A transition has all times, or those of a journal
+-- none. `own` are the user's columns, or what leads to them; `deadline` is the sooner of its own and
+-- the one that the reader's `max_age` sets.
+CREATE OR REPLACE VIEW sq_status AS
+SELECT r.seq, r.state, r.attempts, r.losses, r.dedup_key, r.fair_key, r.group_key, r.priority, r.round, r.cost, r.max_attempts, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, timestamp_micros(r.deadline) AS deadline, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.first_claimed_at) AS first_claimed_at, timestamp_micros(r.claimed_at) AS claimed_at, timestamp_micros(r.finished_at) AS finished_at, r.lease, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.error, r.origin, r.step, r.gen, r.moved_step, timestamp_micros(r.moved_at) AS moved_at, r.moved_error, r.failed_step
+FROM sq_raw_status r;
+
+CREATE OR REPLACE VIEW sq_raw_transitions AS
+SELECT
+  h.seq, h.step, h.at, h.state, h.attempts, h.losses, h.lease, h.claim_id, h.worker_id,
+  h.lease_expires_at, h.available_at, h.error,
+  coalesce(h.state = 'claimed' AND h.lease = h.step, false) AS granted,
+  h.error IS NOT NULL AND h.state IN ('ready', 'dead') AS failed
+FROM sq_raw_states h
+WHERE h.kind = 'item'
+UNION ALL
+SELECT
+  h.seq, r.step, r.at, h.state, h.attempts, h.losses, h.lease, h.claim_id, h.worker_id,
+  r.lease_expires_at, h.available_at, h.error, false, false
+FROM sq_raw_states r
+JOIN sq_raw_states h
+  ON h.lease = r.lease AND h.step < r.step AND h.kind = 'item' AND h.state = 'claimed'
+WHERE
+  r.kind = 'renewal'
+  AND NOT EXISTS (
+    SELECT 1
+    FROM sq_raw_states n
+    WHERE n.seq = h.seq AND n.step > h.step AND n.step < r.step AND n.kind = 'item'
+  );
+
+-- The transitions of items, by their own rows and the renewals of the leases that these have: `granted`
+-- is one by which a claim got it, `failed` one with an error that it is ready again after, or dead.
+CREATE OR REPLACE VIEW sq_transitions AS
+SELECT r.seq, r.step, timestamp_micros(r.at) AS moment, r.state, r.attempts, r.losses, r.lease, r.claim_id, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, timestamp_micros(r.available_at) AS available_at, r.error, r.granted, r.failed
+FROM sq_raw_transitions r;
+
+CREATE OR REPLACE VIEW sq_raw_history AS
+SELECT
+  'queue' AS log, i.seq, i.step, i.enqueued_at AS at, 'ready' AS state, i.duplicate_of, i.origin,
+  cast(NULL AS int) AS attempts, cast(NULL AS int) AS losses, cast(NULL AS bigint) AS lease,
+  cast(NULL AS string) AS claim_id, cast(NULL AS string) AS worker_id,
+  cast(NULL AS bigint) AS lease_expires_at, cast(NULL AS bigint) AS available_at,
+  cast(NULL AS string) AS error
+FROM sq_raw_items i
+UNION ALL
+SELECT
+  'queue', r.seq, r.step, r.enqueued_at, 'refused', r.duplicate_of, r.origin, NULL, NULL, NULL,
+  NULL, NULL, NULL, NULL, NULL
+FROM sq_raw_rejected r
+UNION ALL
+SELECT
+  'status', t.seq, t.step, t.at, t.state, NULL, NULL, t.attempts, t.losses, t.lease,
+  t.claim_id, t.worker_id, t.lease_expires_at, t.available_at, t.error
+FROM sq_raw_transitions t
+ORDER BY seq, log, step;
+
+-- How items entered or were refused, and every transition since, of each the oldest first.
+CREATE OR REPLACE VIEW sq_history AS
+SELECT r.log, r.seq, r.step, timestamp_micros(r.at) AS moment, r.state, r.duplicate_of, r.origin, r.attempts, r.losses, r.lease, r.claim_id, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, timestamp_micros(r.available_at) AS available_at, r.error
+FROM sq_raw_history r;
+
+CREATE OR REPLACE VIEW sq_raw_reasons AS
 WITH open_items AS (
   SELECT
     s.*,
     s.state = 'claimed' AND coalesce(s.lease_expires_at <= a.now, false) AS is_lapsed,
-    coalesce(s.expires_at <= a.now, false) AS is_over,
+    coalesce(s.deadline <= a.now, false) AS is_over,
     coalesce(s.losses + 1 >= a.max_losses, false) AS is_worn,
     coalesce(s.available_at > a.now, false) AS is_early
-  FROM sq_standing s
-  CROSS JOIN sq_asked a
+  FROM sq_raw_status s
+  CROSS JOIN sq_raw_asked a
   WHERE s.state IN ('ready', 'claimed')
 ),
 told AS (
@@ -185,7 +190,7 @@ members AS (
     CASE WHEN NOT ends AND state = 'ready' AND NOT is_early THEN seq END AS due,
     a.group_limit
   FROM told
-  CROSS JOIN sq_asked a
+  CROSS JOIN sq_raw_asked a
   WHERE group_key IS NOT NULL
 ),
 -- Only groups of which somebody can be in the way.
@@ -226,7 +231,7 @@ in_the_way AS (
     END AS held_by
   FROM told t
   JOIN seen g ON g.seq = t.seq
-  CROSS JOIN sq_asked a
+  CROSS JOIN sq_raw_asked a
 ),
 flight AS (
   SELECT count(*) AS items FROM told WHERE state = 'claimed' AND NOT ends
@@ -247,7 +252,7 @@ reasoned AS (
     w.held_by AS way
   FROM told t
   LEFT JOIN in_the_way w ON w.seq = t.seq
-  CROSS JOIN sq_asked a
+  CROSS JOIN sq_raw_asked a
   CROSS JOIN flight f
 )
 SELECT
@@ -262,7 +267,7 @@ SELECT
   enqueued_at,
   moved_at,
   available_at,
-  expires_at,
+  deadline AS expires_at,
   attempts,
   losses,
   lease,
@@ -272,12 +277,17 @@ SELECT
   failed_step
 FROM reasoned;
 
--- Ready items that nothing but their turn keeps from a claim, and since when: of a group not before
--- anything was last done with one of it.
-CREATE OR REPLACE VIEW sq_runnable AS
+-- Why each open item is not running, as `explain` says it: the first of lease, pause, end, delay,
+-- group and limit. `held_by` is the item of its group that is in the way. Of a group that is one that
+-- waits for its time, or else the earliest in flight; what the next claim ends is in nobody's way.
+CREATE OR REPLACE VIEW sq_reasons AS
+SELECT r.seq, r.state, r.reason, r.held_by, timestamp_micros(r.until) AS until, r.is_lapsed, r.fair_key, r.group_key, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.moved_at) AS moved_at, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, r.attempts, r.losses, r.lease, r.worker_id, timestamp_micros(r.claimed_at) AS claimed_at, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.failed_step
+FROM sq_raw_reasons r;
+
+CREATE OR REPLACE VIEW sq_raw_runnable AS
 WITH done_with AS (
   SELECT group_key, max(moved_at) AS moved_at
-  FROM sq_standing
+  FROM sq_raw_status
   WHERE group_key IS NOT NULL AND state <> 'ready'
   GROUP BY group_key
 )
@@ -285,27 +295,35 @@ SELECT
   r.seq,
   r.fair_key,
   greatest(r.enqueued_at, coalesce(r.available_at, r.enqueued_at), r.moved_at, d.moved_at) AS since
-FROM sq_reasons r
+FROM sq_raw_reasons r
 LEFT JOIN done_with d ON d.group_key = r.group_key
 WHERE r.state = 'ready' AND r.reason = 'runnable';
+
+-- Ready items that nothing but their turn keeps from a claim, and since when: of a group not before
+-- anything was last done with one of it.
+CREATE OR REPLACE VIEW sq_runnable AS
+SELECT r.seq, r.fair_key, timestamp_micros(r.since) AS since
+FROM sq_raw_runnable r;
+
+CREATE OR REPLACE VIEW sq_raw_failures AS
+SELECT
+  seq,
+  step,
+  m.at,
+  attempts,
+  translate(substr(split_part(error, chr(10), 1), 1, 300), '0123456789', '0000000000') AS said
+FROM sq_raw_transitions m
+WHERE failed;
 
 -- Every failure, with the begin of what its error says; all digits are 0 there, so that there are
 -- few of them.
 CREATE OR REPLACE VIEW sq_failures AS
-SELECT
-  seq,
-  step,
-  moment,
-  attempts,
-  translate(substr(split_part(error, chr(10), 1), 1, 300), '0123456789', '0000000000') AS said
-FROM sq_moves
-WHERE failed;
+SELECT r.seq, r.step, timestamp_micros(r.at) AS moment, r.attempts, r.said
+FROM sq_raw_failures r;
 
--- What errors say without what differs from item to item: ids, paths and numbers. `said` is as in
--- `sq_failures`.
-CREATE OR REPLACE VIEW sq_wordings AS
+CREATE OR REPLACE VIEW sq_raw_wordings AS
 WITH distinct_texts AS (
-  SELECT DISTINCT said FROM sq_failures
+  SELECT DISTINCT said FROM sq_raw_failures
 ),
 without_ids AS (
   SELECT
@@ -346,9 +364,13 @@ SELECT
   regexp_replace(said, '[0-9]+([.][0-9]+)?', '<n>') AS wording
 FROM without_hex;
 
--- How much is where, what comes and goes, and how long what is open will take at this pace: seconds,
--- null where it does not become less.
-CREATE OR REPLACE VIEW sq_overview AS
+-- What errors say without what differs from item to item: ids, paths and numbers. `said` is as in
+-- `sq_failures`.
+CREATE OR REPLACE VIEW sq_wordings AS
+SELECT r.said, r.wording
+FROM sq_raw_wordings r;
+
+CREATE OR REPLACE VIEW sq_raw_overview AS
 WITH waiting AS (
   SELECT
     count(CASE WHEN reason = 'runnable' AND state = 'ready' THEN 1 END) AS runnable,
@@ -360,7 +382,7 @@ WITH waiting AS (
     count(CASE WHEN state = 'claimed' THEN 1 END) AS claimed,
     count(CASE WHEN is_lapsed THEN 1 END) AS late,
     min(CASE WHEN state = 'ready' THEN enqueued_at END) AS oldest
-  FROM sq_reasons
+  FROM sq_raw_reasons
 ),
 flow AS (
   SELECT
@@ -374,10 +396,10 @@ flow AS (
     count(CASE WHEN s.finished_at > a.since AND s.state = 'acked' THEN 1 END) AS done,
     max(s.claimed_at) AS last_claim_at,
     max(CASE WHEN s.state = 'acked' THEN s.finished_at END) AS last_ack_at,
-    (max(unix_micros(a.now)) - greatest(max(unix_micros(a.since)), min(unix_micros(s.enqueued_at))))
+    (max(a.now) - greatest(max(a.since), min(s.enqueued_at)))
       / 1e6 AS seconds
-  FROM sq_standing s
-  CROSS JOIN sq_asked a
+  FROM sq_raw_status s
+  CROSS JOIN sq_raw_asked a
 )
 SELECT
   w.runnable,
@@ -392,7 +414,7 @@ SELECT
   f.dead,
   f.expired,
   f.cancelled,
-  (unix_micros(a.now) - unix_micros(w.oldest)) / 1e6 AS oldest_age,
+  (a.now - w.oldest) / 1e6 AS oldest_age,
   r.since AS runnable_since,
   f.last_claim_at,
   f.last_ack_at,
@@ -407,13 +429,16 @@ SELECT
   END AS time_left
 FROM waiting w
 CROSS JOIN flow f
-CROSS JOIN (SELECT min(since) AS since FROM sq_runnable) r
-CROSS JOIN sq_asked a;
+CROSS JOIN (SELECT min(since) AS since FROM sq_raw_runnable) r
+CROSS JOIN sq_raw_asked a;
 
--- How many items were open, every half hour of the last day. What was made ready again after its end
--- counts as if it had never been over, and so does what an undo brought back: with the time of its
--- first enqueue.
-CREATE OR REPLACE VIEW sq_depth AS
+-- How much is where, what comes and goes, and how long what is open will take at this pace: seconds,
+-- null where it does not become less.
+CREATE OR REPLACE VIEW sq_overview AS
+SELECT r.runnable, r.delayed, r.held_by_group, r.over_a_limit, r.paused_items, r.past_their_time, r.claimed, r.late, r.acked, r.dead, r.expired, r.cancelled, r.oldest_age, timestamp_micros(r.runnable_since) AS runnable_since, timestamp_micros(r.last_claim_at) AS last_claim_at, timestamp_micros(r.last_ack_at) AS last_ack_at, r.enqueued_in_window, r.done_in_window, r.enqueued_per_second, r.done_per_second, r.time_left
+FROM sq_raw_overview r;
+
+CREATE OR REPLACE VIEW sq_raw_depth AS
 WITH edges AS (
   SELECT 8 * a.n + b.n AS edge
   FROM (VALUES (0), (1), (2), (3), (4), (5)) AS a(n)
@@ -421,8 +446,8 @@ WITH edges AS (
 ),
 known AS (
   SELECT s.enqueued_at, s.finished_at
-  FROM sq_standing s
-  LEFT JOIN sq_standing back ON back.origin = s.seq AND back.enqueued_at = s.enqueued_at
+  FROM sq_raw_status s
+  LEFT JOIN sq_raw_status back ON back.origin = s.seq AND back.enqueued_at = s.enqueued_at
   WHERE back.seq IS NULL
 ),
 events AS (
@@ -432,27 +457,31 @@ events AS (
 ),
 placed AS (
   SELECT
-    greatest(0e0, ceil(47 - (unix_micros(a.now) - unix_micros(e.moment)) / 1.8e9)) AS edge,
+    greatest(0e0, ceil(47 - (a.now - e.moment) / 1.8e9)) AS edge,
     e.items
   FROM events e
-  CROSS JOIN sq_asked a
+  CROSS JOIN sq_raw_asked a
 ),
 summed AS (
   SELECT edge, sum(items) AS items FROM placed GROUP BY edge
 )
 SELECT
-  timestamp_micros(max(unix_micros(a.now)) - (47 - e.edge) * cast(1800000000 AS bigint)) AS moment,
+  max(a.now) - (47 - e.edge) * cast(1800000000 AS bigint) AS moment,
   cast(coalesce(sum(s.items), 0) AS bigint) AS items
 FROM edges e
-CROSS JOIN sq_asked a
+CROSS JOIN sq_raw_asked a
 LEFT JOIN summed s ON s.edge <= e.edge
 GROUP BY e.edge
 ORDER BY moment;
 
--- The window in sixty parts, of a minute each where it is an hour: items that entered, that were
--- acked, attempts that failed, and how many items were open at its end. What was made ready again after
--- its end counts as if it had never been over, as in the depth of a day.
-CREATE OR REPLACE VIEW sq_flow AS
+-- How many items were open, every half hour of the last day. What was made ready again after its end
+-- counts as if it had never been over, and so does what an undo brought back: with the time of its
+-- first enqueue.
+CREATE OR REPLACE VIEW sq_depth AS
+SELECT timestamp_micros(r.moment) AS moment, r.items
+FROM sq_raw_depth r;
+
+CREATE OR REPLACE VIEW sq_raw_flow AS
 WITH parts AS (
   SELECT 10 * a.n + b.n AS part
   FROM (VALUES (0), (1), (2), (3), (4), (5)) AS a(n)
@@ -460,14 +489,14 @@ WITH parts AS (
 ),
 asked AS (
   SELECT
-    unix_micros(since) AS since_us,
-    (unix_micros(now) - unix_micros(since)) / 60e0 AS part_us
-  FROM sq_asked
+    since,
+    (now - since) / 60e0 AS part_us
+  FROM sq_raw_asked
 ),
 known AS (
   SELECT s.enqueued_at, s.finished_at, s.state
-  FROM sq_standing s
-  LEFT JOIN sq_standing back ON back.origin = s.seq AND back.enqueued_at = s.enqueued_at
+  FROM sq_raw_status s
+  LEFT JOIN sq_raw_status back ON back.origin = s.seq AND back.enqueued_at = s.enqueued_at
   WHERE back.seq IS NULL
 ),
 events AS (
@@ -477,12 +506,12 @@ events AS (
   FROM known
   WHERE finished_at IS NOT NULL
   UNION ALL
-  SELECT moment, 0, 0, 0, 1 FROM sq_moves WHERE failed
+  SELECT m.at, 0, 0, 0, 1 FROM sq_raw_transitions m WHERE m.failed
 ),
 placed AS (
   SELECT
     cast(
-      greatest(-1e0, least(59e0, ceil((unix_micros(e.moment) - a.since_us) / a.part_us) - 1)) AS bigint
+      greatest(-1e0, least(59e0, ceil((e.moment - a.since) / a.part_us) - 1)) AS bigint
     ) AS part,
     e.items,
     e.entered,
@@ -502,7 +531,7 @@ summed AS (
   GROUP BY part
 )
 SELECT
-  timestamp_micros(cast(max(a.since_us + p.part * a.part_us) AS bigint)) AS moment,
+  cast(max(a.since + p.part * a.part_us) AS bigint) AS moment,
   cast(coalesce(sum(CASE WHEN s.part = p.part THEN s.entered END), 0) AS bigint) AS entered,
   cast(coalesce(sum(CASE WHEN s.part = p.part THEN s.done END), 0) AS bigint) AS done,
   cast(coalesce(sum(CASE WHEN s.part = p.part THEN s.failed END), 0) AS bigint) AS failed,
@@ -513,23 +542,27 @@ LEFT JOIN summed s ON s.part <= p.part
 GROUP BY p.part
 ORDER BY moment;
 
--- The fair keys with items that nothing but their turn keeps from a claim, for the whole window, and
--- that got no turn in it, or less than a twentieth of what each other key got: how many could run,
--- since when, and the first of them. The longest first.
-CREATE OR REPLACE VIEW sq_starving AS
+-- The window in sixty parts, of a minute each where it is an hour: items that entered, that were
+-- acked, attempts that failed, and how many items were open at its end. What was made ready again after
+-- its end counts as if it had never been over, as in the depth of a day.
+CREATE OR REPLACE VIEW sq_flow AS
+SELECT timestamp_micros(r.moment) AS moment, r.entered, r.done, r.failed, r.items
+FROM sq_raw_flow r;
+
+CREATE OR REPLACE VIEW sq_raw_starving AS
 WITH turns AS (
   SELECT s.fair_key, count(*) AS turns
-  FROM sq_moves m
-  JOIN sq_standing s ON s.seq = m.seq
-  CROSS JOIN sq_asked a
-  WHERE m.moment > a.since AND m.granted
+  FROM sq_raw_transitions m
+  JOIN sq_raw_status s ON s.seq = m.seq
+  CROSS JOIN sq_raw_asked a
+  WHERE m.at > a.since AND m.granted
   GROUP BY s.fair_key
 ),
 every_turn AS (
   SELECT cast(sum(turns) AS bigint) AS turns, count(*) AS served FROM turns
 ),
 waiting AS (
-  SELECT fair_key, count(*) AS items, min(since) AS since FROM sq_runnable GROUP BY fair_key
+  SELECT fair_key, count(*) AS items, min(since) AS since FROM sq_raw_runnable GROUP BY fair_key
 ),
 compared AS (
   SELECT
@@ -544,38 +577,41 @@ compared AS (
 starving AS (
   SELECT c.*
   FROM compared c
-  CROSS JOIN sq_asked a
+  CROSS JOIN sq_raw_asked a
   WHERE c.since <= a.since AND c.turns * 20 * c.others < c.turns_of_others
 )
 SELECT s.fair_key, s.items, s.since, min(r.seq) AS seq, s.turns, s.turns_of_others
 FROM starving s
-JOIN sq_runnable r ON r.fair_key IS NOT DISTINCT FROM s.fair_key AND r.since = s.since
+JOIN sq_raw_runnable r ON r.fair_key IS NOT DISTINCT FROM s.fair_key AND r.since = s.since
 GROUP BY s.fair_key, s.items, s.since, s.turns, s.turns_of_others
 ORDER BY s.since, seq
 LIMIT 100;
 
--- The fair keys: turns in the window and the share of all, how long those waited that got their first
--- turn in it, failures in it. Those that starve come first (`sq_starving`); then the slowest and the
--- one that fails most often, then the second of each; the idle ones last, of which nothing is open and
--- nothing happened in the window.
-CREATE OR REPLACE VIEW sq_tenants AS
+-- The fair keys with items that nothing but their turn keeps from a claim, for the whole window, and
+-- that got no turn in it, or less than a twentieth of what each other key got: how many could run,
+-- since when, and the first of them. The longest first.
+CREATE OR REPLACE VIEW sq_starving AS
+SELECT r.fair_key, r.items, timestamp_micros(r.since) AS since, r.seq, r.turns, r.turns_of_others
+FROM sq_raw_starving r;
+
+CREATE OR REPLACE VIEW sq_raw_tenants AS
 WITH turns AS (
   SELECT
     s.fair_key,
     count(CASE WHEN m.granted THEN 1 END) AS turns,
     count(CASE WHEN m.failed THEN 1 END) AS failures
-  FROM sq_moves m
-  JOIN sq_standing s ON s.seq = m.seq
-  CROSS JOIN sq_asked a
-  WHERE m.moment > a.since AND (m.granted OR m.failed)
+  FROM sq_raw_transitions m
+  JOIN sq_raw_status s ON s.seq = m.seq
+  CROSS JOIN sq_raw_asked a
+  WHERE m.at > a.since AND (m.granted OR m.failed)
   GROUP BY s.fair_key
 ),
 waits AS (
   SELECT
     s.fair_key,
-    (unix_micros(s.first_claimed_at) - unix_micros(s.enqueued_at)) / 1e6 AS wait
-  FROM sq_standing s
-  CROSS JOIN sq_asked a
+    (s.first_claimed_at - s.enqueued_at) / 1e6 AS wait
+  FROM sq_raw_status s
+  CROSS JOIN sq_raw_asked a
   WHERE s.first_claimed_at > a.since
 ),
 waited AS (
@@ -593,10 +629,10 @@ standing AS (
     count(CASE WHEN s.state = 'ready' THEN 1 END) AS ready,
     count(CASE WHEN s.state = 'claimed' THEN 1 END) AS claimed,
     count(CASE WHEN s.state = 'dead' THEN 1 END) AS dead,
-    (max(unix_micros(a.now)) - min(CASE WHEN s.state = 'ready' THEN unix_micros(s.enqueued_at) END))
+    (max(a.now) - min(CASE WHEN s.state = 'ready' THEN s.enqueued_at END))
       / 1e6 AS oldest_age
-  FROM sq_standing s
-  CROSS JOIN sq_asked a
+  FROM sq_raw_status s
+  CROSS JOIN sq_raw_asked a
   GROUP BY s.fair_key
 ),
 every_turn AS (
@@ -620,7 +656,7 @@ joined AS (
   FROM standing s
   LEFT JOIN turns t ON t.fair_key IS NOT DISTINCT FROM s.fair_key
   LEFT JOIN waited w ON w.fair_key IS NOT DISTINCT FROM s.fair_key
-  LEFT JOIN sq_starving x ON x.fair_key IS NOT DISTINCT FROM s.fair_key
+  LEFT JOIN sq_raw_starving x ON x.fair_key IS NOT DISTINCT FROM s.fair_key
   CROSS JOIN every_turn e
 ),
 ranked AS (
@@ -656,29 +692,34 @@ FROM ranked
 ORDER BY starving DESC, idle, least(slow, noisy), slow
 LIMIT 100;
 
--- What fails, by what the error says: how often, in the window and ever, since when, for how many
--- items. `dead` are those that it ended and that were not redriven; `first_seq`, `last_seq` and
--- `newest_seq` are items to look at, `sample` is what the newest failed with.
-CREATE OR REPLACE VIEW sq_errors AS
+-- The fair keys: turns in the window and the share of all, how long those waited that got their first
+-- turn in it, failures in it. Those that starve come first (`sq_starving`); then the slowest and the
+-- one that fails most often, then the second of each; the idle ones last, of which nothing is open and
+-- nothing happened in the window.
+CREATE OR REPLACE VIEW sq_tenants AS
+SELECT r.fair_key, r.ready, r.claimed, r.dead, r.turns, r.share, r.wait_p50, r.wait_p95, r.wait_max, r.oldest_age, r.failures, r.starving, r.idle, r.keys, r.idle_keys, r.idle_dead
+FROM sq_raw_tenants r;
+
+CREATE OR REPLACE VIEW sq_raw_errors AS
 WITH worded AS (
-  SELECT w.wording, f.seq, f.step, f.moment, f.attempts
-  FROM sq_failures f
-  JOIN sq_wordings w ON w.said = f.said
+  SELECT w.wording, f.seq, f.step, f.at, f.attempts
+  FROM sq_raw_failures f
+  JOIN sq_raw_wordings w ON w.said = f.said
 ),
 grouped AS (
   SELECT
     f.wording,
     count(*) AS failures,
-    count(CASE WHEN f.moment > a.since THEN 1 END) AS in_window,
+    count(CASE WHEN f.at > a.since THEN 1 END) AS in_window,
     count(DISTINCT f.seq) AS items,
     max(f.attempts) AS attempts,
-    min(f.moment) AS first_at,
-    max(f.moment) AS last_at,
+    min(f.at) AS first_at,
+    max(f.at) AS last_at,
     min(f.seq) AS first_seq,
     max(f.seq) AS last_seq,
     max(f.step) AS last_step
   FROM worded f
-  CROSS JOIN sq_asked a
+  CROSS JOIN sq_raw_asked a
   GROUP BY f.wording
 ),
 newest AS (
@@ -689,9 +730,9 @@ newest AS (
 ),
 ended AS (
   SELECT f.wording, count(*) AS dead
-  FROM sq_standing s
+  FROM sq_raw_status s
   JOIN worded f ON f.seq = s.seq AND f.step = s.failed_step
-  LEFT JOIN (SELECT DISTINCT origin FROM sq_standing WHERE origin IS NOT NULL) r ON r.origin = s.seq
+  LEFT JOIN (SELECT DISTINCT origin FROM sq_raw_status WHERE origin IS NOT NULL) r ON r.origin = s.seq
   WHERE s.state = 'dead' AND r.origin IS NULL
   GROUP BY f.wording
 )
@@ -711,14 +752,19 @@ SELECT
   count(*) OVER () AS wordings
 FROM grouped g
 JOIN newest n ON n.wording = g.wording
-JOIN sq_moves m ON m.seq = n.seq AND m.step = n.step
+JOIN sq_raw_transitions m ON m.seq = n.seq AND m.step = n.step
 LEFT JOIN ended e ON e.wording = g.wording
 ORDER BY g.in_window DESC, g.failures DESC, g.wording
 LIMIT 100;
 
--- The window in sixty parts, of a minute each where it is an hour: failures, what of them was final,
--- what was claimed, and what of that had failed or been lost before.
-CREATE OR REPLACE VIEW sq_retries AS
+-- What fails, by what the error says: how often, in the window and ever, since when, for how many
+-- items. `dead` are those that it ended and that were not redriven; `first_seq`, `last_seq` and
+-- `newest_seq` are items to look at, `sample` is what the newest failed with.
+CREATE OR REPLACE VIEW sq_errors AS
+SELECT r.wording, r.failures, r.in_window, r.items, r.attempts, r.dead, timestamp_micros(r.first_at) AS first_at, timestamp_micros(r.last_at) AS last_at, r.first_seq, r.last_seq, r.newest_seq, r.sample, r.wordings
+FROM sq_raw_errors r;
+
+CREATE OR REPLACE VIEW sq_raw_retries AS
 WITH parts AS (
   SELECT 10 * a.n + b.n AS part
   FROM (VALUES (0), (1), (2), (3), (4), (5)) AS a(n)
@@ -726,21 +772,20 @@ WITH parts AS (
 ),
 asked AS (
   SELECT
-    unix_micros(since) AS since_us,
-    (unix_micros(now) - unix_micros(since)) / 60e0 AS part_us
-  FROM sq_asked
+    since,
+    (now - since) / 60e0 AS part_us
+  FROM sq_raw_asked
 ),
 placed AS (
   SELECT
-    least(59, cast(floor((unix_micros(m.moment) - a.since_us) / a.part_us) AS bigint)) AS part,
+    least(59, cast(floor((m.at - a.since) / a.part_us) AS bigint)) AS part,
     m.failed,
     m.granted,
     m.state,
     m.attempts + m.losses > 0 AS again
-  FROM sq_moves m
+  FROM sq_raw_transitions m
   CROSS JOIN asked a
-  CROSS JOIN sq_asked s
-  WHERE m.moment > s.since AND (m.failed OR m.granted)
+  WHERE m.at > a.since AND (m.failed OR m.granted)
 ),
 counted AS (
   SELECT
@@ -753,7 +798,7 @@ counted AS (
   GROUP BY part
 )
 SELECT
-  timestamp_micros(cast(a.since_us + p.part * a.part_us AS bigint)) AS moment,
+  cast(a.since + p.part * a.part_us AS bigint) AS moment,
   coalesce(c.failures, 0) AS failures,
   coalesce(c.dead, 0) AS dead,
   coalesce(c.claimed, 0) AS claimed,
@@ -763,20 +808,24 @@ CROSS JOIN asked a
 LEFT JOIN counted c ON c.part = p.part
 ORDER BY moment;
 
--- The groups that wait for one of their own: which item is in the way and why, since when and until
--- when, and how many are behind it. Its error is that of its last failure; a loss has none.
-CREATE OR REPLACE VIEW sq_groups AS
+-- The window in sixty parts, of a minute each where it is an hour: failures, what of them was final,
+-- what was claimed, and what of that had failed or been lost before.
+CREATE OR REPLACE VIEW sq_retries AS
+SELECT timestamp_micros(r.moment) AS moment, r.failures, r.dead, r.claimed, r.claimed_again
+FROM sq_raw_retries r;
+
+CREATE OR REPLACE VIEW sq_raw_groups AS
 WITH behind AS (
   SELECT group_key, held_by, count(*) AS behind, min(enqueued_at) AS oldest
-  FROM sq_reasons
+  FROM sq_raw_reasons
   WHERE held_by IS NOT NULL
   GROUP BY group_key, held_by
 ),
 failed AS (
   SELECT m.seq, max_by(m.error, m.step) AS error
   FROM behind b
-  JOIN sq_moves m ON m.seq = b.held_by AND m.failed
-  JOIN sq_moves g ON g.seq = m.seq AND g.step = m.lease AND g.attempts < m.attempts
+  JOIN sq_raw_transitions m ON m.seq = b.held_by AND m.failed
+  JOIN sq_raw_transitions g ON g.seq = m.seq AND g.step = m.lease AND g.attempts < m.attempts
   GROUP BY m.seq
 )
 SELECT
@@ -786,22 +835,26 @@ SELECT
   CASE WHEN h.state = 'claimed' THEN h.claimed_at ELSE h.moved_at END AS since,
   CASE WHEN h.state = 'claimed' THEN h.lease_expires_at ELSE h.until END AS until,
   b.behind,
-  (unix_micros(a.now) - unix_micros(b.oldest)) / 1e6 AS oldest_age,
+  (a.now - b.oldest) / 1e6 AS oldest_age,
   h.attempts,
   h.losses,
   h.worker_id,
   f.error,
   count(*) OVER () AS heads
 FROM behind b
-JOIN sq_reasons h ON h.seq = b.held_by
+JOIN sq_raw_reasons h ON h.seq = b.held_by
 LEFT JOIN failed f ON f.seq = h.seq
-CROSS JOIN sq_asked a
+CROSS JOIN sq_raw_asked a
 ORDER BY b.behind DESC, b.held_by
 LIMIT 100;
 
--- Who holds items now, or got or lost some in the window. `late` are items whose lease ran out.
--- `lost` counts those that were taken from a holder, or given up for it, in the window.
-CREATE OR REPLACE VIEW sq_workers AS
+-- The groups that wait for one of their own: which item is in the way and why, since when and until
+-- when, and how many are behind it. Its error is that of its last failure; a loss has none.
+CREATE OR REPLACE VIEW sq_groups AS
+SELECT r.group_key, r.head, r.why, timestamp_micros(r.since) AS since, timestamp_micros(r.until) AS until, r.behind, r.oldest_age, r.attempts, r.losses, r.worker_id, r.error, r.heads
+FROM sq_raw_groups r;
+
+CREATE OR REPLACE VIEW sq_raw_workers AS
 WITH held AS (
   SELECT
     worker_id,
@@ -810,32 +863,32 @@ WITH held AS (
     min(claimed_at) AS since,
     min(lease_expires_at) AS until,
     count(CASE WHEN is_lapsed THEN 1 END) AS late
-  FROM sq_reasons
+  FROM sq_raw_reasons
   WHERE state = 'claimed'
   GROUP BY worker_id
 ),
 got AS (
-  SELECT m.worker_id, count(*) AS claimed, max(m.moment) AS last_at
-  FROM sq_moves m
-  CROSS JOIN sq_asked a
-  WHERE m.granted AND m.moment > a.since
+  SELECT m.worker_id, count(*) AS claimed, max(m.at) AS last_at
+  FROM sq_raw_transitions m
+  CROSS JOIN sq_raw_asked a
+  WHERE m.granted AND m.at > a.since
   GROUP BY m.worker_id
 ),
 followed AS (
   SELECT
-    m.moment,
+    m.at,
     m.losses,
     lag(m.losses) OVER item AS losses_before,
     lag(m.worker_id) OVER item AS worker_before
-  FROM sq_moves m
-  JOIN (SELECT DISTINCT seq FROM sq_moves WHERE losses > 0) l ON l.seq = m.seq
+  FROM sq_raw_transitions m
+  JOIN (SELECT DISTINCT seq FROM sq_raw_transitions WHERE losses > 0) l ON l.seq = m.seq
   WINDOW item AS (PARTITION BY m.seq ORDER BY m.step)
 ),
 lost AS (
   SELECT f.worker_before AS worker_id, count(*) AS lost
   FROM followed f
-  CROSS JOIN sq_asked a
-  WHERE f.losses > f.losses_before AND f.moment > a.since
+  CROSS JOIN sq_raw_asked a
+  WHERE f.losses > f.losses_before AND f.at > a.since
   GROUP BY f.worker_before
 ),
 named AS (
@@ -863,34 +916,36 @@ LEFT JOIN lost l ON l.worker_id IS NOT DISTINCT FROM n.worker_id
 ORDER BY late DESC, lost DESC, items DESC, n.worker_id
 LIMIT 100;
 
--- What operators did, newest first. Of settings the row has all of them, and those before; `who` is
--- there where the row of the step names somebody; of a redrive or an undo a row of settings may do,
--- which has its step. `undone` is the step that was taken back.
-CREATE OR REPLACE VIEW sq_steps AS
+-- Who holds items now, or got or lost some in the window. `late` are items whose lease ran out.
+-- `lost` counts those that were taken from a holder, or given up for it, in the window.
+CREATE OR REPLACE VIEW sq_workers AS
+SELECT r.worker_id, r.items, r.leases, timestamp_micros(r.since) AS since, timestamp_micros(r.until) AS until, r.late, r.lost, r.claimed, timestamp_micros(r.last_claim_at) AS last_claim_at, r.workers
+FROM sq_raw_workers r;
+
+CREATE OR REPLACE VIEW sq_raw_steps AS
 WITH configured AS (
   SELECT
-    _step AS step,
-    _at AS moment,
-    _worker_id AS who,
-    _error AS about,
-    cast(nullif(split_part(_error, ' ', 2), '') AS bigint) AS undone,
-    _body AS settings,
-    lag(_body) OVER (ORDER BY _step) AS settings_before
-  FROM sq_status_log
-  WHERE _kind = 'config'
+    step,
+    q.at AS moment,
+    worker_id AS who,
+    error AS about,
+    cast(nullif(split_part(error, ' ', 2), '') AS bigint) AS undone,
+    body AS settings,
+    lag(body) OVER (ORDER BY step) AS settings_before
+  FROM sq_raw_configs q
 ),
 ended AS (
-  SELECT DISTINCT seq FROM sq_moves WHERE state IN ('dead', 'expired', 'cancelled')
+  SELECT DISTINCT seq FROM sq_raw_transitions WHERE state IN ('dead', 'expired', 'cancelled')
 ),
 moved AS (
   SELECT
     m.step,
-    m.moment,
+    m.at AS moment,
     m.state,
     m.worker_id,
     m.error,
     lag(m.state) OVER (PARTITION BY m.seq ORDER BY m.step) AS state_before
-  FROM sq_moves m
+  FROM sq_raw_transitions m
   JOIN ended e ON e.seq = m.seq
 )
 SELECT
@@ -935,7 +990,7 @@ SELECT
   max(c.undone),
   NULL,
   NULL
-FROM sq_standing i
+FROM sq_raw_status i
 LEFT JOIN configured c
   ON c.about = cast(i.step AS string)
   OR c.about LIKE concat('undo % by queue ', cast(i.step AS string))
@@ -944,28 +999,37 @@ GROUP BY i.step
 ORDER BY moment DESC, step DESC
 LIMIT 100;
 
--- How far the reader is behind: what it is not done with, what of that is in its hands, and the step
--- of the item log from which on there is any.
-CREATE OR REPLACE VIEW sq_behind AS
+-- What operators did, newest first. Of settings the row has all of them, and those before; `who` is
+-- there where the row of the step names somebody; of a redrive or an undo a row of settings may do,
+-- which has its step. `undone` is the step that was taken back.
+CREATE OR REPLACE VIEW sq_steps AS
+SELECT r.log, r.step, timestamp_micros(r.moment) AS moment, r.action, r.who, r.items, r.undone, r.settings, r.settings_before
+FROM sq_raw_steps r;
+
+CREATE OR REPLACE VIEW sq_raw_behind AS
 SELECT
   count(*) AS items,
   count(CASE WHEN s.state = 'claimed' THEN 1 END) AS open_items,
-  (max(unix_micros(a.now)) - min(CASE WHEN s.state = 'ready' THEN unix_micros(s.enqueued_at) END))
+  (max(a.now) - min(CASE WHEN s.state = 'ready' THEN s.enqueued_at END))
     / 1e6 AS oldest_age,
   min(s.step) AS first_step
-FROM sq_standing s
-CROSS JOIN sq_asked a
+FROM sq_raw_status s
+CROSS JOIN sq_raw_asked a
 WHERE s.state IN ('ready', 'claimed');
 
--- The priorities with items that could run for the whole window, and that got no turn in it, while
--- higher ones did: how many could run, since when, and the first of them. The longest first.
-CREATE OR REPLACE VIEW sq_outranked AS
+-- How far the reader is behind: what it is not done with, what of that is in its hands, and the step
+-- of the item log from which on there is any.
+CREATE OR REPLACE VIEW sq_behind AS
+SELECT r.items, r.open_items, r.oldest_age, r.first_step
+FROM sq_raw_behind r;
+
+CREATE OR REPLACE VIEW sq_raw_outranked AS
 WITH turns AS (
   SELECT i.priority, count(*) AS turns
-  FROM sq_moves m
-  JOIN sq_items i ON i.seq = m.seq
-  CROSS JOIN sq_asked a
-  WHERE m.moment > a.since AND m.granted
+  FROM sq_raw_transitions m
+  JOIN sq_raw_items i ON i.seq = m.seq
+  CROSS JOIN sq_raw_asked a
+  WHERE m.at > a.since AND m.granted
   GROUP BY i.priority
 ),
 ordered AS (
@@ -973,8 +1037,8 @@ ordered AS (
     i.priority,
     r.since,
     first_value(r.seq) OVER (PARTITION BY i.priority ORDER BY r.since, r.seq) AS seq
-  FROM sq_runnable r
-  JOIN sq_items i ON i.seq = r.seq
+  FROM sq_raw_runnable r
+  JOIN sq_raw_items i ON i.seq = r.seq
 ),
 waiting AS (
   SELECT priority, count(*) AS items, min(since) AS since, min(seq) AS seq
@@ -985,22 +1049,26 @@ SELECT w.priority, w.items, w.since, w.seq, cast(sum(t.turns) AS bigint) AS turn
 FROM waiting w
 JOIN turns t ON t.priority > w.priority
 LEFT JOIN turns own ON own.priority = w.priority
-CROSS JOIN sq_asked a
+CROSS JOIN sq_raw_asked a
 WHERE own.turns IS NULL AND w.since <= a.since
 GROUP BY w.priority, w.items, w.since, w.seq
 ORDER BY w.since, w.seq
 LIMIT 100;
 
--- Open items that were given back untouched ten times and more, and those that somebody holds for three
--- of the leases that he asked for, and longer. Those that are held come first, the longest first.
-CREATE OR REPLACE VIEW sq_stuck AS
+-- The priorities with items that could run for the whole window, and that got no turn in it, while
+-- higher ones did: how many could run, since when, and the first of them. The longest first.
+CREATE OR REPLACE VIEW sq_outranked AS
+SELECT r.priority, r.items, timestamp_micros(r.since) AS since, r.seq, r.turns_above
+FROM sq_raw_outranked r;
+
+CREATE OR REPLACE VIEW sq_raw_stuck AS
 WITH granted AS (
   SELECT
     seq,
     step,
-    unix_micros(lease_expires_at) - unix_micros(moment) AS lease_us,
+    m.lease_expires_at - m.at AS lease_us,
     count(*) OVER (PARTITION BY seq) AS grants
-  FROM sq_moves
+  FROM sq_raw_transitions m
   WHERE granted
 ),
 followed AS (
@@ -1012,7 +1080,7 @@ followed AS (
     lag(m.state) OVER item AS state_before,
     lag(m.attempts) OVER item AS attempts_before,
     lag(m.losses) OVER item AS losses_before
-  FROM sq_moves m
+  FROM sq_raw_transitions m
   JOIN (SELECT DISTINCT seq FROM granted WHERE grants >= 10) g ON g.seq = m.seq
   WINDOW item AS (PARTITION BY m.seq ORDER BY m.step)
 ),
@@ -1029,11 +1097,11 @@ given_back AS (
 ),
 held AS (
   SELECT r.seq, g.lease_us / 1e6 AS lease
-  FROM sq_reasons r
+  FROM sq_raw_reasons r
   JOIN granted g ON g.seq = r.seq AND g.step = r.lease
-  CROSS JOIN sq_asked a
+  CROSS JOIN sq_raw_asked a
   WHERE
-    r.reason = 'leased' AND unix_micros(a.now) - unix_micros(r.claimed_at) >= 3 * g.lease_us
+    r.reason = 'leased' AND a.now - r.claimed_at >= 3 * g.lease_us
 )
 SELECT
   r.seq,
@@ -1041,55 +1109,20 @@ SELECT
   r.claimed_at AS since,
   coalesce(b.times, 0) AS given_back,
   h.lease
-FROM sq_reasons r
+FROM sq_raw_reasons r
 LEFT JOIN given_back b ON b.seq = r.seq
 LEFT JOIN held h ON h.seq = r.seq
 WHERE b.times IS NOT NULL OR h.lease IS NOT NULL
 ORDER BY h.lease IS NULL, r.claimed_at, given_back DESC, r.seq
 LIMIT 100;
 
--- The time line of items, refused rows included: ask for `seq`. `until` is when the lease ends, or
--- the delay.
-CREATE OR REPLACE VIEW sq_history AS
-SELECT
-  'queue' AS log,
-  seq,
-  step,
-  enqueued_at AS moment,
-  'ready' AS state,
-  failed_before AS attempts,
-  0 AS losses,
-  cast(NULL AS string) AS worker_id,
-  available_at AS until,
-  cast(NULL AS string) AS error,
-  origin,
-  cast(NULL AS bigint) AS duplicate_of
-FROM sq_items
-UNION ALL
-SELECT
-  'queue', _seq, _step, _enqueued_at, 'refused', 0, 0, NULL, NULL, NULL, NULL, _duplicate_of
-FROM sq_queue_log
-WHERE _kind = 'refused'
-UNION ALL
-SELECT
-  'status',
-  seq,
-  step,
-  moment,
-  state,
-  attempts,
-  losses,
-  worker_id,
-  CASE state WHEN 'claimed' THEN lease_expires_at WHEN 'ready' THEN available_at END,
-  error,
-  NULL,
-  NULL
-FROM sq_moves;
+-- Open items that were given back untouched ten times and more, and those that somebody holds for three
+-- of the leases that he asked for, and longer. Those that are held come first, the longest first.
+CREATE OR REPLACE VIEW sq_stuck AS
+SELECT r.seq, r.worker_id, timestamp_micros(r.since) AS since, r.given_back, r.lease
+FROM sq_raw_stuck r;
 
--- The items with what they are found by: their fair key, their group, and the wording of the error that
--- they failed with last, each by its digest, since any text may be one. `why` is why an open item is
--- not running; of one that ended it is the state.
-CREATE OR REPLACE VIEW sq_listed AS
+CREATE OR REPLACE VIEW sq_raw_listed AS
 SELECT
   s.seq,
   s.state,
@@ -1105,8 +1138,15 @@ SELECT
   md5(coalesce('=' || s.fair_key, '')) AS tenant_id,
   md5(coalesce('=' || s.group_key, '')) AS group_id,
   md5('=' || w.wording) AS error_id
-FROM sq_standing s
-LEFT JOIN sq_reasons r ON r.seq = s.seq
-LEFT JOIN sq_moves m ON m.seq = s.seq AND m.step = s.failed_step
-LEFT JOIN sq_failures f ON f.seq = s.seq AND f.step = s.failed_step
-LEFT JOIN sq_wordings w ON w.said = f.said;
+FROM sq_raw_status s
+LEFT JOIN sq_raw_reasons r ON r.seq = s.seq
+LEFT JOIN sq_raw_transitions m ON m.seq = s.seq AND m.step = s.failed_step
+LEFT JOIN sq_raw_failures f ON f.seq = s.seq AND f.step = s.failed_step
+LEFT JOIN sq_raw_wordings w ON w.said = f.said;
+
+-- The items with what they are found by: their fair key, their group, and the wording of the error that
+-- they failed with last, each by its digest, since any text may be one. `why` is why an open item is
+-- not running; of one that ended it is the state.
+CREATE OR REPLACE VIEW sq_listed AS
+SELECT r.seq, r.state, r.why, timestamp_micros(r.since) AS since, r.attempts, r.losses, r.fair_key, r.group_key, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.error, r.tenant_id, r.group_id, r.error_id
+FROM sq_raw_listed r;

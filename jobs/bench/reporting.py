@@ -32,8 +32,7 @@ from spark_queue.cli import show_report
 from spark_queue.delta.tables.heads import following
 from spark_queue.delta.tables.log import Log
 from spark_queue.looking import store_of
-from spark_queue.report.following import follow
-from spark_queue.report.view_texts import id_of
+from spark_queue.report.following import follow, id_of
 from spark_queue.serve.guard import LOOPBACK
 from spark_queue.serve.site import Site
 from spark_queue.serve.watching import FOR_A_REFRESH, Board, OpenedQueue
@@ -53,7 +52,7 @@ _WORDING = "ValueError: row <n> of <path>"
 #: Reports of which the best is taken: what else the machine does only adds to it.
 _ROUNDS = 3
 
-#: Looks of which the median is taken.
+#: ViewSource of which the median is taken.
 _LOOKS = 7
 
 

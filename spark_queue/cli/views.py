@@ -76,4 +76,4 @@ def reports(queue: Any, window: timedelta, like: Followed | None = None) -> Foll
 
     What it has read it shares with another one, of the same queue as any reader sees it.
     """
-    return following.follow(store_of(queue), window, like.engines if like else None)
+    return following.follow(store_of(queue), window, like.source if like else None)

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
+from spark_queue.delta.views.answers import ViewSource
 from spark_queue.doctor import borders, service, starvation, stuck, trust, upkeep
 from spark_queue.doctor.finding import Checkup, Finding, Thresholds, how_bad
 from spark_queue.doctor.subject import Subject
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError, SparkQueueError
-from spark_queue.report.engine import Engines
 from spark_queue.wording import line_of, shorten
 
-#: Looks at a queue, and yields what it finds.
+#: ViewSource at a queue, and yields what it finds.
 Check = Callable[[Subject], Iterator[Finding]]
 
 CHECKS: Mapping[str, Check] = {
@@ -52,7 +52,7 @@ CHECKS: Mapping[str, Check] = {
 
 
 def examine(
-    store: Store, limits: Thresholds | None = None, engines: Engines | None = None
+    store: Store, limits: Thresholds | None = None, source: ViewSource | None = None
 ) -> Checkup:
     """Make all checks of a queue; nothing is written.
 
@@ -62,8 +62,8 @@ def examine(
         The queue, of all its readers. It need not be one that opens: why it does not is a finding.
     limits : Thresholds, optional
         From where on something is worth a word.
-    engines : Engines, optional
-        Who answers for its readers; by default as :func:`~spark_queue.report.reading.engines_of`
+    source : ViewSource, optional
+        By whom the logs are read; by default as :func:`~spark_queue.report.reading.source_of`
         says.
 
     Raises
@@ -71,7 +71,7 @@ def examine(
     QueueNotFoundError
         When there is no queue.
     """
-    subject = Subject(store, _require_thresholds(limits), engines)
+    subject = Subject(store, _require_thresholds(limits), source)
     findings: list[Finding] = []
     unchecked: dict[str, str] = {}
     for name, check in CHECKS.items():

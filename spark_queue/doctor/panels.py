@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.views.answers import ViewSource
 from spark_queue.delta.views.ends import ends_at
 from spark_queue.report import holders
-from spark_queue.report.engine import Engines
 from spark_queue.report.model import HeldGroup, Overview, RetryPoint, WorkerLine
-from spark_queue.report.reading import asked_of, engines_of
+from spark_queue.report.reading import asked_of, source_of
 
 #: Which item has waited longest, of those whose time has come.
 OLDEST = """seq IN (
@@ -109,7 +109,7 @@ class Panels:
     errors: tuple[FailureGroup, ...]
 
 
-def read(store: Store, window: timedelta, engines: Engines | None = None) -> Panels:
+def read(store: Store, window: timedelta, source: ViewSource | None = None) -> Panels:
     """Ask the logs of a reader, by who answers reports of its queue.
 
     Raises
@@ -119,14 +119,14 @@ def read(store: Store, window: timedelta, engines: Engines | None = None) -> Pan
     """
     ends = ends_at(store, None)
     asked = asked_of(store, ends, window)
-    with (engines or engines_of(store)).over(store, ends, asked) as engine:
-        found = engine.panels(*_PANELS)
+    with (source or source_of(store)).over(store, ends, asked) as answers:
+        found = answers.panels(*_PANELS)
         (overview,) = found["overview"]
         directory = holders.directory_at(store, ends)
         return Panels(
             now=asked.now,
             overview=Overview(**overview, refused=store.queue_head().refused),
-            oldest=next((_oldest(row) for row in engine.rows("reasons", OLDEST)), None),
+            oldest=next((_oldest(row) for row in answers.rows("reasons", OLDEST)), None),
             workers=holders.workers(found["workers"], directory, asked.now),
             retries=tuple(RetryPoint(**row) for row in found["retries"]),
             groups=holders.groups(found["groups"], directory, asked.now),

@@ -11,8 +11,8 @@ from spark_queue.delta.tables import lives
 from spark_queue.doctor.finding import Finding, list_names, span
 from spark_queue.doctor.panels import StarvingKey
 from spark_queue.doctor.subject import ReaderSubject, Subject
+from spark_queue.report.commands import redrive_command
 from spark_queue.report.model import HeldGroup, RetryPoint
-from spark_queue.report.view_texts import redrive_command
 from spark_queue.results import Liveness
 from spark_queue.wording import plural
 

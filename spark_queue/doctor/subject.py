@@ -18,12 +18,12 @@ from spark_queue.delta.tables.heads import Registered, StatusHead
 from spark_queue.delta.tables.schema import FORMAT_VERSION
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.wishes import PlainSession, kept_by
+from spark_queue.delta.views.answers import ViewSource
 from spark_queue.doctor import panels
 from spark_queue.doctor.finding import Storage, Thresholds
 from spark_queue.doctor.panels import Panels
 from spark_queue.doctor.table import TableHere
 from spark_queue.errors import LogDamagedError
-from spark_queue.report.engine import Engines
 from spark_queue.wording import shell_command
 
 if TYPE_CHECKING:
@@ -54,14 +54,14 @@ class Subject:
         The queue, of all its readers.
     limits : Thresholds
         From where on something is worth a word.
-    engines : Engines, optional
+    source : ViewSource, optional
         Who answers for its readers.
     """
 
-    def __init__(self, store: Store, limits: Thresholds, engines: Engines | None = None) -> None:
+    def __init__(self, store: Store, limits: Thresholds, source: ViewSource | None = None) -> None:
         self.store = store
         self.limits = limits
-        self._engines = engines
+        self._source = source
         self.now: datetime = store.clock.now()
         self._panels: dict[int, Panels] = {}
 
@@ -116,7 +116,7 @@ class Subject:
         """Return what a report says of a reader."""
         if reader.store.reader not in self._panels:
             self._panels[reader.store.reader] = panels.read(
-                reader.store, self.limits.window, self._engines
+                reader.store, self.limits.window, self._source
             )
         return self._panels[reader.store.reader]
 

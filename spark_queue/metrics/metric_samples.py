@@ -22,7 +22,7 @@ from spark_queue.metrics import instruments as named
 from spark_queue.metrics.instruments import NO_KEY, REST, Metric
 from spark_queue.report.following import follow
 from spark_queue.report.model import Report, Tenant
-from spark_queue.report.reading import engines_of
+from spark_queue.report.reading import source_of
 from spark_queue.results import Liveness
 from spark_queue.wording import visible
 
@@ -70,7 +70,7 @@ class Sample:
 
 
 class Looker:
-    """Looks at a queue, again and again: of its logs only what is new is read.
+    """ViewSource at a queue, again and again: of its logs only what is new is read.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Looker:
         self._store: Store = queue._main  # noqa: SLF001 - it is no user's business
         self._keys = keys
         self._window = window
-        self._engines = engines_of(self._store)
+        self._source = source_of(self._store)
         self._reports: dict[int, Callable[[], Report]] = {}
         self._checkup: Checkup | None = None
 
@@ -110,7 +110,7 @@ class Looker:
                 found += _of_unread(reader)
                 continue
             if reader.reader not in self._reports:
-                self._reports[reader.reader] = follow(reader, self._window, self._engines)
+                self._reports[reader.reader] = follow(reader, self._window, self._source)
             found += _of_reader(reader, self._reports[reader.reader](), self._keys)
         return found
 

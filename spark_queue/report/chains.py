@@ -14,8 +14,8 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.tables.lives import judge
 from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED
 from spark_queue.delta.views import explaining
-from spark_queue.report.engine import Answer, Engine, Question
-from spark_queue.report.entry import Transition
+from spark_queue.delta.views.answers import Answer, Answers, Question
+from spark_queue.report.entry import Transition, transition
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation
 from spark_queue.rules.rule_model import ItemReason
@@ -49,12 +49,12 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """What is asked of an engine about single items.
+    """What is asked about single items.
 
     Parameters
     ----------
-    engine : Engine
-        Who answers.
+    answers : Answers
+        The rows of views.
     asked : Asked
         What is asked.
     config : QueueConfig
@@ -63,16 +63,16 @@ class Chains:
         Where life locks are; without it a holder is known by its lease.
     """
 
-    engine: Engine
+    answers: Answers
     asked: Question
     config: QueueConfig
     directory: Path | None = None
 
     def history(self, seq: int) -> tuple[Transition, ...]:
         """Return what happened to an item, oldest first; nothing where there is none."""
-        rows = self.engine.rows("history", f"seq = {seq}")
-        rows.sort(key=lambda row: (row["log"], row["step"]))
-        return tuple(Transition(**{k: v for k, v in row.items() if k != "seq"}) for row in rows)
+        rows = self.answers.rows("history", f"seq = {seq}")
+        rows.sort(key=itemgetter("log", "step"))
+        return tuple(map(transition, rows))
 
     def chain(self, seq: int) -> list[Link]:
         """Return why an item is not running, then the same of the one in its way, and so on."""
@@ -82,7 +82,7 @@ class Chains:
         return links
 
     def _link(self, seq: int) -> Link:
-        found = self.engine.rows("reasons", f"seq = {seq}")
+        found = self.answers.rows("reasons", f"seq = {seq}")
         return self._live(found[0]) if found else self._over(seq)
 
     def _live(self, row: Answer) -> Link:
@@ -109,7 +109,7 @@ class Chains:
         if not row["attempts"] or row["failed_step"] is None:
             return None
         error, attempts = None, 0
-        moves = self.engine.rows("moves", f"seq = {row['seq']}")
+        moves = self.answers.rows("transitions", f"seq = {row['seq']}")
         for move in sorted(moves, key=itemgetter("step")):
             if move["attempts"] > attempts:
                 error, attempts = move["error"], move["attempts"]
@@ -117,7 +117,7 @@ class Chains:
 
     def _given_back(self, seq: int) -> int:
         """Return how often an item was given back: ready again, charged nothing."""
-        moves = sorted(self.engine.rows("moves", f"seq = {seq}"), key=itemgetter("step"))
+        moves = sorted(self.answers.rows("transitions", f"seq = {seq}"), key=itemgetter("step"))
         return sum(
             (was["state"], now["state"]) == (CLAIMED, READY)
             and (was["attempts"], was["losses"]) == (now["attempts"], now["losses"])
@@ -127,7 +127,7 @@ class Chains:
     def _state_of(self, seq: int | None) -> dict[int, State]:
         if seq is None:
             return {}
-        (row,) = self.engine.rows("reasons", f"seq = {seq}")
+        (row,) = self.answers.rows("reasons", f"seq = {seq}")
         return {seq: row["state"]}
 
     def _situation(self, reason: Reason) -> Situation:
@@ -139,7 +139,7 @@ class Chains:
         )
         if reason != "limit":
             return at
-        return replace(at, in_flight=self.engine.count("reasons", _STAYS))
+        return replace(at, in_flight=self.answers.count("reasons", _STAYS))
 
     def _over(self, seq: int) -> Link:
         moves = self.history(seq)

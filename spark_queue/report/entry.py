@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from spark_queue.delta.views.answers import ENTRY
+
 if TYPE_CHECKING:
     from spark_queue.delta.store.store import Store
-    from spark_queue.report.engine import Engine, Engines
-
-
-#: What is read of an item's row beside the user's columns.
-ENTERED = (
-    *("_dedup_key", "_fair_key", "_group_key", "_priority", "_cost", "_max_attempts"),
-    *("_enqueued_at", "_available_at", "_expires_at", "_origin"),
-)
+    from spark_queue.delta.views.answers import Answers, ViewSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +56,25 @@ class Transition:
     """The item that held its key."""
 
 
-def read_entry(store: Store, engines: Engines, engine: Engine, seq: int) -> ItemEntry | None:
+def transition(row: Mapping[str, Any]) -> Transition:
+    """Return a row of the view ``history`` as a line of a time line."""
+    until = {"claimed": "lease_expires_at", "ready": "available_at"}.get(row["state"])
+    shared = {one.name: row[one.name] for one in fields(Transition) if one.name in row}
+    counts = {name: row[name] or 0 for name in ("attempts", "losses")}
+    return Transition(**{**shared, **counts}, until=row[until] if until else None)
+
+
+def read_entry(store: Store, source: ViewSource, answers: Answers, seq: int) -> ItemEntry | None:
     """Read what an item is; ``None`` where there is none."""
-    row = engines.find_entry(store, seq)
+    row = source.find_entry(store, seq)
     if row is None:
         return None
     # What was refused stands nowhere.
-    stands = next(iter(engine.rows("standing", f"seq = {seq}")), {})
-    facts = {name[1:]: row[name] for name in ENTERED}
-    facts |= {name: stands[name] for name in stands if name in ("available_at", "expires_at")}
-    columns = {name: _in_utc(value) for name, value in row.items() if name not in ENTERED}
+    stands = answers.rows("status", f"seq = {seq}")
+    facts = {name[1:]: row[name] for name in ENTRY}
+    for status in stands:
+        facts |= {"available_at": status["available_at"], "expires_at": status["deadline"]}
+    columns = {name: _in_utc(value) for name, value in row.items() if name not in ENTRY}
     return ItemEntry(columns=columns, **{name: _in_utc(value) for name, value in facts.items()})
 
 

@@ -1,7 +1,8 @@
-"""Looks at one queue, again and again, of which only new rows are read."""
+"""One queue, looked at again and again: only new rows are read."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,10 +12,10 @@ from typing import Any, Literal
 
 from spark_queue import checks
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.views.answers import Answers, Question, ViewSource
 from spark_queue.delta.views.ends import ends_at
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.report import holders, reading
-from spark_queue.report.engine import Engine, Engines, Question
 from spark_queue.report.model import (
     HOUR,
     ErrorGroup,
@@ -26,7 +27,6 @@ from spark_queue.report.model import (
     Tenant,
     WorkerLine,
 )
-from spark_queue.report.view_texts import id_of
 from spark_queue.wording import shorten, without_unsafe
 
 #: By what items are listed: what they share, by its digest (:func:`id_of`).
@@ -63,6 +63,12 @@ _TEXTS = ("error", "worker_id", "fair_key", "group_key")
 
 #: What no text of SQL has to quote: any one character is in the place of what it has.
 _ANY_ONE = str.maketrans(dict.fromkeys("'\"\\`$!", "_"))
+
+
+def id_of(text: str | None) -> str:
+    """Return the digest of a fair key, a group or a wording, as the view ``listed`` has it."""
+    whole = "" if text is None else f"={text}"
+    return hashlib.md5(whole.encode(), usedforsecurity=False).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +115,11 @@ class Followed:
     """
 
     def __init__(
-        self, store: Store, window: timedelta = HOUR, engines: Engines | None = None
+        self, store: Store, window: timedelta = HOUR, source: ViewSource | None = None
     ) -> None:
         checks.require_duration("window", window)
         self._store, self._window = store, window
-        self._engines = engines or reading.engines_of(store)
+        self._source = source or reading.source_of(store)
 
     @property
     def store(self) -> Store:
@@ -121,17 +127,17 @@ class Followed:
         return self._store
 
     @property
-    def engines(self) -> Engines:
-        """The engines, for others that look at the same queue as another of its readers."""
-        return self._engines
+    def source(self) -> ViewSource:
+        """The source, for others that look at the same queue as another of its readers."""
+        return self._source
 
     def __call__(self) -> Report:
         """Read a report."""
-        return reading.read(self._store, window=self._window, engines=self._engines)
+        return reading.read(self._store, window=self._window, source=self._source)
 
     def item(self, seq: int) -> ItemReport:
         """Read what happened to an item, as :func:`~spark_queue.report.reading.read_item` does."""
-        return reading.read_item(self._store, seq, engines=self._engines)
+        return reading.read_item(self._store, seq, source=self._source)
 
     def items(self, by: Shared, digest: str, most: int) -> SharedReport:
         """Read the first open and dead items that share something, and what a report says of it.
@@ -143,37 +149,37 @@ class Followed:
         """
         if not _ID.fullmatch(digest):
             raise InvalidArgumentError(f"{by} is {digest!r}: it must be 32 hexadecimal digits")
-        with self._over(self._window) as (engine, asked):
-            about = tuple(_about(self._store, engine, by, digest, asked.now))
+        with self._over(self._window) as (answers, asked):
+            about = tuple(_about(self._store, answers, by, digest, asked.now))
             where = f"{_LISTED} AND {_DIGEST[by]} = '{digest}'"
-            return self._share(engine, asked, where, most, about)
+            return self._share(answers, asked, where, most, about)
 
     def find(self, wanted: Wanted, most: int) -> SharedReport:
         """Read the first items that are like that."""
-        with self._over(self._window) as (engine, asked):
-            return self._share(engine, asked, wanted.where(), most)
+        with self._over(self._window) as (answers, asked):
+            return self._share(answers, asked, wanted.where(), most)
 
     def flow(self, lasting: timedelta) -> tuple[FlowPoint, ...]:
         """Read what came and went, and how much was open, in sixty parts up to now."""
-        with self._over(lasting) as (engine, _):
-            return tuple(FlowPoint(**row) for row in engine.rows("flow"))
+        with self._over(lasting) as (answers, _):
+            return tuple(FlowPoint(**row) for row in answers.rows("flow"))
 
     @contextmanager
-    def _over(self, window: timedelta) -> Iterator[tuple[Engine, Question]]:
+    def _over(self, window: timedelta) -> Iterator[tuple[Answers, Question]]:
         ends = ends_at(self._store, None)
         asked = reading.asked_of(self._store, ends, window)
-        with self._engines.over(self._store, ends, asked) as engine:
-            yield engine, asked
+        with self._source.over(self._store, ends, asked) as answers:
+            yield answers, asked
 
     def _share(
         self,
-        engine: Engine,
+        answers: Answers,
         asked: Question,
         where: str,
         most: int,
         about: tuple[_Line, ...] = (),
     ) -> SharedReport:
-        rows = engine.rows("listed", where, most)
+        rows = answers.rows("listed", where, most)
         directory = self._store.handle.place.directory()
         return SharedReport(
             queue=self._store.name,
@@ -184,10 +190,12 @@ class Followed:
         )
 
 
-def _about(store: Store, engine: Engine, by: Shared, digest: str, now: datetime) -> Iterator[_Line]:
+def _about(
+    store: Store, answers: Answers, by: Shared, digest: str, now: datetime
+) -> Iterator[_Line]:
     """Return the lines that the panel has; of a group there may be several."""
     panel, key = _PANELS[by]
-    for row in engine.rows(panel):
+    for row in answers.rows(panel):
         if id_of(row[key]) == digest:
             yield _line_of(by, store, row, now)
 
@@ -201,6 +209,6 @@ def _line_of(by: Shared, store: Store, row: dict[str, Any], now: datetime) -> _L
     return Tenant(**row) if by == "tenant" else holders.held_group(row, directory, now)
 
 
-def follow(store: Store, window: timedelta = HOUR, engines: Engines | None = None) -> Followed:
+def follow(store: Store, window: timedelta = HOUR, source: ViewSource | None = None) -> Followed:
     """Return what reads a report whenever it is called, and pages of it."""
-    return Followed(store, window, engines)
+    return Followed(store, window, source)

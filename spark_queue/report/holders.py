@@ -11,10 +11,10 @@ from typing import Any
 
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.lives import judge
+from spark_queue.delta.views.answers import Answer, Removal
 from spark_queue.delta.views.ends import Ends
-from spark_queue.report.engine import Answer, Removal
+from spark_queue.report.commands import undo_command
 from spark_queue.report.model import HeldGroup, ItemLine, OperatorStep, WorkerLine
-from spark_queue.report.view_texts import undo_command
 from spark_queue.results import Liveness
 
 #: Those that somebody should look at first.

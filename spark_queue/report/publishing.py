@@ -1,24 +1,34 @@
-"""The panels as views of a catalog: the same texts, over the tables of a queue.
+"""Views of a catalog: the texts that the library asks, over the tables of a queue.
 
 ``python -m spark_queue.report.publishing main.ops.files`` prints them for the queue of that name.
 """
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Sequence
 
+from spark_queue.delta.sql.look import CONFIGURED, ENTERED, MOVES, VIEWED
+from spark_queue.delta.sql.statements import columns_of, comment_of, needed_by, text_of
 from spark_queue.delta.tables.addresses import QueueAddress
-from spark_queue.report import view_texts
 
 #: The queue that the published file is about.
 EXAMPLE = "main.ops.files"
 
-#: What the other views begin with. The window is an hour; the reader is the first.
-_BEGIN = {
-    "queue_log": "-- The rows of the item log.\nSELECT {queue_columns}\nFROM {queue}",
-    "status_log": "-- The rows of the first reader's status log.\n"
-    "SELECT {status_columns}\nFROM {status}",
-    "asked": """-- What is asked: the hour until now, under the settings that are in force.
+#: What is published, each after those that it is made of.
+VIEWS = (
+    *("status", "transitions", "history", "reasons", "runnable", "failures", "wordings"),
+    *("overview", "depth", "flow", "starving", "tenants", "errors", "retries", "groups"),
+    *("workers", "steps", "behind", "outranked", "stuck", "listed"),
+)
+
+#: How the views begin that have times in microseconds since 1970, as the texts have them.
+_RAW = "sq_raw_"
+
+#: What all others are made of. The window is an hour; the reader is the first.
+_ASKED = """-- What is asked: the hour until now, under the settings that are in force.
+CREATE OR REPLACE VIEW sq_asked AS
 WITH heads AS (
   SELECT max(_step) AS step FROM {queue} WHERE _kind = 'head'
 ),
@@ -44,12 +54,18 @@ SELECT
   cast(get_json_object(s._body, '$.config.max_losses') AS int) AS max_losses,
   cast(
     cast(get_json_object(f.head, '$.readers.0.config.max_age') AS double) * 1e6 AS bigint
-  ) AS max_age_us
+  ) AS max_age
 FROM facts f
 CROSS JOIN {status} s
 JOIN configs c ON c.step = s._step
-WHERE s._kind = 'config'""",
-}
+WHERE s._kind = 'config'"""
+
+_RAW_ASKED = """-- The same, with times in microseconds since 1970, as all views of such a name.
+CREATE OR REPLACE VIEW sq_raw_asked AS
+SELECT
+  unix_micros(now) AS now, unix_micros(since) AS since, paused, blocking, group_limit,
+  max_in_flight, max_losses, max_age
+FROM sq_asked"""
 
 _HEADER = """-- Views of a queue: each panel of a report, for dashboards and for one's own queries.
 -- They are made by `python -m spark_queue.report.publishing {queue}`; give it another
@@ -71,22 +87,67 @@ def statements(queue: str) -> list[str]:
         Its name in the catalog, or its path.
     """
     address = QueueAddress(queue)
-    said = {
-        "queue": address.queue.sql(),
-        "status": address.status.sql(),
-        "queue_columns": ", ".join(view_texts.QUEUE_COLUMNS),
-        "status_columns": ", ".join(view_texts.STATUS_COLUMNS),
-    }
-    begin = [_view(name, text.format(**said)) for name, text in _BEGIN.items()]
-    return begin + [_view(name, view_texts.text_of(name).rstrip("\n")) for name in view_texts.VIEWS]
+    log, status = address.queue.sql(), address.status.sql()
+    seen = "CROSS JOIN sq_asked a WHERE q._step > a.since_step AND"
+    leaves = (
+        _leaf("items", ENTERED, f"{log} q {seen} q._kind = 'item'", "_seq AS own"),
+        _leaf("rejected", ENTERED, f"{log} q {seen} q._kind = 'refused'", "_seq AS own"),
+        _leaf("states", MOVES, f"{status} q WHERE q._kind IN ('item', 'renewal')"),
+        _leaf("configs", CONFIGURED, f"{status} q WHERE q._kind = 'config'"),
+    )
+    known = {"asked", "items", "rejected", "states", "configs"}
+    made = [_ASKED.format(queue=log, status=status), _RAW_ASKED, *leaves]
+    for view in VIEWS:
+        for name in sorted({view, *needed_by(view)} - known, key=_order):
+            known.add(name)
+            made.append(_raw(name))
+        made.append(_show(view))
+    return made
 
 
-def _view(name: str, text: str) -> str:
-    """Return the statement that makes a view; what the text says first is said before it."""
-    lines = text.splitlines()
-    said = next(at for at, line in enumerate(lines) if not line.startswith("--"))
-    comment, select = "\n".join(lines[:said]), "\n".join(lines[said:])
-    return f"{comment}\nCREATE OR REPLACE VIEW sq_{name} AS\n{select}"
+def _order(name: str) -> tuple[int, str]:
+    """Place a view after those that it is made of."""
+    return len(needed_by(name)), name
+
+
+def _leaf(name: str, columns: Sequence[str], rows: str, *more: str) -> str:
+    """Return the statement that makes a view of rows of a log."""
+    chosen = ", ".join([*(f"q.{one}" for one in more), *map(_plain, columns)])
+    return f"CREATE OR REPLACE VIEW {_RAW}{name} AS\nSELECT {chosen}\nFROM {rows}"
+
+
+def _plain(column: str) -> str:
+    is_time = "timestamp" in str(VIEWED.arrow.field(column).type)
+    value = f"unix_micros(q.{column})" if is_time else f"q.{column}"
+    return f"{value} AS {column.removeprefix('_')}"
+
+
+def _raw(name: str) -> str:
+    """Return the statement that makes a view of a text."""
+    text = re.sub(r"\bsq_(?=[a-z])", _RAW, text_of(name))
+    return f"CREATE OR REPLACE VIEW {_RAW}{name} AS\n{text.rstrip()}"
+
+
+def _show(name: str) -> str:
+    """Return the statement that makes the view which people ask; its comment is the text's."""
+    columns = ", ".join(
+        _column(column, is_instant=is_instant)
+        for column, is_instant in columns_of(name).items()
+        if column != "own"
+    )
+    comment = "".join(f"{line}\n" for line in about(name).splitlines())
+    return f"{comment}CREATE OR REPLACE VIEW sq_{name} AS\nSELECT {columns}\nFROM {_RAW}{name} r"
+
+
+def _column(name: str, *, is_instant: bool) -> str:
+    shown = "moment" if name == "at" else name
+    return f"timestamp_micros(r.{name}) AS {shown}" if is_instant else f"r.{name}"
+
+
+def about(name: str) -> str:
+    """Return what a text says of itself, without its columns and the rules that it names."""
+    lines = comment_of(name).splitlines()[1:]
+    return "\n".join(line for line in lines if not line.startswith("-- rule"))
 
 
 if __name__ == "__main__":

@@ -19,12 +19,13 @@ from spark_queue.delta.tables.addresses import QueueAddress
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, Registered
 from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.delta.views.answers import Answer, Answers, Question, Removal, ViewSource
 from spark_queue.delta.views.ends import AsOf, Ends, ends_at
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig, require_reader_name
 from spark_queue.report import holders
 from spark_queue.report.chains import Chains, sentence
-from spark_queue.report.engine import Answer, Engine, Engines, Question, Removal
+from spark_queue.report.commands import redrive_command
 from spark_queue.report.entry import read_entry
 from spark_queue.report.model import (
     HOUR,
@@ -39,7 +40,6 @@ from spark_queue.report.model import (
     Tenant,
     Vitals,
 )
-from spark_queue.report.view_texts import redrive_command
 from spark_queue.wording import shorten
 
 _LOGS: tuple[LogName, ...] = ("queue", "status")
@@ -49,8 +49,8 @@ _VITALS = ("overview", "retries", "workers")
 _PANELS = ("depth", "flow", "tenants", "errors", "groups", "behind", "steps")
 
 
-def engines_of(store: Store) -> Engines:
-    """Return who answers for a queue: this process where it reads the logs, or else Spark.
+def source_of(store: Store) -> ViewSource:
+    """Return who reads the logs of a queue: this process where it can, or else Spark.
 
     Raises
     ------
@@ -61,16 +61,16 @@ def engines_of(store: Store) -> Engines:
         for which in _LOGS:
             log_of(store, which)
     is_here = all(store.native(which) is not None for which in _LOGS)
-    name = "duck" if is_here else "spark_engine"
-    engines: Engines = import_module(f"spark_queue.report.{name}").engines()
-    return engines
+    name = "file_source" if is_here else "spark_source"
+    source: ViewSource = import_module(f"spark_queue.delta.views.{name}").source()
+    return source
 
 
 def read(
     store: Store,
     as_of: AsOf = None,
     window: timedelta = HOUR,
-    engines: Engines | None = None,
+    source: ViewSource | None = None,
 ) -> Report:
     """Read a report of a queue as one of its readers sees it.
 
@@ -82,8 +82,8 @@ def read(
         A step of the status log, or an instant, to look back at; now by default.
     window : timedelta
         How long before that instant counts as now.
-    engines : Engines, optional
-        Who answers; by default as :func:`engines_of` says.
+    source : ViewSource, optional
+        By whom the logs are read; by default as :func:`source_of` says.
 
     Raises
     ------
@@ -94,9 +94,9 @@ def read(
     checks.require_duration("window", window)
     ends = ends_at(store, as_of)
     asked = asked_of(store, ends, window)
-    engines = engines or engines_of(store)
-    with engines.over(store, ends, asked) as engine:
-        return _report(store, engines, engine, ends, asked)
+    source = source or source_of(store)
+    with source.over(store, ends, asked) as answers:
+        return _report(store, source, answers, ends, asked)
 
 
 def read_vitals(store: Store, as_of: AsOf = None) -> Vitals:
@@ -104,24 +104,24 @@ def read_vitals(store: Store, as_of: AsOf = None) -> Vitals:
     checks.require_as_of(as_of)
     ends = ends_at(store, as_of)
     asked = asked_of(store, ends, HOUR)
-    with engines_of(store).over(store, ends, asked) as engine:
-        return Vitals(**_vitals(store, ends, asked, engine.panels(*_VITALS)))
+    with source_of(store).over(store, ends, asked) as answers:
+        return Vitals(**_vitals(store, ends, asked, answers.panels(*_VITALS)))
 
 
 def read_item(
-    store: Store, seq: int, as_of: AsOf = None, engines: Engines | None = None
+    store: Store, seq: int, as_of: AsOf = None, source: ViewSource | None = None
 ) -> ItemReport:
     """Read what happened to an item, and what it waits for; parameters as for :func:`read`."""
     checks.require_seq("seq", seq)
     checks.require_as_of(as_of)
     ends = ends_at(store, as_of)
     asked = asked_of(store, ends, HOUR)
-    engines = engines or engines_of(store)
-    with engines.over(store, ends, asked) as engine:
+    source = source or source_of(store)
+    with source.over(store, ends, asked) as answers:
         directory = holders.directory_at(store, ends)
-        about = Chains(engine, asked, store.settings(ends.head).config, directory)
+        about = Chains(answers, asked, store.settings(ends.head).config, directory)
         history, chain = about.history(seq), about.chain(seq)
-        entry = read_entry(store, engines, engine, seq) if history else None
+        entry = read_entry(store, source, answers, seq) if history else None
     return ItemReport(
         queue=store.name,
         reader=store.registered().name,
@@ -210,13 +210,12 @@ def asked_of(store: Store, ends: Ends, window: timedelta, at: datetime | None = 
     return Question(
         now=now,
         since=now - window,
-        since_step=facts.since_step,
         paused=settings.paused,
         blocking=settings.config.on_failure == "block",
         group_limit=settings.config.group_limit,
         max_in_flight=settings.config.max_in_flight,
         max_losses=settings.config.max_losses,
-        max_age_us=None if age is None else age // timedelta(microseconds=1),
+        max_age=age,
     )
 
 
@@ -231,9 +230,11 @@ def _reader_facts(store: Store, ends: Ends) -> Registered:
     return then.get(store.reader) or store.registered()
 
 
-def _report(store: Store, engines: Engines, engine: Engine, ends: Ends, asked: Question) -> Report:
+def _report(
+    store: Store, source: ViewSource, answers: Answers, ends: Ends, asked: Question
+) -> Report:
     name, reader = store.name, store.registered().name
-    found = engine.panels(*_VITALS, *_PANELS)
+    found = answers.panels(*_VITALS, *_PANELS)
     directory = holders.directory_at(store, ends)
     return Report(
         **_vitals(store, ends, asked, found),
@@ -242,8 +243,8 @@ def _report(store: Store, engines: Engines, engine: Engine, ends: Ends, asked: Q
         tenants=tuple(Tenant(**row) for row in found["tenants"]),
         errors=tuple(error_group(name, reader, row) for row in found["errors"]),
         groups=holders.groups(found["groups"], directory, asked.now),
-        readers=tuple(_readers(store, engines, found["behind"], ends, asked)),
-        steps=holders.steps(found["steps"], _removals(store, engines, ends), name, reader),
+        readers=tuple(_readers(store, source, found["behind"], ends, asked)),
+        steps=holders.steps(found["steps"], _removals(store, source, ends), name, reader),
     )
 
 
@@ -265,8 +266,8 @@ def _vitals(
     }
 
 
-def _removals(store: Store, engines: Engines, ends: Ends) -> list[Removal]:
-    found = engines.removals(store)
+def _removals(store: Store, source: ViewSource, ends: Ends) -> list[Removal]:
+    found = source.removals(store)
     return [one for one in found if ends.at is None or one.at <= ends.at]
 
 
@@ -282,7 +283,7 @@ def error_group(queue: str, reader: str, row: Mapping[str, Any]) -> ErrorGroup:
 
 
 def _readers(
-    store: Store, engines: Engines, behind: Sequence[Answer], ends: Ends, asked: Question
+    store: Store, source: ViewSource, behind: Sequence[Answer], ends: Ends, asked: Question
 ) -> Iterator[ReaderLine]:
     """Return how far each reader is, of those that there were, and are not dropped since."""
     then, known = _queue_head(store, ends), store.queue_head().readers
@@ -295,15 +296,15 @@ def _readers(
         elif number == store.reader:
             yield _line(other, behind, ends, asked)
         else:
-            yield from _other(other, engines, ends, asked)
+            yield from _other(other, source, ends, asked)
 
 
-def _other(store: Store, engines: Engines, ends: Ends, asked: Question) -> Iterator[ReaderLine]:
+def _other(store: Store, source: ViewSource, ends: Ends, asked: Question) -> Iterator[ReaderLine]:
     with suppress(InvalidArgumentError):
         then = ends_at(store, ends.at)
         about = asked_of(store, then, asked.now - asked.since, asked.now)
-        with engines.over(store, then, about) as engine:
-            yield _line(store, engine.rows("behind"), then, about)
+        with source.over(store, then, about) as answers:
+            yield _line(store, answers.rows("behind"), then, about)
 
 
 def _untouched_line(queue: QueueHead, facts: Registered) -> ReaderLine:

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from spark_queue.report.following import Shared
+from spark_queue.report.following import Shared, id_of
 from spark_queue.report.model import Report
 from spark_queue.report.panel_tables import Buttons, Links
-from spark_queue.report.view_texts import id_of
 
 
 def base_of(number: int, reader: str | None = None) -> str:

@@ -200,7 +200,7 @@ class WatchedQueue:
 
 def _examine(look: Followed) -> Checkup:
     # What the pages have read is not read again.
-    return examine(look.store.of_reader(0), engines=look.engines)
+    return examine(look.store.of_reader(0), source=look.source)
 
 
 class Board:

@@ -11,8 +11,11 @@ import pytest
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.plans import frames
+from spark_queue.delta.plans.spark_engines import SparkDatabase
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.views.ends import ends_at
+from spark_queue.delta.views.file_source import FileSource
+from spark_queue.delta.views.spark_source import SparkSource
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.doctor import panels
 from spark_queue.errors import InvalidArgumentError
@@ -20,9 +23,7 @@ from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
 from spark_queue.replay import history
 from spark_queue.report import publishing, reading
-from spark_queue.report.duck import ArrowLogs
 from spark_queue.report.model import HOUR
-from spark_queue.report.spark_engine import SparkEngine, SparkLogs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,33 +75,33 @@ def test_both_engines_give_one_report(
     """Every figure of every panel, and an item's time line, is the same by Spark and without."""
     _busy_queue(queue_path, clock)
     store = store_of(DeltaQueue.open(spark, queue_path, clock=clock))
-    there, here = SparkLogs(), ArrowLogs()
+    there, here = SparkSource(), FileSource()
 
-    without = reading.read(store, engines=here)
+    without = reading.read(store, source=here)
 
-    assert reading.read(store, engines=there) == without
+    assert reading.read(store, source=there) == without
     assert min(map(len, (without.errors, without.groups, without.workers, without.steps))) > 1
     ends = ends_at(store, None)
     asked = reading.asked_of(store, ends, HOUR)
     with there.over(store, ends, asked) as one, here.over(store, ends, asked) as other:
-        assert isinstance(one, SparkEngine)
+        assert isinstance(one._look.database, SparkDatabase)
         told, expected = (
-            sorted(engine.rows("history", "TRUE"), key=itemgetter("log", "step", "seq"))
-            for engine in (one, other)
+            sorted(answers.rows("history", "TRUE"), key=itemgetter("log", "step", "seq"))
+            for answers in (one, other)
         )
         assert told == expected
         assert [row["worker_id"] for row in told][-2:] == ["w9", "w9"]
         assert one.rows("reasons", panels.OLDEST) == other.rows("reasons", panels.OLDEST)
         assert one.count("reasons", "state = 'ready'") == without.overview.ready
     assert not _views(spark)
-    for statement in publishing.statements(queue_path)[:3]:
+    for statement in publishing.statements(queue_path)[:1]:
         spark.sql(statement)
     row = spark.sql("SELECT * FROM sq_asked").collect()[0]
     assert (row["group_limit"], row["max_in_flight"], row["paused"]) == (1, 2, False)
     for name in _views(spark):
         spark.sql(f"DROP VIEW {name}")
     no_room.undo()
-    assert reading.read(store, engines=there) == without
+    assert reading.read(store, source=there) == without
 
 
 @pytest.mark.usefixtures("no_room")
@@ -121,10 +122,10 @@ def test_both_engines_find_who_gets_no_turn(
     asked = reading.asked_of(store, ends, HOUR)
 
     with (
-        SparkLogs().over(store, ends, asked) as one,
-        ArrowLogs().over(store, ends, asked) as other,
+        SparkSource().over(store, ends, asked) as one,
+        FileSource().over(store, ends, asked) as other,
     ):
-        assert isinstance(one, SparkEngine)
+        assert isinstance(one._look.database, SparkDatabase)
         for view in ("starving", "outranked", "flow"):
             assert one.rows(view) == other.rows(view)
         assert [row["fair_key"] for row in other.rows("starving")] == ["b", None]

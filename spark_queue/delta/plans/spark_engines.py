@@ -18,7 +18,7 @@ from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.database import Database
 from spark_queue.delta.sql.log_rows import ENTERED, TooManyRowsError, bounds_of
 from spark_queue.delta.sql.sql_engines import SqlEngine
-from spark_queue.delta.sql.statements import over, statement
+from spark_queue.delta.sql.statements import over, query, statement
 from spark_queue.delta.store import by_spark
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
@@ -88,16 +88,26 @@ class SparkDatabase:
         """See :class:`Database`; the rows of a text are computed where they are read."""
         return self._tables[name] if name in self._tables else self._select(name)
 
+    def query(self, text: str) -> pa.Table:
+        """See :class:`Database`."""
+        return self._run(query(text, self._tables.keys(), self.variants)).toArrow()
+
+    def query_each(self, texts: Sequence[str]) -> list[pa.Table]:
+        """See :class:`Database`."""
+        return [self.query(text) for text in texts]
+
     def is_empty(self, name: str) -> bool:
         """See :class:`Database`."""
         return self._tables[name].isEmpty()
 
     def _select(self, name: str, limit: int = 0) -> DataFrame:
         there = self._tables.keys() - {name}
-        made = statement(name, there, self.variants, limit)
+        return self._run(statement(name, there, self.variants, limit))
+
+    def _run(self, made: str) -> DataFrame:
         if self.lines > _FEW_LINES:
             made = _SENT.sub("", made)
-        text, used = over(_SPREAD.sub(self._spread, made), there)
+        text, used = over(_SPREAD.sub(self._spread, made), self._tables)
         tables: dict[str, Any] = {f"sq_{one}": self._tables[one] for one in used}
         return self._spark.sql(text, **tables)
 

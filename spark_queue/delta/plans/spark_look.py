@@ -15,11 +15,11 @@ from spark_queue.delta.input.columns import first_line, sql_expression
 from spark_queue.delta.input.values import bytes_of
 from spark_queue.delta.plans.frames import frame_of, plain
 from spark_queue.delta.plans.spark_engines import FrameRows, SparkDatabase
-from spark_queue.delta.sql.look import ENTERED, MOVED, MOVES, VIEWED, QueueLook
+from spark_queue.delta.sql.look import CONFIGURED, ENTERED, MOVED, MOVES, VIEWED, QueueLook
 from spark_queue.delta.sql.where import Where, values_of
 from spark_queue.delta.store import by_spark
 from spark_queue.delta.tables import spark_types
-from spark_queue.delta.tables.schema import ITEM, RENEWAL
+from spark_queue.delta.tables.schema import CONFIG, ITEM, RENEWAL
 from spark_queue.delta.tables.spark_types import arrow_schema_of, column_named, struct_of
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import shorten
@@ -40,8 +40,9 @@ class SparkLook(QueueLook[DataFrame]):
         rows = rows.where(F.col("_kind") == kind)
         if self.seq is not None:
             rows = rows.where(F.col("_seq") == self.seq)
-        own = F.struct(*map(column_named, self.store.user_columns())).alias("_own")
-        return plain(rows.select(*ENTERED, own))
+        own = F.struct(*map(column_named, self.store.user_columns()))
+        own = own if self.has_values else F.col("_seq")
+        return plain(rows.select(*ENTERED, own.alias("_own")))
 
     def moves(self) -> DataFrame:
         """See :class:`QueueLook`."""
@@ -55,6 +56,11 @@ class SparkLook(QueueLook[DataFrame]):
         """Return the rows of the steps that are looked at."""
         rows = rows.where(F.col("_step") > since) if since else rows
         return rows if step is None else rows.where(F.col("_step") <= step)
+
+    def configs(self) -> DataFrame:
+        """See :class:`QueueLook`."""
+        rows = self._up_to(self.store.status.read(), 0, self.status_step)
+        return plain(rows.where(F.col("_kind") == CONFIG).select(*CONFIGURED))
 
     def step_rows(self, step: int) -> DataFrame:
         """See :class:`QueueLook`."""

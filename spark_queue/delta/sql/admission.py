@@ -291,7 +291,7 @@ class _Decision:
                 database.give("pointers", pointers)
                 asked["checkpoint_step"] = checkpoint.queue_step
             database.give("asked", pa.Table.from_pylist([asked], _ASKED))
-            return database.find("seen" if reader is None else "standing")
+            return database.find("seen" if reader is None else "still_open")
 
     def _states_of(self, reader: Store) -> tuple[StatusHead, Any]:
         if reader.reader not in self.states:

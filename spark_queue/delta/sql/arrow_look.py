@@ -11,13 +11,21 @@ import pyarrow.compute as pc
 from spark_queue.delta.input.plain.rows import sizes_of
 from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.database import Database
-from spark_queue.delta.sql.file_rows import beside, having, log_of, rows_of, user_fields
+from spark_queue.delta.sql.file_rows import (
+    beside,
+    files_of,
+    having,
+    log_of,
+    once_more,
+    rows_of,
+    user_fields,
+)
 from spark_queue.delta.sql.log_rows import plain
-from spark_queue.delta.sql.look import ENTERED, MOVED, MOVES, VIEWED, QueueLook
+from spark_queue.delta.sql.look import CONFIGURED, ENTERED, MOVED, MOVES, VIEWED, QueueLook
 from spark_queue.delta.sql.where import choose
 from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.schema import ITEM, RENEWAL
+from spark_queue.delta.tables.schema import CONFIG, ITEM, RENEWAL
 
 _SIZED = ("_seq", "_step", "_enqueued_at")
 
@@ -80,6 +88,15 @@ class ArrowLook(QueueLook[pa.Table]):
         files = [file for file in log.files() if file.may_have("_step", step, step)]
         rows = log.rows_of(files, MOVES)
         return plain(rows.filter(pc.equal(rows["_step"], step)))
+
+    def configs(self) -> pa.Table:
+        """See :class:`QueueLook`."""
+        log, names = log_of(self.store, "status"), ("_kind", *CONFIGURED)
+        rows = once_more(lambda: log.rows_of(files_of(log, CONFIG), names))
+        rows = rows.filter(pc.equal(rows["_kind"], CONFIG)).select(CONFIGURED)
+        if self.status_step is not None:
+            rows = rows.filter(pc.less_equal(rows["_step"], self.status_step))
+        return plain(rows)
 
     def item_sizes(self) -> pa.Table:
         """See :class:`QueueLook`.

@@ -7,12 +7,12 @@ import ctypes
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_queue.delta.sql.statements import statement
+from spark_queue.delta.sql.statements import query, statement
 from spark_queue.delta.tables import scratch
 from spark_queue.errors import InvalidConfigError
 
@@ -130,9 +130,16 @@ class OneDatabase:
         self._connection = None
 
 
+#: By these it sorts, and replaces what matches, as Spark does.
+AS_SPARK = (
+    "SET GLOBAL default_null_order = 'nulls_first_on_asc_last_on_desc'",
+    """CREATE MACRO regexp_replace(text, pattern, put) AS
+    system.main.regexp_replace(text, pattern, replace(put, '$1', '\\1'), 'g')""",
+)
+
+
 def _start(spilled: str) -> DuckDBPyConnection:
-    # As Spark sorts.
-    return connect(spilled, ["SET GLOBAL default_null_order = 'nulls_first_on_asc_last_on_desc'"])
+    return connect(spilled, AS_SPARK)
 
 
 _ONE = OneDatabase(_start)
@@ -190,6 +197,34 @@ class Database:
         if name not in self._there:
             return self.rows(name)
         return self._connection.table(f"sq_{name}").to_arrow_table()
+
+    def query(self, text: str) -> pa.Table:
+        """Return the rows of a query over texts."""
+        return self._connection.sql(self._whole(text)).to_arrow_table()
+
+    def query_each(self, texts: Sequence[str]) -> list[pa.Table]:
+        """Return the rows of several queries; what they have in common is worked out once."""
+        # One query, with each answer in a column of its own.
+        lists = (f"SELECT list(r) AS n{at} FROM ({text}) r" for at, text in enumerate(texts))  # noqa: S608 - our own
+        answer = self.query(" UNION ALL BY NAME ".join(lists))
+        rows = (column.combine_chunks().flatten() for column in answer.columns)
+        return [pa.Table.from_struct_array(one) for one in rows]
+
+    def replace(self, name: str, key: str, rows: pa.Table) -> None:
+        """Put rows into a table that was computed, in the place of those with the same keys."""
+        self._connection.register("sq_rows", rows)
+        former = f"{key} IN (SELECT {key} FROM sq_rows)"  # noqa: S608 - our own
+        self._connection.execute(f"DELETE FROM sq_{name} WHERE {former}")  # noqa: S608 - as above
+        self._connection.execute(f"INSERT INTO sq_{name} FROM sq_rows")
+        self._connection.unregister("sq_rows")
+
+    def _whole(self, text: str) -> str:
+        return query(text, self._there, self.variants, inlined=True)
+
+    def forget(self, name: str) -> None:
+        """Drop a table that was computed."""
+        self._connection.execute(f"DROP TABLE sq_{name}")
+        self._there.remove(name)
 
     def is_empty(self, name: str) -> bool:
         """Tell whether a table that was given or computed has no rows."""

@@ -20,6 +20,7 @@ from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import (
     CLAIMED,
+    CONFIG,
     ITEM,
     META_LANE,
     OPEN_LANE,
@@ -141,9 +142,12 @@ def item_files(log: Log[Any]) -> list[LogFile]:
     return [file for file in log.files() if file.gen not in others]
 
 
-def renewal_files(log: Log[Any]) -> list[LogFile]:
-    """Return the files of a status log that have renewals."""
-    return [file for file in log.files() if file.gen == RENEWAL_LANE]
+def files_of(log: Log[Any], kind: str) -> list[LogFile]:
+    """Return the files of a log that have rows of a kind."""
+    if kind == CONFIG:
+        return settings_files(log)
+    lane = _LANES.get(kind)
+    return [file for file in log.files() if (file.gen >= 0 if lane is None else file.gen == lane)]
 
 
 def settings_files(log: Log[Any]) -> list[LogFile]:
@@ -174,8 +178,7 @@ def parts_of(
         When a file was merged meanwhile; and those of :func:`rows_of`.
     """
     wanted, log = list(dict.fromkeys(["_kind", *columns])), log_of(store, which)
-    lane = _LANES.get(kind)
-    files = [file for file in log.files() if (file.gen >= 0 if lane is None else file.gen == lane)]
+    files = files_of(log, kind)
     if may_matter is not None:
         files = [file for file in files if may_matter(file)]
     if sum(file.rows for file in files) > most:

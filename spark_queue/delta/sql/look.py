@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.sql_engines import LogRows, Tables
-from spark_queue.delta.sql.statements import leaves_of
+from spark_queue.delta.sql.statements import leaves_in, leaves_of
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
@@ -44,6 +44,9 @@ MOVES = (
     *("_available_at", "_expires_at", "_enqueued_at"),
 )
 
+#: What they read of a row of settings.
+CONFIGURED = ("_step", "_at", "_worker_id", "_error", "_body")
+
 #: What is shown of an item without the user's columns, in this order; and of a transition.
 STATUS = (
     *("_seq", "_state", "_attempts", "_losses", "_dedup_key", "_fair_key", "_group_key"),
@@ -72,7 +75,8 @@ VIEWED = Columns(
     [*{c.name: c for c in (*QUEUE_COLUMNS.columns, *STATUS_COLUMNS.columns, *_MADE)}.values()]
 )
 
-_ASKED = pa.schema(
+#: What the texts are asked about: the row of ``sq_asked``.
+ASKED = pa.schema(
     [
         ("claim_id", pa.string()),
         ("now", pa.int64()),
@@ -82,6 +86,12 @@ _ASKED = pa.schema(
         ("queue_step", pa.int64()),
         ("checkpoint_step", pa.int64()),
         ("reach", pa.float64()),
+        ("since", pa.int64()),
+        ("paused", pa.bool_()),
+        ("blocking", pa.bool_()),
+        ("group_limit", pa.int32()),
+        ("max_in_flight", pa.int32()),
+        ("max_losses", pa.int32()),
     ]
 )
 
@@ -150,6 +160,10 @@ class QueueLook(ABC, Generic[FrameT]):
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forget all tables."""
         self.database.close()
 
     def give(self, name: str, rows: Any) -> None:
@@ -171,6 +185,29 @@ class QueueLook(ABC, Generic[FrameT]):
         self._prepare(name, variants)
         found: list[dict[str, Any]] = self.database.rows(name, limit).to_pylist()
         return found
+
+    def keep(self, name: str) -> None:
+        """Compute the table of a text once for all that is asked later."""
+        if name not in self._there:
+            self._prepare(name, {})
+            self.database.keep(name)
+            self._there.add(name)
+
+    def load(self, *leaves: str) -> None:
+        """Read some tables that no text makes."""
+        for leaf in leaves:
+            self.give(leaf, self._read(leaf))
+
+    def query(self, text: str) -> pa.Table:
+        """Return the rows of a query over texts."""
+        self._load_for(leaves_in(text, self._there, self.database.variants))
+        return self.database.query(text)
+
+    def query_each(self, texts: Sequence[str]) -> list[pa.Table]:
+        """Return the rows of several queries."""
+        whole = "\n".join(texts)
+        self._load_for(leaves_in(whole, self._there, self.database.variants))
+        return self.database.query_each(texts)
 
     def find(self, name: str, limit: int) -> FrameT:
         """Return items of a text in their order, computed, as rows of a status log have them."""
@@ -201,19 +238,24 @@ class QueueLook(ABC, Generic[FrameT]):
 
     def _prepare(self, name: str, variants: Mapping[str, str]) -> None:
         self.database.variants |= variants
-        for leaf in leaves_of(name, self._there, self.database.variants):
-            self.give(leaf, self._read(leaf))
+        self._load_for(leaves_of(name, self._there, self.database.variants))
+
+    def _load_for(self, leaves: Sequence[str]) -> None:
+        # The items last: all that a transition names have entered by then.
+        self.load(*sorted(leaves, key=lambda leaf: leaf == "items"))
 
     def _read(self, leaf: str) -> Any:
         """Return a table that no text makes."""
         if leaf == "asked":
-            return pa.Table.from_pylist([self._asked], _ASKED)
+            return pa.Table.from_pylist([self._asked], ASKED)
         if leaf == "states":
             return self.moves()
         if leaf == "written":
             return self.step_rows(int(str(self._asked["step"])))
         if leaf == "sized":
             return self.item_sizes()
+        if leaf == "configs":
+            return self.configs()
         return self.entries({"items": ITEM, "rejected": REFUSED}[leaf])
 
     @abstractmethod
@@ -231,6 +273,10 @@ class QueueLook(ABC, Generic[FrameT]):
     @abstractmethod
     def step_rows(self, step: int) -> Any:
         """Return all rows of a step of the status log."""
+
+    @abstractmethod
+    def configs(self) -> Any:
+        """Return the rows by which the reader was configured."""
 
     @abstractmethod
     def item_sizes(self) -> Any:

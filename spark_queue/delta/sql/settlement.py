@@ -89,7 +89,7 @@ def settle(
         if isinstance(verdict, Each | Some):
             database.give("outcomes", _outcomes(by, verdict))
         if isinstance(verdict, Gone) or (isinstance(verdict, Every) and verdict.outcome != "nack"):
-            database.give("retries", _RETRIES.empty_table())
+            database.give("retry_times", _RETRIES.empty_table())
         else:
             database.keep("told")
             _add_retries(database, config.retry, now)
@@ -145,7 +145,7 @@ def _add_retries(database: Tables, policy: RetryPolicy, now: datetime) -> None:
         seconds = [policy.seconds_after(n) for n in attempts]
         database.give("delays", pa.table([attempts, seconds], schema=_DELAYS))
     else:
-        database.give("retries", _retries(database.rows("failing"), policy, now))
+        database.give("retry_times", _retries(database.rows("failing"), policy, now))
 
 
 def _retries(failing: pa.Table, policy: RetryPolicy, now: datetime) -> pa.Table:

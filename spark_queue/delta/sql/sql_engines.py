@@ -51,6 +51,12 @@ class Tables(Protocol):
     def table(self, name: str) -> Any:
         """Return a table that was given or computed, or the rows of a text."""
 
+    def query(self, text: str) -> pa.Table:
+        """Return the rows of a query over texts."""
+
+    def query_each(self, texts: Sequence[str]) -> list[pa.Table]:
+        """Return the rows of several queries."""
+
     def is_empty(self, name: str) -> bool:
         """Tell whether a table that was given or computed has no rows."""
 

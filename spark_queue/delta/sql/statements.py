@@ -18,6 +18,13 @@ from spark_queue.rules.fairness import ROUNDER, UNIT
 #: How the texts name a table.
 _NAME = re.compile(r"\bsq_(\w+)")
 
+#: The first line of a view: its name and its columns, and which of them are instants.
+_HEAD = re.compile(r"-- (\w+)\((.+)\)\n")
+INSTANT = "instant"
+
+#: What a text says of itself.
+_COMMENT = re.compile(r"\A(?:--.*\n)+")
+
 #: How they list the columns of the schedule: those of a row; of another row, what the first leaves
 #: out; or of the other some that are named. A row of the name NULL has nothing.
 _SCHEDULE = re.compile(r"\$schedule\((\w+)(?:, (\w+))?(?:: ([\w, ]+))?\)")
@@ -50,19 +57,72 @@ def statement(
     limit : int
         How many rows are wanted.
     """
-    bodies: dict[str, str] = {}
-    _collect(name, there, variants, bodies)
-    *others, body = bodies.items()
-    made = ",\n".join(f"sq_{other} AS (\n{text})" for other, text in others)
-    text = f"WITH {made}\n{body[1]}" if made else body[1]
+    text = query(_text_of(name, _file_of(name, variants)), there, variants)
     return text.replace("$limit", str(limit))
+
+
+def query(
+    text: str, there: Collection[str], variants: Mapping[str, str], *, inlined: bool = False
+) -> str:
+    """Return a query with the texts of the tables that it names.
+
+    Parameters
+    ----------
+    text : str
+        The query.
+    there, variants
+        As for :func:`statement`.
+    inlined : bool
+        Whether the engine, as of a view, works out no more of a table than is asked for.
+    """
+    bodies: dict[str, str] = {}
+    _collect(text, there, variants, bodies)
+    how = "AS NOT MATERIALIZED" if inlined else "AS"
+    made = ",\n".join(f"sq_{name} {how} (\n{body})" for name, body in bodies.items())
+    if not made:
+        return text
+    # A text may begin with tables of its own.
+    return f"WITH {made},\n{text[5:]}" if text.startswith("WITH ") else f"WITH {made}\n{text}"
+
+
+@cache
+def columns_of(name: str) -> Mapping[str, bool]:
+    """Return the columns of a view, by its first line, each with whether it is an instant."""
+    head = _HEAD.match(_read(name) or "")
+    if head is None or head[1] != name:
+        raise LookupError(f"the first line of sq_{name} does not say what its columns are")
+    words = [column.split() for column in head[2].split(", ")]
+    return {column: kind == [INSTANT] for column, *kind in words}
+
+
+def text_of(name: str) -> str:
+    """Return the text of a table, without what it says of itself."""
+    return _text_of(name, name)
+
+
+def comment_of(name: str) -> str:
+    """Return what a text says of itself, in its first lines."""
+    found = _COMMENT.match(_read(name) or "")
+    return "" if found is None else found[0]
+
+
+@cache
+def needed_by(name: str) -> frozenset[str]:
+    """Return the tables that a table is made of, directly or not."""
+    direct = set(_NAME.findall(_read(name) or ""))
+    return frozenset(direct.union(*map(needed_by, direct)))
 
 
 def leaves_of(name: str, there: Collection[str], variants: Mapping[str, str]) -> list[str]:
     """Return the tables that a text is made of, that no text makes and the engine lacks."""
-    text = None if name in there else _read(_file_of(name, variants))
-    if text is None:
-        return [] if name in there else [name]
+    if name in there:
+        return []
+    text = _read(_file_of(name, variants))
+    return [name] if text is None else leaves_in(text, there, variants)
+
+
+def leaves_in(text: str, there: Collection[str], variants: Mapping[str, str]) -> list[str]:
+    """Return the same of a query."""
     found = (leaves_of(other, there, variants) for other in dict.fromkeys(_NAME.findall(text)))
     return list(dict.fromkeys(leaf for leaves in found for leaf in leaves))
 
@@ -70,18 +130,20 @@ def leaves_of(name: str, there: Collection[str], variants: Mapping[str, str]) ->
 def over(text: str, tables: Collection[str]) -> tuple[str, set[str]]:
     """Return a statement with its tables in braces, and which of some it names."""
     used = {name for name in _NAME.findall(text) if name in tables}
+    # Braces of a pattern are no tables.
+    text = text.replace("{", "{{").replace("}", "}}")
     return _NAME.sub(lambda found: f"{{{found[0]}}}" if found[1] in used else found[0], text), used
 
 
 def _collect(
-    name: str, there: Collection[str], variants: Mapping[str, str], bodies: dict[str, str]
+    text: str, there: Collection[str], variants: Mapping[str, str], bodies: dict[str, str]
 ) -> None:
-    """Add a table after those that it is made of."""
-    text = _text_of(name, _file_of(name, variants))
-    for other in dict.fromkeys(_NAME.findall(text)):
-        if other not in bodies and other not in there:
-            _collect(other, there, variants, bodies)
-    bodies[name] = text
+    """Add the tables that a text names, each after those that it is made of."""
+    for name in dict.fromkeys(_NAME.findall(text)):
+        if name not in bodies and name not in there:
+            body = _text_of(name, _file_of(name, variants))
+            _collect(body, there, variants, bodies)
+            bodies[name] = body
 
 
 def _file_of(name: str, variants: Mapping[str, str]) -> str:
@@ -96,6 +158,7 @@ def _text_of(name: str, file: str) -> str:
     text = _read(file)
     if text is None:
         raise LookupError(f"there is no text of sq_{name}, and no table")
+    text = _COMMENT.sub("", text)
     if not name.endswith("2") or file.endswith("2"):
         return text
     return _NAME.sub(lambda found: found[0] + "2" if found[1] in _STAGED else found[0], text)

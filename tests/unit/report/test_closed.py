@@ -13,7 +13,6 @@ import pytest
 
 import spark_queue
 from spark_queue.delta.sql import database
-from spark_queue.report import duck
 
 #: A variable that a text of SQL must not find.
 SECRETS = pa.table({"key": ["secret"]})
@@ -43,11 +42,12 @@ HOSTILE = {
 }
 
 
-def _as_a_report(spilled: str) -> Any:
-    return database.OneDatabase(lambda _: duck.connect(spilled)).connect()
+def _as_an_answer(spilled: str) -> Any:
+    start = partial(database.connect, spilled, database.AS_SPARK)
+    return database.OneDatabase(lambda _: start()).connect()
 
 
-@pytest.mark.parametrize("connect", [_as_a_report, partial(database.connect, statements=())])
+@pytest.mark.parametrize("connect", [_as_an_answer, partial(database.connect, statements=())])
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_hostile_text_gets_nowhere(
     tmp_path: Path, what: str, connect: Callable[[str], Any]
@@ -66,7 +66,7 @@ def test_a_hostile_text_gets_nowhere(
 def test_what_does_not_fit_is_spilled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is closed to a text is open to the database itself: it sorts more than memory holds."""
     monkeypatch.setenv(database.MEMORY, "100MB")
-    connection = _as_a_report(str(tmp_path))
+    connection = _as_an_answer(str(tmp_path))
     connection.execute(
         "CREATE TEMP TABLE many AS SELECT md5(i::varchar) || repeat('x', 400) AS text "
         "FROM range(400_000) AS r(i)"

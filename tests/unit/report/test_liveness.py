@@ -18,8 +18,7 @@ from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.looking import store_of
 from spark_queue.report import sheets
-from spark_queue.report.following import follow
-from spark_queue.report.view_texts import id_of
+from spark_queue.report.following import follow, id_of
 from spark_queue.results import Liveness
 
 #: Claims an item, says how many it got, and works until it is killed.

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from spark_queue.config import RetryPolicy
 from spark_queue.delta.sql import database
 from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.local_log import LocalLog
+from spark_queue.delta.views import file_source
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.looking import store_of
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.report import duck, following, reading
+from spark_queue.report import following, reading
 from tests.unit.local.forked import in_child
 from tests.unit.report.conftest import Make
 
@@ -135,14 +137,16 @@ def test_what_did_not_change_is_not_worked_out_again(
 ) -> None:
     """Of a queue to which little happens an engine is made once."""
     made = 0
-    real = duck.DuckEngine
+    real = file_source.FileSource._look
 
-    def counted(*args: object) -> duck.DuckEngine:
+    def counted(looks: file_source.FileSource, *args: Any) -> file_source.KeptLook:
         nonlocal made
-        made += 1
-        return real(*args)  # type: ignore[arg-type]
+        before = {*looks._looks.values()}
+        found = real(looks, *args)
+        made += found not in before
+        return found
 
-    monkeypatch.setattr(duck, "DuckEngine", counted)
+    monkeypatch.setattr(file_source.FileSource, "_look", counted)
     look = following.follow(store_of(queue))
     for step in (_enters, _fails, _holds):
         step(queue)
@@ -154,8 +158,9 @@ def test_what_did_not_change_is_not_worked_out_again(
 def test_databases_share_no_place_for_what_they_spill(tmp_path: Path) -> None:
     """Each has a directory of its own, of a name that nobody guesses, and it is gone at the end."""
     program = (
-        "import os, tempfile; from spark_queue.report import duck\n"
-        "made = [duck.database.OneDatabase(duck.connect).connect() for _ in range(2)]\n"
+        "import os, tempfile; from spark_queue.delta.sql import database\n"
+        "start = lambda spilled: database.connect(spilled, ())\n"
+        "made = [database.OneDatabase(start).connect() for _ in range(2)]\n"
         "print(len(os.listdir(tempfile.gettempdir())))"
     )
     ended = subprocess.run(  # noqa: S603 - our own
@@ -175,7 +180,8 @@ def test_a_child_of_a_fork_leaves_its_parent_what_it_spilled(
 ) -> None:
     """A look that the child forgets is still the parent's, with its directory."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(duck, "_ONE", database.OneDatabase(duck.connect))
+    start = partial(database.connect, statements=database.AS_SPARK)
+    monkeypatch.setattr(database, "_ONE", database.OneDatabase(start))
     looks = [following.follow(store_of(queue))]
     seen = looks[0]()
 
@@ -190,8 +196,8 @@ def test_whoever_looks_as_several_readers_reads_each_file_once(
     """The item log is kept once for all readers, and of a reader that is dropped nothing is."""
     queue.reader("first")
     stores = [store_of(queue), store_of(queue.reader("other", start="beginning"))]
-    engines = duck.ArrowLogs()
-    looks = [following.follow(store, engines=engines) for store in stores]
+    kept = file_source.FileSource()
+    looks = [following.follow(store, source=kept) for store in stores]
     read: list[str] = []
     real = LocalLog.rows_of
 
@@ -207,4 +213,4 @@ def test_whoever_looks_as_several_readers_reads_each_file_once(
 
     queue.drop_reader("other")
     looks[0]()
-    assert set(engines._engines) == {0}
+    assert set(kept._looks) == {0}

@@ -12,13 +12,13 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
+from spark_queue.delta.views.answers import Answer
 from spark_queue.delta.views.ends import ends_at
+from spark_queue.delta.views.file_source import FileSource
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.looking import store_of
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.report.duck import ArrowLogs
-from spark_queue.report.engine import Answer
 from spark_queue.report.model import HOUR
 from spark_queue.report.reading import asked_of
 from tests.unit.report.conftest import Make
@@ -37,8 +37,8 @@ def rows_of(queue: LocalVerbs, view: str) -> dict[int, Answer]:
     """Return the rows of a view over all items of a queue, by seq."""
     store = store_of(queue)
     ends = ends_at(store, None)
-    with ArrowLogs().over(store, ends, asked_of(store, ends, HOUR)) as engine:
-        return {row["seq"]: row for row in engine.rows(view)}
+    with FileSource().over(store, ends, asked_of(store, ends, HOUR)) as answers:
+        return {row["seq"]: row for row in answers.rows(view)}
 
 
 def _play(queue: LocalQueue, clock: ManualClock, chance: random.Random) -> None:
@@ -103,7 +103,7 @@ def test_an_item_that_its_reader_redrove_stands_there_without_its_times(
     later, aged = clock.now() + 9 * _SECONDS, clock.now() + HOUR
     made.enqueue([{"id": "a", "available_at": later, "expires_at": later}])
     queue.cancel("true")
-    (was,) = rows_of(queue, "standing").values()
+    (was,) = rows_of(queue, "status").values()
 
     queue.redrive("true")
 
@@ -121,7 +121,7 @@ def test_items_stand_where_status_says(make: Make, clock: ManualClock) -> None:
         _play(queue, clock, chance)
     queue.redrive({"_state": "dead"})
 
-    found = pa.Table.from_pylist(list(rows_of(queue, "standing").values())).sort_by("seq")
+    found = pa.Table.from_pylist(list(rows_of(queue, "status").values())).sort_by("seq")
 
     expected = queue.status()
     for name in (

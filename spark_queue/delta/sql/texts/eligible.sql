@@ -6,7 +6,7 @@ FROM (
   FROM sq_judged j
   WHERE j.over_by IS NULL AND j.group_key IS NOT NULL AND j.place IN ('due', 'lost')
 ) m
-JOIN sq_groups g ON m.group_key = g.group_key
+JOIN sq_group_slots g ON m.group_key = g.group_key
 CROSS JOIN sq_asked a
 WHERE
   m.nth <= CASE WHEN a.run > 1 AND g.held > 0 THEN 0 ELSE a.group_limit * a.run - g.held END

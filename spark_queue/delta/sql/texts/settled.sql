@@ -19,6 +19,6 @@ FROM (
     $schedule(t, r: available_at)
   FROM sq_limited t
   CROSS JOIN sq_asked a
-  LEFT JOIN sq_retries r ON t.told_seq = r.seq
+  LEFT JOIN sq_retry_times r ON t.told_seq = r.seq
 ) q
 ORDER BY seq

@@ -1,18 +1,28 @@
+-- status(own, seq, state, attempts, losses, dedup_key, fair_key, group_key, priority, round, cost, max_attempts, available_at instant, expires_at instant, deadline instant, enqueued_at instant, first_claimed_at instant, claimed_at instant, finished_at instant, lease, worker_id, lease_expires_at instant, error, origin, step, gen, moved_step, moved_at instant, moved_error, failed_step)
 -- One row an item: where it stands, and since when. A transition has all times, or those of a journal
--- none. `own` are the user's columns, or what leads to them.
+-- none. `own` are the user's columns, or what leads to them; `deadline` is the sooner of its own and
+-- the one that the reader's `max_age` sets.
+-- rule again: deadline of an item
 SELECT /*+ BROADCAST(r) */
   i.own, i.seq, coalesce(m.state, 'ready') AS state,
   coalesce(m.attempts, i.errors, 0) AS attempts, coalesce(m.losses, 0) AS losses,
   i.dedup_key, i.fair_key, i.group_key, i.priority, i.round, i.cost, i.max_attempts,
   CASE WHEN m.enqueued_at IS NULL THEN i.available_at ELSE m.available_at END AS available_at,
   CASE WHEN m.enqueued_at IS NULL THEN i.expires_at ELSE m.expires_at END AS expires_at,
-  i.enqueued_at, m.first_claimed_at, m.claimed_at,
+  least(
+    CASE WHEN m.enqueued_at IS NULL THEN i.expires_at ELSE m.expires_at END,
+    i.enqueued_at + a.max_age
+  ) AS deadline,
+  i.enqueued_at, t.first_claimed_at, t.claimed_at,
   CASE WHEN m.state NOT IN ('ready', 'claimed') THEN m.at END AS finished_at,
   CASE WHEN m.state = 'claimed' THEN m.lease END AS lease,
   CASE WHEN m.state = 'claimed' THEN m.worker_id END AS worker_id,
   CASE WHEN m.state = 'claimed' THEN coalesce(r.until, m.lease_expires_at) END AS lease_expires_at,
-  m.failure AS error, i.origin, i.step, i.gen,
-  m.step AS moved_step, m.error AS moved_error
+  t.failure AS error, i.origin, i.step, i.gen,
+  m.step AS moved_step, coalesce(m.at, i.enqueued_at) AS moved_at, m.error AS moved_error,
+  t.failed_step
 FROM sq_items i
-LEFT JOIN sq_moved m ON i.seq = m.seq
+CROSS JOIN sq_asked a
+LEFT JOIN sq_touched t ON i.seq = t.seq
+LEFT JOIN sq_states m ON t.seq = m.seq AND t.step = m.step AND m.kind = 'item'
 LEFT JOIN sq_renewals r ON m.lease = r.lease

@@ -1,3 +1,4 @@
+-- workers(worker_id, items, leases, since instant, until instant, late, lost, claimed, last_claim_at instant, workers)
 -- Who holds items now, or got or lost some in the window. `late` are items whose lease ran out.
 -- `lost` counts those that were taken from a holder, or given up for it, in the window.
 WITH held AS (
@@ -13,27 +14,27 @@ WITH held AS (
   GROUP BY worker_id
 ),
 got AS (
-  SELECT m.worker_id, count(*) AS claimed, max(m.moment) AS last_at
-  FROM sq_moves m
+  SELECT m.worker_id, count(*) AS claimed, max(m.at) AS last_at
+  FROM sq_transitions m
   CROSS JOIN sq_asked a
-  WHERE m.granted AND m.moment > a.since
+  WHERE m.granted AND m.at > a.since
   GROUP BY m.worker_id
 ),
 followed AS (
   SELECT
-    m.moment,
+    m.at,
     m.losses,
     lag(m.losses) OVER item AS losses_before,
     lag(m.worker_id) OVER item AS worker_before
-  FROM sq_moves m
-  JOIN (SELECT DISTINCT seq FROM sq_moves WHERE losses > 0) l ON l.seq = m.seq
+  FROM sq_transitions m
+  JOIN (SELECT DISTINCT seq FROM sq_transitions WHERE losses > 0) l ON l.seq = m.seq
   WINDOW item AS (PARTITION BY m.seq ORDER BY m.step)
 ),
 lost AS (
   SELECT f.worker_before AS worker_id, count(*) AS lost
   FROM followed f
   CROSS JOIN sq_asked a
-  WHERE f.losses > f.losses_before AND f.moment > a.since
+  WHERE f.losses > f.losses_before AND f.at > a.since
   GROUP BY f.worker_before
 ),
 named AS (

@@ -1,12 +1,13 @@
+-- stuck(seq, worker_id, since instant, given_back, lease)
 -- Open items that were given back untouched ten times and more, and those that somebody holds for three
 -- of the leases that he asked for, and longer. Those that are held come first, the longest first.
 WITH granted AS (
   SELECT
     seq,
     step,
-    unix_micros(lease_expires_at) - unix_micros(moment) AS lease_us,
+    m.lease_expires_at - m.at AS lease_us,
     count(*) OVER (PARTITION BY seq) AS grants
-  FROM sq_moves
+  FROM sq_transitions m
   WHERE granted
 ),
 followed AS (
@@ -18,7 +19,7 @@ followed AS (
     lag(m.state) OVER item AS state_before,
     lag(m.attempts) OVER item AS attempts_before,
     lag(m.losses) OVER item AS losses_before
-  FROM sq_moves m
+  FROM sq_transitions m
   JOIN (SELECT DISTINCT seq FROM granted WHERE grants >= 10) g ON g.seq = m.seq
   WINDOW item AS (PARTITION BY m.seq ORDER BY m.step)
 ),
@@ -39,7 +40,7 @@ held AS (
   JOIN granted g ON g.seq = r.seq AND g.step = r.lease
   CROSS JOIN sq_asked a
   WHERE
-    r.reason = 'leased' AND unix_micros(a.now) - unix_micros(r.claimed_at) >= 3 * g.lease_us
+    r.reason = 'leased' AND a.now - r.claimed_at >= 3 * g.lease_us
 )
 SELECT
   r.seq,

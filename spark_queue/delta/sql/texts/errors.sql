@@ -1,8 +1,9 @@
+-- errors(wording, failures, in_window, items, attempts, dead, first_at instant, last_at instant, first_seq, last_seq, newest_seq, sample, wordings)
 -- What fails, by what the error says: how often, in the window and ever, since when, for how many
 -- items. `dead` are those that it ended and that were not redriven; `first_seq`, `last_seq` and
 -- `newest_seq` are items to look at, `sample` is what the newest failed with.
 WITH worded AS (
-  SELECT w.wording, f.seq, f.step, f.moment, f.attempts
+  SELECT w.wording, f.seq, f.step, f.at, f.attempts
   FROM sq_failures f
   JOIN sq_wordings w ON w.said = f.said
 ),
@@ -10,11 +11,11 @@ grouped AS (
   SELECT
     f.wording,
     count(*) AS failures,
-    count(CASE WHEN f.moment > a.since THEN 1 END) AS in_window,
+    count(CASE WHEN f.at > a.since THEN 1 END) AS in_window,
     count(DISTINCT f.seq) AS items,
     max(f.attempts) AS attempts,
-    min(f.moment) AS first_at,
-    max(f.moment) AS last_at,
+    min(f.at) AS first_at,
+    max(f.at) AS last_at,
     min(f.seq) AS first_seq,
     max(f.seq) AS last_seq,
     max(f.step) AS last_step
@@ -30,9 +31,9 @@ newest AS (
 ),
 ended AS (
   SELECT f.wording, count(*) AS dead
-  FROM sq_standing s
+  FROM sq_status s
   JOIN worded f ON f.seq = s.seq AND f.step = s.failed_step
-  LEFT JOIN (SELECT DISTINCT origin FROM sq_standing WHERE origin IS NOT NULL) r ON r.origin = s.seq
+  LEFT JOIN (SELECT DISTINCT origin FROM sq_status WHERE origin IS NOT NULL) r ON r.origin = s.seq
   WHERE s.state = 'dead' AND r.origin IS NULL
   GROUP BY f.wording
 )
@@ -52,7 +53,7 @@ SELECT
   count(*) OVER () AS wordings
 FROM grouped g
 JOIN newest n ON n.wording = g.wording
-JOIN sq_moves m ON m.seq = n.seq AND m.step = n.step
+JOIN sq_transitions m ON m.seq = n.seq AND m.step = n.step
 LEFT JOIN ended e ON e.wording = g.wording
 ORDER BY g.in_window DESC, g.failures DESC, g.wording
 LIMIT 100

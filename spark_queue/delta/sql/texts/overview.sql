@@ -1,3 +1,4 @@
+-- overview(runnable, delayed, held_by_group, over_a_limit, paused_items, past_their_time, claimed, late, acked, dead, expired, cancelled, oldest_age, runnable_since instant, last_claim_at instant, last_ack_at instant, enqueued_in_window, done_in_window, enqueued_per_second, done_per_second, time_left)
 -- How much is where, what comes and goes, and how long what is open will take at this pace: seconds,
 -- null where it does not become less.
 WITH waiting AS (
@@ -25,9 +26,9 @@ flow AS (
     count(CASE WHEN s.finished_at > a.since AND s.state = 'acked' THEN 1 END) AS done,
     max(s.claimed_at) AS last_claim_at,
     max(CASE WHEN s.state = 'acked' THEN s.finished_at END) AS last_ack_at,
-    (max(unix_micros(a.now)) - greatest(max(unix_micros(a.since)), min(unix_micros(s.enqueued_at))))
+    (max(a.now) - greatest(max(a.since), min(s.enqueued_at)))
       / 1e6 AS seconds
-  FROM sq_standing s
+  FROM sq_status s
   CROSS JOIN sq_asked a
 )
 SELECT
@@ -43,7 +44,7 @@ SELECT
   f.dead,
   f.expired,
   f.cancelled,
-  (unix_micros(a.now) - unix_micros(w.oldest)) / 1e6 AS oldest_age,
+  (a.now - w.oldest) / 1e6 AS oldest_age,
   r.since AS runnable_since,
   f.last_claim_at,
   f.last_ack_at,

@@ -1,17 +1,18 @@
+-- reasons(seq, state, reason, held_by, until instant, is_lapsed, fair_key, group_key, enqueued_at instant, moved_at instant, available_at instant, expires_at instant, attempts, losses, lease, worker_id, claimed_at instant, lease_expires_at instant, failed_step)
 -- Why each open item is not running, as `explain` says it: the first of lease, pause, end, delay,
 -- group and limit. `held_by` is the item of its group that is in the way. Of a group that is one that
 -- waits for its time, or else the earliest in flight; what the next claim ends is in nobody's way.
 -- rule: reason of an item
--- rule again: slots of a group, waiting head of a group, place at an instant, deadline of an item
+-- rule again: slots of a group, waiting head of a group, place at an instant
 -- rule again: loss of a lease, room of a claim
 WITH open_items AS (
   SELECT
     s.*,
     s.state = 'claimed' AND coalesce(s.lease_expires_at <= a.now, false) AS is_lapsed,
-    coalesce(s.expires_at <= a.now, false) AS is_over,
+    coalesce(s.deadline <= a.now, false) AS is_over,
     coalesce(s.losses + 1 >= a.max_losses, false) AS is_worn,
     coalesce(s.available_at > a.now, false) AS is_early
-  FROM sq_standing s
+  FROM sq_status s
   CROSS JOIN sq_asked a
   WHERE s.state IN ('ready', 'claimed')
 ),
@@ -108,7 +109,7 @@ SELECT
   enqueued_at,
   moved_at,
   available_at,
-  expires_at,
+  deadline AS expires_at,
   attempts,
   losses,
   lease,

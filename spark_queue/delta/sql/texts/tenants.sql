@@ -1,3 +1,4 @@
+-- tenants(fair_key, ready, claimed, dead, turns, share, wait_p50, wait_p95, wait_max, oldest_age, failures, starving, idle, keys, idle_keys, idle_dead)
 -- The fair keys: turns in the window and the share of all, how long those waited that got their first
 -- turn in it, failures in it. Those that starve come first (`sq_starving`); then the slowest and the
 -- one that fails most often, then the second of each; the idle ones last, of which nothing is open and
@@ -7,17 +8,17 @@ WITH turns AS (
     s.fair_key,
     count(CASE WHEN m.granted THEN 1 END) AS turns,
     count(CASE WHEN m.failed THEN 1 END) AS failures
-  FROM sq_moves m
-  JOIN sq_standing s ON s.seq = m.seq
+  FROM sq_transitions m
+  JOIN sq_status s ON s.seq = m.seq
   CROSS JOIN sq_asked a
-  WHERE m.moment > a.since AND (m.granted OR m.failed)
+  WHERE m.at > a.since AND (m.granted OR m.failed)
   GROUP BY s.fair_key
 ),
 waits AS (
   SELECT
     s.fair_key,
-    (unix_micros(s.first_claimed_at) - unix_micros(s.enqueued_at)) / 1e6 AS wait
-  FROM sq_standing s
+    (s.first_claimed_at - s.enqueued_at) / 1e6 AS wait
+  FROM sq_status s
   CROSS JOIN sq_asked a
   WHERE s.first_claimed_at > a.since
 ),
@@ -36,9 +37,9 @@ standing AS (
     count(CASE WHEN s.state = 'ready' THEN 1 END) AS ready,
     count(CASE WHEN s.state = 'claimed' THEN 1 END) AS claimed,
     count(CASE WHEN s.state = 'dead' THEN 1 END) AS dead,
-    (max(unix_micros(a.now)) - min(CASE WHEN s.state = 'ready' THEN unix_micros(s.enqueued_at) END))
+    (max(a.now) - min(CASE WHEN s.state = 'ready' THEN s.enqueued_at END))
       / 1e6 AS oldest_age
-  FROM sq_standing s
+  FROM sq_status s
   CROSS JOIN sq_asked a
   GROUP BY s.fair_key
 ),

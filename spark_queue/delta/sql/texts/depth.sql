@@ -1,3 +1,4 @@
+-- depth(moment instant, items)
 -- How many items were open, every half hour of the last day. What was made ready again after its end
 -- counts as if it had never been over, and so does what an undo brought back: with the time of its
 -- first enqueue.
@@ -8,8 +9,8 @@ WITH edges AS (
 ),
 known AS (
   SELECT s.enqueued_at, s.finished_at
-  FROM sq_standing s
-  LEFT JOIN sq_standing back ON back.origin = s.seq AND back.enqueued_at = s.enqueued_at
+  FROM sq_status s
+  LEFT JOIN sq_status back ON back.origin = s.seq AND back.enqueued_at = s.enqueued_at
   WHERE back.seq IS NULL
 ),
 events AS (
@@ -19,7 +20,7 @@ events AS (
 ),
 placed AS (
   SELECT
-    greatest(0e0, ceil(47 - (unix_micros(a.now) - unix_micros(e.moment)) / 1.8e9)) AS edge,
+    greatest(0e0, ceil(47 - (a.now - e.moment) / 1.8e9)) AS edge,
     e.items
   FROM events e
   CROSS JOIN sq_asked a
@@ -28,7 +29,7 @@ summed AS (
   SELECT edge, sum(items) AS items FROM placed GROUP BY edge
 )
 SELECT
-  timestamp_micros(max(unix_micros(a.now)) - (47 - e.edge) * cast(1800000000 AS bigint)) AS moment,
+  max(a.now) - (47 - e.edge) * cast(1800000000 AS bigint) AS moment,
   cast(coalesce(sum(s.items), 0) AS bigint) AS items
 FROM edges e
 CROSS JOIN sq_asked a

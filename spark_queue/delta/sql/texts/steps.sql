@@ -1,30 +1,30 @@
+-- steps(log, step, moment instant, action, who, items, undone, settings, settings_before)
 -- What operators did, newest first. Of settings the row has all of them, and those before; `who` is
 -- there where the row of the step names somebody; of a redrive or an undo a row of settings may do,
 -- which has its step. `undone` is the step that was taken back.
 WITH configured AS (
   SELECT
-    _step AS step,
-    _at AS moment,
-    _worker_id AS who,
-    _error AS about,
-    cast(nullif(split_part(_error, ' ', 2), '') AS bigint) AS undone,
-    _body AS settings,
-    lag(_body) OVER (ORDER BY _step) AS settings_before
-  FROM sq_status_log
-  WHERE _kind = 'config'
+    step,
+    q.at AS moment,
+    worker_id AS who,
+    error AS about,
+    cast(nullif(split_part(error, ' ', 2), '') AS bigint) AS undone,
+    body AS settings,
+    lag(body) OVER (ORDER BY step) AS settings_before
+  FROM sq_configs q
 ),
 ended AS (
-  SELECT DISTINCT seq FROM sq_moves WHERE state IN ('dead', 'expired', 'cancelled')
+  SELECT DISTINCT seq FROM sq_transitions WHERE state IN ('dead', 'expired', 'cancelled')
 ),
 moved AS (
   SELECT
     m.step,
-    m.moment,
+    m.at AS moment,
     m.state,
     m.worker_id,
     m.error,
     lag(m.state) OVER (PARTITION BY m.seq ORDER BY m.step) AS state_before
-  FROM sq_moves m
+  FROM sq_transitions m
   JOIN ended e ON e.seq = m.seq
 )
 SELECT
@@ -69,7 +69,7 @@ SELECT
   max(c.undone),
   NULL,
   NULL
-FROM sq_standing i
+FROM sq_status i
 LEFT JOIN configured c
   ON c.about = cast(i.step AS string)
   OR c.about LIKE concat('undo % by queue ', cast(i.step AS string))

@@ -1,3 +1,4 @@
+-- wordings(said, wording)
 -- What errors say without what differs from item to item: ids, paths and numbers. `said` is as in
 -- `sq_failures`.
 WITH distinct_texts AS (

@@ -1,3 +1,4 @@
+-- listed(seq, state, why, since instant, attempts, losses, fair_key, group_key, worker_id, lease_expires_at instant, error, tenant_id, group_id, error_id)
 -- The items with what they are found by: their fair key, their group, and the wording of the error that
 -- they failed with last, each by its digest, since any text may be one. `why` is why an open item is
 -- not running; of one that ended it is the state.
@@ -16,8 +17,8 @@ SELECT
   md5(coalesce('=' || s.fair_key, '')) AS tenant_id,
   md5(coalesce('=' || s.group_key, '')) AS group_id,
   md5('=' || w.wording) AS error_id
-FROM sq_standing s
+FROM sq_status s
 LEFT JOIN sq_reasons r ON r.seq = s.seq
-LEFT JOIN sq_moves m ON m.seq = s.seq AND m.step = s.failed_step
+LEFT JOIN sq_transitions m ON m.seq = s.seq AND m.step = s.failed_step
 LEFT JOIN sq_failures f ON f.seq = s.seq AND f.step = s.failed_step
 LEFT JOIN sq_wordings w ON w.said = f.said

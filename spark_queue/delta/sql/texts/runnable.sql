@@ -1,8 +1,9 @@
+-- runnable(seq, fair_key, since instant)
 -- Ready items that nothing but their turn keeps from a claim, and since when: of a group not before
 -- anything was last done with one of it.
 WITH done_with AS (
   SELECT group_key, max(moved_at) AS moved_at
-  FROM sq_standing
+  FROM sq_status
   WHERE group_key IS NOT NULL AND state <> 'ready'
   GROUP BY group_key
 )

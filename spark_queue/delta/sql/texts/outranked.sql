@@ -1,11 +1,12 @@
+-- outranked(priority, items, since instant, seq, turns_above)
 -- The priorities with items that could run for the whole window, and that got no turn in it, while
 -- higher ones did: how many could run, since when, and the first of them. The longest first.
 WITH turns AS (
   SELECT i.priority, count(*) AS turns
-  FROM sq_moves m
+  FROM sq_transitions m
   JOIN sq_items i ON i.seq = m.seq
   CROSS JOIN sq_asked a
-  WHERE m.moment > a.since AND m.granted
+  WHERE m.at > a.since AND m.granted
   GROUP BY i.priority
 ),
 ordered AS (

@@ -1,12 +1,13 @@
+-- starving(fair_key, items, since instant, seq, turns, turns_of_others)
 -- The fair keys with items that nothing but their turn keeps from a claim, for the whole window, and
 -- that got no turn in it, or less than a twentieth of what each other key got: how many could run,
 -- since when, and the first of them. The longest first.
 WITH turns AS (
   SELECT s.fair_key, count(*) AS turns
-  FROM sq_moves m
-  JOIN sq_standing s ON s.seq = m.seq
+  FROM sq_transitions m
+  JOIN sq_status s ON s.seq = m.seq
   CROSS JOIN sq_asked a
-  WHERE m.moment > a.since AND m.granted
+  WHERE m.at > a.since AND m.granted
   GROUP BY s.fair_key
 ),
 every_turn AS (

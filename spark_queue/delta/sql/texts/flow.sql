@@ -1,3 +1,4 @@
+-- flow(moment instant, entered, done, failed, items)
 -- The window in sixty parts, of a minute each where it is an hour: items that entered, that were
 -- acked, attempts that failed, and how many items were open at its end. What was made ready again after
 -- its end counts as if it had never been over, as in the depth of a day.
@@ -8,14 +9,14 @@ WITH parts AS (
 ),
 asked AS (
   SELECT
-    unix_micros(since) AS since_us,
-    (unix_micros(now) - unix_micros(since)) / 60e0 AS part_us
+    since,
+    (now - since) / 60e0 AS part_us
   FROM sq_asked
 ),
 known AS (
   SELECT s.enqueued_at, s.finished_at, s.state
-  FROM sq_standing s
-  LEFT JOIN sq_standing back ON back.origin = s.seq AND back.enqueued_at = s.enqueued_at
+  FROM sq_status s
+  LEFT JOIN sq_status back ON back.origin = s.seq AND back.enqueued_at = s.enqueued_at
   WHERE back.seq IS NULL
 ),
 events AS (
@@ -25,12 +26,12 @@ events AS (
   FROM known
   WHERE finished_at IS NOT NULL
   UNION ALL
-  SELECT moment, 0, 0, 0, 1 FROM sq_moves WHERE failed
+  SELECT m.at, 0, 0, 0, 1 FROM sq_transitions m WHERE m.failed
 ),
 placed AS (
   SELECT
     cast(
-      greatest(-1e0, least(59e0, ceil((unix_micros(e.moment) - a.since_us) / a.part_us) - 1)) AS bigint
+      greatest(-1e0, least(59e0, ceil((e.moment - a.since) / a.part_us) - 1)) AS bigint
     ) AS part,
     e.items,
     e.entered,
@@ -50,7 +51,7 @@ summed AS (
   GROUP BY part
 )
 SELECT
-  timestamp_micros(cast(max(a.since_us + p.part * a.part_us) AS bigint)) AS moment,
+  cast(max(a.since + p.part * a.part_us) AS bigint) AS moment,
   cast(coalesce(sum(CASE WHEN s.part = p.part THEN s.entered END), 0) AS bigint) AS entered,
   cast(coalesce(sum(CASE WHEN s.part = p.part THEN s.done END), 0) AS bigint) AS done,
   cast(coalesce(sum(CASE WHEN s.part = p.part THEN s.failed END), 0) AS bigint) AS failed,

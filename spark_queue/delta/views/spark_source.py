@@ -1,0 +1,101 @@
+"""ViewSource at a queue whose logs Spark reads: it answers itself where they are large."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from datetime import timezone
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from spark_queue.delta.plans.frames import bring
+from spark_queue.delta.plans.spark_look import SparkLook
+from spark_queue.delta.sql.database import Database
+from spark_queue.delta.sql.log_rows import TooManyRowsError
+from spark_queue.delta.sql.look import QueueLook
+from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import instants
+from spark_queue.delta.tables.schema import ITEM, REFUSED
+from spark_queue.delta.views.answers import (
+    COMMITS,
+    ENTRY,
+    Answer,
+    Answers,
+    Question,
+    Removal,
+    ViewSource,
+)
+from spark_queue.delta.views.ends import Ends
+
+
+class BroughtLook(SparkLook):
+    """Both logs as Spark reads them, brought to SQL in this process.
+
+    Raises
+    ------
+    TooManyRowsError
+        When there are more rows than this process takes; from :meth:`load`.
+    """
+
+    def _start(self) -> Any:
+        return Database({})
+
+    def entries(self, kind: str) -> Any:
+        """See :class:`QueueLook`."""
+        return bring(super().entries(kind), None)
+
+    def moves(self) -> Any:
+        """See :class:`QueueLook`."""
+        return bring(super().moves(), None)
+
+    def configs(self) -> Any:
+        """See :class:`QueueLook`."""
+        return bring(super().configs(), None)
+
+
+class SparkSource(ViewSource):
+    """ViewSource at logs, wherever they are.
+
+    Spark plans a view for a second; SQL in this process answers in some milliseconds.
+    """
+
+    @contextmanager
+    def over(self, store: Store, ends: Ends, asked: Question) -> Iterator[Answers]:
+        """See :class:`ViewSource`."""
+        steps = (ends.queue_step, None if ends.queue_step is None else ends.head.step)
+        options = {"steps": steps, "asked": asked.as_row(), "has_values": False}
+        with closing(_look(store, options)) as look:
+            yield Answers(look)
+
+    def find_entry(self, store: Store, seq: int) -> Answer | None:
+        """See :class:`ViewSource`."""
+        is_meant = (F.col("_seq") == seq) & F.col("_kind").isin(ITEM, REFUSED)
+        columns = [F.col(f"`{name}`") for name in (*store.user_columns(), *ENTRY)]
+        rows: pa.Table = instants.clamp(
+            store.queue.read().where(is_meant).select(*columns).toArrow()
+        )
+        return next(iter(rows.to_pylist()), None)
+
+    def removals(self, store: Store) -> list[Removal]:
+        """See :class:`ViewSource`."""
+        table = store.queue.address.sql()
+        history = store.spark.sql(f"DESCRIBE HISTORY {table} LIMIT {COMMITS}")
+        rows = history.where("operation = 'DELETE'").select("timestamp", "userName").collect()
+        return [Removal(at=row[0].astimezone(timezone.utc), who=row[1]) for row in rows]
+
+
+def _look(store: Store, options: Mapping[str, Any]) -> QueueLook[Any]:
+    brought = BroughtLook(store, **options)
+    try:
+        brought.load("states", "configs", "items")
+    except TooManyRowsError:
+        brought.close()
+        return SparkLook(store, **options)
+    return brought
+
+
+def source() -> ViewSource:
+    """Return looks at a queue that Spark reads."""
+    return SparkSource()
