@@ -119,14 +119,18 @@ class QueueStats:
     dead: int
     expired: int
     cancelled: int
+    redriven: int
+    """Of the dead, expired and cancelled ones those that were enqueued again since."""
     refused: int
     """Rows that were refused as duplicates."""
     oldest_age: timedelta | None
-    """How long the oldest ready item has waited; ``None`` where none does."""
+    """How long the ready item has waited that waits longest: since it was enqueued, or since its
+    delay ended, whichever is later. ``None`` where none waits."""
     per_key: DataFrame | pa.Table
     """One row a fair key, by its name, without Spark as a table of Arrow: ``fair_key``, ``ready``,
-    ``claimed``, ``acked``, ``dead``, ``expired``, ``cancelled``, ``refused``, ``wait_p50``,
-    ``wait_p95``, ``wait_max`` (seconds from enqueue to first claim) and ``oldest_age`` (seconds).
+    ``claimed``, ``acked``, ``dead``, ``expired``, ``cancelled``, ``redriven``, ``refused``,
+    ``wait_p50``, ``wait_p95``, ``wait_max`` (seconds from when an item could run first, in its
+    time, to its first claim) and ``oldest_age`` (seconds, as above).
     The waits are exact: each is one of those that there were."""
 
     @property

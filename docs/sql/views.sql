@@ -87,7 +87,11 @@ SELECT /*+ BROADCAST(r) */
     CASE WHEN m.enqueued_at IS NULL THEN i.expires_at ELSE m.expires_at END,
     i.enqueued_at + a.max_age
   ) AS deadline,
+  greatest(
+    i.enqueued_at, CASE WHEN m.enqueued_at IS NULL THEN i.available_at ELSE m.available_at END
+  ) AS waits_since,
   i.enqueued_at, t.first_claimed_at, t.claimed_at,
+  t.first_claimed_at - greatest(i.enqueued_at, i.available_at) AS waited,
   CASE WHEN m.state NOT IN ('ready', 'claimed') THEN m.at END AS finished_at,
   CASE WHEN m.state = 'claimed' THEN m.lease END AS lease,
   CASE WHEN m.state = 'claimed' THEN m.worker_id END AS worker_id,
@@ -103,9 +107,10 @@ LEFT JOIN sq_raw_renewals r ON m.lease = r.lease;
 
 -- One row an item: where it stands, and since when. A transition has all times, or those of a journal
 -- none. `own` are the user's columns, or what leads to them; `deadline` is the sooner of its own and
--- the one that the reader's `max_age` sets.
+-- the one that the reader's `max_age` sets. It waits since it entered, or since its delay ended, whichever
+-- is later; `waited` is for how long it did until its first claim.
 CREATE OR REPLACE VIEW sq_status AS
-SELECT r.seq, r.state, r.attempts, r.losses, r.dedup_key, r.fair_key, r.group_key, r.priority, r.round, r.cost, r.max_attempts, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, timestamp_micros(r.deadline) AS deadline, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.first_claimed_at) AS first_claimed_at, timestamp_micros(r.claimed_at) AS claimed_at, timestamp_micros(r.finished_at) AS finished_at, r.lease, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.error, r.origin, r.step, r.gen, r.moved_step, timestamp_micros(r.moved_at) AS moved_at, r.moved_error, r.failed_step
+SELECT r.seq, r.state, r.attempts, r.losses, r.dedup_key, r.fair_key, r.group_key, r.priority, r.round, r.cost, r.max_attempts, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, timestamp_micros(r.deadline) AS deadline, r.waits_since, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.first_claimed_at) AS first_claimed_at, timestamp_micros(r.claimed_at) AS claimed_at, r.waited, timestamp_micros(r.finished_at) AS finished_at, r.lease, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.error, r.origin, r.step, r.gen, r.moved_step, timestamp_micros(r.moved_at) AS moved_at, r.moved_error, r.failed_step
 FROM sq_raw_status r;
 
 CREATE OR REPLACE VIEW sq_raw_transitions AS
@@ -266,6 +271,7 @@ SELECT
   group_key,
   enqueued_at,
   moved_at,
+  waits_since,
   available_at,
   deadline AS expires_at,
   attempts,
@@ -281,7 +287,7 @@ FROM reasoned;
 -- group and limit. `held_by` is the item of its group that is in the way. Of a group that is one that
 -- waits for its time, or else the earliest in flight; what the next claim ends is in nobody's way.
 CREATE OR REPLACE VIEW sq_reasons AS
-SELECT r.seq, r.state, r.reason, r.held_by, timestamp_micros(r.until) AS until, r.is_lapsed, r.fair_key, r.group_key, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.moved_at) AS moved_at, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, r.attempts, r.losses, r.lease, r.worker_id, timestamp_micros(r.claimed_at) AS claimed_at, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.failed_step
+SELECT r.seq, r.state, r.reason, r.held_by, timestamp_micros(r.until) AS until, r.is_lapsed, r.fair_key, r.group_key, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.moved_at) AS moved_at, r.waits_since, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, r.attempts, r.losses, r.lease, r.worker_id, timestamp_micros(r.claimed_at) AS claimed_at, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.failed_step
 FROM sq_raw_reasons r;
 
 CREATE OR REPLACE VIEW sq_raw_runnable AS
@@ -294,7 +300,7 @@ WITH done_with AS (
 SELECT
   r.seq,
   r.fair_key,
-  greatest(r.enqueued_at, coalesce(r.available_at, r.enqueued_at), r.moved_at, d.moved_at) AS since
+  greatest(r.waits_since, r.moved_at, d.moved_at) AS since
 FROM sq_raw_reasons r
 LEFT JOIN done_with d ON d.group_key = r.group_key
 WHERE r.state = 'ready' AND r.reason = 'runnable';
@@ -370,6 +376,101 @@ CREATE OR REPLACE VIEW sq_wordings AS
 SELECT r.said, r.wording
 FROM sq_raw_wordings r;
 
+CREATE OR REPLACE VIEW sq_raw_redriven AS
+SELECT i.origin, i.seq FROM sq_raw_items i WHERE i.origin IS NOT NULL;
+
+CREATE OR REPLACE VIEW sq_raw_successors AS
+SELECT r.origin, max(r.seq) AS seq FROM sq_raw_redriven r GROUP BY r.origin;
+
+CREATE OR REPLACE VIEW sq_raw_lasting AS
+SELECT s.seq, s.fair_key, s.state, s.enqueued_at, s.finished_at
+FROM sq_raw_status s
+LEFT JOIN (SELECT origin, enqueued_at FROM sq_raw_status WHERE origin IS NOT NULL) back
+  ON back.origin = s.seq AND back.enqueued_at = s.enqueued_at
+WHERE back.origin IS NULL;
+
+CREATE OR REPLACE VIEW sq_raw_forecast AS
+WITH edges AS (
+  SELECT 6 * a.n + b.n AS edge
+  FROM (VALUES (0), (1), (2), (3), (4)) AS a(n)
+  CROSS JOIN (VALUES (1), (2), (3), (4), (5), (6)) AS b(n)
+),
+events AS (
+  SELECT enqueued_at AS moment, 1 AS items, 1 AS entered, 0 AS acked FROM sq_raw_lasting
+  UNION ALL
+  SELECT finished_at, -1, 0, CASE WHEN state = 'acked' THEN 1 ELSE 0 END
+  FROM sq_raw_lasting
+  WHERE finished_at IS NOT NULL
+),
+-- What happened between 20 s before now and now is of the first part, and so on.
+parts AS (
+  SELECT
+    cast(greatest(1e0, ceil((a.now - e.moment) / 2e7)) AS bigint) AS edge,
+    sum(e.items) AS items,
+    sum(e.entered) AS entered,
+    sum(e.acked) AS acked
+  FROM events e
+  CROSS JOIN sq_raw_asked a
+  WHERE e.moment > a.now - 600000000
+  GROUP BY 1
+),
+opened AS (
+  SELECT count(CASE WHEN finished_at IS NULL THEN 1 END) AS items, min(enqueued_at) AS first_at
+  FROM sq_raw_lasting
+),
+falls AS (
+  SELECT g.edge, cast(-coalesce(sum(p.items), 0) AS bigint) AS fall
+  FROM edges g
+  LEFT JOIN parts p ON p.edge <= g.edge
+  GROUP BY g.edge
+),
+peaks AS (
+  SELECT max(fall) AS fall, min(fall) AS rise FROM falls
+),
+-- The last time that there was most.
+peak AS (
+  SELECT min(f.edge) AS edge, max(p.fall) AS fall, max(p.rise) AS rise
+  FROM peaks p
+  JOIN falls f ON f.fall = p.fall
+),
+estimates AS (
+  SELECT
+    count(CASE WHEN f.fall <= 0 THEN 1 END) AS still,
+    min(CASE WHEN f.fall > 0 THEN f.edge * 2e1 / f.fall END) AS least,
+    max(CASE WHEN f.fall > 0 THEN f.edge * 2e1 / f.fall END) AS most
+  FROM falls f
+  JOIN peak p ON f.edge <= p.edge AND (f.edge >= 3 OR f.edge = p.edge)
+),
+lately AS (
+  SELECT
+    coalesce(sum(p.acked), 0) / max(t.seconds) AS acked,
+    coalesce(sum(p.entered), 0) / max(t.seconds) AS entered
+  FROM (
+    SELECT least(3e2, (a.now - o.first_at) / 1e6) AS seconds FROM opened o CROSS JOIN sq_raw_asked a
+  ) t
+  LEFT JOIN parts p ON p.edge <= 15
+  WHERE t.seconds > 0
+)
+SELECT
+  CASE
+    WHEN o.items = 0 THEN 'done'
+    WHEN k.fall > 0 THEN 'falls'
+    WHEN k.rise < 0 THEN 'rises'
+    ELSE 'stays'
+  END AS trend,
+  CASE
+    WHEN o.items = 0 THEN 0e0
+    WHEN k.fall > 0 THEN o.items * k.edge * 2e1 / k.fall
+  END AS time_left,
+  CASE WHEN k.fall > 0 THEN o.items * e.least END AS time_left_least,
+  CASE WHEN k.fall > 0 AND e.still = 0 THEN o.items * e.most END AS time_left_most,
+  l.acked AS acked_per_second_now,
+  l.entered AS enqueued_per_second_now
+FROM opened o
+CROSS JOIN peak k
+CROSS JOIN estimates e
+LEFT JOIN lately l ON true;
+
 CREATE OR REPLACE VIEW sq_raw_overview AS
 WITH waiting AS (
   SELECT
@@ -381,25 +482,30 @@ WITH waiting AS (
     count(CASE WHEN reason = 'expired' AND state = 'ready' THEN 1 END) AS past_their_time,
     count(CASE WHEN state = 'claimed' THEN 1 END) AS claimed,
     count(CASE WHEN is_lapsed THEN 1 END) AS late,
-    min(CASE WHEN state = 'ready' THEN enqueued_at END) AS oldest
+    min(CASE WHEN state = 'ready' THEN waits_since END) AS oldest
   FROM sq_raw_reasons
 ),
 flow AS (
   SELECT
     count(CASE WHEN s.state = 'acked' THEN 1 END) AS acked,
-    count(CASE WHEN s.state = 'dead' THEN 1 END) AS dead,
-    count(CASE WHEN s.state = 'expired' THEN 1 END) AS expired,
-    count(CASE WHEN s.state = 'cancelled' THEN 1 END) AS cancelled,
-    count(CASE WHEN s.state IN ('ready', 'claimed') THEN 1 END) AS open_items,
-    count(CASE WHEN s.enqueued_at > a.since THEN 1 END) AS entered,
-    count(CASE WHEN s.finished_at > a.since THEN 1 END) AS ended,
+    count(CASE WHEN s.state = 'dead' AND r.origin IS NULL THEN 1 END) AS dead,
+    count(CASE WHEN s.state = 'expired' AND r.origin IS NULL THEN 1 END) AS expired,
+    count(CASE WHEN s.state = 'cancelled' AND r.origin IS NULL THEN 1 END) AS cancelled,
+    count(CASE WHEN s.state IN ('dead', 'expired', 'cancelled') THEN r.origin END) AS redriven,
     count(CASE WHEN s.finished_at > a.since AND s.state = 'acked' THEN 1 END) AS done,
     max(s.claimed_at) AS last_claim_at,
     max(CASE WHEN s.state = 'acked' THEN s.finished_at END) AS last_ack_at,
     (max(a.now) - greatest(max(a.since), min(s.enqueued_at)))
       / 1e6 AS seconds
   FROM sq_raw_status s
+  LEFT JOIN sq_raw_successors r ON r.origin = s.seq
   CROSS JOIN sq_raw_asked a
+),
+entered AS (
+  SELECT count(*) AS items
+  FROM sq_raw_lasting l
+  CROSS JOIN sq_raw_asked a
+  WHERE l.enqueued_at > a.since
 )
 SELECT
   w.runnable,
@@ -414,28 +520,34 @@ SELECT
   f.dead,
   f.expired,
   f.cancelled,
-  (a.now - w.oldest) / 1e6 AS oldest_age,
+  f.redriven,
+  CASE WHEN w.oldest <= a.now THEN (a.now - w.oldest) / 1e6 END AS oldest_age,
   r.since AS runnable_since,
   f.last_claim_at,
   f.last_ack_at,
-  f.entered AS enqueued_in_window,
+  n.items AS enqueued_in_window,
   f.done AS done_in_window,
-  CASE WHEN f.seconds > 0 THEN f.entered / f.seconds END AS enqueued_per_second,
+  CASE WHEN f.seconds > 0 THEN n.items / f.seconds END AS enqueued_per_second,
   CASE WHEN f.seconds > 0 THEN f.done / f.seconds END AS done_per_second,
-  CASE
-    WHEN f.open_items = 0 THEN 0e0
-    WHEN f.ended > f.entered AND f.seconds > 0
-      THEN f.open_items * f.seconds / (f.ended - f.entered)
-  END AS time_left
+  f.seconds,
+  c.enqueued_per_second_now,
+  c.acked_per_second_now AS done_per_second_now,
+  c.trend,
+  c.time_left,
+  c.time_left_least,
+  c.time_left_most
 FROM waiting w
 CROSS JOIN flow f
+CROSS JOIN entered n
+CROSS JOIN sq_raw_forecast c
 CROSS JOIN (SELECT min(since) AS since FROM sq_raw_runnable) r
 CROSS JOIN sq_raw_asked a;
 
--- How much is where, what comes and goes, and how long what is open will take at this pace: seconds,
--- null where it does not become less.
+-- How much is where, what comes and goes, and how long what is open will take (`sq_forecast`). What was
+-- enqueued again after its end is `redriven`, and neither dead, expired nor cancelled. The rates are of the
+-- `seconds` of the window in which there was an item.
 CREATE OR REPLACE VIEW sq_overview AS
-SELECT r.runnable, r.delayed, r.held_by_group, r.over_a_limit, r.paused_items, r.past_their_time, r.claimed, r.late, r.acked, r.dead, r.expired, r.cancelled, r.oldest_age, timestamp_micros(r.runnable_since) AS runnable_since, timestamp_micros(r.last_claim_at) AS last_claim_at, timestamp_micros(r.last_ack_at) AS last_ack_at, r.enqueued_in_window, r.done_in_window, r.enqueued_per_second, r.done_per_second, r.time_left
+SELECT r.runnable, r.delayed, r.held_by_group, r.over_a_limit, r.paused_items, r.past_their_time, r.claimed, r.late, r.acked, r.dead, r.expired, r.cancelled, r.redriven, r.oldest_age, timestamp_micros(r.runnable_since) AS runnable_since, timestamp_micros(r.last_claim_at) AS last_claim_at, timestamp_micros(r.last_ack_at) AS last_ack_at, r.enqueued_in_window, r.done_in_window, r.enqueued_per_second, r.done_per_second, r.seconds, r.enqueued_per_second_now, r.done_per_second_now, r.trend, r.time_left, r.time_left_least, r.time_left_most
 FROM sq_raw_overview r;
 
 CREATE OR REPLACE VIEW sq_raw_depth AS
@@ -444,16 +556,10 @@ WITH edges AS (
   FROM (VALUES (0), (1), (2), (3), (4), (5)) AS a(n)
   CROSS JOIN (VALUES (0), (1), (2), (3), (4), (5), (6), (7)) AS b(n)
 ),
-known AS (
-  SELECT s.enqueued_at, s.finished_at
-  FROM sq_raw_status s
-  LEFT JOIN sq_raw_status back ON back.origin = s.seq AND back.enqueued_at = s.enqueued_at
-  WHERE back.seq IS NULL
-),
 events AS (
-  SELECT enqueued_at AS moment, 1 AS items FROM known
+  SELECT enqueued_at AS moment, 1 AS items FROM sq_raw_lasting
   UNION ALL
-  SELECT finished_at AS moment, -1 AS items FROM known WHERE finished_at IS NOT NULL
+  SELECT finished_at AS moment, -1 AS items FROM sq_raw_lasting WHERE finished_at IS NOT NULL
 ),
 placed AS (
   SELECT
@@ -475,8 +581,7 @@ GROUP BY e.edge
 ORDER BY moment;
 
 -- How many items were open, every half hour of the last day. What was made ready again after its end
--- counts as if it had never been over, and so does what an undo brought back: with the time of its
--- first enqueue.
+-- counts as if it had never been over.
 CREATE OR REPLACE VIEW sq_depth AS
 SELECT timestamp_micros(r.moment) AS moment, r.items
 FROM sq_raw_depth r;
@@ -493,17 +598,11 @@ asked AS (
     (now - since) / 60e0 AS part_us
   FROM sq_raw_asked
 ),
-known AS (
-  SELECT s.enqueued_at, s.finished_at, s.state
-  FROM sq_raw_status s
-  LEFT JOIN sq_raw_status back ON back.origin = s.seq AND back.enqueued_at = s.enqueued_at
-  WHERE back.seq IS NULL
-),
 events AS (
-  SELECT enqueued_at AS moment, 1 AS items, 1 AS entered, 0 AS done, 0 AS failed FROM known
+  SELECT enqueued_at AS moment, 1 AS items, 1 AS entered, 0 AS done, 0 AS failed FROM sq_raw_lasting
   UNION ALL
   SELECT finished_at, -1, 0, CASE WHEN state = 'acked' THEN 1 ELSE 0 END, 0
-  FROM known
+  FROM sq_raw_lasting
   WHERE finished_at IS NOT NULL
   UNION ALL
   SELECT m.at, 0, 0, 0, 1 FROM sq_raw_transitions m WHERE m.failed
@@ -609,7 +708,7 @@ WITH turns AS (
 waits AS (
   SELECT
     s.fair_key,
-    (s.first_claimed_at - s.enqueued_at) / 1e6 AS wait
+    s.waited / 1e6 AS wait
   FROM sq_raw_status s
   CROSS JOIN sq_raw_asked a
   WHERE s.first_claimed_at > a.since
@@ -628,10 +727,11 @@ standing AS (
     s.fair_key,
     count(CASE WHEN s.state = 'ready' THEN 1 END) AS ready,
     count(CASE WHEN s.state = 'claimed' THEN 1 END) AS claimed,
-    count(CASE WHEN s.state = 'dead' THEN 1 END) AS dead,
-    (max(a.now) - min(CASE WHEN s.state = 'ready' THEN s.enqueued_at END))
-      / 1e6 AS oldest_age
+    count(CASE WHEN s.state = 'dead' AND r.origin IS NULL THEN 1 END) AS dead,
+    max(CASE WHEN s.state = 'ready' AND s.waits_since <= a.now THEN a.now - s.waits_since END) / 1e6
+      AS oldest_age
   FROM sq_raw_status s
+  LEFT JOIN sq_raw_successors r ON r.origin = s.seq
   CROSS JOIN sq_raw_asked a
   GROUP BY s.fair_key
 ),
@@ -732,7 +832,7 @@ ended AS (
   SELECT f.wording, count(*) AS dead
   FROM sq_raw_status s
   JOIN worded f ON f.seq = s.seq AND f.step = s.failed_step
-  LEFT JOIN (SELECT DISTINCT origin FROM sq_raw_status WHERE origin IS NOT NULL) r ON r.origin = s.seq
+  LEFT JOIN sq_raw_successors r ON r.origin = s.seq
   WHERE s.state = 'dead' AND r.origin IS NULL
   GROUP BY f.wording
 )
@@ -816,7 +916,7 @@ FROM sq_raw_retries r;
 
 CREATE OR REPLACE VIEW sq_raw_groups AS
 WITH behind AS (
-  SELECT group_key, held_by, count(*) AS behind, min(enqueued_at) AS oldest
+  SELECT group_key, held_by, count(*) AS behind, min(waits_since) AS oldest
   FROM sq_raw_reasons
   WHERE held_by IS NOT NULL
   GROUP BY group_key, held_by
@@ -835,7 +935,7 @@ SELECT
   CASE WHEN h.state = 'claimed' THEN h.claimed_at ELSE h.moved_at END AS since,
   CASE WHEN h.state = 'claimed' THEN h.lease_expires_at ELSE h.until END AS until,
   b.behind,
-  (a.now - b.oldest) / 1e6 AS oldest_age,
+  greatest(0e0, (a.now - b.oldest) / 1e6) AS oldest_age,
   h.attempts,
   h.losses,
   h.worker_id,
@@ -1010,8 +1110,8 @@ CREATE OR REPLACE VIEW sq_raw_behind AS
 SELECT
   count(*) AS items,
   count(CASE WHEN s.state = 'claimed' THEN 1 END) AS open_items,
-  (max(a.now) - min(CASE WHEN s.state = 'ready' THEN s.enqueued_at END))
-    / 1e6 AS oldest_age,
+  max(CASE WHEN s.state = 'ready' AND s.waits_since <= a.now THEN a.now - s.waits_since END) / 1e6
+    AS oldest_age,
   min(s.step) AS first_step
 FROM sq_raw_status s
 CROSS JOIN sq_raw_asked a
@@ -1126,7 +1226,11 @@ CREATE OR REPLACE VIEW sq_raw_listed AS
 SELECT
   s.seq,
   s.state,
-  coalesce(r.reason, s.state) AS why,
+  CASE
+    WHEN r.reason IS NOT NULL THEN r.reason
+    WHEN x.origin IS NOT NULL AND s.state <> 'acked' THEN 'redriven'
+    ELSE s.state
+  END AS why,
   s.moved_at AS since,
   s.attempts,
   s.losses,
@@ -1134,19 +1238,19 @@ SELECT
   s.group_key,
   s.worker_id,
   s.lease_expires_at,
-  m.error,
+  s.error,
   md5(coalesce('=' || s.fair_key, '')) AS tenant_id,
   md5(coalesce('=' || s.group_key, '')) AS group_id,
   md5('=' || w.wording) AS error_id
 FROM sq_raw_status s
 LEFT JOIN sq_raw_reasons r ON r.seq = s.seq
-LEFT JOIN sq_raw_transitions m ON m.seq = s.seq AND m.step = s.failed_step
+LEFT JOIN sq_raw_successors x ON x.origin = s.seq
 LEFT JOIN sq_raw_failures f ON f.seq = s.seq AND f.step = s.failed_step
 LEFT JOIN sq_raw_wordings w ON w.said = f.said;
 
 -- The items with what they are found by: their fair key, their group, and the wording of the error that
 -- they failed with last, each by its digest, since any text may be one. `why` is why an open item is
--- not running; of one that ended it is the state.
+-- not running; of one that ended it is the state, or that it was enqueued again.
 CREATE OR REPLACE VIEW sq_listed AS
 SELECT r.seq, r.state, r.why, timestamp_micros(r.since) AS since, r.attempts, r.losses, r.fair_key, r.group_key, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.error, r.tenant_id, r.group_id, r.error_id
 FROM sq_raw_listed r;

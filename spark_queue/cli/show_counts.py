@@ -40,8 +40,13 @@ def _state_table(data: Plain) -> Table:
         _some(data["retrying"], "to be tried again"),
         _some(data["delayed"], "not due yet"),
     )
+    again = {
+        state: f"{_some(count, 'of them redriven')}" for state, count in data["redriven"].items()
+    }
     notes = {
-        **NOTES,
+        **{
+            state: "; ".join(filter(None, (again.get(state), NOTES.get(state)))) for state in STATES
+        },
         "claimed": _some(data["lapsed"], "with a lease that has run out"),
         "ready": ", ".join(part for part in waiting if part),
     }

@@ -44,7 +44,7 @@ EXAMINED = timedelta(minutes=5)
 #: How long a look looks back, unless a caller says otherwise.
 WINDOW = timedelta(hours=1)
 
-_STATES = ("ready", "claimed", "acked", "dead", "expired", "cancelled")
+_STATES = ("ready", "claimed", "acked", "dead", "expired", "cancelled", "redriven")
 
 #: Why items wait, by the panel's word and the metric's.
 _REASONS = {

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timezone
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.tables.lives import judge
 from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED
 from spark_queue.delta.views import explaining
-from spark_queue.delta.views.answers import Answer, Answers, Question
-from spark_queue.report.entry import Transition, transition
+from spark_queue.delta.views.answers import ENTRY, Answer, Answers, Question, ViewSource
+from spark_queue.report.entry import ItemEntry, Transition
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation
 from spark_queue.rules.rule_model import ItemReason
 from spark_queue.wording import lasting
 
 if TYPE_CHECKING:
+    from spark_queue.delta.store.store import Store
     from spark_queue.rules.rule_model import Reason, State
 
 #: Items that a chain has at most: who is in the way works, or waits for its time, so it is short.
@@ -72,7 +73,7 @@ class Chains:
         """Return what happened to an item, oldest first; nothing where there is none."""
         rows = self.answers.rows("history", f"seq = {seq}")
         rows.sort(key=itemgetter("log", "step"))
-        return tuple(map(transition, rows))
+        return tuple(map(_transition, rows))
 
     def chain(self, seq: int) -> list[Link]:
         """Return why an item is not running, then the same of the one in its way, and so on."""
@@ -207,3 +208,31 @@ def _times(count: int) -> str:
 def _with(error: str | None) -> str:
     lines = (error or "").strip().splitlines()
     return f" with {lines[0]!r}" if lines else ""
+
+
+def _transition(row: Mapping[str, Any]) -> Transition:
+    """Return a row of the view ``history`` as a line of a time line."""
+    until = {"claimed": "lease_expires_at", "ready": "available_at"}.get(row["state"])
+    shared = {one.name: row[one.name] for one in fields(Transition) if one.name in row}
+    counts = {name: row[name] or 0 for name in ("attempts", "losses")}
+    return Transition(**{**shared, **counts}, until=row[until] if until else None)
+
+
+def read_entry(store: Store, source: ViewSource, answers: Answers, seq: int) -> ItemEntry | None:
+    """Read what an item is; ``None`` where there is none."""
+    row = source.find_entry(store, seq)
+    if row is None:
+        return None
+    # What was refused stands nowhere.
+    stands = answers.rows("status", f"seq = {seq}")
+    facts = {name[1:]: row[name] for name in ENTRY}
+    for status in stands:
+        facts |= {"available_at": status["available_at"], "expires_at": status["deadline"]}
+    columns = {name: _in_utc(value) for name, value in row.items() if name not in ENTRY}
+    return ItemEntry(columns=columns, **{name: _in_utc(value) for name, value in facts.items()})
+
+
+def _in_utc(value: Any) -> Any:
+    """Return an instant in UTC; a time of the wall has no offset, and stays as it is."""
+    is_instant = isinstance(value, datetime) and value.tzinfo is not None
+    return value.astimezone(timezone.utc) if is_instant else value

@@ -41,10 +41,13 @@ class Overview:
     dead: int
     expired: int
     cancelled: int
+    redriven: int
+    """Items that died, expired or were cancelled, and were enqueued again since: they are none of
+    the three above."""
     refused: int
     """Rows that were refused as duplicates, ever."""
     oldest_age: float | None
-    """How long ago the oldest ready item was enqueued, a delayed one, too."""
+    """How long the ready item that waits longest has: since it was enqueued, or its delay ended."""
     runnable_since: datetime | None
     """Since when the first of the runnable items could run; None where there is none."""
     last_claim_at: datetime | None
@@ -52,15 +55,29 @@ class Overview:
     last_ack_at: datetime | None
     """When an item was acked last, of what the tables still have."""
     enqueued_in_window: int
+    """Items that entered in the window; what an undo brought back did not."""
     done_in_window: int
     """Items acked in the window."""
+    seconds: float | None
+    """The part of the window since the first item: what is in the window came in that time."""
     enqueued_per_second: float | None
-    """In the window, or since the oldest item where that is later; None where that is no time."""
+    """In that time; None where it is no time."""
     done_per_second: float | None
     """As above, of items acked."""
+    enqueued_per_second_now: float | None
+    """In the last five minutes, or since the first item."""
+    done_per_second_now: float | None
+    """As above, of items acked."""
+    trend: str
+    """What open items do, by the last ten minutes: ``falls``, ``rises``, ``stays``, or ``done``
+    where none is open."""
     time_left: float | None
-    """Seconds until nothing is open, if items enter and end as in the window; None where there do
-    not become less."""
+    """Seconds until nothing is open, if items go on as since the last minutes had most of them;
+    None where they do not fall."""
+    time_left_least: float | None
+    """The same by the fastest part of that time."""
+    time_left_most: float | None
+    """By the slowest; None where nothing went in a part of it."""
 
     @property
     def ready(self) -> int:
@@ -96,16 +113,18 @@ class Tenant:
     ready: int
     claimed: int
     dead: int
+    """Without those that were enqueued again."""
     turns: int
     """Items of it that were claimed in the window."""
     share: float | None
     """What part of all turns of the window that is; None where there were none."""
     wait_p50: float | None
-    """From enqueue to first claim, of items first claimed in the window: half waited no longer."""
+    """From when an item could run first, in its time, to its first claim, of items first claimed in
+    the window: half waited no longer."""
     wait_p95: float | None
     wait_max: float | None
     oldest_age: float | None
-    """How long ago its oldest ready item was enqueued, a delayed one, too."""
+    """How long its ready item that waits longest has, as of :class:`Overview`."""
     failures: int
     """In the window."""
     starving: bool
@@ -177,7 +196,7 @@ class HeldGroup:
     behind: int
     """How many items wait for it."""
     oldest_age: float
-    """How many seconds the oldest of these has waited."""
+    """How many seconds the one has waited that waits longest."""
     attempts: int
     losses: int
     worker_id: str | None
@@ -229,7 +248,7 @@ class ReaderLine:
     open_items: int
     """Items in its hands."""
     oldest_age: float | None
-    """How many seconds ago the oldest item that waits was enqueued, a delayed one, too."""
+    """How many seconds the item has waited that waits longest; a delay does not count."""
     steps: int
     """Steps of the item log from the oldest item that it is not done with to the newest."""
     lost: int

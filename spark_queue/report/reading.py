@@ -24,9 +24,8 @@ from spark_queue.delta.views.ends import AsOf, Ends, ends_at
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig, require_reader_name
 from spark_queue.report import holders
-from spark_queue.report.chains import Chains, sentence
+from spark_queue.report.chains import Chains, read_entry, sentence
 from spark_queue.report.commands import redrive_command
-from spark_queue.report.entry import read_entry
 from spark_queue.report.model import (
     HOUR,
     DepthPoint,

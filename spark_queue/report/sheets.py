@@ -20,10 +20,11 @@ from spark_queue.report.model import (
     Report,
     SharedReport,
     Tenant,
+    Vitals,
     WorkerLine,
 )
 from spark_queue.results import Liveness
-from spark_queue.wording import duration, plain, plural, visible
+from spark_queue.wording import duration, lasting, plain, plural, visible
 
 _Line = TypeVar("_Line")
 
@@ -213,7 +214,7 @@ def _first_line(text: str | None) -> str:
 
 
 def _overview(report: Report) -> Sheet:
-    seen, window = report.overview, duration(report.window.total_seconds())
+    seen, within = report.overview, covered(report)
     counts = {
         "runnable": seen.runnable,
         "delayed": seen.delayed,
@@ -226,12 +227,14 @@ def _overview(report: Report) -> Sheet:
         "acked": seen.acked,
         "expired": seen.expired,
         "cancelled": seen.cancelled,
+        "redriven": seen.redriven,
         "refused": seen.refused,
     }
     notes = {
         "runnable": _oldest(seen),
         "claimed": ", ".join(unwell(report)),
-        "acked": f"{seen.done_in_window:,} in {window}{_rate(seen.done_per_second)}",
+        "acked": f"{seen.done_in_window:,} in {within}"
+        + _rates(seen.done_per_second, seen.done_per_second_now),
     }
     always = ("runnable", "claimed", "dead", "acked")
     rows = [
@@ -239,7 +242,8 @@ def _overview(report: Report) -> Sheet:
         for name, count in counts.items()
         if count or name in always
     ]
-    entered = f"{seen.enqueued_in_window:,} in {window}{_rate(seen.enqueued_per_second)}"
+    rates = _rates(seen.enqueued_per_second, seen.enqueued_per_second_now)
+    entered = f"{seen.enqueued_in_window:,} in {within}{rates}"
     rows += [("enqueued", "", entered), ("done in", "", _time_left(seen))]
     return Sheet(
         name="overview",
@@ -264,14 +268,32 @@ def _oldest(seen: Overview) -> str:
     return f"the oldest that waits has waited for {duration(seen.oldest_age)}"
 
 
-def _rate(per_second: float | None) -> str:
-    return "" if per_second is None else f", {per_second:,.2f} a second"
+def covered(report: Vitals) -> str:
+    """Say how long the part of the window is in which there was an item."""
+    seconds = report.overview.seconds
+    return lasting(report.window.total_seconds() if seconds is None else seconds)
+
+
+def _rates(within: float | None, now: float | None) -> str:
+    if within is None:
+        return ""
+    return f", {within:,.2f} a second" + ("" if now is None else f"; now {now:,.2f}")
 
 
 def _time_left(seen: Overview) -> str:
-    if seen.time_left is None:
-        return "never at this pace: what is open does not become less"
-    return f"{duration(seen.time_left)} at this pace" if seen.time_left else "nothing is open"
+    if seen.trend == "falls":
+        return f"{duration(seen.time_left)}, {time_range(seen)}"
+    return {
+        "done": "nothing is open",
+        "rises": "never: open items rise",
+        "stays": "unknown: nothing has ended in the last minutes",
+    }[seen.trend]
+
+
+def time_range(seen: Overview) -> str:
+    """Say between what the time until nothing is open lies, by the last minutes."""
+    least, most = duration(seen.time_left_least), duration(seen.time_left_most)
+    return f"{least} to {most} by the last minutes" if most else f"{least} or more"
 
 
 def _tries(one: Transition | ItemLine) -> str:

@@ -26,6 +26,7 @@ class Tile:
 def tiles(report: Report) -> tuple[Tile, ...]:
     """Return the numbers that an operator looks at first."""
     seen, window = report.overview, lasting(report.window.total_seconds())
+    within = sheets.covered(report)
     unwell = ", ".join(sheets.unwell(report))
     failures = sum(point.failures for point in report.retries)
     died = sum(point.dead for point in report.retries)
@@ -46,14 +47,14 @@ def tiles(report: Report) -> tuple[Tile, ...]:
             tone="warn" if failures else "",
         ),
         Tile(
-            label=f"enqueued in {window}",
+            label=f"enqueued in {within}",
             value=f"{seen.enqueued_in_window:,}",
-            note=rate(seen.enqueued_per_second),
+            note=_rates(seen.enqueued_per_second, seen.enqueued_per_second_now),
         ),
         Tile(
-            label=f"acked in {window}",
+            label=f"acked in {within}",
             value=f"{seen.done_in_window:,}",
-            note=rate(seen.done_per_second),
+            note=_rates(seen.done_per_second, seen.done_per_second_now),
             tone="good" if seen.done_in_window else "",
         ),
         Tile(label="done in", value=_time_left(seen), note=_pace(seen)),
@@ -77,16 +78,20 @@ def rate(per_second: float | None) -> str:
     return f"{per_second * 86_400:,.1f} / d"
 
 
+def _rates(within: float | None, now: float | None) -> str:
+    """Say how many come or go, and how many do now."""
+    mean, newest = rate(within), rate(now) or "none"
+    return f"{mean}, now {newest}" if mean else ""
+
+
 def _time_left(seen: Overview) -> str:
-    if seen.time_left is None:
-        return "never"
-    return duration(seen.time_left) if seen.time_left else "now"
+    values = {"done": "now", "rises": "never", "stays": "unknown"}
+    return values.get(seen.trend) or duration(seen.time_left)
 
 
 def _pace(seen: Overview) -> str:
-    if seen.time_left is None:
-        return "what is open does not become less"
-    return "at this pace" if seen.time_left else "nothing is open"
+    notes = {"done": "nothing is open", "rises": "open items rise", "stays": "nothing ends"}
+    return notes.get(seen.trend) or sheets.time_range(seen)
 
 
 def draw_tiles(report: Report) -> str:

@@ -82,14 +82,15 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         now = store.clock.now() if ends.at is None else ends.at
         asked = {"now": log_rows.micros(now)}
         with self.at(store, ends, asked=asked, most=most, has_values=False) as at:
-            at.give("found", at.table("stood"))
-            found = {row["state"]: row for row in at.rows("by_state")}
+            at.share("stood")
+            found = {row["state"]: row for row in at.rows("stats")}
             counts = {s: found[s]["items"] if s in found else 0 for s in (*STATES, REFUSED)}
             return QueueStats(
                 step=ends.head.step,
                 at=now,
                 paused=store.settings(ends.head).paused,
                 **counts,
+                redriven=sum(row["redriven"] for row in found.values()),
                 oldest_age=_age(found[READY]["oldest"], now) if READY in found else None,
                 per_key=at.table("per_key"),
             )
@@ -186,7 +187,8 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
             shown = [*store.user_columns(), *names]
             rows = at.sample(at.choose(found, {"_seq": first}), shown, limit)
         states = {row["state"]: row["items"] for row in counted}
-        notes = {name: sum(row[name] for row in counted) for name in _NOTES}
+        notes: dict[str, Any] = {name: sum(row[name] for row in counted) for name in _NOTES}
+        notes["redriven"] = {row["state"]: row["redriven"] for row in counted if row["redriven"]}
         return {"states": states, **notes}, sorted(rows, key=lambda row: first.index(row["_seq"]))
 
     def worst_keys(self, store: Store, keys: FrameT, limit: int) -> list[dict[str, Any]]:
@@ -203,8 +205,9 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
 
 
 def _age(since: int | None, now: datetime) -> timedelta | None:
-    """Return how long ago an instant of the texts was."""
-    return None if since is None else now - instant_of(since)
+    """Return how long ago an instant of the texts was; ``None`` where it has not come."""
+    at = now if since is None else instant_of(since)
+    return None if since is None or at > now else now - at
 
 
 def schema(store: Store) -> pa.Schema:

@@ -53,7 +53,7 @@ def status(*items: dict[str, Any], **more: Any) -> dict[str, Any]:
     states: dict[str, int] = {}
     for row in items:
         states[row["_state"]] = states.get(row["_state"], 0) + 1
-    counts = {"lapsed": 0, "retrying": 0, "delayed": 0}
+    counts = {"lapsed": 0, "retrying": 0, "delayed": 0, "redriven": {}}
     base = {"queue": "/q", "at": NOW, "paused": False, "states": states, "items": items}
     return {**base, **counts, **more}
 

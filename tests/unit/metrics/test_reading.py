@@ -64,6 +64,7 @@ def test_a_look_tells_what_is_where(queue: LocalQueue) -> None:
         "acked": 1,
         "dead": 1,
         "expired": 0,
+        "redriven": 0,
         "cancelled": 0,
     }
     assert told["oldest_age"] == {(("reader", ""),): 10.0}

@@ -58,7 +58,10 @@ def test_overview_counts_what_waits_by_its_reason(make: Make, clock: ManualClock
     later = queue.report().overview
     assert (later.late, later.enqueued_in_window, later.done_in_window) == (1, 0, 0)
     queue.claim(2).ack()
-    assert queue.report().overview.time_left == pytest.approx(5400.0)
+    # Two in the last minutes, of which five count; by one minute it is less, by ten more.
+    seen = queue.report().overview
+    assert (seen.trend, seen.time_left) == ("falls", pytest.approx(450.0))
+    assert (seen.time_left_least, seen.time_left_most) == (pytest.approx(90), pytest.approx(900))
 
 
 def test_a_paused_queue_says_so_of_all_that_waits(make: Make) -> None:

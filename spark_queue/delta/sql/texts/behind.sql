@@ -4,8 +4,8 @@
 SELECT
   count(*) AS items,
   count(CASE WHEN s.state = 'claimed' THEN 1 END) AS open_items,
-  (max(a.now) - min(CASE WHEN s.state = 'ready' THEN s.enqueued_at END))
-    / 1e6 AS oldest_age,
+  max(CASE WHEN s.state = 'ready' AND s.waits_since <= a.now THEN a.now - s.waits_since END) / 1e6
+    AS oldest_age,
   min(s.step) AS first_step
 FROM sq_status s
 CROSS JOIN sq_asked a

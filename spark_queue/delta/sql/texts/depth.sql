@@ -1,22 +1,15 @@
 -- depth(moment instant, items)
 -- How many items were open, every half hour of the last day. What was made ready again after its end
--- counts as if it had never been over, and so does what an undo brought back: with the time of its
--- first enqueue.
+-- counts as if it had never been over.
 WITH edges AS (
   SELECT 8 * a.n + b.n AS edge
   FROM (VALUES (0), (1), (2), (3), (4), (5)) AS a(n)
   CROSS JOIN (VALUES (0), (1), (2), (3), (4), (5), (6), (7)) AS b(n)
 ),
-known AS (
-  SELECT s.enqueued_at, s.finished_at
-  FROM sq_status s
-  LEFT JOIN sq_status back ON back.origin = s.seq AND back.enqueued_at = s.enqueued_at
-  WHERE back.seq IS NULL
-),
 events AS (
-  SELECT enqueued_at AS moment, 1 AS items FROM known
+  SELECT enqueued_at AS moment, 1 AS items FROM sq_lasting
   UNION ALL
-  SELECT finished_at AS moment, -1 AS items FROM known WHERE finished_at IS NOT NULL
+  SELECT finished_at AS moment, -1 AS items FROM sq_lasting WHERE finished_at IS NOT NULL
 ),
 placed AS (
   SELECT

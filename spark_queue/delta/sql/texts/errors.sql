@@ -33,7 +33,7 @@ ended AS (
   SELECT f.wording, count(*) AS dead
   FROM sq_status s
   JOIN worded f ON f.seq = s.seq AND f.step = s.failed_step
-  LEFT JOIN (SELECT DISTINCT origin FROM sq_status WHERE origin IS NOT NULL) r ON r.origin = s.seq
+  LEFT JOIN sq_successors r ON r.origin = s.seq
   WHERE s.state = 'dead' AND r.origin IS NULL
   GROUP BY f.wording
 )

@@ -13,17 +13,11 @@ asked AS (
     (now - since) / 60e0 AS part_us
   FROM sq_asked
 ),
-known AS (
-  SELECT s.enqueued_at, s.finished_at, s.state
-  FROM sq_status s
-  LEFT JOIN sq_status back ON back.origin = s.seq AND back.enqueued_at = s.enqueued_at
-  WHERE back.seq IS NULL
-),
 events AS (
-  SELECT enqueued_at AS moment, 1 AS items, 1 AS entered, 0 AS done, 0 AS failed FROM known
+  SELECT enqueued_at AS moment, 1 AS items, 1 AS entered, 0 AS done, 0 AS failed FROM sq_lasting
   UNION ALL
   SELECT finished_at, -1, 0, CASE WHEN state = 'acked' THEN 1 ELSE 0 END, 0
-  FROM known
+  FROM sq_lasting
   WHERE finished_at IS NOT NULL
   UNION ALL
   SELECT m.at, 0, 0, 0, 1 FROM sq_transitions m WHERE m.failed

@@ -10,7 +10,7 @@ WITH done_with AS (
 SELECT
   r.seq,
   r.fair_key,
-  greatest(r.enqueued_at, coalesce(r.available_at, r.enqueued_at), r.moved_at, d.moved_at) AS since
+  greatest(r.waits_since, r.moved_at, d.moved_at) AS since
 FROM sq_reasons r
 LEFT JOIN done_with d ON d.group_key = r.group_key
 WHERE r.state = 'ready' AND r.reason = 'runnable'

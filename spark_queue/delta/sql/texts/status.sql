@@ -1,7 +1,8 @@
--- status(own, seq, state, attempts, losses, dedup_key, fair_key, group_key, priority, round, cost, max_attempts, available_at instant, expires_at instant, deadline instant, enqueued_at instant, first_claimed_at instant, claimed_at instant, finished_at instant, lease, worker_id, lease_expires_at instant, error, origin, step, gen, moved_step, moved_at instant, moved_error, failed_step)
+-- status(own, seq, state, attempts, losses, dedup_key, fair_key, group_key, priority, round, cost, max_attempts, available_at instant, expires_at instant, deadline instant, waits_since, enqueued_at instant, first_claimed_at instant, claimed_at instant, waited, finished_at instant, lease, worker_id, lease_expires_at instant, error, origin, step, gen, moved_step, moved_at instant, moved_error, failed_step)
 -- One row an item: where it stands, and since when. A transition has all times, or those of a journal
 -- none. `own` are the user's columns, or what leads to them; `deadline` is the sooner of its own and
--- the one that the reader's `max_age` sets.
+-- the one that the reader's `max_age` sets. It waits since it entered, or since its delay ended, whichever
+-- is later; `waited` is for how long it did until its first claim.
 -- rule again: deadline of an item
 SELECT /*+ BROADCAST(r) */
   i.own, i.seq, coalesce(m.state, 'ready') AS state,
@@ -13,7 +14,11 @@ SELECT /*+ BROADCAST(r) */
     CASE WHEN m.enqueued_at IS NULL THEN i.expires_at ELSE m.expires_at END,
     i.enqueued_at + a.max_age
   ) AS deadline,
+  greatest(
+    i.enqueued_at, CASE WHEN m.enqueued_at IS NULL THEN i.available_at ELSE m.available_at END
+  ) AS waits_since,
   i.enqueued_at, t.first_claimed_at, t.claimed_at,
+  t.first_claimed_at - greatest(i.enqueued_at, i.available_at) AS waited,
   CASE WHEN m.state NOT IN ('ready', 'claimed') THEN m.at END AS finished_at,
   CASE WHEN m.state = 'claimed' THEN m.lease END AS lease,
   CASE WHEN m.state = 'claimed' THEN m.worker_id END AS worker_id,

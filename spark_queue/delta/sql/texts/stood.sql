@@ -1,4 +1,6 @@
 -- Items and refused rows, as statistics count them.
-SELECT s.fair_key, s.state, s.enqueued_at, s.first_claimed_at FROM sq_status s
+SELECT s.fair_key, s.state, s.waits_since, s.waited, r.seq AS successor
+FROM sq_status s
+LEFT JOIN sq_successors r ON s.seq = r.origin
 UNION ALL
-SELECT r.fair_key, 'refused' AS state, r.enqueued_at, NULL FROM sq_rejected r
+SELECT j.fair_key, 'refused', j.enqueued_at, NULL, NULL FROM sq_rejected j

@@ -17,7 +17,7 @@ WITH turns AS (
 waits AS (
   SELECT
     s.fair_key,
-    (s.first_claimed_at - s.enqueued_at) / 1e6 AS wait
+    s.waited / 1e6 AS wait
   FROM sq_status s
   CROSS JOIN sq_asked a
   WHERE s.first_claimed_at > a.since
@@ -36,10 +36,11 @@ standing AS (
     s.fair_key,
     count(CASE WHEN s.state = 'ready' THEN 1 END) AS ready,
     count(CASE WHEN s.state = 'claimed' THEN 1 END) AS claimed,
-    count(CASE WHEN s.state = 'dead' THEN 1 END) AS dead,
-    (max(a.now) - min(CASE WHEN s.state = 'ready' THEN s.enqueued_at END))
-      / 1e6 AS oldest_age
+    count(CASE WHEN s.state = 'dead' AND r.origin IS NULL THEN 1 END) AS dead,
+    max(CASE WHEN s.state = 'ready' AND s.waits_since <= a.now THEN a.now - s.waits_since END) / 1e6
+      AS oldest_age
   FROM sq_status s
+  LEFT JOIN sq_successors r ON r.origin = s.seq
   CROSS JOIN sq_asked a
   GROUP BY s.fair_key
 ),
