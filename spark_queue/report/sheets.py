@@ -275,14 +275,14 @@ def covered(report: Vitals) -> str:
 
 
 def _rates(within: float | None, now: float | None) -> str:
-    if within is None:
+    if not within:
         return ""
     return f", {within:,.2f} a second" + ("" if now is None else f"; now {now:,.2f}")
 
 
 def _time_left(seen: Overview) -> str:
     if seen.trend == "falls":
-        return f"{duration(seen.time_left)}, {time_range(seen)}"
+        return f"{duration(seen.time_left)}: {time_range(seen)}"
     return {
         "done": "nothing is open",
         "rises": "never: open items rise",
@@ -291,9 +291,9 @@ def _time_left(seen: Overview) -> str:
 
 
 def time_range(seen: Overview) -> str:
-    """Say between what the time until nothing is open lies, by the last minutes."""
+    """Say between what the time until nothing is open lies."""
     least, most = duration(seen.time_left_least), duration(seen.time_left_most)
-    return f"{least} to {most} by the last minutes" if most else f"{least} or more"
+    return f"from {least} to {most}" if most else f"{least} or more, as nothing ended just now"
 
 
 def _tries(one: Transition | ItemLine) -> str:
