@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from spark_queue.delta.keys import DeltaIdempotencyKeyStore
     from spark_queue.delta.tables.facts import StepFacts, StepTimes
     from spark_queue.delta_queue import DeltaQueue
-    from spark_queue.doctor.finding import Checkup, Finding, Thresholds
     from spark_queue.errors import (
         AbortedError,
         BatchForgottenError,
@@ -73,6 +72,7 @@ if TYPE_CHECKING:
     from spark_queue.processing.loop import ProcessResult
     from spark_queue.reader import Reader
     from spark_queue.reader_config import ReaderConfig
+    from spark_queue.report.finding import Checkup, Finding, Thresholds
     from spark_queue.report.model import ItemReport, Report
     from spark_queue.report.reading import open_report
     from spark_queue.results import (
@@ -96,7 +96,7 @@ __version__ = "0.2.0"
 _HOMES = {
     "SMALL_STEPS_CONF": "session",
     "AioDurableQueue": "front.aio_durable",
-    "Checkup": "doctor.finding",
+    "Checkup": "report.finding",
     "Claim": "claim",
     "Delivery": "front.consumer",
     "DeltaIdempotencyKeyStore": "delta.keys",
@@ -111,7 +111,7 @@ _HOMES = {
     "FileAccessError": "log_errors",
     "FileDamagedError": "log_errors",
     "FileGoneError": "log_errors",
-    "Finding": "doctor.finding",
+    "Finding": "report.finding",
     "FrontOptions": "front.durable",
     "ItemReport": "report.model",
     "JournaledQueue": "journal.journaled_queue",
@@ -146,7 +146,7 @@ _HOMES = {
     "StepFacts": "delta.tables.facts",
     "StepTimes": "delta.tables.facts",
     "StepLostError": "log_errors",
-    "Thresholds": "doctor.finding",
+    "Thresholds": "report.finding",
     "Upgraded": "results",
     "journaled_queue": "front.journaled",
     "local_session": "session",

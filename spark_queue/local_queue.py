@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql.types import StructType
 
-    from spark_queue.doctor.finding import Checkup, Thresholds
+    from spark_queue.report.finding import Checkup, Thresholds
 
 #: Rows to enqueue: one or many dictionaries, or a table.
 Rows: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any]] | pa.Table | pd.DataFrame"

@@ -13,7 +13,7 @@ from spark_queue.results import Lag, QueueStats
 
 if TYPE_CHECKING:
     from spark_queue.delta.views.views import QueueViews
-    from spark_queue.doctor.finding import Checkup, Thresholds
+    from spark_queue.report.finding import Checkup, Thresholds
 
 #: What a table is to the caller: a frame of Spark, or a table of Arrow.
 FrameT = TypeVar("FrameT")

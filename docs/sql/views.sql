@@ -110,7 +110,7 @@ LEFT JOIN sq_raw_renewals r ON m.lease = r.lease;
 -- the one that the reader's `max_age` sets. It waits since it entered, or since its delay ended, whichever
 -- is later; `waited` is for how long it did until its first claim.
 CREATE OR REPLACE VIEW sq_status AS
-SELECT r.seq, r.state, r.attempts, r.losses, r.dedup_key, r.fair_key, r.group_key, r.priority, r.round, r.cost, r.max_attempts, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, timestamp_micros(r.deadline) AS deadline, r.waits_since, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.first_claimed_at) AS first_claimed_at, timestamp_micros(r.claimed_at) AS claimed_at, r.waited, timestamp_micros(r.finished_at) AS finished_at, r.lease, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.error, r.origin, r.step, r.gen, r.moved_step, timestamp_micros(r.moved_at) AS moved_at, r.moved_error, r.failed_step
+SELECT r.seq, r.state, r.attempts, r.losses, r.dedup_key, r.fair_key, r.group_key, r.priority, r.round, r.cost, r.max_attempts, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, timestamp_micros(r.deadline) AS deadline, timestamp_micros(r.waits_since) AS waits_since, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.first_claimed_at) AS first_claimed_at, timestamp_micros(r.claimed_at) AS claimed_at, r.waited, timestamp_micros(r.finished_at) AS finished_at, r.lease, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.error, r.origin, r.step, r.gen, r.moved_step, timestamp_micros(r.moved_at) AS moved_at, r.moved_error, r.failed_step
 FROM sq_raw_status r;
 
 CREATE OR REPLACE VIEW sq_raw_transitions AS
@@ -287,7 +287,7 @@ FROM reasoned;
 -- group and limit. `held_by` is the item of its group that is in the way. Of a group that is one that
 -- waits for its time, or else the earliest in flight; what the next claim ends is in nobody's way.
 CREATE OR REPLACE VIEW sq_reasons AS
-SELECT r.seq, r.state, r.reason, r.held_by, timestamp_micros(r.until) AS until, r.is_lapsed, r.fair_key, r.group_key, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.moved_at) AS moved_at, r.waits_since, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, r.attempts, r.losses, r.lease, r.worker_id, timestamp_micros(r.claimed_at) AS claimed_at, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.failed_step
+SELECT r.seq, r.state, r.reason, r.held_by, timestamp_micros(r.until) AS until, r.is_lapsed, r.fair_key, r.group_key, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.moved_at) AS moved_at, timestamp_micros(r.waits_since) AS waits_since, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, r.attempts, r.losses, r.lease, r.worker_id, timestamp_micros(r.claimed_at) AS claimed_at, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.failed_step
 FROM sq_raw_reasons r;
 
 CREATE OR REPLACE VIEW sq_raw_runnable AS
@@ -517,6 +517,10 @@ flow AS (
   SELECT
     count(CASE WHEN s.state = 'acked' THEN 1 END) AS acked,
     count(CASE WHEN s.state = 'dead' AND r.origin IS NULL THEN 1 END) AS dead,
+    count(CASE WHEN s.state = 'dead' AND r.origin IS NULL AND s.finished_at > a.since THEN 1 END)
+      AS dead_in_window,
+    min(CASE WHEN s.state = 'dead' AND r.origin IS NULL AND s.finished_at > a.since THEN s.finished_at END)
+      AS dead_since,
     count(CASE WHEN s.state = 'expired' AND r.origin IS NULL THEN 1 END) AS expired,
     count(CASE WHEN s.state = 'cancelled' AND r.origin IS NULL THEN 1 END) AS cancelled,
     count(CASE WHEN s.state IN ('dead', 'expired', 'cancelled') THEN r.origin END) AS redriven,
@@ -546,6 +550,8 @@ SELECT
   w.late,
   f.acked,
   f.dead,
+  f.dead_in_window,
+  f.dead_since,
   f.expired,
   f.cancelled,
   f.redriven,
@@ -575,7 +581,7 @@ CROSS JOIN sq_raw_asked a;
 -- enqueued again after its end is `redriven`, and neither dead, expired nor cancelled. The rates are of the
 -- `seconds` of the window in which there was an item.
 CREATE OR REPLACE VIEW sq_overview AS
-SELECT r.runnable, r.delayed, r.held_by_group, r.over_a_limit, r.paused_items, r.past_their_time, r.claimed, r.late, r.acked, r.dead, r.expired, r.cancelled, r.redriven, r.oldest_age, timestamp_micros(r.runnable_since) AS runnable_since, timestamp_micros(r.last_claim_at) AS last_claim_at, timestamp_micros(r.last_ack_at) AS last_ack_at, r.enqueued_in_window, r.done_in_window, r.enqueued_per_second, r.done_per_second, r.seconds, r.enqueued_per_second_now, r.done_per_second_now, r.trend, r.time_left, r.time_left_least, r.time_left_most
+SELECT r.runnable, r.delayed, r.held_by_group, r.over_a_limit, r.paused_items, r.past_their_time, r.claimed, r.late, r.acked, r.dead, r.dead_in_window, timestamp_micros(r.dead_since) AS dead_since, r.expired, r.cancelled, r.redriven, r.oldest_age, timestamp_micros(r.runnable_since) AS runnable_since, timestamp_micros(r.last_claim_at) AS last_claim_at, timestamp_micros(r.last_ack_at) AS last_ack_at, r.enqueued_in_window, r.done_in_window, r.enqueued_per_second, r.done_per_second, r.seconds, r.enqueued_per_second_now, r.done_per_second_now, r.trend, r.time_left, r.time_left_least, r.time_left_most
 FROM sq_raw_overview r;
 
 CREATE OR REPLACE VIEW sq_raw_depth AS
@@ -857,10 +863,14 @@ newest AS (
   GROUP BY g.wording, g.last_step
 ),
 ended AS (
-  SELECT f.wording, count(*) AS dead
+  SELECT
+    f.wording,
+    count(*) AS dead,
+    count(CASE WHEN s.finished_at > a.since THEN 1 END) AS dead_in_window
   FROM sq_raw_status s
   JOIN worded f ON f.seq = s.seq AND f.step = s.failed_step
   LEFT JOIN sq_raw_successors r ON r.origin = s.seq
+  CROSS JOIN sq_raw_asked a
   WHERE s.state = 'dead' AND r.origin IS NULL
   GROUP BY f.wording
 )
@@ -871,6 +881,7 @@ SELECT
   g.items,
   g.attempts,
   coalesce(e.dead, 0) AS dead,
+  coalesce(e.dead_in_window, 0) AS dead_in_window,
   g.first_at,
   g.last_at,
   g.first_seq,
@@ -889,7 +900,7 @@ LIMIT 100;
 -- items. `dead` are those that it ended and that were not redriven; `first_seq`, `last_seq` and
 -- `newest_seq` are items to look at, `sample` is what the newest failed with.
 CREATE OR REPLACE VIEW sq_errors AS
-SELECT r.wording, r.failures, r.in_window, r.items, r.attempts, r.dead, timestamp_micros(r.first_at) AS first_at, timestamp_micros(r.last_at) AS last_at, r.first_seq, r.last_seq, r.newest_seq, r.sample, r.wordings
+SELECT r.wording, r.failures, r.in_window, r.items, r.attempts, r.dead, r.dead_in_window, timestamp_micros(r.first_at) AS first_at, timestamp_micros(r.last_at) AS last_at, r.first_seq, r.last_seq, r.newest_seq, r.sample, r.wordings
 FROM sq_raw_errors r;
 
 CREATE OR REPLACE VIEW sq_raw_retries AS

@@ -22,9 +22,9 @@ from spark_queue.results import Affected, EnqueueResult
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
     from spark_queue.delta_queue import DeltaQueue
-    from spark_queue.doctor.finding import Checkup, Thresholds
     from spark_queue.local_queue import LocalQueue, LocalReader
     from spark_queue.reader import Reader
+    from spark_queue.report.finding import Checkup, Thresholds
 
 #: The ends of names, before which another may say how the file is compressed.
 _ENDS = {

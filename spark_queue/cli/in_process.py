@@ -26,7 +26,7 @@ from spark_queue.results import Affected, EnqueueResult
 
 if TYPE_CHECKING:
     from spark_queue.cli.scope import Scope
-    from spark_queue.doctor.finding import Checkup, Thresholds
+    from spark_queue.report.finding import Checkup, Thresholds
 
 
 #: Rows up to which a log is looked at here; a cluster has more room.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
     from spark_queue.cli.scope import Scope
-    from spark_queue.doctor.finding import Checkup, Thresholds
+    from spark_queue.report.finding import Checkup, Thresholds
 
 _RECORD = "_record"
 

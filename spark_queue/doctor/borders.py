@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from spark_queue.delta.input import kinds
 from spark_queue.delta.tables import table_properties
 from spark_queue.delta.tables.schema import foreign_names
-from spark_queue.doctor.finding import Finding, Severity
 from spark_queue.doctor.subject import Subject
+from spark_queue.report.finding import Finding, Severity
 
 #: A property that makes a queue no worse, whatever it is.
 _HARMLESS = "delta.checkpointInterval"

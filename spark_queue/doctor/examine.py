@@ -7,14 +7,26 @@ from collections.abc import Callable, Iterator, Mapping
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.views.answers import ViewSource
-from spark_queue.doctor import borders, service, starvation, stuck, trust, upkeep
-from spark_queue.doctor.finding import Checkup, Finding, Thresholds, how_bad
+from spark_queue.doctor import borders, service, stuck, trust, upkeep
 from spark_queue.doctor.subject import Subject
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError, SparkQueueError
+from spark_queue.report.alarms import ALARMS
+from spark_queue.report.finding import Checkup, Finding, Thresholds, how_bad
 from spark_queue.wording import line_of, shorten
 
 #: ViewSource at a queue, and yields what it finds.
 Check = Callable[[Subject], Iterator[Finding]]
+
+
+def _alarm(name: str) -> Check:
+    """Return the check of all readers that an alarm of reports makes."""
+
+    def check(subject: Subject) -> Iterator[Finding]:
+        for reader in subject.readers:
+            yield from ALARMS[name](subject.vitals(reader), subject.limits)
+
+    return check
+
 
 CHECKS: Mapping[str, Check] = {
     "damaged": trust.find_damaged,
@@ -27,20 +39,20 @@ CHECKS: Mapping[str, Check] = {
     "column-added": borders.column_added,
     "clocks-differ": trust.clocks_differ,
     "unsafe-session": service.unsafe_session,
-    "paused": service.find_paused,
+    "paused": _alarm("paused"),
     "front-gone": service.front_gone,
     "send-refused": service.send_refused,
-    "leases-overdue": starvation.leases_overdue,
-    "workers-gone": starvation.workers_gone,
-    "items-too-old": starvation.items_too_old,
-    "retry-storm": starvation.retry_storm,
-    "dead-growing": starvation.dead_growing,
-    "nobody-claims": starvation.nobody_claims,
-    "tenant-starves": starvation.tenant_starves,
-    "priority-starves": starvation.priority_starves,
-    "group-starves": starvation.group_starves,
-    "held-long": stuck.held_long,
-    "given-back": stuck.given_back,
+    "leases-overdue": _alarm("leases-overdue"),
+    "workers-gone": _alarm("workers-gone"),
+    "items-too-old": _alarm("items-too-old"),
+    "retry-storm": _alarm("retry-storm"),
+    "dead-growing": _alarm("dead-growing"),
+    "nobody-claims": _alarm("nobody-claims"),
+    "tenant-starves": _alarm("tenant-starves"),
+    "priority-starves": _alarm("priority-starves"),
+    "group-starves": _alarm("group-starves"),
+    "held-long": _alarm("held-long"),
+    "given-back": _alarm("given-back"),
     "output-unasked": stuck.output_unasked,
     "checkpoint-due": upkeep.checkpoint_due,
     "commits-unsummed": upkeep.commits_unsummed,

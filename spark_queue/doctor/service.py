@@ -1,4 +1,4 @@
-"""Checks of service: the pause, a lost front, format, session."""
+"""Checks of service: a lost front, format, session."""
 
 from __future__ import annotations
 
@@ -9,43 +9,14 @@ from spark_queue.delta.commands import forwarding
 from spark_queue.delta.store import fencing
 from spark_queue.delta.tables.schema import FORMAT_VERSION
 from spark_queue.delta.tables.wishes import STALENESS, PlainSession, is_fresh, kept_by
-from spark_queue.doctor.finding import Finding, Severity
-from spark_queue.doctor.subject import ReaderSubject, Subject
-from spark_queue.doctor.table import Configuration
+from spark_queue.doctor.subject import Subject
 from spark_queue.errors import FormatVersionError, UnsafeSessionError
+from spark_queue.report.finding import Finding, Severity
 from spark_queue.session import DURABILITY
 from spark_queue.wording import plural, shell_command
 
 #: A session's setting by which a task, and the handler in it, may run twice at the same time.
 _SPECULATION = "spark.speculation"
-
-
-def find_paused(subject: Subject) -> Iterator[Finding]:
-    """Find readers that are paused."""
-    for reader in subject.readers:
-        if reader.settings.paused:
-            waiting = reader.store.outstanding(reader.head) - reader.head.claimed
-            pause = _pause(subject, reader)
-            by = f" by {pause.who}" if pause and pause.who else ""
-            yield Finding(
-                id="paused",
-                severity="warning",
-                what=f"claims get nothing: it was paused{by}, and {waiting:,} item(s) wait",
-                since=pause.at if pause else None,
-                command=subject.command("resume", reader=reader.name),
-                reader=reader.name,
-            )
-
-
-def _pause(subject: Subject, reader: ReaderSubject) -> Configuration | None:
-    """Return the first of the newest configurations that are all paused."""
-    first = None
-    for configured in subject.table_of(reader).configurations():
-        if not configured.paused:
-            first = None
-        elif first is None:
-            first = configured
-    return first
 
 
 def front_gone(subject: Subject) -> Iterator[Finding]:

@@ -19,11 +19,11 @@ from spark_queue.delta.tables.schema import FORMAT_VERSION
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.delta.tables.wishes import PlainSession, kept_by
 from spark_queue.delta.views.answers import ViewSource
-from spark_queue.doctor import panels
-from spark_queue.doctor.finding import Storage, Thresholds
-from spark_queue.doctor.panels import Panels
 from spark_queue.doctor.table import TableHere
 from spark_queue.errors import LogDamagedError
+from spark_queue.report.finding import Storage, Thresholds
+from spark_queue.report.model import Vitals
+from spark_queue.report.reading import read_vitals
 from spark_queue.wording import shell_command
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Subject:
         self.limits = limits
         self._source = source
         self.now: datetime = store.clock.now()
-        self._panels: dict[int, Panels] = {}
+        self._vitals: dict[int, Vitals] = {}
 
     @cached_property
     def readers(self) -> list[ReaderSubject]:
@@ -112,13 +112,13 @@ class Subject:
 
         return TableFar(store, which, reader)
 
-    def panels(self, reader: ReaderSubject) -> Panels:
+    def vitals(self, reader: ReaderSubject) -> Vitals:
         """Return what a report says of a reader."""
-        if reader.store.reader not in self._panels:
-            self._panels[reader.store.reader] = panels.read(
-                reader.store, self.limits.window, self._source
+        if reader.store.reader not in self._vitals:
+            self._vitals[reader.store.reader] = read_vitals(
+                reader.store, window=self.limits.window, source=self._source
             )
-        return self._panels[reader.store.reader]
+        return self._vitals[reader.store.reader]
 
     @cached_property
     def storage(self) -> Storage | None:
@@ -151,12 +151,6 @@ class Subject:
         """Return a command on the queue, to be pasted into a shell."""
         of = ("--reader", reader) if reader else ()
         return shell_command("spark-queue", verb, self.store.name, *words, *of)
-
-    def worker_command(self, reader: ReaderSubject) -> str:
-        """Return the command that has items claimed again: a resume, or a worker."""
-        if reader.settings.paused:
-            return self.command("resume", reader=reader.name)
-        return self.command("process", "MODULE:FUNCTION", reader=reader.name)
 
 
 def is_lost(reader: Store) -> bool:

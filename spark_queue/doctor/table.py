@@ -28,8 +28,7 @@ from spark_queue.delta.tables.commits import (
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import APP_ID, Log
-from spark_queue.delta.tables.schema import CONFIG, HEAD, ITEM, META_LANE, REFUSED_LANE
-from spark_queue.delta.tables.settings import Settings
+from spark_queue.delta.tables.schema import HEAD, ITEM, META_LANE, REFUSED_LANE
 from spark_queue.errors import SparkNeededError
 
 #: Commits that are looked at, from the newest back.
@@ -62,17 +61,6 @@ class Logged:
     at: datetime
     """By the clock of its maker."""
     token: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
-    """A configuration that came into force."""
-
-    step: int
-    at: datetime
-    paused: bool
-    who: str | None
-    """Who has done that; ``None`` where an older release did not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,18 +110,6 @@ class CheckedTable(ABC):
         return [
             Logged(step=head.step, at=datetime.fromisoformat(head.at), token=head.token)
             for head in heads
-        ]
-
-    def configurations(self) -> Sequence[Configuration]:
-        """Return the configurations of a status log, in their order."""
-        return [
-            Configuration(
-                step=row["_step"],
-                at=row["_at"].astimezone(timezone.utc),
-                paused=Settings.from_json(self.store.name, row["_body"]).paused,
-                who=row["_worker_id"],
-            )
-            for row in self._meta(CONFIG, 0, "_at", "_worker_id")
         ]
 
     @abstractmethod

@@ -14,10 +14,10 @@ from spark_queue.delta.tables import whole
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.integrity import trace
 from spark_queue.delta.tables.log import APP_ID, Log
-from spark_queue.doctor.finding import Finding
 from spark_queue.doctor.subject import Subject
 from spark_queue.doctor.table import CheckedTable, Logged, Written
 from spark_queue.errors import LogDamagedError, QueueNotFoundError
+from spark_queue.report.finding import Finding
 from spark_queue.wording import shell_command
 
 #: Steps whose clocks are looked at, from the newest back; and how many it takes to tell that the

@@ -10,9 +10,9 @@ from spark_queue.delta.commands.checkpoint import LONG_FOLD
 from spark_queue.delta.tables import chores
 from spark_queue.delta.upkeep import purging
 from spark_queue.delta.upkeep.rewriter import rewriter_of
-from spark_queue.doctor.finding import Finding, Severity
 from spark_queue.doctor.subject import ReaderSubject, Subject
 from spark_queue.doctor.table import CheckedTable, Files
+from spark_queue.report.finding import Finding, Severity
 from spark_queue.wording import shell_command, size
 
 #: How many times the commits after which they are summed up may be there: a process does it beside

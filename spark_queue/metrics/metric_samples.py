@@ -16,12 +16,13 @@ from spark_queue.delta.store import existence
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.heads import StatusHead
 from spark_queue.doctor.examine import CHECKS, examine
-from spark_queue.doctor.finding import Checkup
 from spark_queue.errors import InvalidArgumentError, SetupError
 from spark_queue.metrics import instruments as named
 from spark_queue.metrics.instruments import NO_KEY, REST, Metric
+from spark_queue.report.finding import Checkup
 from spark_queue.report.following import follow
-from spark_queue.report.model import Report, Tenant
+from spark_queue.report.lines import Tenant
+from spark_queue.report.model import Report
 from spark_queue.report.reading import source_of
 from spark_queue.results import Liveness
 from spark_queue.wording import visible

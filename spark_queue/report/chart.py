@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
-from spark_queue.report.model import FlowPoint
+from spark_queue.report.lines import FlowPoint
 from spark_queue.wording import in_html, lasting
 
 #: What is drawn: its name, and what of a point it is. The last has a scale of its own.

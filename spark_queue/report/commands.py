@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from spark_queue.wording import shell_command, without_unsafe
+
+if TYPE_CHECKING:
+    from spark_queue.report.model import Heading
 
 #: What is between single quotes, and in LIKE stands for itself, or for any one character.
 _ANY_ONE = str.maketrans(dict.fromkeys("'\"\\`$!", "_"))
 _MARKS = ("<id>", "<path>", "<n>")
+
+
+def command_on(report: Heading, verb: str, *words: str) -> str:
+    """Return a command on the queue and the reader of a report."""
+    of = ("--reader", report.reader) if report.reader else ()
+    return shell_command("spark-queue", verb, report.queue, *words, *of)
 
 
 def redrive_where(wording: str) -> str:

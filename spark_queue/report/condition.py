@@ -1,22 +1,37 @@
-"""Condition of a queue in one word, with its reason."""
+"""Condition of a queue in one word, with its reason: its worst finding."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from spark_queue.results import Liveness
-from spark_queue.wording import duration, lasting, plural
-
-if TYPE_CHECKING:
-    from spark_queue.report.model import Vitals
+from spark_queue.report.finding import Finding, how_bad
+from spark_queue.report.model import Vitals
+from spark_queue.wording import plural
 
 #: The words, the worst first.
-Word = Literal["PAUSED", "STUCK", "FAILING", "OK"]
+Word = Literal["BROKEN", "PAUSED", "STALLED", "FAILING", "WARNING", "OK"]
 
 #: The signs beside them, as the style has them, too.
-SIGNS: Mapping[Word, str] = {"PAUSED": "‖", "STUCK": "■", "FAILING": "▲", "OK": "✓"}
+SIGNS: Mapping[Word, str] = {
+    "BROKEN": "✕",
+    "PAUSED": "‖",
+    "STALLED": "■",
+    "FAILING": "▲",
+    "WARNING": "!",
+    "OK": "✓",
+}
+
+#: What findings of an alarm come to; of a check of tables it is WARNING.
+_WORDS: Mapping[str, Word] = {
+    "paused": "PAUSED",
+    "workers-gone": "STALLED",
+    "leases-overdue": "STALLED",
+    "nobody-claims": "STALLED",
+    "retry-storm": "FAILING",
+    "dead-growing": "FAILING",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,40 +46,26 @@ class Condition:
         return f"{SIGNS[self.word]} {self.word}: {self.why}"
 
 
-def judge_condition(report: Vitals) -> Condition:
-    """Say how a queue does: the first of its troubles, or that there is none."""
-    return next(_troubles(report), Condition(word="OK", why=_calm(report)))
+def judge_condition(report: Vitals, others: Iterable[Finding] = ()) -> Condition:
+    """Say how a queue does: by its worst finding, or that there is none.
 
-
-def _troubles(report: Vitals) -> Iterator[Condition]:
-    seen = report.overview
-    if report.paused:
-        why = f"claims get nothing until it is resumed; {plural(seen.ready, 'item')} wait"
-        yield Condition(word="PAUSED", why=why)
-    idle = _idle_seconds(report)
-    if idle is not None and idle >= report.window.total_seconds():
-        why = f"{plural(seen.runnable, 'item')} could run, and nobody claimed for {duration(idle)}"
-        yield Condition(word="STUCK", why=why)
-    failures = sum(point.failures for point in report.retries)
-    died = sum(point.dead for point in report.retries)
-    if died or failures > seen.done_in_window:
-        within = lasting(report.window.total_seconds())
-        why = f"{plural(failures, 'failure')} in {within}, {died:,} of them final; "
-        yield Condition(word="FAILING", why=f"{why}{seen.done_in_window:,} done")
-
-
-def _idle_seconds(report: Vitals) -> float | None:
-    """Return for how long items could run and nobody took one; ``None`` where somebody works."""
-    seen = report.overview
-    works = any(one.items and one.liveness is Liveness.ALIVE for one in report.workers)
-    if works or seen.runnable_since is None:
-        return None
-    times = (seen.runnable_since, seen.last_claim_at, seen.last_ack_at)
-    return (report.as_of - max(at for at in times if at is not None)).total_seconds()
+    Parameters
+    ----------
+    others : iterable of Finding
+        What a checkup found of its tables.
+    """
+    found = sorted((*report.findings(), *others), key=how_bad)
+    worst = next((one for one in found if one.severity != "info"), None)
+    if worst is None:
+        return Condition(word="OK", why=_calm(report))
+    if worst.severity == "error":
+        return Condition(word="BROKEN", why=worst.what)
+    return Condition(word=_WORDS.get(worst.id, "WARNING"), why=worst.what)
 
 
 def _calm(report: Vitals) -> str:
     seen = report.overview
     if not seen.ready and not seen.claimed:
         return "nothing is open"
-    return f"{plural(seen.ready, 'item')} wait, {seen.claimed:,} in flight"
+    waits = "waits" if seen.ready == 1 else "wait"
+    return f"{plural(seen.ready, 'item')} {waits}, {seen.claimed:,} in flight"

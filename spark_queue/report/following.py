@@ -16,17 +16,8 @@ from spark_queue.delta.views.answers import Answers, Question, ViewSource
 from spark_queue.delta.views.ends import ends_at
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.report import holders, reading
-from spark_queue.report.model import (
-    HOUR,
-    ErrorGroup,
-    FlowPoint,
-    HeldGroup,
-    ItemReport,
-    Report,
-    SharedReport,
-    Tenant,
-    WorkerLine,
-)
+from spark_queue.report.lines import ErrorGroup, FlowPoint, HeldGroup, Tenant, WorkerLine
+from spark_queue.report.model import HOUR, ItemReport, Report, SharedReport
 from spark_queue.wording import shorten, without_unsafe
 
 #: By what items are listed: what they share, by its digest (:func:`id_of`).

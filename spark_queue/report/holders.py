@@ -14,7 +14,7 @@ from spark_queue.delta.tables.lives import judge
 from spark_queue.delta.views.answers import Answer, Removal
 from spark_queue.delta.views.ends import Ends
 from spark_queue.report.commands import undo_command
-from spark_queue.report.model import HeldGroup, ItemLine, OperatorStep, WorkerLine
+from spark_queue.report.lines import HeldGroup, ItemLine, OperatorStep, WorkerLine
 from spark_queue.results import Liveness
 
 #: Those that somebody should look at first.

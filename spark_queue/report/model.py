@@ -1,4 +1,4 @@
-"""Frozen rows of a report, a class for each panel."""
+"""Reports: of a queue, of an item, and of what some items share."""
 
 from __future__ import annotations
 
@@ -8,299 +8,33 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from spark_queue.report.condition import judge_condition
 from spark_queue.report.entry import ItemEntry, Transition
-from spark_queue.results import Explanation, Liveness
+from spark_queue.report.finding import Finding, Thresholds
+from spark_queue.report.lines import (
+    DepthPoint,
+    ErrorGroup,
+    FlowPoint,
+    HeldGroup,
+    ItemLine,
+    OperatorStep,
+    Overview,
+    ReaderLine,
+    RetryPoint,
+    Tenant,
+    WorkerLine,
+)
+from spark_queue.report.trouble import (
+    LongestWait,
+    OutrankedPriority,
+    ServiceState,
+    StarvingKey,
+    StuckItem,
+)
+from spark_queue.results import Explanation
 from spark_queue.wording import plain
 
 #: How long before an instant counts as now, where nothing is said.
 HOUR = timedelta(hours=1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
-    """How much is where, what comes and goes, and when it will be done. Durations are seconds."""
-
-    runnable: int
-    """Ready items that nothing but their turn keeps from a claim."""
-    delayed: int
-    """Ready items whose time has not come: delayed at the start, or by a retry."""
-    held_by_group: int
-    """Ready items that one of their group is in the way of."""
-    over_a_limit: int
-    """Ready items that ``max_in_flight`` keeps from a claim."""
-    paused_items: int
-    """Ready items of a paused queue, even if something else is in their way."""
-    past_their_time: int
-    """Ready items that the next claim will log as expired."""
-    claimed: int
-    """Items in flight, those with a lease that ran out included."""
-    late: int
-    """Items of those whose lease ran out."""
-    acked: int
-    dead: int
-    expired: int
-    cancelled: int
-    redriven: int
-    """Items that died, expired or were cancelled, and were enqueued again since: they are none of
-    the three above."""
-    refused: int
-    """Rows that were refused as duplicates, ever."""
-    oldest_age: float | None
-    """How long the ready item that waits longest has: since it was enqueued, or its delay ended."""
-    runnable_since: datetime | None
-    """Since when the first of the runnable items could run; None where there is none."""
-    last_claim_at: datetime | None
-    """When somebody claimed last, of what the tables still have."""
-    last_ack_at: datetime | None
-    """When an item was acked last, of what the tables still have."""
-    enqueued_in_window: int
-    """Items that entered in the window; what an undo brought back did not."""
-    done_in_window: int
-    """Items acked in the window."""
-    seconds: float | None
-    """The part of the window since the first item: what is in the window came in that time."""
-    enqueued_per_second: float | None
-    """In that time; None where it is no time."""
-    done_per_second: float | None
-    """As above, of items acked."""
-    enqueued_per_second_now: float | None
-    """In the last five minutes, or since the first item."""
-    done_per_second_now: float | None
-    """As above, of items acked."""
-    trend: str
-    """What open items do, by the last ten minutes: ``falls``, ``rises``, ``stays``, or ``done``
-    where none is open."""
-    time_left: float | None
-    """Seconds until nothing is open, if items go on as since the last minutes had most of them;
-    None where they do not fall."""
-    time_left_least: float | None
-    """The same by the fastest part of that time."""
-    time_left_most: float | None
-    """By the slowest; None where nothing went in a part of it."""
-
-    @property
-    def ready(self) -> int:
-        """Items that wait, for any reason."""
-        waiting = (self.runnable, self.delayed, self.held_by_group, self.over_a_limit)
-        return sum(waiting) + self.paused_items + self.past_their_time
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DepthPoint:
-    """How many items were open at an instant."""
-
-    at: datetime
-    items: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowPoint:
-    """A part of a stretch of time, and how many items were open at its end."""
-
-    at: datetime
-    entered: int
-    done: int
-    failed: int
-    items: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tenant:
-    """A fair key. Durations are seconds."""
-
-    fair_key: str | None
-    ready: int
-    claimed: int
-    dead: int
-    """Without those that were enqueued again."""
-    turns: int
-    """Items of it that were claimed in the window."""
-    share: float | None
-    """What part of all turns of the window that is; None where there were none."""
-    wait_p50: float | None
-    """From when an item could run first, in its time, to its first claim, of items first claimed in
-    the window: half waited no longer."""
-    wait_p95: float | None
-    wait_max: float | None
-    oldest_age: float | None
-    """How long its ready item that waits longest has, as of :class:`Overview`."""
-    failures: int
-    """In the window."""
-    starving: bool
-    """Whether it waited for the whole window, and got no turn or hardly any while others did."""
-    idle: bool
-    """Whether nothing of it is open, and nothing happened to it in the window."""
-    keys: int
-    """How many keys there are in all; a report names the first hundred."""
-    idle_keys: int
-    """How many of these are idle."""
-    idle_dead: int
-    """How many dead letters the idle ones have."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorGroup:
-    """What fails in the same words, but for ids, paths and numbers."""
-
-    wording: str
-    failures: int
-    """How often, ever."""
-    in_window: int
-    items: int
-    """How many items it has met."""
-    attempts: int
-    """The most failed attempts that one of them had."""
-    dead: int
-    """Items that died of it, and were not redriven since."""
-    first_at: datetime
-    last_at: datetime
-    samples: tuple[int, ...]
-    """Some of the items."""
-    sample: str
-    """One of the errors, as it was."""
-    redrive: str
-    """The command that enqueues its dead items again; empty where there are none, or where nothing
-    in its wording tells them from others."""
-    wordings: int
-    """How many there are in all; a report names the first hundred."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPoint:
-    """A sixtieth of the window."""
-
-    at: datetime
-    """Its begin."""
-    failures: int
-    dead: int
-    """Failures that were the last of an item."""
-    claimed: int
-    claimed_again: int
-    """Claimed items that had failed, or were lost, before."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldGroup:
-    """An item that others of its group wait for."""
-
-    group_key: str
-    head: int
-    """Its seq."""
-    why: str
-    """Why it is not done: a reason as ``explain`` has them; ``leased`` while it is worked on."""
-    since: datetime
-    """Since when it is where it is."""
-    until: datetime | None
-    """When its lease, or its delay, ends."""
-    behind: int
-    """How many items wait for it."""
-    oldest_age: float
-    """How many seconds the one has waited that waits longest."""
-    attempts: int
-    losses: int
-    worker_id: str | None
-    liveness: Liveness | None
-    """Whether the worker lives that holds it; None where nobody does."""
-    error: str | None
-    """The error of its last failure; a loss is none."""
-    heads: int
-    """How many such items there are in all; a report names the first hundred."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerLine:
-    """Who holds items, or claimed or lost some in the window."""
-
-    worker_id: str | None
-    liveness: Liveness | None
-    """Whether it lives; None where it holds nothing and nobody can ask for its process."""
-    items: int
-    """Items that it holds."""
-    leases: int
-    """Claims that they are of."""
-    since: datetime | None
-    """When the oldest of those was made."""
-    until: datetime | None
-    """When the first of those ends."""
-    late: int
-    """Items that it holds by a lease that ran out."""
-    lost: int
-    """Items that were taken from it in the window, or given back in its name."""
-    claimed: int
-    """Items that it got in the window."""
-    last_claim_at: datetime | None
-    """When it claimed last, in the window."""
-    workers: int
-    """How many there are in all; a report names the first hundred."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReaderLine:
-    """How far a reader is behind."""
-
-    reader: str
-    """Its name; empty for the default reader."""
-    streams: bool
-    """Whether it is a stream, which claims nothing."""
-    items: int
-    """Items that it is not done with."""
-    open_items: int
-    """Items in its hands."""
-    oldest_age: float | None
-    """How many seconds the item has waited that waits longest; a delay does not count."""
-    steps: int
-    """Steps of the item log from the oldest item that it is not done with to the newest."""
-    lost: int
-    """Items that it was to see, and that were dropped before it was registered."""
-    last_step_at: datetime | None
-    """When anything was last done for it."""
-    paused: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorStep:
-    """What an operator did."""
-
-    at: datetime
-    log: str
-    """``queue`` or ``status``: whose step it is."""
-    step: int | None
-    """None for what is no step: a purge."""
-    action: str
-    """created, paused, resumed, configured, cancelled, redriven, undone or purged. By a purge,
-    or by retention, which looks the same, rows are gone."""
-    items: int
-    """How many items it was about; 0 for settings, and where that is not known: of a purge."""
-    detail: str
-    """What changed of the settings; of an undo, which step was taken back."""
-    who: str | None
-    """Who did it, where that is known; by which command, where it was one."""
-    undone: int | None = None
-    """The step that was taken back."""
-    undo: str = ""
-    """The command that takes it back; empty where that cannot be, or was done."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemLine:
-    """An item in a list."""
-
-    seq: int
-    state: str
-    why: str
-    """Why it is not running, a reason as ``explain`` has them; of one that ended, its state."""
-    since: datetime
-    """Since when it is where it is."""
-    attempts: int
-    losses: int
-    fair_key: str | None
-    group_key: str | None
-    worker_id: str | None
-    liveness: Liveness | None
-    """Whether the worker lives that holds it; None where nobody does."""
-    error: str | None
-    """Its last error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,10 +77,10 @@ class ItemReport(Heading):
 
     def html(self) -> str:
         """Return it as one document of HTML, which needs nothing from elsewhere."""
-        return str(_page().item_page(self))
+        return str(_module("page").item_page(self))
 
     def _repr_html_(self) -> str:
-        return str(_page().item_fragment(self))
+        return str(_module("page").item_fragment(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,11 +92,27 @@ class Vitals(Heading):
     step: int
     """The newest step of the reader's status log that is counted."""
     paused: bool
+    service: ServiceState
     overview: Overview
     retries: tuple[RetryPoint, ...]
     """The window in sixty parts, the oldest first."""
     workers: tuple[WorkerLine, ...]
     """Those that hold items and are gone first, then late ones, then those that lost items."""
+    errors: tuple[ErrorGroup, ...]
+    """Those of the window first, by how often they are."""
+    groups: tuple[HeldGroup, ...]
+    """Those that most items wait for first."""
+    starving: tuple[StarvingKey, ...]
+    """The fair keys that starve, the longest first."""
+    outranked: tuple[OutrankedPriority, ...]
+    """The priorities that do."""
+    stuck: tuple[StuckItem, ...]
+    waits_longest: LongestWait | None
+
+    def findings(self, limits: Thresholds | None = None) -> list[Finding]:
+        """Return what an operator should know, the worst first."""
+        found: list[Finding] = _module("alarms").ring(self, limits)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -375,10 +125,6 @@ class Report(Vitals):
     """The window in sixty parts, the oldest first."""
     tenants: tuple[Tenant, ...]
     """Those that starve first, then the slow and the noisy; the idle last."""
-    errors: tuple[ErrorGroup, ...]
-    """Those of the window first, by how often they are."""
-    groups: tuple[HeldGroup, ...]
-    """Those that most items wait for first."""
     readers: tuple[ReaderLine, ...]
     """In the order in which they were registered."""
     steps: tuple[OperatorStep, ...]
@@ -386,19 +132,19 @@ class Report(Vitals):
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain data: times as ISO 8601 in UTC, durations as seconds."""
-        return {"condition": plain(judge_condition(self)), **plain(self)}
+        return {"condition": plain(_module("condition").judge_condition(self)), **plain(self)}
 
     def html(self) -> str:
         """Return it as one document of HTML, which needs nothing from elsewhere.
 
         It is what a job leaves behind: ``Path("report.html").write_text(queue.report().html())``.
         """
-        return str(_page().page(self))
+        return str(_module("page").page(self))
 
     def _repr_html_(self) -> str:
-        return str(_page().fragment(self))
+        return str(_module("page").fragment(self))
 
 
-def _page() -> ModuleType:
-    # What shows a report knows what it is: asked for when it is to be shown.
-    return import_module("spark_queue.report.page")
+def _module(name: str) -> ModuleType:
+    # What shows or judges a report knows what it is: asked for when it is to be.
+    return import_module(f"spark_queue.report.{name}")

@@ -9,6 +9,7 @@ from importlib import resources
 
 from spark_queue.report import chart, drawing, panel_tables, sheets
 from spark_queue.report.condition import judge_condition
+from spark_queue.report.finding import Finding
 from spark_queue.report.model import ItemReport, Report, SharedReport
 from spark_queue.report.panel_tables import Buttons, Links, link, no_buttons, no_links, table
 from spark_queue.report.sheets import Sheet
@@ -108,9 +109,15 @@ def navigation(parts: Iterable[Section]) -> str:
     return f'<nav class="sections" aria-label="Sections">{links}</nav>'
 
 
-def banner(report: Report, title: str | None = None) -> str:
-    """Return the head of a page: what it is about, how it does, and of when that is."""
-    seen = judge_condition(report)
+def banner(report: Report, title: str | None = None, others: Iterable[Finding] = ()) -> str:
+    """Return the head of a page: what it is about, how it does, and of when that is.
+
+    Parameters
+    ----------
+    others : iterable of Finding
+        What a checkup found of the tables of the queue.
+    """
+    seen = judge_condition(report, others)
     state = f"{panel_tables.pill(seen.word)} <span>{in_html(seen.why)}</span>"
     return head(title or report.queue, state, report)
 

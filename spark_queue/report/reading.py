@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
@@ -13,8 +14,9 @@ from spark_queue import checks
 from spark_queue.clock import Clock
 from spark_queue.delta.commands import readers
 from spark_queue.delta.sql.file_rows import log_of
-from spark_queue.delta.store import existence
+from spark_queue.delta.store import existence, fencing
 from spark_queue.delta.store.store import Store
+from spark_queue.delta.tables import lives
 from spark_queue.delta.tables.addresses import QueueAddress
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, Registered
@@ -26,26 +28,33 @@ from spark_queue.reader_config import ReaderConfig, require_reader_name
 from spark_queue.report import holders
 from spark_queue.report.chains import Chains, read_entry, sentence
 from spark_queue.report.commands import redrive_command
-from spark_queue.report.model import (
-    HOUR,
+from spark_queue.report.lines import (
     DepthPoint,
     ErrorGroup,
     FlowPoint,
-    ItemReport,
     Overview,
     ReaderLine,
-    Report,
     RetryPoint,
     Tenant,
-    Vitals,
+)
+from spark_queue.report.model import HOUR, ItemReport, Report, Vitals
+from spark_queue.report.trouble import (
+    LongestWait,
+    OutrankedPriority,
+    ServiceState,
+    StarvingKey,
+    StuckItem,
 )
 from spark_queue.wording import shorten
 
 _LOGS: tuple[LogName, ...] = ("queue", "status")
 
 #: What says how a queue does, and what else a report has of its logs.
-_VITALS = ("overview", "retries", "workers")
-_PANELS = ("depth", "flow", "tenants", "errors", "groups", "behind", "steps")
+_VITALS = (
+    *("overview", "retries", "workers", "errors", "groups"),
+    *("starving", "outranked", "stuck", "waits_longest", "configured"),
+)
+_PANELS = ("depth", "flow", "tenants", "behind", "steps")
 
 
 def source_of(store: Store) -> ViewSource:
@@ -98,12 +107,17 @@ def read(
         return _report(store, source, answers, ends, asked)
 
 
-def read_vitals(store: Store, as_of: AsOf = None) -> Vitals:
-    """Read how a queue does in the hour before; parameters and errors as for :func:`read`."""
+def read_vitals(
+    store: Store,
+    as_of: AsOf = None,
+    window: timedelta = HOUR,
+    source: ViewSource | None = None,
+) -> Vitals:
+    """Read how a queue does; parameters and errors as for :func:`read`."""
     checks.require_as_of(as_of)
     ends = ends_at(store, as_of)
-    asked = asked_of(store, ends, HOUR)
-    with source_of(store).over(store, ends, asked) as answers:
+    asked = asked_of(store, ends, window)
+    with (source or source_of(store)).over(store, ends, asked) as answers:
         return Vitals(**_vitals(store, ends, asked, answers.panels(*_VITALS)))
 
 
@@ -234,14 +248,11 @@ def _report(
 ) -> Report:
     name, reader = store.name, store.registered().name
     found = answers.panels(*_VITALS, *_PANELS)
-    directory = holders.directory_at(store, ends)
     return Report(
         **_vitals(store, ends, asked, found),
         depth=tuple(DepthPoint(**row) for row in found["depth"]),
         flow=tuple(FlowPoint(**row) for row in found["flow"]),
         tenants=tuple(Tenant(**row) for row in found["tenants"]),
-        errors=tuple(error_group(name, reader, row) for row in found["errors"]),
-        groups=holders.groups(found["groups"], directory, asked.now),
         readers=tuple(_readers(store, source, found["behind"], ends, asked)),
         steps=holders.steps(found["steps"], _removals(store, source, ends), name, reader),
     )
@@ -252,17 +263,51 @@ def _vitals(
 ) -> dict[str, Any]:
     (overview,) = found["overview"]
     directory = holders.directory_at(store, ends)
+    name, reader = store.name, store.registered().name
     return {
-        "queue": store.name,
-        "reader": store.registered().name,
+        "queue": name,
+        "reader": reader,
         "as_of": asked.now,
         "window": asked.now - asked.since,
         "step": ends.head.step,
         "paused": asked.paused,
+        "service": _service(store, ends, asked, found["configured"], directory),
         "overview": Overview(**overview, refused=_queue_head(store, ends).refused),
         "retries": tuple(RetryPoint(**row) for row in found["retries"]),
         "workers": holders.workers(found["workers"], directory, asked.now),
+        "errors": tuple(error_group(name, reader, row) for row in found["errors"]),
+        "groups": holders.groups(found["groups"], directory, asked.now),
+        "starving": tuple(StarvingKey(**row) for row in found["starving"]),
+        "outranked": tuple(OutrankedPriority(**row) for row in found["outranked"]),
+        "stuck": tuple(StuckItem(**row) for row in found["stuck"]),
+        "waits_longest": next((LongestWait(**row) for row in found["waits_longest"]), None),
     }
+
+
+def _service(
+    store: Store,
+    ends: Ends,
+    asked: Question,
+    configured: Sequence[Answer],
+    directory: Path | None,
+) -> ServiceState:
+    pause: Answer = {}
+    resumed_at = None
+    for row in configured:
+        is_paused = json.loads(row["settings"])["paused"]
+        if pause and not is_paused:
+            resumed_at = row["at"]
+        pause = (pause or row) if is_paused else {}
+    return ServiceState(
+        paused_at=pause.get("at"),
+        paused_by=pause.get("who"),
+        resumed_at=resumed_at,
+        has_front=not fencing.is_over(
+            _queue_head(store, ends).hold, asked.now, store.handle.place.directory()
+        ),
+        running=None if directory is None else tuple(lives.running(directory)),
+        weights=store.settings(ends.head).config.weights,
+    )
 
 
 def _removals(store: Store, source: ViewSource, ends: Ends) -> list[Removal]:

@@ -8,23 +8,21 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
+from spark_queue.report import pace
 from spark_queue.report.entry import Transition
-from spark_queue.report.model import (
+from spark_queue.report.lines import (
     ErrorGroup,
     HeldGroup,
     ItemLine,
-    ItemReport,
     OperatorStep,
     Overview,
     ReaderLine,
-    Report,
-    SharedReport,
     Tenant,
-    Vitals,
     WorkerLine,
 )
+from spark_queue.report.model import ItemReport, Report, SharedReport
 from spark_queue.results import Liveness
-from spark_queue.wording import duration, lasting, plain, plural, visible
+from spark_queue.wording import duration, plain, plural, visible
 
 _Line = TypeVar("_Line")
 
@@ -214,7 +212,7 @@ def _first_line(text: str | None) -> str:
 
 
 def _overview(report: Report) -> Sheet:
-    seen, within = report.overview, covered(report)
+    seen, within = report.overview, pace.window_text(report)
     counts = {
         "runnable": seen.runnable,
         "delayed": seen.delayed,
@@ -234,7 +232,7 @@ def _overview(report: Report) -> Sheet:
         "runnable": _oldest(seen),
         "claimed": ", ".join(unwell(report)),
         "acked": f"{seen.done_in_window:,} in {within}"
-        + _rates(seen.done_per_second, seen.done_per_second_now),
+        + pace.rates(seen.done_per_second, seen.done_per_second_now),
     }
     always = ("runnable", "claimed", "dead", "acked")
     rows = [
@@ -242,9 +240,9 @@ def _overview(report: Report) -> Sheet:
         for name, count in counts.items()
         if count or name in always
     ]
-    rates = _rates(seen.enqueued_per_second, seen.enqueued_per_second_now)
-    entered = f"{seen.enqueued_in_window:,} in {within}{rates}"
-    rows += [("enqueued", "", entered), ("done in", "", _time_left(seen))]
+    entered = pace.rates(seen.enqueued_per_second, seen.enqueued_per_second_now)
+    rows.append(("enqueued", "", f"{seen.enqueued_in_window:,} in {within}{entered}"))
+    rows.append(("done in", "", pace.time_left(seen)))
     return Sheet(
         name="overview",
         title="Overview",
@@ -266,34 +264,6 @@ def _oldest(seen: Overview) -> str:
     if seen.oldest_age is None:
         return ""
     return f"the oldest that waits has waited for {duration(seen.oldest_age)}"
-
-
-def covered(report: Vitals) -> str:
-    """Say how long the part of the window is in which there was an item."""
-    seconds = report.overview.seconds
-    return lasting(report.window.total_seconds() if seconds is None else seconds)
-
-
-def _rates(within: float | None, now: float | None) -> str:
-    if not within:
-        return ""
-    return f", {within:,.2f} a second" + ("" if now is None else f"; now {now:,.2f}")
-
-
-def _time_left(seen: Overview) -> str:
-    if seen.trend == "falls":
-        return f"{duration(seen.time_left)}: {time_range(seen)}"
-    return {
-        "done": "nothing is open",
-        "rises": "never: open items rise",
-        "stays": "unknown: nothing has ended in the last minutes",
-    }[seen.trend]
-
-
-def time_range(seen: Overview) -> str:
-    """Say between what the time until nothing is open lies."""
-    least, most = duration(seen.time_left_least), duration(seen.time_left_most)
-    return f"from {least} to {most}" if most else f"{least} or more, as nothing ended just now"
 
 
 def _tries(one: Transition | ItemLine) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from spark_queue.report import sheets
-from spark_queue.report.model import Overview, Report
+from spark_queue.report import pace, sheets
+from spark_queue.report.lines import Overview
+from spark_queue.report.model import Report
 from spark_queue.wording import duration, in_html, lasting
 
 #: How a number is meant: of no weight, well, at work, to be looked at, wrong.
@@ -26,7 +27,7 @@ class Tile:
 def tiles(report: Report) -> tuple[Tile, ...]:
     """Return the numbers that an operator looks at first."""
     seen, window = report.overview, lasting(report.window.total_seconds())
-    within = sheets.covered(report)
+    within = pace.window_text(report)
     unwell = ", ".join(sheets.unwell(report))
     failures = sum(point.failures for point in report.retries)
     died = sum(point.dead for point in report.retries)
@@ -91,7 +92,7 @@ def _time_left(seen: Overview) -> str:
 
 def _pace(seen: Overview) -> str:
     notes = {"done": "nothing is open", "rises": "open items rise", "stays": "nothing ends"}
-    return notes.get(seen.trend) or sheets.time_range(seen)
+    return notes.get(seen.trend) or pace.time_range(seen)
 
 
 def draw_tiles(report: Report) -> str:

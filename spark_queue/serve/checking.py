@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from spark_queue.delta.tables.facts import logger
-from spark_queue.doctor.finding import Checkup
+from spark_queue.report.finding import Checkup
 
 #: Seconds after which a checkup is renewed: it looks at every file of the tables.
 FOR_A_CHECK = 30.0

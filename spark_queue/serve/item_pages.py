@@ -11,7 +11,8 @@ from markupsafe import Markup
 from spark_queue.report import page, panel_tables, sheets
 from spark_queue.report.commands import redrive_where
 from spark_queue.report.following import STATES, Shared, Wanted
-from spark_queue.report.model import ErrorGroup, ItemLine, ItemReport, SharedReport
+from spark_queue.report.lines import ErrorGroup, ItemLine
+from spark_queue.report.model import ItemReport, SharedReport
 from spark_queue.serve import pages
 from spark_queue.serve.addresses import act, link_item, of_items, query
 from spark_queue.serve.pages import Page

@@ -8,7 +8,9 @@ from typing import Any
 from spark_queue.delta.tables.facts import logger
 from spark_queue.errors import SparkQueueError
 from spark_queue.report import drawing, page, panel_tables, sheets
+from spark_queue.report.alarms import ALARMS
 from spark_queue.report.condition import judge_condition
+from spark_queue.report.finding import Finding
 from spark_queue.report.model import Report
 from spark_queue.report.tiles import rate
 from spark_queue.results import Liveness
@@ -29,22 +31,23 @@ _SAID = {
 }
 
 #: Queues that are wrong come first where the state is sorted by.
-_RANKS = ("ERROR", "STUCK", "FAILING", "PAUSED", "OK")
+_RANKS = ("ERROR", "BROKEN", "STALLED", "FAILING", "PAUSED", "WARNING", "OK")
 
 
 def board(seats: Board, most_age: float, verbs: Collection[str]) -> Page:
     """Return the page of all queues."""
-    lines = [_line(seat, most_age) for seat in seats]
-    checked = [one for seat in seats for one in _check(seat)]
-    strip = draw_strip(checked, verbs, names=True)
+    checked = {seat.number: [*_check(seat)] for seat in seats}
+    lines = [_line(seat, most_age, checked[seat.number]) for seat in seats]
+    every = [one for found in checked.values() for one in found]
+    strip = draw_strip(every, verbs, names=True)
     values = {"title": "Queues", "queues": lines, "strip": pages.as_markup(strip)}
     return Page(template="board.html", values={**values, "scripts": ("sort.js",)})
 
 
-def _line(seat: WatchedQueue, most_age: float) -> dict[str, Any]:
+def _line(seat: WatchedQueue, most_age: float, checked: Sequence[Checked]) -> dict[str, Any]:
     line = {"name": seat.name, "href": base_of(seat.number), "error": ""}
     try:
-        return {**line, **_figures(seat.report(most_age))}
+        return {**line, **_figures(seat.report(most_age), checked)}
     except (SparkQueueError, OSError) as exc:
         # The others are shown nevertheless.
         return {**line, "error": str(exc), **_state("ERROR")}
@@ -53,13 +56,13 @@ def _line(seat: WatchedQueue, most_age: float) -> dict[str, Any]:
         return {**line, "error": line_of(exc) or type(exc).__name__, **_state("ERROR")}
 
 
-def _figures(report: Report) -> dict[str, Any]:
+def _figures(report: Report, checked: Sequence[Checked]) -> dict[str, Any]:
     seen = report.overview
     since = seen.runnable_since
     oldest = None if since is None else (report.as_of - since).total_seconds()
     depth = drawing.spark("open items of a day", [point.items for point in report.depth])
     return {
-        **_state(judge_condition(report).word),
+        **_state(judge_condition(report, _of_tables(checked)).word),
         "ready": f"{seen.ready:,}",
         "claimed": f"{seen.claimed:,}",
         "dead": f"{seen.dead:,}",
@@ -70,6 +73,11 @@ def _figures(report: Report) -> dict[str, Any]:
         "workers": _workers(report),
         "depth": pages.as_markup(depth),
     }
+
+
+def _of_tables(checked: Sequence[Checked]) -> list[Finding]:
+    """Return what a checkup found that a report, which is newer, does not say itself."""
+    return [found for one in checked for found in one.checkup.findings if found.id not in ALARMS]
 
 
 def _state(word: str) -> dict[str, Any]:
@@ -101,10 +109,11 @@ def queue(seat: WatchedQueue, base: str, most_age: float, verbs: Sequence[str]) 
     buttons = undo_buttons(base, report) if "undo" in verbs else panel_tables.no_buttons
     links = of_report(base, seat.number, report)
     sections = page.sections(report, links, buttons, chart=_chart(base, report))
-    strip = draw_strip([*_check(seat)], verbs, names=False)
+    checked = [*_check(seat)]
+    strip = draw_strip(checked, verbs, names=False)
     parts = [strip, page.navigation(sections), page.join(sections)]
     actions = [(_SAID[verb], act(base, verb)) for verb in _applying(report, verbs)]
-    head = page.banner(report, seat.name)
+    head = page.banner(report, seat.name, _of_tables(checked))
     scripts = ("sort.js", "vendor/uplot.js", "chart.js")
     return pages.panels(sheets.headline(report), head, parts, actions, base=base, scripts=scripts)
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from spark_queue.doctor.finding import Checkup, Finding, how_bad
+from spark_queue.report.finding import Checkup, Finding, how_bad
 from spark_queue.report.panel_tables import button, link, pill
 from spark_queue.serve.addresses import act, base_of, link_item
 from spark_queue.wording import duration, in_html, plural

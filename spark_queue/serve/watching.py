@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_queue.config import LiveSettings, QueueConfig
 from spark_queue.doctor.examine import examine
-from spark_queue.doctor.finding import Checkup
 from spark_queue.errors import QueueNotFoundError
+from spark_queue.report.finding import Checkup
 from spark_queue.report.following import Followed, Shared, Wanted
-from spark_queue.report.model import FlowPoint, ItemReport, Report, SharedReport
+from spark_queue.report.lines import FlowPoint
+from spark_queue.report.model import ItemReport, Report, SharedReport
 from spark_queue.results import Affected, Reconfigured, Undone
 from spark_queue.serve.checking import KeptCheckup
 

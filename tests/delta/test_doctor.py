@@ -11,7 +11,7 @@ import pytest
 
 from spark_queue.delta.tables.wishes import STALENESS
 from spark_queue.delta_queue import DeltaQueue
-from spark_queue.doctor.finding import Thresholds
+from spark_queue.report.finding import Thresholds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

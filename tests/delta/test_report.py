@@ -17,7 +17,6 @@ from spark_queue.delta.views.ends import ends_at
 from spark_queue.delta.views.file_source import FileSource
 from spark_queue.delta.views.spark_source import SparkSource
 from spark_queue.delta_queue import DeltaQueue
-from spark_queue.doctor import panels
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
@@ -91,7 +90,7 @@ def test_both_engines_give_one_report(
         )
         assert told == expected
         assert [row["worker_id"] for row in told][-2:] == ["w9", "w9"]
-        assert one.rows("reasons", panels.OLDEST) == other.rows("reasons", panels.OLDEST)
+        assert one.rows("waits_longest") == other.rows("waits_longest")
         assert one.count("reasons", "state = 'ready'") == without.overview.ready
     assert not _views(spark)
     for statement in publishing.statements(queue_path)[:1]:

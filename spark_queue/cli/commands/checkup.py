@@ -21,7 +21,7 @@ from spark_queue.cli.words import Plain, plain
 from spark_queue.wording import visible
 
 if TYPE_CHECKING:
-    from spark_queue.doctor.finding import Checkup, Thresholds
+    from spark_queue.report.finding import Checkup, Thresholds
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class LimitOptions:
 
     def thresholds(self) -> Thresholds:
         """Return them, with defaults for what is not given."""
-        from spark_queue.doctor.finding import Thresholds  # noqa: PLC0415 - help is quick
+        from spark_queue.report.finding import Thresholds  # noqa: PLC0415 - help is quick
 
         usual = Thresholds()
         return Thresholds(

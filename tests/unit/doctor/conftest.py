@@ -13,8 +13,8 @@ from spark_queue.cli import main
 from spark_queue.clock import ManualClock, SystemClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta.store import catching_up
-from spark_queue.doctor.finding import Checkup, Finding, Thresholds
 from spark_queue.local_queue import LocalQueue
+from spark_queue.report.finding import Checkup, Finding, Thresholds
 
 #: How far back tests begin: none moves its clock by more, past the machine's.
 AGO = timedelta(days=100)

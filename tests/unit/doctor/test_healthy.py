@@ -11,9 +11,10 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.doctor.examine import CHECKS
-from spark_queue.doctor.finding import Checkup, Finding, Thresholds
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.report.alarms import ALARMS
+from spark_queue.report.finding import Checkup, Finding, Thresholds
 from tests.unit.doctor.conftest import Make, anew
 
 
@@ -104,4 +105,4 @@ def test_every_check_has_a_name_of_its_own() -> None:
     """What a check finds has the id under which it is registered."""
     assert len(set(CHECKS.values())) == len(CHECKS)
     for name, check in CHECKS.items():
-        assert check.__name__.removeprefix("find_").replace("_", "-") == name
+        assert ALARMS.get(name, check).__name__.removeprefix("find_").replace("_", "-") == name

@@ -20,11 +20,11 @@ from spark_queue.cli.words import plain
 from spark_queue.clock import ManualClock
 from spark_queue.delta.commands import readers
 from spark_queue.delta.tables.schema import FORMAT_VERSION
-from spark_queue.doctor.finding import Thresholds
 from spark_queue.doctor.service import unsafe_session
 from spark_queue.doctor.subject import Subject
 from spark_queue.local_queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.report.finding import Thresholds
 from spark_queue.testing import memory_queue
 from tests.unit.doctor.conftest import Make, anew, only, paste
 
@@ -60,7 +60,7 @@ def test_a_pause_is_found_with_its_beginning(queue: LocalQueue, clock: ManualClo
     found = only(queue.doctor(), "paused")
 
     assert (found.severity, found.since, found.reader) == ("warning", begun, "")
-    assert f"paused by {whoami()}, and 2 item(s) wait" in found.what
+    assert f"paused by {whoami()}, and 2 items wait" in found.what
     paste(found)
     assert found.id not in queue.doctor().ids()
 

@@ -17,8 +17,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from spark_queue.clock import ManualClock
 from spark_queue.doctor.examine import CHECKS
-from spark_queue.doctor.finding import Finding
 from spark_queue.local_queue import LocalQueue
+from spark_queue.report.finding import Finding
 from tests.unit.doctor.conftest import AGO, anew, only, paste
 from tests.unit.local.test_damage import COMMITS, FILES, commits, cut, following, log_of, written
 

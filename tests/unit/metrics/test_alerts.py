@@ -18,8 +18,8 @@ from deltalake import write_deltalake
 from spark_queue import LocalQueue, QueueConfig, RetryPolicy
 from spark_queue.clock import ManualClock, SystemClock
 from spark_queue.doctor.examine import CHECKS, examine
-from spark_queue.doctor.finding import Thresholds
 from spark_queue.metrics import metric_samples
+from spark_queue.report.finding import Thresholds
 from tests.unit.metrics.promql import Scrapes, scraped
 
 _ROOT = Path(__file__).parents[3]

@@ -14,29 +14,29 @@ from spark_queue.delta.sql.database import Database
 from spark_queue.delta.sql.log_rows import plain
 from spark_queue.delta.sql.statements import columns_of
 from spark_queue.delta.tables.schema import QUEUE_COLUMNS, STATUS_COLUMNS
-from spark_queue.doctor import panels
-from spark_queue.report import model, publishing
+from spark_queue.report import lines, publishing, trouble
 from spark_queue.report.entry import Transition
 
 #: Views that are part of others, or of what is asked of tables.
-_OTHERS = ("touched", "dead")
+_OTHERS = ("touched", "dead", "stats", "lasting", "forecast", "waits_longest", "configured")
 
 #: The class that has the rows of a view, and which of its fields the view does not say.
 _READERS = {
-    "overview": (model.Overview, {"refused"}),
-    "depth": (model.DepthPoint, set()),
-    "flow": (model.FlowPoint, set()),
-    "tenants": (model.Tenant, set()),
-    "errors": (model.ErrorGroup, {"samples", "redrive"}),
-    "retries": (model.RetryPoint, set()),
-    "groups": (model.HeldGroup, {"liveness"}),
-    "workers": (model.WorkerLine, {"liveness"}),
-    "listed": (model.ItemLine, {"liveness"}),
-    "behind": (model.ReaderLine, {"reader", "streams", "steps", "lost", "last_step_at", "paused"}),
-    "steps": (model.OperatorStep, {"detail", "undo"}),
-    "starving": (panels.StarvingKey, set()),
-    "outranked": (panels.OutrankedPriority, set()),
-    "stuck": (panels.StuckItem, set()),
+    "overview": (lines.Overview, {"refused"}),
+    "depth": (lines.DepthPoint, set()),
+    "flow": (lines.FlowPoint, set()),
+    "tenants": (lines.Tenant, set()),
+    "errors": (lines.ErrorGroup, {"samples", "redrive"}),
+    "retries": (lines.RetryPoint, set()),
+    "groups": (lines.HeldGroup, {"liveness"}),
+    "workers": (lines.WorkerLine, {"liveness"}),
+    "listed": (lines.ItemLine, {"liveness"}),
+    "behind": (lines.ReaderLine, {"reader", "streams", "steps", "lost", "last_step_at", "paused"}),
+    "steps": (lines.OperatorStep, {"detail", "undo"}),
+    "starving": (trouble.StarvingKey, set()),
+    "outranked": (trouble.OutrankedPriority, set()),
+    "waits_longest": (trouble.LongestWait, set()),
+    "stuck": (trouble.StuckItem, set()),
     "history": (Transition, {"until"}),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
 
 from spark_queue.clock import ManualClock
@@ -11,7 +12,8 @@ from spark_queue.config import RetryPolicy
 from spark_queue.local_queue import LocalQueue
 from spark_queue.metrics import instruments
 from spark_queue.metrics.metric_samples import samples
-from spark_queue.report import sheets
+from spark_queue.report import pace, sheets
+from spark_queue.report.condition import Condition, judge_condition
 from spark_queue.report.tiles import tiles
 from tests.unit.report.conftest import Make
 
@@ -21,6 +23,14 @@ _MINUTE = timedelta(minutes=1)
 
 def _rows(count: int, path: str | None = None, tenant: str = "a") -> list[dict[str, str | None]]:
     return [{"id": f"{path}{n}", "tenant": tenant, "path": path} for n in range(count)]
+
+
+def per_key(queue: LocalQueue, column: str) -> list[object]:
+    """Return a column of the statistics of fair keys."""
+    keys = queue.stats().per_key
+    assert isinstance(keys, pa.Table)
+    found: list[object] = keys[column].to_pylist()
+    return found
 
 
 def _work(queue: LocalQueue, clock: ManualClock, rounds: int, items: int) -> None:
@@ -80,7 +90,7 @@ def test_a_count_names_the_time_that_it_is_divided_by(make: Make, clock: ManualC
     rows = {row[0]: row[2] for row in sheets.sheets(report)[0].rows}
     assert rows["acked"] == "90 in 90 s, 1.00 a second; now 1.00"
     clock.advance(timedelta(hours=2))
-    assert sheets.covered(queue.report()) == "60 min"
+    assert pace.window_text(queue.report()) == "60 min"
 
 
 def test_what_was_redriven_is_neither_dead_nor_failing(make: Make, clock: ManualClock) -> None:
@@ -98,7 +108,7 @@ def test_what_was_redriven_is_neither_dead_nor_failing(make: Make, clock: Manual
     assert [one.dead for one in report.tenants] == [1]
     assert [one.dead for one in report.errors] == [1]
     assert (stats.dead, stats.redriven) == (4, 3)
-    assert stats.per_key["redriven"].to_pylist() == [3]
+    assert per_key(queue, "redriven") == [3]
     depth = {
         one.labels["state"]: one.value for one in samples(queue) if one.metric is instruments.DEPTH
     }
@@ -139,7 +149,7 @@ def test_an_item_waits_from_when_it_may_run(make: Make, clock: ManualClock) -> N
     assert _ages(queue) == [180.0] * 5
     # It waited for two minutes until its first claim, not for 32.
     assert [one.wait_p50 for one in queue.report().tenants] == [120.0]
-    assert queue.stats().per_key["wait_p50"].to_pylist() == [120.0]
+    assert per_key(queue, "wait_p50") == [120.0]
 
 
 def test_an_item_waits_behind_its_group_and_a_limit(make: Make, clock: ManualClock) -> None:
@@ -153,6 +163,57 @@ def test_an_item_waits_behind_its_group_and_a_limit(make: Make, clock: ManualClo
 
     assert report.overview.oldest_age == 240.0
     assert [one.oldest_age for one in report.groups] == [240.0]
+
+
+def test_the_headline_is_the_worst_finding(make: Make, clock: ManualClock) -> None:
+    """Work that nobody goes on with stalls by minutes, and not by the window that is shown."""
+    queue = make(max_attempts=1)
+    queue.enqueue(_rows(9))
+    assert str(_condition(queue)) == "✓ OK: 9 items wait, 0 in flight"
+
+    claim = queue.claim(2, worker_id="w", lease=_MINUTE)
+    clock.advance(90 * _SECOND)
+    assert _condition(queue).word == "OK"
+    clock.advance(_MINUTE)
+    stalled = _condition(queue)
+    assert (stalled.word, _warnings(queue)) == ("STALLED", ["leases-overdue"])
+    assert stalled.why.startswith("2 leases ran out, of w, and nobody gets their items")
+    claim.release()
+    assert _condition(queue).word == "OK"
+    clock.advance(10 * _MINUTE)
+    assert (_condition(queue).word, _warnings(queue)) == ("STALLED", ["nobody-claims"])
+    queue.claim(1).nack("boom")
+    assert (_condition(queue).word, _warnings(queue)) == ("FAILING", ["dead-growing"])
+    queue.redrive("true")
+    assert (_condition(queue).word, _warnings(queue)) == ("OK", [])
+    queue.pause()
+    assert str(_condition(queue)).startswith("‖ PAUSED: claims get nothing: it was paused by ")
+
+
+def test_items_that_died_are_told_with_the_error_that_they_died_of(
+    make: Make, clock: ManualClock
+) -> None:
+    """Number and error are of one set: those that died in the window, and were not redriven."""
+    queue = make(max_attempts=1)
+    queue.enqueue(_rows(8))
+    queue.claim(4).nack("old: gone")
+    clock.advance(timedelta(hours=2))
+    queue.claim(3).nack("new: boom")
+    queue.redrive({"_seq": [5, 6]})
+
+    (found,) = [one for one in queue.doctor().findings if one.id == "dead-growing"]
+
+    assert found.what == "1 item died in 1 h, 1 of them with: new: boom"
+    assert "new: boom" in found.command
+    assert "".join(one.redrive for one in queue.report().errors).count("redrive") == 2
+
+
+def _warnings(queue: LocalQueue) -> list[str]:
+    return [one.id for one in queue.doctor().findings if one.severity == "warning"]
+
+
+def _condition(queue: LocalQueue) -> Condition:
+    return judge_condition(queue.report())
 
 
 def _ages(queue: LocalQueue) -> list[float | None]:

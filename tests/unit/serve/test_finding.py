@@ -12,8 +12,8 @@ from html import unescape
 import pytest
 
 from spark_queue.clock import ManualClock
-from spark_queue.doctor.finding import Checkup
 from spark_queue.local_queue import LocalQueue
+from spark_queue.report.finding import Checkup
 from spark_queue.serve.checking import KeptCheckup
 from tests.unit.serve.conftest import EVIL, Browser, Pages
 
@@ -115,7 +115,7 @@ def test_worker_has_a_page_of_its_items(queue: LocalQueue, pages: Pages) -> None
 
 
 def test_state_of_a_queue_is_a_word(make: Make, pages: Pages, clock: ManualClock) -> None:
-    """A queue is OK, FAILING when items die, STUCK when nobody claims, PAUSED before all else."""
+    """A queue is OK, FAILING when items die, STALLED when nobody claims, PAUSED before all else."""
     queue = make("id string", max_attempts=1)
     browser = pages(queue)
 
@@ -135,7 +135,7 @@ def test_state_of_a_queue_is_a_word(make: Make, pages: Pages, clock: ManualClock
     seen.append(word())
     queue.pause()
     browser = pages(queue)
-    assert [*seen, word()] == ["OK", "FAILING", "STUCK", "PAUSED"]
+    assert [*seen, word()] == ["OK", "FAILING", "STALLED", "PAUSED"]
 
 
 def test_findings_of_the_doctor_are_on_top_with_what_mends_them(make: Make, pages: Pages) -> None:

@@ -1,4 +1,4 @@
--- errors(wording, failures, in_window, items, attempts, dead, first_at instant, last_at instant, first_seq, last_seq, newest_seq, sample, wordings)
+-- errors(wording, failures, in_window, items, attempts, dead, dead_in_window, first_at instant, last_at instant, first_seq, last_seq, newest_seq, sample, wordings)
 -- What fails, by what the error says: how often, in the window and ever, since when, for how many
 -- items. `dead` are those that it ended and that were not redriven; `first_seq`, `last_seq` and
 -- `newest_seq` are items to look at, `sample` is what the newest failed with.
@@ -30,10 +30,14 @@ newest AS (
   GROUP BY g.wording, g.last_step
 ),
 ended AS (
-  SELECT f.wording, count(*) AS dead
+  SELECT
+    f.wording,
+    count(*) AS dead,
+    count(CASE WHEN s.finished_at > a.since THEN 1 END) AS dead_in_window
   FROM sq_status s
   JOIN worded f ON f.seq = s.seq AND f.step = s.failed_step
   LEFT JOIN sq_successors r ON r.origin = s.seq
+  CROSS JOIN sq_asked a
   WHERE s.state = 'dead' AND r.origin IS NULL
   GROUP BY f.wording
 )
@@ -44,6 +48,7 @@ SELECT
   g.items,
   g.attempts,
   coalesce(e.dead, 0) AS dead,
+  coalesce(e.dead_in_window, 0) AS dead_in_window,
   g.first_at,
   g.last_at,
   g.first_seq,

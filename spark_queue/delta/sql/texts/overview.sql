@@ -1,4 +1,4 @@
--- overview(runnable, delayed, held_by_group, over_a_limit, paused_items, past_their_time, claimed, late, acked, dead, expired, cancelled, redriven, oldest_age, runnable_since instant, last_claim_at instant, last_ack_at instant, enqueued_in_window, done_in_window, enqueued_per_second, done_per_second, seconds, enqueued_per_second_now, done_per_second_now, trend, time_left, time_left_least, time_left_most)
+-- overview(runnable, delayed, held_by_group, over_a_limit, paused_items, past_their_time, claimed, late, acked, dead, dead_in_window, dead_since instant, expired, cancelled, redriven, oldest_age, runnable_since instant, last_claim_at instant, last_ack_at instant, enqueued_in_window, done_in_window, enqueued_per_second, done_per_second, seconds, enqueued_per_second_now, done_per_second_now, trend, time_left, time_left_least, time_left_most)
 -- How much is where, what comes and goes, and how long what is open will take (`sq_forecast`). What was
 -- enqueued again after its end is `redriven`, and neither dead, expired nor cancelled. The rates are of the
 -- `seconds` of the window in which there was an item.
@@ -19,6 +19,10 @@ flow AS (
   SELECT
     count(CASE WHEN s.state = 'acked' THEN 1 END) AS acked,
     count(CASE WHEN s.state = 'dead' AND r.origin IS NULL THEN 1 END) AS dead,
+    count(CASE WHEN s.state = 'dead' AND r.origin IS NULL AND s.finished_at > a.since THEN 1 END)
+      AS dead_in_window,
+    min(CASE WHEN s.state = 'dead' AND r.origin IS NULL AND s.finished_at > a.since THEN s.finished_at END)
+      AS dead_since,
     count(CASE WHEN s.state = 'expired' AND r.origin IS NULL THEN 1 END) AS expired,
     count(CASE WHEN s.state = 'cancelled' AND r.origin IS NULL THEN 1 END) AS cancelled,
     count(CASE WHEN s.state IN ('dead', 'expired', 'cancelled') THEN r.origin END) AS redriven,
@@ -48,6 +52,8 @@ SELECT
   w.late,
   f.acked,
   f.dead,
+  f.dead_in_window,
+  f.dead_since,
   f.expired,
   f.cancelled,
   f.redriven,

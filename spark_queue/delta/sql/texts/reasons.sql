@@ -1,4 +1,4 @@
--- reasons(seq, state, reason, held_by, until instant, is_lapsed, fair_key, group_key, enqueued_at instant, moved_at instant, waits_since, available_at instant, expires_at instant, attempts, losses, lease, worker_id, claimed_at instant, lease_expires_at instant, failed_step)
+-- reasons(seq, state, reason, held_by, until instant, is_lapsed, fair_key, group_key, enqueued_at instant, moved_at instant, waits_since instant, available_at instant, expires_at instant, attempts, losses, lease, worker_id, claimed_at instant, lease_expires_at instant, failed_step)
 -- Why each open item is not running, as `explain` says it: the first of lease, pause, end, delay,
 -- group and limit. `held_by` is the item of its group that is in the way. Of a group that is one that
 -- waits for its time, or else the earliest in flight; what the next claim ends is in nobody's way.

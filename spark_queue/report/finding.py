@@ -31,12 +31,12 @@ class Thresholds:
     oldest: timedelta | None = None
     """How long an item may wait whose time has come, for any reason; ``None`` (default): as long
     as it likes."""
-    idle: timedelta = timedelta(hours=1)
+    idle: timedelta = timedelta(minutes=10)
     """How long nobody may claim while items could run."""
     window: timedelta = timedelta(hours=1)
     """How far failures and dead letters are looked back at, and how long a tenant may get no turn
     while others do, or a group wait for one of its own."""
-    failures: int = 60
+    failures: int = 20
     """Failures within the window from which on they are a storm, if successes are no more."""
     dead: int = 1
     """Dead letters within the window from which on they grow."""

@@ -1,0 +1,300 @@
+"""Frozen rows of a report's panels, a class for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from spark_queue.results import Liveness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """How much is where, what comes and goes, and when it will be done. Durations are seconds."""
+
+    runnable: int
+    """Ready items that nothing but their turn keeps from a claim."""
+    delayed: int
+    """Ready items whose time has not come: delayed at the start, or by a retry."""
+    held_by_group: int
+    """Ready items that one of their group is in the way of."""
+    over_a_limit: int
+    """Ready items that ``max_in_flight`` keeps from a claim."""
+    paused_items: int
+    """Ready items of a paused queue, even if something else is in their way."""
+    past_their_time: int
+    """Ready items that the next claim will log as expired."""
+    claimed: int
+    """Items in flight, those with a lease that ran out included."""
+    late: int
+    """Items of those whose lease ran out."""
+    acked: int
+    dead: int
+    dead_in_window: int
+    """Dead items that died in the window."""
+    dead_since: datetime | None
+    """When the first of these did."""
+    expired: int
+    cancelled: int
+    redriven: int
+    """Items that died, expired or were cancelled, and were enqueued again since: they are none of
+    the three above."""
+    refused: int
+    """Rows that were refused as duplicates, ever."""
+    oldest_age: float | None
+    """How long the ready item that waits longest has: since it was enqueued, or its delay ended."""
+    runnable_since: datetime | None
+    """Since when the first of the runnable items could run; None where there is none."""
+    last_claim_at: datetime | None
+    """When somebody claimed last, of what the tables still have."""
+    last_ack_at: datetime | None
+    """When an item was acked last, of what the tables still have."""
+    enqueued_in_window: int
+    """Items that entered in the window; what an undo brought back did not."""
+    done_in_window: int
+    """Items acked in the window."""
+    seconds: float | None
+    """The part of the window since the first item: what is in the window came in that time."""
+    enqueued_per_second: float | None
+    """In that time; None where it is no time."""
+    done_per_second: float | None
+    """As above, of items acked."""
+    enqueued_per_second_now: float | None
+    """In the last five minutes, or since the first item."""
+    done_per_second_now: float | None
+    """As above, of items acked."""
+    trend: str
+    """What open items do, by the last ten minutes: ``falls``, ``rises``, ``stays``, or ``done``
+    where none is open."""
+    time_left: float | None
+    """Seconds until nothing is open, if items go on as since the last minutes had most of them;
+    None where they do not fall."""
+    time_left_least: float | None
+    """The same by the fastest part of that time."""
+    time_left_most: float | None
+    """By the slowest; None where nothing went in a part of it."""
+
+    @property
+    def ready(self) -> int:
+        """Items that wait, for any reason."""
+        waiting = (self.runnable, self.delayed, self.held_by_group, self.over_a_limit)
+        return sum(waiting) + self.paused_items + self.past_their_time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthPoint:
+    """How many items were open at an instant."""
+
+    at: datetime
+    items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowPoint:
+    """A part of a stretch of time, and how many items were open at its end."""
+
+    at: datetime
+    entered: int
+    done: int
+    failed: int
+    items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """A fair key. Durations are seconds."""
+
+    fair_key: str | None
+    ready: int
+    claimed: int
+    dead: int
+    """Without those that were enqueued again."""
+    turns: int
+    """Items of it that were claimed in the window."""
+    share: float | None
+    """What part of all turns of the window that is; None where there were none."""
+    wait_p50: float | None
+    """From when an item could run first, in its time, to its first claim, of items first claimed in
+    the window: half waited no longer."""
+    wait_p95: float | None
+    wait_max: float | None
+    oldest_age: float | None
+    """How long its ready item that waits longest has, as of :class:`Overview`."""
+    failures: int
+    """In the window."""
+    starving: bool
+    """Whether it waited for the whole window, and got no turn or hardly any while others did."""
+    idle: bool
+    """Whether nothing of it is open, and nothing happened to it in the window."""
+    keys: int
+    """How many keys there are in all; a report names the first hundred."""
+    idle_keys: int
+    """How many of these are idle."""
+    idle_dead: int
+    """How many dead letters the idle ones have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorGroup:
+    """What fails in the same words, but for ids, paths and numbers."""
+
+    wording: str
+    failures: int
+    """How often, ever."""
+    in_window: int
+    items: int
+    """How many items it has met."""
+    attempts: int
+    """The most failed attempts that one of them had."""
+    dead: int
+    """Items that died of it, and were not redriven since."""
+    dead_in_window: int
+    """Those of them that died in the window."""
+    first_at: datetime
+    last_at: datetime
+    samples: tuple[int, ...]
+    """Some of the items."""
+    sample: str
+    """One of the errors, as it was."""
+    redrive: str
+    """The command that enqueues its dead items again; empty where there are none, or where nothing
+    in its wording tells them from others."""
+    wordings: int
+    """How many there are in all; a report names the first hundred."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPoint:
+    """A sixtieth of the window."""
+
+    at: datetime
+    """Its begin."""
+    failures: int
+    dead: int
+    """Failures that were the last of an item."""
+    claimed: int
+    claimed_again: int
+    """Claimed items that had failed, or were lost, before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldGroup:
+    """An item that others of its group wait for."""
+
+    group_key: str
+    head: int
+    """Its seq."""
+    why: str
+    """Why it is not done: a reason as ``explain`` has them; ``leased`` while it is worked on."""
+    since: datetime
+    """Since when it is where it is."""
+    until: datetime | None
+    """When its lease, or its delay, ends."""
+    behind: int
+    """How many items wait for it."""
+    oldest_age: float
+    """How many seconds the one has waited that waits longest."""
+    attempts: int
+    losses: int
+    worker_id: str | None
+    liveness: Liveness | None
+    """Whether the worker lives that holds it; None where nobody does."""
+    error: str | None
+    """The error of its last failure; a loss is none."""
+    heads: int
+    """How many such items there are in all; a report names the first hundred."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLine:
+    """Who holds items, or claimed or lost some in the window."""
+
+    worker_id: str | None
+    liveness: Liveness | None
+    """Whether it lives; None where it holds nothing and nobody can ask for its process."""
+    items: int
+    """Items that it holds."""
+    leases: int
+    """Claims that they are of."""
+    since: datetime | None
+    """When the oldest of those was made."""
+    until: datetime | None
+    """When the first of those ends."""
+    late: int
+    """Items that it holds by a lease that ran out."""
+    lost: int
+    """Items that were taken from it in the window, or given back in its name."""
+    claimed: int
+    """Items that it got in the window."""
+    last_claim_at: datetime | None
+    """When it claimed last, in the window."""
+    workers: int
+    """How many there are in all; a report names the first hundred."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderLine:
+    """How far a reader is behind."""
+
+    reader: str
+    """Its name; empty for the default reader."""
+    streams: bool
+    """Whether it is a stream, which claims nothing."""
+    items: int
+    """Items that it is not done with."""
+    open_items: int
+    """Items in its hands."""
+    oldest_age: float | None
+    """How many seconds the item has waited that waits longest; a delay does not count."""
+    steps: int
+    """Steps of the item log from the oldest item that it is not done with to the newest."""
+    lost: int
+    """Items that it was to see, and that were dropped before it was registered."""
+    last_step_at: datetime | None
+    """When anything was last done for it."""
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorStep:
+    """What an operator did."""
+
+    at: datetime
+    log: str
+    """``queue`` or ``status``: whose step it is."""
+    step: int | None
+    """None for what is no step: a purge."""
+    action: str
+    """created, paused, resumed, configured, cancelled, redriven, undone or purged. By a purge,
+    or by retention, which looks the same, rows are gone."""
+    items: int
+    """How many items it was about; 0 for settings, and where that is not known: of a purge."""
+    detail: str
+    """What changed of the settings; of an undo, which step was taken back."""
+    who: str | None
+    """Who did it, where that is known; by which command, where it was one."""
+    undone: int | None = None
+    """The step that was taken back."""
+    undo: str = ""
+    """The command that takes it back; empty where that cannot be, or was done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemLine:
+    """An item in a list."""
+
+    seq: int
+    state: str
+    why: str
+    """Why it is not running, a reason as ``explain`` has them; of one that ended, its state."""
+    since: datetime
+    """Since when it is where it is."""
+    attempts: int
+    losses: int
+    fair_key: str | None
+    group_key: str | None
+    worker_id: str | None
+    liveness: Liveness | None
+    """Whether the worker lives that holds it; None where nobody does."""
+    error: str | None
+    """Its last error."""

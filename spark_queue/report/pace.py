@@ -1,0 +1,40 @@
+"""Rates of a queue and the time until it is done, in words."""
+
+from __future__ import annotations
+
+from spark_queue.report.lines import Overview
+from spark_queue.report.model import Vitals
+from spark_queue.wording import duration, lasting
+
+
+def window_text(report: Vitals) -> str:
+    """Say how long the part of the window is in which there was an item."""
+    seconds = report.overview.seconds
+    return lasting(report.window.total_seconds() if seconds is None else seconds)
+
+
+def rates(within: float | None, now: float | None) -> str:
+    """Say how many there were a second, and how many there are now; nothing of none."""
+    if not within:
+        return ""
+    return f", {within:,.2f} a second" + ("" if now is None else f"; now {now:,.2f}")
+
+
+#: What there is to say where open items do not fall.
+_TRENDS = {
+    "done": "nothing is open",
+    "rises": "never: open items rise",
+    "stays": "unknown: nothing has ended in the last minutes",
+}
+
+
+def time_left(seen: Overview) -> str:
+    """Say how long it takes until nothing is open."""
+    about = "" if seen.time_left_most is None else f"{duration(seen.time_left)}: "
+    return _TRENDS.get(seen.trend) or about + time_range(seen)
+
+
+def time_range(seen: Overview) -> str:
+    """Say between what the time until nothing is open lies."""
+    least, most = duration(seen.time_left_least), duration(seen.time_left_most)
+    return f"from {least} to {most}" if most else f"{least} or more, as nothing ended just now"
