@@ -349,4 +349,6 @@ class Liveness(str, Enum):
     LATE = "late"
     """Its lease ran out, and its process may still run."""
     GONE = "gone"
-    """Its process has ended; or its lease ran out an hour ago, where only that is known."""
+    """Its process has ended, and left items."""
+    ENDED = "ended"
+    """Its process has ended, and left none."""

@@ -20,7 +20,7 @@ from spark_queue.rules import Ack, Dead, Nack, Outcome, Release, Scheduler
 LOSE = "lose"
 
 #: What is noted then.
-GONE = "holder is gone"
+GONE = "its worker ended, or its lease ran out"
 
 #: What an item keeps of a claim no longer when that is over.
 _ENDED: Row = dict.fromkeys(("_available_at", "_lease_expires_at", "_turn", "_overdue"))

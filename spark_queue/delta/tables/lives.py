@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 from spark_queue.delta.tables.integrity import using
@@ -238,10 +238,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_part_from_parent)
 
 
-#: How long after the end of its lease a worker counts as gone whose process nobody can ask for.
-_LONG = timedelta(hours=1)
-
-
 def judge(
     directory: Path | None, worker_id: str | None, until: datetime | None, now: datetime
 ) -> Liveness | None:
@@ -268,12 +264,10 @@ def judge(
     """
     ended = _is_over(directory, worker_id)
     if ended:
-        return Liveness.GONE
+        return Liveness.ENDED if until is None else Liveness.GONE
     if until is None:
         return None if ended is None else Liveness.ALIVE
-    if until > now:
-        return Liveness.ALIVE
-    return Liveness.GONE if ended is None and until + _LONG <= now else Liveness.LATE
+    return Liveness.ALIVE if until > now else Liveness.LATE
 
 
 def _is_over(directory: Path | None, worker_id: str | None) -> bool | None:

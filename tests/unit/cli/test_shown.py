@@ -93,7 +93,7 @@ def test_an_item_says_since_when_it_is_in_its_state_and_why() -> None:
                         item(1, "claimed", _worker_id="host/1", _lease_expires_at=AFTER),
                         item(2, "claimed", _worker_id="host/2", _lease_expires_at=BEFORE),
                         item(3, "ready", _attempts=1, _available_at=AFTER, _error="KeyError: 'x'"),
-                        item(4, "dead", _losses=5, _error="holder is gone"),
+                        item(4, "dead", _losses=5, _error="its worker ended, or its lease ran out"),
                         item(5, "ready", _available_at=BEFORE),
                     ),
                     "✓ OK: 2 items wait, 2 in flight",
@@ -105,7 +105,7 @@ def test_an_item_says_since_when_it_is_in_its_state_and_why() -> None:
     assert "1 claimed 2026-11-22 11:00:00Z host/1, until 2026-11-23 11:00:00Z" in text
     assert "host/2, its lease ran out 2026-11-22 11:00:00Z" in text
     assert "not before 2026-11-23 11:00:00Z; 1 failed attempt; KeyError: 'x'" in text
-    assert "holder is gone; 5 lost leases" in text
+    assert "its worker ended, or its lease ran out; 5 lost leases" in text
     assert "5 ready 2026-11-22 11:00:00Z path=" in text
     # A value is no markup, and is cut where it is long.
     assert "tenant=[red]acme size=12345" in text

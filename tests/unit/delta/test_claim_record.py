@@ -20,7 +20,7 @@ from spark_queue.delta.tables.claim_record import (
 from spark_queue.delta.tables.commits import commit_path
 from spark_queue.delta.tables.outputs import ResultTable
 
-LOST = ("lose", "holder is gone")
+LOST = ("lose", "its worker ended, or its lease ran out")
 
 
 @pytest.fixture

@@ -264,7 +264,7 @@ def test_a_look_tells_who_works_and_what_is_wrong(grouped: LocalQueue, clock: Ma
     told = _by_name(looker.samples())
     workers = {dict(key)["state"]: value for key, value in told["workers"].items()}
     # The one that acked is this process, and lives.
-    assert workers == {"alive": 1, "late": 1, "gone": 0}
+    assert workers == {"alive": 1, "late": 1, "gone": 0, "ended": 0}
     assert told["held_groups"] == {(("reader", ""),): 1}
     grouped.pause()
     assert _by_name(looker.samples())["findings"][(("id", "paused"),)] == 0

@@ -86,6 +86,9 @@ def test_a_worker_that_was_killed_is_gone_on_every_face(
     claim = queue.claim(1)
     assert [row["_seq"] for row in claim.rows] == [1]
     assert queue.doctor().findings == ()
+    # One that has left nothing ended, well or not.
+    ended = next(one for one in queue.report().workers if one.worker_id == name)
+    assert (ended.items, ended.liveness) == (0, Liveness.ENDED)
 
 
 def _require_shown_as_gone(
@@ -105,10 +108,10 @@ def _require_shown_as_gone(
     assert " gone " in capsys.readouterr().out
 
 
-def test_who_is_known_by_a_lease_alone_is_late_and_then_gone(
+def test_who_is_known_by_a_lease_alone_is_late_for_ever(
     queue_path: str, clock: ManualClock
 ) -> None:
-    """A worker with a name of its own has no life lock: it is late for an hour."""
+    """A worker with a name of its own has no life lock: nobody knows that it is gone."""
     queue = LocalQueue.create(queue_path, "id string", clock=clock)
     queue.enqueue([{"id": "a"}, {"id": "b"}, {"id": "c"}])
     queue.claim(1, worker_id="crew", lease=_MINUTE)
@@ -121,9 +124,9 @@ def test_who_is_known_by_a_lease_alone_is_late_and_then_gone(
     clock.advance(_MINUTE)
     assert crew() is Liveness.LATE
     clock.advance(60 * _MINUTE)
-    assert crew() is Liveness.GONE
-    assert "workers-gone" in queue.doctor().ids()
-    assert "leases-overdue" not in queue.doctor().ids()
+    assert crew() is Liveness.LATE
+    assert "workers-gone" not in queue.doctor().ids()
+    assert "leases-overdue" in queue.doctor().ids()
     assert queue.report(begun).workers[0].liveness is Liveness.ALIVE
     queue.claim(1, worker_id="crew", lease=9 * _MINUTE)
     assert crew() is Liveness.ALIVE
