@@ -1091,15 +1091,20 @@ SELECT
   'status' AS log,
   step,
   moment,
-  'configured' AS action,
+  CASE
+    WHEN about LIKE 'purge %' THEN 'purged'
+    WHEN about LIKE 'retention %' THEN 'dropped'
+    ELSE 'configured'
+  END AS action,
   who,
-  0 AS items,
+  CASE WHEN about LIKE 'purge %' OR about LIKE 'retention %' THEN undone ELSE 0 END AS items,
   CASE WHEN about = concat('undo ', cast(undone AS string)) THEN undone END AS undone,
   settings,
-  settings_before
+  settings_before,
+  CASE WHEN about LIKE 'purge %' OR about LIKE 'retention %' THEN about END AS record
 FROM configured
 UNION ALL
-SELECT 'status', step, max(moment), 'cancelled', max(worker_id), count(*), NULL, NULL, NULL
+SELECT 'status', step, max(moment), 'cancelled', max(worker_id), count(*), NULL, NULL, NULL, NULL
 FROM moved
 WHERE state = 'cancelled' AND error IS NULL
 GROUP BY step
@@ -1112,6 +1117,7 @@ SELECT
   coalesce(max(m.worker_id), max(c.who)),
   count(*),
   max(c.undone),
+  NULL,
   NULL,
   NULL
 FROM moved m
@@ -1128,6 +1134,7 @@ SELECT
   count(*),
   max(c.undone),
   NULL,
+  NULL,
   NULL
 FROM sq_raw_status i
 LEFT JOIN configured c
@@ -1140,9 +1147,10 @@ LIMIT 100;
 
 -- What operators did, newest first. Of settings the row has all of them, and those before; `who` is
 -- there where the row of the step names somebody; of a redrive or an undo a row of settings may do,
--- which has its step. `undone` is the step that was taken back.
+-- which has its step. `undone` is the step that was taken back. What took items away has a `record` of the
+-- steps before, whose rows may be gone.
 CREATE OR REPLACE VIEW sq_steps AS
-SELECT r.log, r.step, timestamp_micros(r.moment) AS moment, r.action, r.who, r.items, r.undone, r.settings, r.settings_before
+SELECT r.log, r.step, timestamp_micros(r.moment) AS moment, r.action, r.who, r.items, r.undone, r.settings, r.settings_before, r.record
 FROM sq_raw_steps r;
 
 CREATE OR REPLACE VIEW sq_raw_behind AS

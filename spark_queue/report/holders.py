@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from spark_queue.delta.sql.look import instant_of
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.lives import judge
-from spark_queue.delta.views.answers import Answer, Removal
+from spark_queue.delta.views.answers import Answer
 from spark_queue.delta.views.ends import Ends
+from spark_queue.delta.views.operator_steps import hidden_steps
 from spark_queue.report.commands import undo_command
 from spark_queue.report.lines import HeldGroup, ItemLine, OperatorStep, WorkerLine
 from spark_queue.results import Liveness
@@ -71,40 +73,33 @@ def _place(worker: WorkerLine) -> int:
 _TAKEN_BACK = frozenset({"paused", "resumed", "configured", "cancelled"})
 
 
-def steps(
-    rows: Iterable[Answer], removals: Iterable[Removal], queue: str, reader: str
-) -> tuple[OperatorStep, ...]:
+def steps(rows: Sequence[Answer], queue: str, reader: str) -> tuple[OperatorStep, ...]:
     """Return what operators did, newest first, given rows of the panel in that order."""
-    known = list(rows)
-    undone = {row["undone"] for row in known}
-    found = [step for row in known for step in _steps_of(row, queue, reader, undone)]
-    found += [_purge(removal) for removal in removals]
+    undone = {row["undone"] for row in rows}
+    found = [step for row in rows for step in _steps_of(row, queue, reader, undone)]
+    found += map(_hidden, hidden_steps(rows))
     return tuple(sorted(found, key=lambda step: step.at, reverse=True))
 
 
-def _purge(removal: Removal) -> OperatorStep:
-    return OperatorStep(
-        at=removal.at,
-        log="queue",
-        step=None,
-        action="purged",
-        items=0,
-        detail="",
-        who=removal.who,
-    )
+def _hidden(noted: Answer) -> OperatorStep:
+    """Return a step whose items were taken away since."""
+    plain = {name: value for name, value in noted.items() if name != "moment"}
+    return OperatorStep(**plain, at=instant_of(noted["moment"]), detail="its items are gone")
 
 
 def _steps_of(
     row: Answer, queue: str, reader: str, undone: Collection[int | None]
 ) -> Iterator[OperatorStep]:
-    plain = {name: value for name, value in row.items() if not name.startswith("settings")}
+    plain = {name: row[name] for name in ("log", "step", "at", "action", "who", "items", "undone")}
     changes: Iterable[tuple[str, str]] = [("", "")]
-    if row["settings"] is not None:
+    if row["record"] is not None:
+        plain["undone"] = None
+    elif row["settings"] is not None:
         changes = _changes(row["settings"], row["settings_before"])
     for change, detail in changes:
         action, said = change or row["action"], detail
         can_undo = action in _TAKEN_BACK and row["step"] not in undone
-        if row["undone"] is not None:
+        if plain["undone"] is not None:
             what = f"{change} {detail}".strip()
             action, said = "undone", f"step {row['undone']}" + (f": {what}" if what else "")
         undo = undo_command(queue, reader, row["step"]) if can_undo else ""

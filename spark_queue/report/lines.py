@@ -262,15 +262,15 @@ class OperatorStep:
     at: datetime
     log: str
     """``queue`` or ``status``: whose step it is."""
-    step: int | None
-    """None for what is no step: a purge."""
+    step: int
     action: str
-    """created, paused, resumed, configured, cancelled, redriven, undone or purged. By a purge,
-    or by retention, which looks the same, rows are gone."""
+    """created, paused, resumed, configured, cancelled, redriven, undone, purged, or dropped after
+    its retention."""
     items: int
-    """How many items it was about; 0 for settings, and where that is not known: of a purge."""
+    """How many items it was about; 0 for settings."""
     detail: str
-    """What changed of the settings; of an undo, which step was taken back."""
+    """What changed of the settings; of an undo, which step was taken back; whether its items are
+    gone since."""
     who: str | None
     """Who did it, where that is known; by which command, where it was one."""
     undone: int | None = None

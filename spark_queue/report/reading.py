@@ -21,7 +21,7 @@ from spark_queue.delta.tables.addresses import QueueAddress
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.heads import QueueHead, Registered
 from spark_queue.delta.tables.wishes import PlainSession
-from spark_queue.delta.views.answers import Answer, Answers, Question, Removal, ViewSource
+from spark_queue.delta.views.answers import Answer, Answers, Question, ViewSource
 from spark_queue.delta.views.ends import AsOf, Ends, ends_at
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig, require_reader_name
@@ -254,7 +254,7 @@ def _report(
         flow=tuple(FlowPoint(**row) for row in found["flow"]),
         tenants=tuple(Tenant(**row) for row in found["tenants"]),
         readers=tuple(_readers(store, source, found["behind"], ends, asked)),
-        steps=holders.steps(found["steps"], _removals(store, source, ends), name, reader),
+        steps=holders.steps(found["steps"], name, reader),
     )
 
 
@@ -308,11 +308,6 @@ def _service(
         running=None if directory is None else tuple(lives.running(directory)),
         weights=store.settings(ends.head).config.weights,
     )
-
-
-def _removals(store: Store, source: ViewSource, ends: Ends) -> list[Removal]:
-    found = source.removals(store)
-    return [one for one in found if ends.at is None or one.at <= ends.at]
 
 
 def error_group(queue: str, reader: str, row: Mapping[str, Any]) -> ErrorGroup:

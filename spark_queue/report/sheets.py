@@ -339,7 +339,7 @@ _READERS: Sequence[tuple[str, str, Callable[[ReaderLine, datetime], str]]] = (
 
 _STEPS: Sequence[tuple[str, str, Callable[[OperatorStep, datetime], str]]] = (
     ("when", "left", lambda one, _: instant(one.at)),
-    ("step", "right", lambda one, _: "" if one.step is None else f"{one.log} {one.step}"),
+    ("step", "right", lambda one, _: f"{one.log} {one.step}"),
     ("what", "left", lambda one, _: one.action),
     ("items", "right", lambda one, _: _count(one.items)),
     ("how", "fold", lambda one, _: one.detail),

@@ -118,7 +118,9 @@ def config_row(settings: Settings, now: datetime, about: str | None = None) -> p
     ----------
     about : str, optional
         What it says something of: ``5``, who redrove by that step of the item log; ``undo 3``, that
-        this step takes back that one; ``undo 3 by queue 5`` (or ``status 5``), that another does.
+        this step takes back that one; ``undo 3 by queue 5`` (or ``status 5``), that another does;
+        ``purge 7 [...]`` or ``retention 7 [...]``, that so many items go, with what operators did
+        with them.
     """
     row = {"_gen": META_LANE, "_kind": CONFIG, "_at": now, "_body": settings.to_json()}
     return status_table([{**row, "_worker_id": operator() or acting.whoami(), "_error": about}])

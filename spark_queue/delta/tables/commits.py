@@ -9,7 +9,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -289,28 +288,6 @@ def commit_of(text: str, app_id: str) -> Commit:
         takes_away=any(act.get("remove", {}).get("dataChange") for act in actions),
         redefines=any("metaData" in act or "protocol" in act for act in actions),
     )
-
-
-def removals(directory: Path, app_id: str, most: int) -> list[datetime]:
-    """Return when rows were taken away, as far as the newest commits say that are still there.
-
-    Parameters
-    ----------
-    most : int
-        How many commits are looked at.
-    """
-    newest, found = newest_version(directory, None), []
-    for version in range(newest or 0, max(-1, (newest or 0) - most), -1):
-        path = commit_path(directory, version)
-        if not path.exists():
-            break
-        with naming(path):
-            text = path.read_text(encoding="utf-8")
-            if '"remove"' in text and commit_of(text, app_id).takes_away:
-                lines = read_actions(text)
-                at = next(line["commitInfo"]["timestamp"] for line in lines if "commitInfo" in line)
-                found.append(datetime.fromtimestamp(at / 1000, timezone.utc))
-    return found
 
 
 def name_of(version: int) -> str:

@@ -23,7 +23,7 @@ from spark_queue.delta.commands.foreseeing import GONE
 from spark_queue.delta.planner import planner_of
 from spark_queue.delta.sql.file_rows import rows_of
 from spark_queue.delta.sql.look import find_needed, instant_of
-from spark_queue.delta.steps import Answer, Step, on_items, on_status, report
+from spark_queue.delta.steps import Answer, Step, on_items, report
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.lanes import rewrites
 from spark_queue.delta.store.snapshot import Snapshot
@@ -34,6 +34,7 @@ from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import REFUSED, REFUSED_LANE
 from spark_queue.delta.tables.sweeping import require_unshared
+from spark_queue.delta.upkeep.forgetting import end_of, forget
 from spark_queue.delta.upkeep.rewriter import Archive, Rewriter, rewriter_of
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.results import Affected
@@ -146,32 +147,18 @@ def _remove(store: Store, by: Rewriter[Any], found: Any) -> None:
             # The turns that its line was given outlive an item.
             checkpoint.checkpoint(reader)
     ended = [
-        _states_of(reader, by.among(admin.read_finished(reader, "true"), found, is_in=True))
+        end_of(
+            reader, by.among(admin.read_finished(reader, "true"), found, is_in=True), by, "purge"
+        )
         for reader in every
     ]
     # Items first, as when a generation is dropped.
     by.remove(store, "queue", found)
     store.rewritten()
-    for reader, states in zip(every, ended, strict=True):
-        _forget(reader, states)
+    for reader, end in zip(every, ended, strict=True):
+        forget(reader, end)
         by.remove(reader, "status", found)
         reader.rewritten()
-
-
-def _states_of(reader: Store, found: Any) -> Mapping[str, int]:
-    return planner_of(reader).count_affected(found, GONE).states
-
-
-def _forget(reader: Store, states: Mapping[str, int]) -> None:
-    """Log how many of the items that have ended, by their state, are there no more."""
-    if not states:
-        return
-
-    def decide(at: Snapshot) -> Answer[None]:
-        gone = {state: -count for state, count in states.items()} | {GONE: sum(states.values())}
-        return Step(head=following(at.status, finished=at.status.finishing(gone)), answer=None)
-
-    on_status(reader, "purge", decide)
 
 
 def see_all(store: Store) -> Seen:
@@ -357,11 +344,13 @@ def _drop(store: Store, gen: Generation, asked: Collection[int], by: Rewriter[An
     if not _raise_floor(store, gen, asked):
         return False
     every, meant = list(readers.every(store)), {"_gen": gen.number}
-    ended = [_states_of(reader, admin.read_finished(reader, meant)) for reader in every]
+    ended = [
+        end_of(reader, admin.read_finished(reader, meant), by, "retention") for reader in every
+    ]
     # Items next: a status row without its item says nothing, an item without its rows is ready.
     by.drop(store, "queue", gen.number)
-    for reader, states in zip(every, ended, strict=True):
-        _forget(reader, states)
+    for reader, end in zip(every, ended, strict=True):
+        forget(reader, end)
         by.drop(reader, "status", gen.number)
         reader.rewritten()
     return True

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 #: The views that several others are made of: each is computed once for all.
 SHARED = ("status", "reasons", "failures", "wordings")
 
-#: Commits that are searched for removals.
-COMMITS = 1_000
-
 #: A row of a view, by column; its times are instants in UTC.
 Answer = dict[str, Any]
 
@@ -113,14 +110,6 @@ def _read(view: str, rows: pa.Table) -> list[Answer]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Removal:
-    """Rows of the item log were taken away: by a purge, or by retention."""
-
-    at: datetime
-    who: str | None = None
-
-
 class ViewSource(ABC):
     """ViewSource at the logs of one queue, as any of its readers, again and again."""
 
@@ -135,7 +124,3 @@ class ViewSource(ABC):
 
         It has the user's columns, and those of :data:`ENTRY`.
         """
-
-    @abstractmethod
-    def removals(self, store: Store) -> list[Removal]:
-        """Return when items were taken away, as far as the table still says so."""

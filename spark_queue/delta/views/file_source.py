@@ -19,17 +19,14 @@ from spark_queue.delta.sql.file_rows import files_of, having, log_of, once_more,
 from spark_queue.delta.sql.log_rows import plain
 from spark_queue.delta.sql.look import CONFIGURED, ENTERED, MOVES
 from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.commits import removals
 from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.log import APP_ID, Log
+from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import CONFIG, ITEM, REFUSED, RENEWAL
 from spark_queue.delta.views.answers import (
-    COMMITS,
     ENTRY,
     Answer,
     Answers,
     Question,
-    Removal,
     ViewSource,
 )
 from spark_queue.delta.views.ends import Ends
@@ -274,12 +271,6 @@ class FileSource(ViewSource):
             if found.num_rows:
                 return dict(found.to_pylist()[0])
         return None
-
-    def removals(self, store: Store) -> list[Removal]:
-        """See :class:`ViewSource`."""
-        directory = store.queue.find_directory()
-        found = [] if directory is None else removals(directory, APP_ID, COMMITS)
-        return [Removal(at=at) for at in found]
 
 
 def _whole(rows: _Rows) -> pa.Table:

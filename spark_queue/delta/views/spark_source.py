@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from datetime import timezone
 from typing import Any
 
 import pyarrow as pa
@@ -19,12 +18,10 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import instants
 from spark_queue.delta.tables.schema import ITEM, REFUSED
 from spark_queue.delta.views.answers import (
-    COMMITS,
     ENTRY,
     Answer,
     Answers,
     Question,
-    Removal,
     ViewSource,
 )
 from spark_queue.delta.views.ends import Ends
@@ -77,13 +74,6 @@ class SparkSource(ViewSource):
             store.queue.read().where(is_meant).select(*columns).toArrow()
         )
         return next(iter(rows.to_pylist()), None)
-
-    def removals(self, store: Store) -> list[Removal]:
-        """See :class:`ViewSource`."""
-        table = store.queue.address.sql()
-        history = store.spark.sql(f"DESCRIBE HISTORY {table} LIMIT {COMMITS}")
-        rows = history.where("operation = 'DELETE'").select("timestamp", "userName").collect()
-        return [Removal(at=row[0].astimezone(timezone.utc), who=row[1]) for row in rows]
 
 
 def _look(store: Store, options: Mapping[str, Any]) -> QueueLook[Any]:

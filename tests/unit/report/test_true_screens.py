@@ -7,6 +7,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
+from spark_queue.acting import acting_as
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
 from spark_queue.local_queue import LocalQueue
@@ -227,4 +228,42 @@ def _ages(queue: LocalQueue) -> list[float | None]:
         report.readers[0].oldest_age,
         None if told is None else told.total_seconds(),
         metric or None,
+    ]
+
+
+def test_a_purge_is_a_step_of_somebody_and_hides_no_other(make: Make, clock: ManualClock) -> None:
+    """It has a step, a number and a name; a cancel and a redrive before stay in the list."""
+    queue = make(max_attempts=1)
+    queue.enqueue(_rows(6))
+    with acting_as("ann"):
+        queue.cancel({"_seq": [1, 2]})
+    queue.claim(2).nack("boom")
+    clock.advance(_SECOND)
+    with acting_as("bob"):
+        queue.redrive({"_seq": 3})
+    queue.claim(9).ack()
+    before = _steps(queue)
+    clock.advance(_MINUTE)
+
+    with acting_as("cyd"):
+        queue.purge("true")
+    clock.advance(_MINUTE)
+    queue.enqueue(_rows(1, "later"))
+    queue.claim(1).ack()
+    with acting_as("dee"):
+        queue.purge("true")
+
+    steps = _steps(queue)
+    assert steps[2:] == before
+    assert [one[1:] for one in steps[:2]] == [("purged", 1, "dee"), ("purged", 7, "cyd")]
+    newest = queue.report().steps[0]
+    assert (newest.log, newest.at, newest.undo) == ("status", clock.now(), "")
+    assert queue.report().steps[2].detail == "its items are gone"
+
+
+def _steps(queue: LocalQueue) -> list[tuple[int, str, int, str | None]]:
+    return [
+        (one.step, one.action, one.items, one.who)
+        for one in queue.report().steps
+        if one.action != "created"
     ]

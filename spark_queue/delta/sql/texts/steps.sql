@@ -1,7 +1,8 @@
--- steps(log, step, moment instant, action, who, items, undone, settings, settings_before)
+-- steps(log, step, moment instant, action, who, items, undone, settings, settings_before, record)
 -- What operators did, newest first. Of settings the row has all of them, and those before; `who` is
 -- there where the row of the step names somebody; of a redrive or an undo a row of settings may do,
--- which has its step. `undone` is the step that was taken back.
+-- which has its step. `undone` is the step that was taken back. What took items away has a `record` of the
+-- steps before, whose rows may be gone.
 WITH configured AS (
   SELECT
     step,
@@ -31,15 +32,20 @@ SELECT
   'status' AS log,
   step,
   moment,
-  'configured' AS action,
+  CASE
+    WHEN about LIKE 'purge %' THEN 'purged'
+    WHEN about LIKE 'retention %' THEN 'dropped'
+    ELSE 'configured'
+  END AS action,
   who,
-  0 AS items,
+  CASE WHEN about LIKE 'purge %' OR about LIKE 'retention %' THEN undone ELSE 0 END AS items,
   CASE WHEN about = concat('undo ', cast(undone AS string)) THEN undone END AS undone,
   settings,
-  settings_before
+  settings_before,
+  CASE WHEN about LIKE 'purge %' OR about LIKE 'retention %' THEN about END AS record
 FROM configured
 UNION ALL
-SELECT 'status', step, max(moment), 'cancelled', max(worker_id), count(*), NULL, NULL, NULL
+SELECT 'status', step, max(moment), 'cancelled', max(worker_id), count(*), NULL, NULL, NULL, NULL
 FROM moved
 WHERE state = 'cancelled' AND error IS NULL
 GROUP BY step
@@ -52,6 +58,7 @@ SELECT
   coalesce(max(m.worker_id), max(c.who)),
   count(*),
   max(c.undone),
+  NULL,
   NULL,
   NULL
 FROM moved m
@@ -67,6 +74,7 @@ SELECT
   max(c.who),
   count(*),
   max(c.undone),
+  NULL,
   NULL,
   NULL
 FROM sq_status i
