@@ -465,7 +465,7 @@ estimates AS (
     min(CASE WHEN s.fall > 0 THEN s.seconds / cast(s.fall AS double) END) AS least,
     max(CASE WHEN s.fall > 0 THEN s.seconds / cast(s.fall AS double) END) AS most
   FROM seen s
-  JOIN peak p ON s.seconds * 10 >= p.span OR s.seconds = p.seconds
+  JOIN peak p ON s.seconds * 5 >= p.span OR s.seconds = p.seconds
 ),
 lately AS (
   SELECT

@@ -14,23 +14,28 @@ _SERIES = (("enqueued", "entered"), ("acked", "done"), ("failed", "failed"), ("o
 #: The drawing, in units of its own, which is stretched to the room that there is.
 _WIDTH, _HEIGHT = 600, 200
 
+#: Parts that are drawn at least.
+_FEWEST = 10
+
 #: Parts of an axis, and items that one of them may be: such a number, or ten times it, and so on.
 _PARTS = 4
 _STEPS = (1, 2, 3, 4, 5, 6, 8)
 
 
-def draw_flow(points: Sequence[FlowPoint], begin: datetime, window: timedelta) -> str:
+def draw_flow(points: Sequence[FlowPoint], window: timedelta) -> str:
     """Draw what came, was acked and failed in each part of a window, and how much was open.
+
+    It begins with the first part in which there was anything.
 
     Parameters
     ----------
     points : sequence of FlowPoint
         The parts, the oldest first.
-    begin : datetime
-        When the window begins.
     """
-    within, part = lasting(window.total_seconds()), lasting(window.total_seconds() / len(points))
-    title = f"What came and went in {within}"
+    part = window / len(points)
+    points = _since_first(points)
+    whole = part * len(points)
+    title = f"What came and went in {lasting(whole.total_seconds())}"
     drawn = [[getattr(point, name) for point in points] for _, name in _SERIES]
     if not any(map(any, drawn)):
         calm = "nothing came or went, and nothing was open"
@@ -42,14 +47,22 @@ def draw_flow(points: Sequence[FlowPoint], begin: datetime, window: timedelta) -
     )
     said = [f"{sum(values):,} {name}" for (name, _), values in zip(_SERIES, drawn, strict=True)]
     said[-1] = f"{drawn[-1][-1]:,} open now"
+    unit = f"items in {lasting(part.total_seconds())}"
     name = in_html(f"{title}: {', '.join(said)}")
     return (
         f'<div class="flow"><h3>{in_html(title)}</h3>{_legend(said)}'
-        f'<p class="units muted"><span>items in {in_html(part)}</span><span>open items</span></p>'
+        f'<p class="units muted"><span>{in_html(unit)}</span><span>open items</span></p>'
         f'<div class="axes">{_ticks(flow)}<svg role="img" aria-label="{name}" '
         f'viewBox="0 0 {_WIDTH} {_HEIGHT}" preserveAspectRatio="none">'
-        f"{_grid()}{lines}{_tips(points)}</svg>{_ticks(items)}{_times(begin, window)}</div></div>"
+        f"{_grid()}{lines}{_tips(points)}</svg>{_ticks(items)}"
+        f"{_times(points[0].at, whole)}</div></div>"
     )
+
+
+def _since_first(points: Sequence[FlowPoint]) -> Sequence[FlowPoint]:
+    """Return the parts from the first on in which there was anything, and some more of few."""
+    first = next((n for n, one in enumerate(points) if one.items or one.entered or one.failed), 0)
+    return points[min(first, len(points) - _FEWEST) :]
 
 
 def _top(most: int) -> int:

@@ -30,11 +30,10 @@ _TRENDS = {
 
 def time_left(seen: Overview) -> str:
     """Say how long it takes until nothing is open."""
-    about = "" if seen.time_left_most is None else f"{duration(seen.time_left)}: "
-    return _TRENDS.get(seen.trend) or about + time_range(seen)
+    return _TRENDS.get(seen.trend) or f"{duration(seen.time_left)}, {time_range(seen)}"
 
 
 def time_range(seen: Overview) -> str:
     """Say between what the time until nothing is open lies."""
     least, most = duration(seen.time_left_least), duration(seen.time_left_most)
-    return f"from {least} to {most}" if most else f"{least} or more, as nothing ended just now"
+    return f"from {least} to {most}" if most else "or more: nothing ended just now"

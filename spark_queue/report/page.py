@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from importlib import resources
 
 from spark_queue.report import chart, drawing, panel_tables, sheets
 from spark_queue.report.condition import judge_condition
 from spark_queue.report.finding import Finding
+from spark_queue.report.lines import FlowPoint
 from spark_queue.report.model import ItemReport, Report, SharedReport
 from spark_queue.report.panel_tables import Buttons, Links, link, no_buttons, no_links, table
 from spark_queue.report.sheets import Sheet
@@ -132,9 +134,11 @@ def head(title: str, state: str, of: Report | ItemReport | SharedReport) -> str:
     )
 
 
-def plots(report: Report) -> str:
-    """Return the chart of a report's window, and other plots."""
-    drawn = chart.draw_flow(report.flow, report.as_of - report.window, report.window)
+def plots(
+    report: Report, flow: Sequence[FlowPoint] | None = None, window: timedelta | None = None
+) -> str:
+    """Return the chart of a report's window, or of other points and theirs, and other plots."""
+    drawn = chart.draw_flow(report.flow if flow is None else flow, window or report.window)
     return f'<div class="plots">{drawn}{"".join(_plots(report))}</div>'
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from spark_queue.report import pace, sheets
 from spark_queue.report.lines import Overview
 from spark_queue.report.model import Report
-from spark_queue.wording import duration, in_html, lasting
+from spark_queue.wording import duration, in_html
 
 #: How a number is meant: of no weight, well, at work, to be looked at, wrong.
 Tone = Literal["", "good", "busy", "warn", "stop"]
@@ -26,8 +26,7 @@ class Tile:
 
 def tiles(report: Report) -> tuple[Tile, ...]:
     """Return the numbers that an operator looks at first."""
-    seen, window = report.overview, lasting(report.window.total_seconds())
-    within = pace.window_text(report)
+    seen, within = report.overview, pace.window_text(report)
     unwell = ", ".join(sheets.unwell(report))
     failures = sum(point.failures for point in report.retries)
     died = sum(point.dead for point in report.retries)
@@ -42,7 +41,7 @@ def tiles(report: Report) -> tuple[Tile, ...]:
         ),
         Tile(label="dead", value=f"{seen.dead:,}", tone="stop" if seen.dead else ""),
         Tile(
-            label=f"failures in {window}",
+            label=f"failures in {within}",
             value=f"{failures:,}",
             note=f"{died:,} of them final" if died else "",
             tone="warn" if failures else "",

@@ -42,8 +42,6 @@ FILES = {
     "theme.js": _SCRIPT,
     "live.js": _SCRIPT,
     "sort.js": _SCRIPT,
-    "chart.js": _SCRIPT,
-    "vendor/uplot.js": _SCRIPT,
 }
 
 
@@ -61,7 +59,7 @@ def _templates() -> Environment:
 @cache
 def style() -> str:
     """Return the style of all pages: that of a report, and of what is around it."""
-    return page.style() + static("more.css") + static("vendor/uplot.css")
+    return page.style() + static("more.css")
 
 
 @cache

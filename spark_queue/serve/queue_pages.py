@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 from spark_queue.delta.tables.facts import logger
@@ -11,6 +12,7 @@ from spark_queue.report import drawing, page, panel_tables, sheets
 from spark_queue.report.alarms import ALARMS
 from spark_queue.report.condition import judge_condition
 from spark_queue.report.finding import Finding
+from spark_queue.report.lines import FlowPoint
 from spark_queue.report.model import Report
 from spark_queue.report.tiles import rate
 from spark_queue.results import Liveness
@@ -103,19 +105,28 @@ def _check(seat: WatchedQueue) -> Iterator[Checked]:
         logger.exception("%s: cannot be checked", seat.name)
 
 
-def queue(seat: WatchedQueue, base: str, most_age: float, verbs: Sequence[str]) -> Page:
-    """Return the page of a queue, with buttons that lead to the forms of some actions."""
+def queue(
+    seat: WatchedQueue, base: str, most_age: float, verbs: Sequence[str], hours: int = 1
+) -> Page:
+    """Return the page of a queue, with buttons that lead to the forms of some actions.
+
+    Parameters
+    ----------
+    hours : int
+        What the chart shows, of :data:`RANGES`.
+    """
     report = seat.report(most_age)
     buttons = undo_buttons(base, report) if "undo" in verbs else panel_tables.no_buttons
     links = of_report(base, seat.number, report)
-    sections = page.sections(report, links, buttons, chart=_chart(base, report))
+    drawn = _chart(base, report, seat.flow(hours, most_age), hours)
+    sections = page.sections(report, links, buttons, chart=drawn)
     checked = [*_check(seat)]
     strip = draw_strip(checked, verbs, names=False)
     parts = [strip, page.navigation(sections), page.join(sections)]
     actions = [(_SAID[verb], act(base, verb)) for verb in _applying(report, verbs)]
     head = page.banner(report, seat.name, _of_tables(checked))
-    scripts = ("sort.js", "vendor/uplot.js", "chart.js")
-    return pages.panels(sheets.headline(report), head, parts, actions, base=base, scripts=scripts)
+    title = sheets.headline(report)
+    return pages.panels(title, head, parts, actions, base=base, scripts=("sort.js",))
 
 
 def _applying(report: Report, verbs: Collection[str]) -> Iterator[str]:
@@ -131,15 +142,11 @@ def _applying(report: Report, verbs: Collection[str]) -> Iterator[str]:
     yield from (verb for verb, applies_now in applies.items() if applies_now and verb in verbs)
 
 
-def _chart(base: str, report: Report) -> str:
-    """Return the place of the chart, and the plots that are shown without a script."""
-    ranges = "".join(
-        f'<button type="button" data-hours="{hours}">{said}</button>'
-        for hours, said in RANGES.items()
+def _chart(base: str, report: Report, points: Sequence[FlowPoint], hours: int) -> str:
+    """Return the chart of some hours, with links to others, and the other plots."""
+    links = "".join(
+        f'<a href="{base}?hours={one}"{" aria-current=true" * (one == hours)}>{said}</a>'
+        for one, said in RANGES.items()
     )
-    plots = page.plots(report)
-    return (
-        f'<div class="chart" data-flow="{base}/flow"><div class="ranges" role="group" '
-        f'aria-label="Range">{ranges}</div><div class="canvas" role="img" '
-        f'aria-label="Items that came, were acked, failed, and were open"></div>{plots}</div>'
-    )
+    ranges = f'<nav class="ranges" aria-label="Range">{links}</nav>'
+    return ranges + page.plots(report, points, timedelta(hours=hours))

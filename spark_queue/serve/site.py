@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from spark_queue.acting import acting_as
@@ -80,7 +79,6 @@ class Site:
         reads = [
             Route("/", self._get(self._board)),
             Route("/queues/{seat}", self._get(self._queue)),
-            Route("/queues/{seat}/flow", self._get(self._flow)),
             Route("/queues/{seat}/find", self._get(self._find)),
             Route("/queues/{seat}/items", self._get(self._items)),
             Route("/queues/{seat}/items/{seq}", self._get(self._item)),
@@ -162,22 +160,14 @@ class Site:
 
     def _queue(self, request: Request) -> Response:
         seat, base = self._seat(request)
-        return self._page(request, queue_pages.queue(seat, base, _age(request), self._verbs()))
-
-    def _verbs(self) -> tuple[str, ...]:
-        return tuple(VERBS) if self.acts else ()
-
-    def _flow(self, request: Request) -> Response:
-        """Answer what the chart of a queue shows."""
-        seat, _ = self._seat(request)
         hours = _number(request.query_params.get("hours", "1"))
         if hours not in RANGES:
             raise HTTPException(HTTPStatus.NOT_FOUND)
-        points = seat.flow(hours, _age(request))
-        shown: dict[str, Any] = {"at": [point.at.timestamp() for point in points]}
-        for name in ("entered", "done", "failed", "items"):
-            shown[name] = [getattr(point, name) for point in points]
-        return JSONResponse(shown)
+        shown = queue_pages.queue(seat, base, _age(request), self._verbs(), hours)
+        return self._page(request, shown)
+
+    def _verbs(self) -> tuple[str, ...]:
+        return tuple(VERBS) if self.acts else ()
 
     def _find(self, request: Request) -> Response:
         _, base = self._seat(request)

@@ -78,8 +78,6 @@ def queues(night: LocalQueue) -> list[LocalQueue]:
 
 def _open(page: Page, at: Served, path: str) -> None:
     page.goto(at.url + path)
-    if path == "/queues/0":
-        page.wait_for_selector(".chart.drawn canvas")
 
 
 def _found_by_axe(page: Page) -> list[str]:

@@ -238,21 +238,17 @@ def test_a_click_sorts_a_table(page: Page, serve: Serve, night: LocalQueue) -> N
 def test_chart_has_a_range_and_says_what_is_under_the_pointer(
     page: Page, serve: Serve, night: LocalQueue
 ) -> None:
-    """It is drawn of what the page asks for, has units, and stays as it is over a refresh."""
+    """It has units, names its zone, and keeps its range over a refresh."""
     page.set_viewport_size({"width": 1280, "height": 1400})
     page.goto(f"{serve(night, acts=False).url}/queues/0")
-    page.wait_for_selector(".chart.drawn canvas")
-    with page.expect_response("**/flow?hours=6"):
-        page.click("button:text-is('6 h')")
-    page.wait_for_selector("[data-hours='6'][aria-pressed=true]")
-    box = page.locator(".u-over").bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 60)
-    page.wait_for_selector(".tip:visible")
-    assert re.search(r"enqueued \d+\nacked \d+\nfailed \d+\nopen \d+", page.inner_text(".tip"))
-    assert "In 6 h: " in str(page.get_attribute(".canvas", "aria-label"))
+    page.click(".ranges a:text-is('6 h')")
+    page.wait_for_selector(".ranges a[aria-current=true]:text-is('6 h')")
+    tips = page.locator(".axes rect.part title").all_inner_texts()
+    assert all(re.search(r"Z: enqueued \d+, acked \d+, failed \d+, open \d+", tip) for tip in tips)
+    assert "UTC" in page.inner_text(".axes")
     page.wait_for_selector("#fresh:text('as of')")
-    assert page.locator(".tip:visible").count() == 1
+    assert page.locator(".ranges a[aria-current=true]").inner_text() == "6 h"
+    assert re.search(r"as of \d\d:\d\d:\d\dZ", page.inner_text("#fresh"))
 
 
 def test_light_or_dark_is_the_viewers_choice(page: Page, serve: Serve, queue: LocalQueue) -> None:

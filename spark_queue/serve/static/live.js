@@ -47,7 +47,7 @@
     restore(next);
     document.title = page.title;
     document.dispatchEvent(new Event("looked"));
-    fresh.textContent = "as of " + new Date().toLocaleTimeString();
+    fresh.textContent = `as of ${new Date().toISOString().slice(11, 19)}Z`;
     fresh.classList.remove("wrong");
   }
 

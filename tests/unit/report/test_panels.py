@@ -62,7 +62,7 @@ def test_overview_counts_what_waits_by_its_reason(make: Make, clock: ManualClock
     seen = queue.report().overview
     assert seen.trend == "falls"
     times = [seen.time_left_least, seen.time_left, seen.time_left_most]
-    assert times == pytest.approx([690, 2700, 5400])
+    assert times == pytest.approx([1350, 2700, 5400])
 
 
 def test_a_paused_queue_says_so_of_all_that_waits(make: Make) -> None:

@@ -174,27 +174,29 @@ def test_index_says_what_comes_and_goes(queue: LocalQueue, pages: Pages) -> None
 
 
 @pytest.mark.parametrize("hours", [1, 6, 24, 168])
-def test_flow_counts_what_came_and_went(queue: LocalQueue, pages: Pages, hours: int) -> None:
-    """In sixty parts of any range, all that entered, was acked or failed is counted once."""
-    answer = pages(queue).get(f"/queues/0/flow?hours={hours}").json()
-    assert {name: len(values) for name, values in answer.items()} == dict.fromkeys(
-        ("at", "entered", "done", "failed", "items"), 60
-    )
-    assert [sum(answer[name]) for name in ("entered", "done", "failed")] == [6, 1, 1]
-    assert (answer["items"][0], answer["items"][-1]) == (0, 4)
-    assert answer["at"][1] - answer["at"][0] == hours * 60
+def test_chart_counts_what_came_and_went(queue: LocalQueue, pages: Pages, hours: int) -> None:
+    """In the parts of any range, all that entered, was acked or failed is counted once."""
+    shown = pages(queue).get(f"/queues/0?hours={hours}").text
+
+    assert "6 enqueued, 1 acked, 1 failed, 4 open now" in shown
+    assert f'href="/queues/0?hours={hours}" aria-current=true' in shown
+    assert shown.count("aria-current=true") == 1
+    # It begins with the first event, and shows ten parts at least.
+    assert shown.count('<rect class="part"') == 10
+    assert '<p class="utc muted">UTC</p>' in shown
 
 
-def test_flow_of_before_the_range_is_in_its_depth(
+def test_chart_of_before_the_range_is_in_its_depth(
     queue: LocalQueue, pages: Pages, clock: ManualClock
 ) -> None:
-    """Items that were open before are open at its begin; a range that no button has is refused."""
+    """Items that were open before are open at its begin; a range that no link has is refused."""
     clock.advance(timedelta(hours=3))
     browser = pages(queue)
-    answer = browser.get("/queues/0/flow").json()
-    assert (sum(answer["entered"]), {*answer["items"]}) == (0, {4})
+    shown = browser.get("/queues/0").text
+    assert "0 enqueued, 0 acked, 0 failed, 4 open now" in shown
+    assert shown.count("enqueued 0, acked 0, failed 0, open 4") == 60
     for hours in ("2", "x", "-1"):
-        assert browser.get(f"/queues/0/flow?hours={hours}").status_code == 404
+        assert browser.get(f"/queues/0?hours={hours}").status_code == 404
 
 
 def test_only_what_applies_is_offered(make: Make, pages: Pages) -> None:

@@ -67,7 +67,7 @@ _TAGS = {
 
 _SCRIPTS = {
     '<script src="/theme.js">',
-    *(f'<script src="/{x}.js" defer>' for x in ("live", "sort", "chart", "vendor/uplot")),
+    *(f'<script src="/{x}.js" defer>' for x in ("live", "sort")),
 }
 
 
@@ -155,7 +155,7 @@ def test_every_link_of_a_queue_is_a_page(evil: LocalQueue, pages: Pages) -> None
 
 
 def _kind(path: str) -> str:
-    return re.sub(r"/([0-9a-f]{32}|[0-9]+)$", "/*", path)
+    return re.sub(r"/([0-9a-f]{32}|[0-9]+)$", "/*", path.partition("?hours=")[0])
 
 
 def test_page_of_an_error_has_its_items_and_what_mends_it(evil: LocalQueue, pages: Pages) -> None:

@@ -1,8 +1,8 @@
 -- forecast(trend, time_left, time_left_least, time_left_most, acked_per_second_now, enqueued_per_second_now)
 -- Whether what is open becomes less, and in how many seconds it is done, if it goes on as of late: in the
 -- last ten minutes, or in the window where fewer than thirty items ended in these; since there was most.
--- `least` and `most` are by parts of that time, and `most` is null where nothing went in the newest. Rates
--- of now are those of five minutes.
+-- `least` and `most` are by parts of that time, a fifth and more; `most` is null where nothing went in the
+-- newest. Rates of now are those of five minutes.
 WITH edges AS (
   SELECT e.seconds
   FROM (
@@ -78,7 +78,7 @@ estimates AS (
     min(CASE WHEN s.fall > 0 THEN s.seconds / cast(s.fall AS double) END) AS least,
     max(CASE WHEN s.fall > 0 THEN s.seconds / cast(s.fall AS double) END) AS most
   FROM seen s
-  JOIN peak p ON s.seconds * 10 >= p.span OR s.seconds = p.seconds
+  JOIN peak p ON s.seconds * 5 >= p.span OR s.seconds = p.seconds
 ),
 lately AS (
   SELECT
