@@ -8,8 +8,11 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from html import unescape
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from spark_queue.clock import ManualClock
 from spark_queue.local_queue import LocalQueue
@@ -197,6 +200,19 @@ def test_chart_of_before_the_range_is_in_its_depth(
     assert shown.count("enqueued 0, acked 0, failed 0, open 4") == 60
     for hours in ("2", "x", "-1"):
         assert browser.get(f"/queues/0?hours={hours}").status_code == 404
+
+
+def test_state_of_a_queue_is_what_a_checkup_of_its_tables_finds(make: Make, pages: Pages) -> None:
+    """What no report sees, as the rows of somebody else, is the headline of both pages, too."""
+    queue = make("id string")
+    rows = pa.table({"id": ["x"]})
+    write_deltalake(Path(queue.name, "queue"), rows, mode="append", schema_mode="merge")
+
+    browser = pages(queue)
+
+    for path in ("/", "/queues/0"):
+        assert '<b class="pill broken">BROKEN</b>' in browser.get(path).text
+    assert "foreign-rows" in queue.doctor().ids()
 
 
 def test_only_what_applies_is_offered(make: Make, pages: Pages) -> None:
