@@ -727,6 +727,18 @@ CREATE OR REPLACE VIEW sq_starving AS
 SELECT r.fair_key, r.items, timestamp_micros(r.since) AS since, r.seq, r.turns, r.turns_of_others
 FROM sq_raw_starving r;
 
+CREATE OR REPLACE VIEW sq_raw_service_times AS
+SELECT
+  g.seq,
+  g.worker_id,
+  t.at AS ended_at,
+  t.state = 'acked' AS acked,
+  (t.at - g.at) / 1e6 AS seconds
+FROM sq_raw_transitions t
+JOIN sq_raw_transitions g ON g.seq = t.seq AND g.lease = t.lease AND g.granted
+CROSS JOIN sq_raw_asked a
+WHERE t.at > a.since AND t.step > g.step AND t.losses = g.losses AND (t.state = 'acked' OR t.failed);
+
 CREATE OR REPLACE VIEW sq_raw_tenants AS
 WITH turns AS (
   SELECT
@@ -756,6 +768,15 @@ waited AS (
   FROM waits
   GROUP BY fair_key
 ),
+worked AS (
+  SELECT
+    s.fair_key,
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY w.seconds) AS work_p50,
+    percentile_disc(0.95) WITHIN GROUP (ORDER BY w.seconds) AS work_p95
+  FROM sq_raw_service_times w
+  JOIN sq_raw_status s ON s.seq = w.seq
+  GROUP BY s.fair_key
+),
 standing AS (
   SELECT
     s.fair_key,
@@ -783,6 +804,8 @@ joined AS (
     w.wait_p50,
     w.wait_p95,
     w.wait_max,
+    k.work_p50,
+    k.work_p95,
     s.oldest_age,
     coalesce(t.failures, 0) AS failures,
     x.items IS NOT NULL AS starving,
@@ -790,6 +813,7 @@ joined AS (
   FROM standing s
   LEFT JOIN turns t ON t.fair_key IS NOT DISTINCT FROM s.fair_key
   LEFT JOIN waited w ON w.fair_key IS NOT DISTINCT FROM s.fair_key
+  LEFT JOIN worked k ON k.fair_key IS NOT DISTINCT FROM s.fair_key
   LEFT JOIN sq_raw_starving x ON x.fair_key IS NOT DISTINCT FROM s.fair_key
   CROSS JOIN every_turn e
 ),
@@ -815,6 +839,8 @@ SELECT
   wait_p50,
   wait_p95,
   wait_max,
+  work_p50,
+  work_p95,
   oldest_age,
   failures,
   starving,
@@ -831,7 +857,7 @@ LIMIT 100;
 -- one that fails most often, then the second of each; the idle ones last, of which nothing is open and
 -- nothing happened in the window.
 CREATE OR REPLACE VIEW sq_tenants AS
-SELECT r.fair_key, r.ready, r.claimed, r.dead, r.turns, r.share, r.wait_p50, r.wait_p95, r.wait_max, r.oldest_age, r.failures, r.starving, r.idle, r.keys, r.idle_keys, r.idle_dead
+SELECT r.fair_key, r.ready, r.claimed, r.dead, r.turns, r.share, r.wait_p50, r.wait_p95, r.wait_max, r.work_p50, r.work_p95, r.oldest_age, r.failures, r.starving, r.idle, r.keys, r.idle_keys, r.idle_dead
 FROM sq_raw_tenants r;
 
 CREATE OR REPLACE VIEW sq_raw_errors AS
@@ -1030,6 +1056,15 @@ lost AS (
   WHERE f.losses > f.losses_before AND f.at > a.since
   GROUP BY f.worker_before
 ),
+worked AS (
+  SELECT
+    w.worker_id,
+    count(CASE WHEN w.acked THEN 1 END) AS acked,
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY w.seconds) AS work_p50,
+    percentile_disc(0.95) WITHIN GROUP (ORDER BY w.seconds) AS work_p95
+  FROM sq_raw_service_times w
+  GROUP BY w.worker_id
+),
 named AS (
   SELECT worker_id FROM held
   UNION
@@ -1047,18 +1082,23 @@ SELECT
   coalesce(l.lost, 0) AS lost,
   coalesce(g.claimed, 0) AS claimed,
   g.last_at AS last_claim_at,
+  coalesce(w.acked, 0) AS acked,
+  w.work_p50,
+  w.work_p95,
   count(*) OVER () AS workers
 FROM named n
 LEFT JOIN held h ON h.worker_id IS NOT DISTINCT FROM n.worker_id
 LEFT JOIN got g ON g.worker_id IS NOT DISTINCT FROM n.worker_id
 LEFT JOIN lost l ON l.worker_id IS NOT DISTINCT FROM n.worker_id
+LEFT JOIN worked w ON w.worker_id IS NOT DISTINCT FROM n.worker_id
 ORDER BY late DESC, lost DESC, items DESC, n.worker_id
 LIMIT 100;
 
 -- Who holds items now, or got or lost some in the window. `late` are items whose lease ran out.
--- `lost` counts those that were taken from a holder, or given up for it, in the window.
+-- `lost` counts those that were taken from a holder, or given up for it, in the window. How
+-- long it works on an item is by those that it settled there.
 CREATE OR REPLACE VIEW sq_workers AS
-SELECT r.worker_id, r.items, r.leases, timestamp_micros(r.since) AS since, timestamp_micros(r.until) AS until, r.late, r.lost, r.claimed, timestamp_micros(r.last_claim_at) AS last_claim_at, r.workers
+SELECT r.worker_id, r.items, r.leases, timestamp_micros(r.since) AS since, timestamp_micros(r.until) AS until, r.late, r.lost, r.claimed, timestamp_micros(r.last_claim_at) AS last_claim_at, r.acked, r.work_p50, r.work_p95, r.workers
 FROM sq_raw_workers r;
 
 CREATE OR REPLACE VIEW sq_raw_steps AS

@@ -63,7 +63,7 @@ OLDEST = Metric(
     "gauge",
     "s",
     _READER,
-    "Since the oldest ready item was enqueued, a delayed one, too.",
+    "How long the ready item that waits longest has: since its enqueue, or the end of its delay.",
 )
 LAG = Metric("spark_queue.lag", "gauge", "{item}", _READER, "Items that a reader is not done with.")
 WAITING = Metric(
@@ -128,7 +128,7 @@ KEY_OLDEST = Metric(
     "gauge",
     "s",
     (*_READER, "key"),
-    "Since the oldest ready item of such a key was enqueued, a delayed one, too.",
+    "How long its ready item has waited that waits longest, as for oldest_age.",
 )
 KEY_FAILURES = Metric(
     "spark_queue.key.failures",
@@ -142,7 +142,21 @@ KEY_WAIT = Metric(
     "gauge",
     "s",
     (*_READER, "key", "quantile"),
-    "From enqueue to first claim: half of a key's items in the window, 19 of 20, and all.",
+    "From when an item may run to its first claim: half of a key's in the window, 19 of 20, all.",
+)
+KEY_WORK = Metric(
+    "spark_queue.key.work",
+    "gauge",
+    "s",
+    (*_READER, "key", "quantile"),
+    "From claim to settle: half of a key's items in the window, and 19 of 20.",
+)
+WORKER_WORK = Metric(
+    "spark_queue.worker.work",
+    "gauge",
+    "s",
+    (*_READER, "worker", "quantile"),
+    "From claim to settle: half of a worker's items in the window, and 19 of 20.",
 )
 ACCEPTED = Metric("spark_queue.accepted", "counter", "{item}", ("queue",), "Items ever accepted.")
 REFUSED = Metric(
@@ -160,7 +174,7 @@ LISTENED = (STEP_SECONDS, LOST_STEPS, ITEMS, WORK)
 LOOKED_AT = (
     *(DEPTH, WAITING, LATE, OLDEST, LAG, PAUSED, RECENT, TIME_LEFT),
     *(SINCE_CLAIM, SINCE_ACK, WORKERS, HELD_GROUPS, FINDINGS),
-    *(KEY_DEPTH, KEY_OLDEST, KEY_FAILURES, KEY_WAIT),
+    *(KEY_DEPTH, KEY_OLDEST, KEY_FAILURES, KEY_WAIT, KEY_WORK, WORKER_WORK),
     *(ACCEPTED, REFUSED, FINISHED, LOG_STEPS, FORMAT),
 )
 ALL = (*LISTENED, *LOOKED_AT)

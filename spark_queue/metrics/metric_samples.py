@@ -21,7 +21,7 @@ from spark_queue.metrics import instruments as named
 from spark_queue.metrics.instruments import NO_KEY, REST, Metric
 from spark_queue.report.finding import Checkup
 from spark_queue.report.following import follow
-from spark_queue.report.lines import Tenant
+from spark_queue.report.lines import Tenant, WorkerLine
 from spark_queue.report.model import Report
 from spark_queue.report.reading import source_of
 from spark_queue.results import Liveness
@@ -58,6 +58,10 @@ _REASONS = {
 }
 
 _QUANTILES = {"wait_p50": "0.5", "wait_p95": "0.95", "wait_max": "1"}
+_WORK = {"work_p50": "0.5", "work_p95": "0.95"}
+
+#: Workers that are told one by one.
+_WORKERS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +179,9 @@ def _of_workers(report: Report, labels: Mapping[str, str]) -> Iterator[Sample]:
     workers = Counter(worker.liveness for worker in report.workers)
     for state in Liveness:
         yield Sample(named.WORKERS, workers[state], {**labels, "state": state.value})
+    for worker in report.workers[:_WORKERS]:
+        here = {**labels, "worker": worker.worker_id or "(unnamed)"}
+        yield from _quantiles(named.WORKER_WORK, worker, _WORK, here)
     yield Sample(named.HELD_GROUPS, groups[0].heads if groups else 0, labels)
 
 
@@ -209,12 +216,19 @@ def _of_keys(report: Report, labels: Mapping[str, str], keys: int) -> Iterator[S
         yield Sample(named.KEY_FAILURES, tenant.failures, here)
         if tenant.oldest_age is not None:
             yield Sample(named.KEY_OLDEST, tenant.oldest_age, here)
-        for field, quantile in _QUANTILES.items():
-            wait = getattr(tenant, field)
-            if wait is not None:
-                yield Sample(named.KEY_WAIT, wait, {**here, "quantile": quantile})
+        yield from _quantiles(named.KEY_WAIT, tenant, _QUANTILES, here)
+        yield from _quantiles(named.KEY_WORK, tenant, _WORK, here)
     if told and told[0].keys > len(told):
         yield from _of_the_rest(report, told, {**labels, "key": REST})
+
+
+def _quantiles(
+    metric: Metric, line: Tenant | WorkerLine, names: Mapping[str, str], labels: Mapping[str, str]
+) -> Iterator[Sample]:
+    for field, quantile in names.items():
+        seconds = getattr(line, field)
+        if seconds is not None:
+            yield Sample(metric, seconds, {**labels, "quantile": quantile})
 
 
 def _key_label(key: str | None) -> str:

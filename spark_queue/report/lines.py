@@ -118,6 +118,9 @@ class Tenant:
     the window: half waited no longer."""
     wait_p95: float | None
     wait_max: float | None
+    work_p50: float | None
+    """From claim to settle, of items acked or failed in the window: half took no longer."""
+    work_p95: float | None
     oldest_age: float | None
     """How long its ready item that waits longest has, as of :class:`Overview`."""
     failures: int
@@ -228,6 +231,12 @@ class WorkerLine:
     """Items that it got in the window."""
     last_claim_at: datetime | None
     """When it claimed last, in the window."""
+    acked: int
+    """Items that it acked in the window."""
+    work_p50: float | None
+    """Seconds from claim to settle, of items that it acked or failed in the window: half took no
+    longer."""
+    work_p95: float | None
     workers: int
     """How many there are in all; a report names the first hundred."""
 

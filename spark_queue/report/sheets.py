@@ -299,6 +299,8 @@ _TENANTS: Sequence[tuple[str, str, Callable[[Tenant, datetime], str]]] = (
     ("p50", "right", lambda one, _: duration(one.wait_p50)),
     ("p95", "right", lambda one, _: duration(one.wait_p95)),
     ("max", "right", lambda one, _: duration(one.wait_max)),
+    ("work p50", "right", lambda one, _: duration(one.work_p50)),
+    ("work p95", "right", lambda one, _: duration(one.work_p95)),
 )
 
 _GROUPS: Sequence[tuple[str, str, Callable[[HeldGroup, datetime], str]]] = (
@@ -320,6 +322,9 @@ _WORKERS: Sequence[tuple[str, str, Callable[[WorkerLine, datetime], str]]] = (
     ("late", "right", lambda one, _: _count(one.late)),
     ("lost", "right", lambda one, _: _count(one.lost)),
     ("claimed", "right", lambda one, _: _count(one.claimed)),
+    ("acked", "right", lambda one, _: _count(one.acked)),
+    ("work p50", "right", lambda one, _: duration(one.work_p50)),
+    ("p95", "right", lambda one, _: duration(one.work_p95)),
     ("last claim", "left", lambda one, now: _apart(one.last_claim_at, now)),
 )
 

@@ -18,7 +18,16 @@ from spark_queue.report import lines, publishing, trouble
 from spark_queue.report.entry import Transition
 
 #: Views that are part of others, or of what is asked of tables.
-_OTHERS = ("touched", "dead", "stats", "lasting", "forecast", "waits_longest", "configured")
+_OTHERS = (
+    "touched",
+    "dead",
+    "stats",
+    "lasting",
+    "forecast",
+    "service_times",
+    "waits_longest",
+    "configured",
+)
 
 #: The class that has the rows of a view, and which of its fields the view does not say.
 _READERS = {

@@ -19,7 +19,7 @@ from spark_queue.report.tiles import tiles
 from tests.unit.report.conftest import Make
 
 _SECOND = timedelta(seconds=1)
-_MINUTE = timedelta(minutes=1)
+_MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
 
 
 def _rows(count: int, path: str | None = None, tenant: str = "a") -> list[dict[str, str | None]]:
@@ -229,6 +229,36 @@ def _ages(queue: LocalQueue) -> list[float | None]:
         None if told is None else told.total_seconds(),
         metric or None,
     ]
+
+
+def test_a_slow_worker_and_a_slow_tenant_are_seen(make: Make, clock: ManualClock) -> None:
+    """From claim to settle, by worker and tenant; what was given back or lost is no work."""
+    queue = make(fair_key="tenant", retry=RetryPolicy(delay=timedelta(0)))
+    queue.enqueue([*_rows(6), *_rows(6, "x", tenant="b")])
+    for worker, seconds in (("quick", 2), ("slow", 30), ("quick", 4), ("slow", 60), ("slow", 90)):
+        claim = queue.claim(2, worker_id=worker)
+        clock.advance(seconds * _SECOND)
+        first, second = (row["_seq"] for row in claim.rows)
+        claim.settle_each({first: "ack", second: ("nack", "boom")})
+    given = queue.claim(2, worker_id="idle")
+    clock.advance(_HOUR / 4)
+    given.release()
+
+    report = queue.report()
+
+    workers = {one.worker_id: one for one in report.workers}
+    slow, quick, idle = workers["slow"], workers["quick"], workers["idle"]
+    assert (slow.acked, slow.work_p50, slow.work_p95) == (3, 60.0, 90.0)
+    assert (quick.acked, quick.work_p50, quick.work_p95) == (2, 2.0, 4.0)
+    assert (idle.acked, idle.work_p50, idle.work_p95) == (0, None, None)
+    assert {one.fair_key: one.work_p95 for one in report.tenants} == {"a": 90.0, "b": 90.0}
+    found = {
+        (one.labels["worker"], one.labels["quantile"]): one.value
+        for one in samples(queue)
+        if one.metric is instruments.WORKER_WORK
+    }
+    assert found[("slow", "0.5")] == 60.0
+    assert "work p50" in sheets.panel("workers", report.workers, report.as_of).heads[-3][0]
 
 
 def test_a_purge_is_a_step_of_somebody_and_hides_no_other(make: Make, clock: ManualClock) -> None:

@@ -1,4 +1,4 @@
--- tenants(fair_key, ready, claimed, dead, turns, share, wait_p50, wait_p95, wait_max, oldest_age, failures, starving, idle, keys, idle_keys, idle_dead)
+-- tenants(fair_key, ready, claimed, dead, turns, share, wait_p50, wait_p95, wait_max, work_p50, work_p95, oldest_age, failures, starving, idle, keys, idle_keys, idle_dead)
 -- The fair keys: turns in the window and the share of all, how long those waited that got their first
 -- turn in it, failures in it. Those that starve come first (`sq_starving`); then the slowest and the
 -- one that fails most often, then the second of each; the idle ones last, of which nothing is open and
@@ -31,6 +31,15 @@ waited AS (
   FROM waits
   GROUP BY fair_key
 ),
+worked AS (
+  SELECT
+    s.fair_key,
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY w.seconds) AS work_p50,
+    percentile_disc(0.95) WITHIN GROUP (ORDER BY w.seconds) AS work_p95
+  FROM sq_service_times w
+  JOIN sq_status s ON s.seq = w.seq
+  GROUP BY s.fair_key
+),
 standing AS (
   SELECT
     s.fair_key,
@@ -58,6 +67,8 @@ joined AS (
     w.wait_p50,
     w.wait_p95,
     w.wait_max,
+    k.work_p50,
+    k.work_p95,
     s.oldest_age,
     coalesce(t.failures, 0) AS failures,
     x.items IS NOT NULL AS starving,
@@ -65,6 +76,7 @@ joined AS (
   FROM standing s
   LEFT JOIN turns t ON t.fair_key IS NOT DISTINCT FROM s.fair_key
   LEFT JOIN waited w ON w.fair_key IS NOT DISTINCT FROM s.fair_key
+  LEFT JOIN worked k ON k.fair_key IS NOT DISTINCT FROM s.fair_key
   LEFT JOIN sq_starving x ON x.fair_key IS NOT DISTINCT FROM s.fair_key
   CROSS JOIN every_turn e
 ),
@@ -90,6 +102,8 @@ SELECT
   wait_p50,
   wait_p95,
   wait_max,
+  work_p50,
+  work_p95,
   oldest_age,
   failures,
   starving,

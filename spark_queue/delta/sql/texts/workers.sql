@@ -1,6 +1,7 @@
--- workers(worker_id, items, leases, since instant, until instant, late, lost, claimed, last_claim_at instant, workers)
+-- workers(worker_id, items, leases, since instant, until instant, late, lost, claimed, last_claim_at instant, acked, work_p50, work_p95, workers)
 -- Who holds items now, or got or lost some in the window. `late` are items whose lease ran out.
--- `lost` counts those that were taken from a holder, or given up for it, in the window.
+-- `lost` counts those that were taken from a holder, or given up for it, in the window. How
+-- long it works on an item is by those that it settled there.
 WITH held AS (
   SELECT
     worker_id,
@@ -37,6 +38,15 @@ lost AS (
   WHERE f.losses > f.losses_before AND f.at > a.since
   GROUP BY f.worker_before
 ),
+worked AS (
+  SELECT
+    w.worker_id,
+    count(CASE WHEN w.acked THEN 1 END) AS acked,
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY w.seconds) AS work_p50,
+    percentile_disc(0.95) WITHIN GROUP (ORDER BY w.seconds) AS work_p95
+  FROM sq_service_times w
+  GROUP BY w.worker_id
+),
 named AS (
   SELECT worker_id FROM held
   UNION
@@ -54,10 +64,14 @@ SELECT
   coalesce(l.lost, 0) AS lost,
   coalesce(g.claimed, 0) AS claimed,
   g.last_at AS last_claim_at,
+  coalesce(w.acked, 0) AS acked,
+  w.work_p50,
+  w.work_p95,
   count(*) OVER () AS workers
 FROM named n
 LEFT JOIN held h ON h.worker_id IS NOT DISTINCT FROM n.worker_id
 LEFT JOIN got g ON g.worker_id IS NOT DISTINCT FROM n.worker_id
 LEFT JOIN lost l ON l.worker_id IS NOT DISTINCT FROM n.worker_id
+LEFT JOIN worked w ON w.worker_id IS NOT DISTINCT FROM n.worker_id
 ORDER BY late DESC, lost DESC, items DESC, n.worker_id
 LIMIT 100
