@@ -68,9 +68,10 @@ class Looking(Opened, Generic[FrameT, SchemaT]):
         ends = self._ends(as_of)
         return self._views.dead(self._store, ends)
 
-    def history(self, seq: int) -> FrameT:
-        """Return every transition of an item, oldest first."""
-        checks.require_seq("seq", seq)
+    def history(self, seq: int | None = None) -> FrameT:
+        """Return every transition of an item, oldest first; or of all, with their ``_seq``."""
+        if seq is not None:
+            checks.require_seq("seq", seq)
         return self._views.history(self._store, seq)
 
     def stats(self, as_of: AsOf = None) -> QueueStats:

@@ -17,6 +17,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED, TERMINAL
 from spark_queue.delta.views import explaining
 from spark_queue.delta.views.ends import AsOf, Ends, ends_at
+from spark_queue.delta.views.pauses import in_force_since
 from spark_queue.errors import QueueNotFoundError
 from spark_queue.log_errors import FileAccessError, FileGoneError
 from spark_queue.reader_config import ReaderConfig, require_reader
@@ -193,12 +194,22 @@ class Configured(Opened):
         return admin.change(self._store, settings, expected)
 
     def pause(self) -> int:
-        """Stop giving out items; what is claimed goes on. Returns the step it is in force from."""
-        return admin.configure(self._store, lambda old, _: replace(old, paused=True), "pause")
+        """Stop giving out items; what is claimed goes on.
+
+        Returns the step it is in force from. Where it is paused already nothing is written.
+        """
+        return self._give_out(paused=True)
 
     def resume(self) -> int:
-        """Give out items again. Returns the step it is in force from."""
-        return admin.configure(self._store, lambda old, _: replace(old, paused=False), "resume")
+        """Give out items again; otherwise as :meth:`pause`."""
+        return self._give_out(paused=False)
+
+    def _give_out(self, *, paused: bool) -> int:
+        action = "pause" if paused else "resume"
+        step = admin.configure(
+            self._store, lambda old, _: replace(old, paused=paused), action, only_changes=True
+        )
+        return step or in_force_since(self._store, paused=paused)
 
 
 class ReaderRegistry(Opened, Generic[ReaderT]):

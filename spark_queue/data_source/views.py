@@ -86,7 +86,7 @@ def _dead(options: _Options) -> _Parts:
 
 
 def _history(options: _Options) -> _Parts:
-    yield open_reader(options).history(number(options, "seq", int))
+    yield open_reader(options).history(number(options, "seq", int) if "seq" in options else None)
 
 
 def _items(options: _Options) -> _Parts:

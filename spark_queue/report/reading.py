@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
@@ -23,6 +22,7 @@ from spark_queue.delta.tables.heads import QueueHead, Registered
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.delta.views.answers import Answer, Answers, Question, ViewSource
 from spark_queue.delta.views.ends import AsOf, Ends, ends_at
+from spark_queue.delta.views.pauses import Pauses
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig, require_reader_name
 from spark_queue.report import holders
@@ -291,17 +291,12 @@ def _service(
     configured: Sequence[Answer],
     directory: Path | None,
 ) -> ServiceState:
-    pause: Answer = {}
-    resumed_at = None
-    for row in configured:
-        is_paused = json.loads(row["settings"])["paused"]
-        if pause and not is_paused:
-            resumed_at = row["at"]
-        pause = (pause or row) if is_paused else {}
+    pauses = Pauses.of(configured)
+    pause, resume = pauses.paused or {}, pauses.resumed or {}
     return ServiceState(
         paused_at=pause.get("at"),
         paused_by=pause.get("who"),
-        resumed_at=resumed_at,
+        resumed_at=resume.get("at"),
         has_front=not fencing.is_over(
             _queue_head(store, ends).hold, asked.now, store.handle.place.directory()
         ),

@@ -290,6 +290,19 @@ def test_what_operators_change_is_told_and_taken_back_alike(twins: Twins) -> Non
     pair.require_same(lambda one: one.table(one.queue.status()))
 
 
+def test_a_pause_of_what_is_paused_writes_nothing(twins: Twins) -> None:
+    """It answers with the step by which it is paused, and so does a resume."""
+    pair = twins("dedup_key")
+    assert pair.require_same(lambda one: one.queue.resume()) == 1
+    paused = pair.require_same(lambda one: one.queue.pause())
+    changed = pair.require_same(lambda one: int(one.queue.configure(max_attempts=7)))
+    assert pair.require_same(lambda one: one.queue.pause()) == paused
+    resumed = pair.require_same(lambda one: one.queue.resume())
+    assert resumed == changed + 1
+    assert pair.require_same(lambda one: one.queue.resume()) == resumed
+    assert pair.require_same(lambda one: int(one.queue.configure(max_attempts=5))) == resumed + 1
+
+
 def test_settings_are_changed_and_taken_back_alike(twins: Twins) -> None:
     """Pause, resume and configure answer with their step; undo names what it cannot take back."""
     pair = twins("dedup_key", "fair_key")

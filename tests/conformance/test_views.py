@@ -122,6 +122,9 @@ def test_a_history_is_the_same_of_every_row(twins: Twins) -> None:
     states = {seq: [row["_state"] for row in rows] for seq, (_, rows) in told.items()}
     assert (states[-1], states[last + 1]) == ([], [])
     assert {moves[0] for moves in states.values() if moves} == {"ready", "refused"}
+    names, rows = pair.require_same(lambda one: one.table(one.queue.history()))
+    assert [name for name, _ in names][:3] == ["log", "_seq", "_step"]
+    assert {seq: [row["_state"] for row in rows if row["_seq"] == seq] for seq in states} == states
 
 
 def _renews(engine: Seen) -> None:

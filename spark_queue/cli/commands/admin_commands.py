@@ -25,6 +25,7 @@ from spark_queue.config import QueueConfig, read_options
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from spark_queue.cli.choice import AnyQueue
     from spark_queue.results import Affected
 
 _Key = Annotated[str | None, Option(help="A SQL expression over the columns.")]
@@ -83,15 +84,30 @@ def _scope(text: str | None) -> str | float | None:
 @operating
 def pause(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     """Stop giving out items; what is claimed goes on."""
-    step = scope.open_queue(name, reader)[1].pause()
-    scope.display.show({"paused": True, "step": step}, f"paused from step {step} on")
+    _show_pause(scope, scope.open_queue(name, reader)[1], paused=True)
 
 
 @operating
 def resume(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     """Give out items again."""
-    step = scope.open_queue(name, reader)[1].resume()
-    scope.display.show({"paused": False, "step": step}, f"resumed from step {step} on")
+    _show_pause(scope, scope.open_queue(name, reader)[1], paused=False)
+
+
+def _show_pause(scope: Scope, queue: AnyQueue, *, paused: bool) -> None:
+    """Pause or resume a queue, and say so; or since when it was so before."""
+    from spark_queue.report.sheets import instant  # noqa: PLC0415 - help works without Arrow
+
+    before = queue.paused
+    step = queue.pause() if paused else queue.resume()
+    word = "paused" if paused else "resumed"
+    said = f"{word} from step {step} on"
+    if before == paused:
+        said = "nothing to do: it is not paused"
+    if before and paused:
+        service = queue.report().service
+        by = f" by {service.paused_by}" if service.paused_by else ""
+        said = f"nothing to do: it is paused since {instant(service.paused_at)}{by}"
+    scope.display.show({"paused": paused, "step": step, "changed": before != paused}, said)
 
 
 @command

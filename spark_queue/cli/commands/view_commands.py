@@ -90,7 +90,10 @@ def dead(
 @looking
 def explain(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) -> None:
     """Say why an item is not running."""
-    shown = plain(scope.open_queue(name, reader)[1].explain(seq))
+    queue = scope.open_queue(name, reader)[1]
+    shown = plain(queue.explain(seq))
+    if shown["reason"] == "unknown":
+        raise InvalidArgumentError(f"seq is {seq}: queue {queue.name!r} has no such item")
     scope.display.show(shown, *show_counts.explanation(shown))
 
 

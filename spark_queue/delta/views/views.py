@@ -66,10 +66,11 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         with self.at(store, ends) as at:
             return self.in_order(at.view("dead", (*STATUS, "_successor")))
 
-    def history(self, store: Store, seq: int) -> FrameT:
-        """Return every transition of an item, oldest first."""
-        with self.look(store, seq=seq) as at:
-            return at.show(at.table("history"), ("log", *HISTORY))
+    def history(self, store: Store, seq: int | None) -> FrameT:
+        """Return every transition of an item, oldest first; or of all that the reader sees."""
+        which = ("_seq",) if seq is None else ()
+        with self.look(store, seq=seq, has_values=False) as at:
+            return at.show(at.table("history"), ("log", *which, *HISTORY))
 
     def stats(self, store: Store, ends: Ends, most: float = inf) -> QueueStats:
         """Count a queue as of a step of each log.

@@ -28,6 +28,7 @@ class FakeQueue:
     answers: dict[str, Any]
     calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
     name: str = "/q"
+    paused: bool | None = None
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in self.answers:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from spark_queue import __version__
+from spark_queue.acting import whoami
+from spark_queue.cli import main
 from spark_queue.cli.display import Terminated
 from spark_queue.errors import (
     LeaseLostError,
@@ -18,6 +20,7 @@ from spark_queue.errors import (
 )
 from spark_queue.ingest import TypeSummary
 from spark_queue.ingest.run import summarise
+from spark_queue.local_queue import LocalQueue
 from spark_queue.processing.loop import ProcessResult
 from spark_queue.results import Affected
 
@@ -69,7 +72,51 @@ def test_pause_and_resume_say_from_when(run: Run, fake: Fake, command: str, paus
     """The step from which it is in force is part of the answer."""
     fake(pause=7, resume=7)
 
-    assert json.loads(run(command, "./q", "--json").out) == {"paused": paused, "step": 7}
+    told = json.loads(run(command, "./q", "--json").out)
+    assert told == {"paused": paused, "step": 7, "changed": True}
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run a command in this process, without a session; return its exit code and what it says."""
+
+    def run_here(*words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        told = capsys.readouterr()
+        return int(ended.value.code or 0), told.out, told.err
+
+    return run_here
+
+
+def test_pause_of_what_is_paused_says_since_when(
+    here: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    """It writes nothing, and names who has paused it."""
+    place = str(tmp_path / "q")
+    step = LocalQueue.create(place, "id string", durability="process").pause()
+
+    told = json.loads(here("pause", place, "--json")[1])
+
+    assert told == {"paused": True, "step": step, "changed": False}
+    said = here("pause", place)[1]
+    assert said.startswith("nothing to do: it is paused since ")
+    assert f" by {whoami()}" in said
+    assert here("resume", place)[1] == f"resumed from step {step + 1} on\n"
+    assert here("resume", place)[1] == "nothing to do: it is not paused\n"
+
+
+def test_explanation_of_no_item_is_wrong_usage(
+    here: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    """As a history of it is."""
+    place = str(tmp_path / "q")
+    LocalQueue.create(place, "id string", durability="process")
+
+    code, out, err = here("explain", place, "7")
+
+    assert (code, out) == (2, "")
+    assert "seq is 7: queue" in err
 
 
 def test_process_hands_on_what_it_was_told(run: Run, fake: Fake) -> None:
