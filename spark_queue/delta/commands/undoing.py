@@ -244,6 +244,9 @@ def _reconfigure(store: Store, step: int, *, dry_run: bool) -> Undone:
         raise CannotUndoError(store.name, step, "is the first one", why)
     old, new = store.settings(before), store.settings(_head_at(store, step))
     changed = _changes(old, new)
+    if not changed:
+        why = "it notes what another step did, or that a purge took items away, which are gone"
+        raise CannotUndoError(store.name, step, "changed no setting", why)
     what = _name_of(changed)
 
     def change(now: Settings, at: StatusHead) -> Settings:

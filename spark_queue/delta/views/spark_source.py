@@ -79,7 +79,7 @@ class SparkSource(ViewSource):
 def _look(store: Store, options: Mapping[str, Any]) -> QueueLook[Any]:
     brought = BroughtLook(store, **options)
     try:
-        brought.load("states", "configs", "items")
+        brought.load("states", "configs", "items", "rejected")
     except TooManyRowsError:
         brought.close()
         return SparkLook(store, **options)

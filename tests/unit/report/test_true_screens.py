@@ -10,6 +10,7 @@ import pytest
 from spark_queue.acting import acting_as
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
+from spark_queue.errors import CannotUndoError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.metrics import instruments
 from spark_queue.metrics.metric_samples import samples
@@ -265,13 +266,7 @@ def test_a_purge_is_a_step_of_somebody_and_hides_no_other(make: Make, clock: Man
     """It has a step, a number and a name; a cancel and a redrive before stay in the list."""
     queue = make(max_attempts=1)
     queue.enqueue(_rows(6))
-    with acting_as("ann"):
-        queue.cancel({"_seq": [1, 2]})
-    queue.claim(2).nack("boom")
-    clock.advance(_SECOND)
-    with acting_as("bob"):
-        queue.redrive({"_seq": 3})
-    queue.claim(9).ack()
+    _operate(queue, clock)
     before = _steps(queue)
     clock.advance(_MINUTE)
 
@@ -286,9 +281,22 @@ def test_a_purge_is_a_step_of_somebody_and_hides_no_other(make: Make, clock: Man
     steps = _steps(queue)
     assert steps[2:] == before
     assert [one[1:] for one in steps[:2]] == [("purged", 1, "dee"), ("purged", 7, "cyd")]
+    with pytest.raises(CannotUndoError, match=r"changed no setting.*a purge took items away"):
+        queue.undo(steps[0][0])
     newest = queue.report().steps[0]
     assert (newest.log, newest.at, newest.undo) == ("status", clock.now(), "")
     assert queue.report().steps[2].detail == "its items are gone"
+
+
+def _operate(queue: LocalQueue, clock: ManualClock) -> None:
+    """Cancel two items, redrive one that died, and work the rest off."""
+    with acting_as("ann"):
+        queue.cancel({"_seq": [1, 2]})
+    queue.claim(2).nack("boom")
+    clock.advance(_SECOND)
+    with acting_as("bob"):
+        queue.redrive({"_seq": 3})
+    queue.claim(9).ack()
 
 
 def _steps(queue: LocalQueue) -> list[tuple[int, str, int, str | None]]:
