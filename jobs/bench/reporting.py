@@ -191,6 +191,7 @@ class Filled:
         schema = "id bigint, tenant string, path string"
         self.queue = LocalQueue.create(f"{root}/q", schema, config, durability="process")
         self._items = items
+        self._lease = 0
         self._began = datetime.now(timezone.utc) - timedelta(seconds=_HISTORY)
         for seqs in self._batches(items):
             self.enter(seqs)
@@ -259,12 +260,14 @@ class Filled:
             finished={"acked": before.finished.get("acked", 0) + done},
             log_rows=before.log_rows + count,
         )
+        # What is settled is so by the claim before.
+        self._lease = head.step if state == "claimed" else self._lease
         named = {name: _whole(value, count) for name, value in more.items()}
         rows = {
             **_alike({"_gen": 0, "_priority": 0, "_attempts": 0}, pa.int32(), count),
             **_alike({"_losses": 0}, pa.int32(), count),
             **_alike({"_kind": "item", "_state": state}, pa.string(), count),
-            **_alike({"_lease": head.step}, pa.int64(), count),
+            **_alike({"_lease": self._lease}, pa.int64(), count),
             "_seq": seqs,
             "_worker_id": pa.array([f"host/{1000 + n % _WORKERS}/a1b2c3" for n in range(count)]),
             "_at": self._at(seqs, after),

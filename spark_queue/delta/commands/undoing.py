@@ -238,16 +238,7 @@ def _revive(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undone
 
 def _reconfigure(store: Store, step: int, *, dry_run: bool) -> Undone:
     """Put the settings back that a step changed, and no others."""
-    before = store.status.head_at(step - 1) if step > 1 else None
-    if before is None or not before.config_step:
-        why = "drop the queue, or the reader, to be rid of it"
-        raise CannotUndoError(store.name, step, "is the first one", why)
-    old, new = store.settings(before), store.settings(_head_at(store, step))
-    changed = _changes(old, new)
-    if not changed:
-        why = "it notes what another step did, or that a purge took items away, which are gone"
-        raise CannotUndoError(store.name, step, "changed no setting", why)
-    what = _name_of(changed)
+    old, changed = _change_of(store, step)
 
     def change(now: Settings, at: StatusHead) -> Settings:
         for name, value in _changes(old, now).items():
@@ -267,7 +258,21 @@ def _reconfigure(store: Store, step: int, *, dry_run: bool) -> Undone:
         is_due = bool(written)
     plain = old.config.to_dict() | {_PAUSED: old.paused}
     settings = {name: plain[name] for name in changed} if is_due else {}
-    return Undone(undone=step, what=what, step=written, settings=settings)
+    return Undone(undone=step, what=_name_of(changed), step=written, settings=settings)
+
+
+def _change_of(store: Store, step: int) -> tuple[Settings, dict[str, Any]]:
+    """Return the settings before a step, and those that it changed."""
+    before = store.status.head_at(step - 1) if step > 1 else None
+    if before is None or not before.config_step:
+        why = "drop the queue, or the reader, to be rid of it"
+        raise CannotUndoError(store.name, step, "is the first one", why)
+    old, new = store.settings(before), store.settings(_head_at(store, step))
+    changed = _changes(old, new)
+    if not changed:
+        why = "it notes what another step did, or that a purge took items away, which are gone"
+        raise CannotUndoError(store.name, step, "changed no setting", why)
+    return old, changed
 
 
 _PAUSED = "paused"
