@@ -9,7 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_queue.rules.rule_model import Reason
-from spark_queue.wording import in_html
+from spark_queue.wording import in_html, plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,7 +79,8 @@ class EnqueueResult(Generic[_FrameT]):
     def _repr_html_(self) -> str:
         if self.repeated is not None:
             return f"batch {self.repeated.number} is <b>repeated</b>: nothing was written"
-        return f"<b>step {self.step}</b>: {self.inserted} inserted, {self.duplicates} duplicate(s)"
+        repeats = plural(self.duplicates, "duplicate")
+        return f"<b>step {self.step}</b>: {self.inserted} inserted, {repeats}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,8 +171,9 @@ class Lag:
     def _repr_html_(self) -> str:
         name = in_html(self.reader) or "default reader"
         return (
-            f"<b>{name}</b>: {self.items} item(s), {self.bytes} byte(s), {self.steps} step(s) "
-            f"behind; {self.open_items} open, {self.lost} lost, {self.dropped} dropped"
+            f"<b>{name}</b>: {plural(self.items, 'item')}, {plural(self.bytes, 'byte')}, "
+            f"{plural(self.steps, 'step')} behind; {self.open_items} open, {self.lost} lost, "
+            f"{self.dropped} dropped"
         )
 
 
@@ -244,7 +246,8 @@ class Affected(int):
     def _repr_html_(self) -> str:
         was = ", ".join(f"{count} {state}" for state, count in self.states.items())
         rows = "".join(f"<li>{in_html(str(dict(row)))}</li>" for row in self.sample)
-        return f"<b>{int(self)}</b> item(s){f': {was}' if was else ''}<ul>{rows}</ul>"
+        items = "item" if self == 1 else "items"
+        return f"<b>{int(self)}</b> {items}{f': {was}' if was else ''}<ul>{rows}</ul>"
 
 
 class Reconfigured(int):
@@ -305,7 +308,8 @@ class Undone:
     """Settings that are again what they were, as plain data; ``paused`` among them."""
 
     def _repr_html_(self) -> str:
-        said = f"{self.restored} item(s) back, {self.taken} whose key is taken, {self.left} left"
+        back = plural(self.restored, "item")
+        said = f"{back} back, {self.taken} whose key is taken, {self.left} left"
         if self.what != "cancel":
             said = ", ".join(f"{name} is {value!r}" for name, value in self.settings.items())
         return (
@@ -336,7 +340,8 @@ class Maintained:
     def _repr_html_(self) -> str:
         return (
             f"{self.expired} expired, {self.dead} dead, checkpoint at step {self.checkpoint}, "
-            f"{self.dropped_items} item(s) in {self.dropped_generations} generation(s) dropped, "
+            f"{plural(self.dropped_items, 'item')} in "
+            f"{plural(self.dropped_generations, 'generation')} dropped, "
             f"{self.seconds:.1f} s"
         )
 

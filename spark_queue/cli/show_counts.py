@@ -117,7 +117,7 @@ def _indent(text: str) -> Padding:
 
 def render_affected(what: str, data: Plain) -> list[RenderableType]:
     """Show what a change would be about: how many items in which state, and the first of them."""
-    lines: list[RenderableType] = [f"{data['count']:,} item(s) would be {what}"]
+    lines: list[RenderableType] = [f"{words.plural(data['count'], 'item')} would be {what}"]
     ends = [f"{count:,} {end}" for end, count in data["becomes"].items()]
     if len(ends) > 1:
         lines.append(f"of these: {', '.join(ends)}")

@@ -17,7 +17,7 @@ from spark_queue.delta.sql.file_rows import parts_of
 from spark_queue.delta.views import views
 from spark_queue.errors import InvalidArgumentError, did_you_mean
 from spark_queue.looking import main_store_of
-from spark_queue.report import model, trouble
+from spark_queue.report import lines as line_classes, model, trouble
 from spark_queue.report.model import Report
 
 #: Tables of a view, part by part; the first has its columns, and may have no rows.
@@ -127,7 +127,7 @@ PANELS = _lines()
 def _panel(options: _Options, name: str) -> _Parts:
     found = getattr(open_reader(options).report(instant(options)), name)
     lines, line = found if isinstance(found, tuple) else (found,), PANELS[name]
-    hints = typing.get_type_hints(line, {**vars(model), **vars(lines), **vars(trouble)})
+    hints = typing.get_type_hints(line, {**vars(model), **vars(line_classes), **vars(trouble)})
     kinds = {one.name: _kind(hints[one.name]) for one in fields(line)}
     columns = [
         pa.array([_plain(getattr(one, column), kind) for one in lines], kind)

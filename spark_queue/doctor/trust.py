@@ -18,7 +18,7 @@ from spark_queue.doctor.subject import Subject
 from spark_queue.doctor.table import CheckedTable, Logged, Written
 from spark_queue.errors import LogDamagedError, QueueNotFoundError
 from spark_queue.report.finding import Finding
-from spark_queue.wording import shell_command
+from spark_queue.wording import plural, shell_command
 
 #: Steps whose clocks are looked at, from the newest back; and how many it takes to tell that the
 #: files are of another clock, and not of a copy.
@@ -130,7 +130,7 @@ def foreign_rows(subject: Subject) -> Iterator[Finding]:
         if not in_force and not rows.count:
             continue
         commits = in_force or foreign
-        number = f"{rows.count} row(s)" if rows.count else "rows"
+        number = plural(rows.count, "row") if rows.count else "rows"
         named = ", ".join(str(commit.version) for commit in commits[-5:])
         by = f", by version {named} of the table" if commits else ""
         delete = f"DELETE FROM {table.place} WHERE {rows.where}"  # noqa: S608 - to be read first

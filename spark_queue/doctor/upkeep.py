@@ -13,7 +13,7 @@ from spark_queue.delta.upkeep.rewriter import rewriter_of
 from spark_queue.doctor.subject import ReaderSubject, Subject
 from spark_queue.doctor.table import CheckedTable, Files
 from spark_queue.report.finding import Finding, Severity
-from spark_queue.wording import shell_command, size
+from spark_queue.wording import plural, shell_command, size
 
 #: How many times the commits after which they are summed up may be there: a process does it beside
 #: its steps, and gets to it a little later.
@@ -122,7 +122,8 @@ def retention_due(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             id="retention-due",
             severity="info",
-            what=f"{items:,} item(s) finished more than {retention} ago, and could be dropped",
+            what=f"{plural(items, 'item')} finished more than {retention} ago, and could be "
+            "dropped",
             since=max(ends) + retention if ends else None,
             command=subject.command("maintain", "--retention", seconds),
         )

@@ -32,6 +32,7 @@ from spark_queue.processing.crew import Using
 from spark_queue.processing.hands import Hands, WorkerDied
 from spark_queue.processing.run_length import RunLength
 from spark_queue.rules.rule_model import Reason
+from spark_queue.wording import plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -158,7 +159,7 @@ class ProcessResult:
     def _repr_html_(self) -> str:
         return (
             f"<b>{self.acked}</b> acked, <b>{self.failed}</b> failed, <b>{self.dead}</b> dead, "
-            f"{self.released} released in {self.claims} claim(s), {self.seconds:.1f} s "
+            f"{self.released} released in {plural(self.claims, 'claim')}, {self.seconds:.1f} s "
             f"({self.stopped}{self._waiting_text()})"
         )
 

@@ -261,7 +261,7 @@ def group_starves(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
         return
     first, *others = held
     error = f", failed with: {first.error[:_CHARS]}" if first.error else ""
-    lost = f", was lost {first.losses} time(s)" if first.losses else ""
+    lost = f", was lost {plural(first.losses, 'time')}" if first.losses else ""
     more = f"; so do {list_names([repr(one.group_key) for one in others])}" if others else ""
     state = f"{first.why} by one that is {first.liveness.value}" if first.liveness else first.why
     yield _warn(

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from spark_queue.checks import optional, require_count, require_duration
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.wording import in_html
+from spark_queue.wording import in_html, plural
 
 #: Those that may be nothing at all, and those that are ``None`` where they are not asked for.
 _FROM_ZERO = ("lease_grace", "clock_skew")
@@ -134,8 +134,10 @@ class Checkup:
 
     def _repr_html_(self) -> str:
         rows = "".join(_row(found) for found in self.findings)
-        left = f" {len(self.unchecked)} check(s) could not be made." if self.unchecked else ""
-        said = f"<b>{in_html(self.queue)}</b>: {len(self.findings)} finding(s).{left}"
+        left = (
+            f" {plural(len(self.unchecked), 'check')} could not be made." if self.unchecked else ""
+        )
+        said = f"<b>{in_html(self.queue)}</b>: {plural(len(self.findings), 'finding')}.{left}"
         return f"{said}<table>{rows}</table>" if rows else said
 
 

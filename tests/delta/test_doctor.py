@@ -65,7 +65,7 @@ def test_a_queue_of_a_shared_store_is_examined_by_spark(spark: SparkSession, pla
         found = {one.id: one for one in checkup.findings}
         assert {"paused", "checkpoint-due", "small-files", "foreign-rows"} == found.keys()
         assert found["paused"].since is not None
-        assert "2 row(s)" in found["foreign-rows"].what
+        assert "2 rows" in found["foreign-rows"].what
         assert checkup.unchecked == {}
         storage = checkup.storage
         assert storage is not None

@@ -112,7 +112,7 @@ ARGUMENTS: list[Case] = [
     *_all(QUEUE.status, "as_of", NO_MOMENT),
     *_all(QUEUE.stats, "as_of", NO_MOMENT),
     *_all(QUEUE.explain, "seq", NO_NUMBER),
-    *_all(QUEUE.history, "seq", NO_NUMBER),
+    *_all(QUEUE.history, "seq", NO_NUMBER[1:]),
     *_all(QUEUE.reader, "start", ("head", NAIVE, 1.5, -1, True), name="r"),
     *_all(QUEUE.reader, "name", ("", None, 5)),
     *_all(QUEUE.read_stream, "reader", ("", None, 5)),

@@ -15,7 +15,7 @@ from spark_queue.cli.command import command
 from spark_queue.cli.progress import progress_bar
 from spark_queue.cli.scope import Scope
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.wording import shell_command
+from spark_queue.wording import plural, shell_command
 
 if TYPE_CHECKING:
     from spark_queue.ingest.run import IngestSummary, TypeSummary
@@ -96,7 +96,7 @@ def _totals(types: Sequence[TypeSummary]) -> list[str]:
 def _line(done: IngestSummary) -> str:
     waiting = f", {done.waiting:,} still to read" if done.waiting else ""
     return (
-        f"{done.discovered:,} file(s) found, {done.inserted:,} of them new or changed; "
+        f"{plural(done.discovered, 'file')} found, {done.inserted:,} of them new or changed; "
         f"{done.processed:,} read, {done.dead:,} unreadable{waiting}, in {done.seconds:.1f} s"
     )
 

@@ -25,6 +25,7 @@ from spark_queue.cli.progress import claim_progress
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.words import plain
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.wording import plural
 
 if TYPE_CHECKING:
     from spark_queue.processing.loop import ProcessResult
@@ -303,7 +304,7 @@ def show_affected(display: Display, what: str, count: Affected, *, dry_run: bool
     told: dict[str, object] = {"count": int(count), "dry_run": dry_run}
     if not dry_run:
         written = f", step {count.step}" if count.step else ""
-        display.show({**told, "step": count.step}, f"{count:,} item(s) {what}{written}")
+        display.show({**told, "step": count.step}, f"{plural(count, 'item')} {what}{written}")
         return
     told |= {"states": count.states, "becomes": count.becomes, "sample": plain(count.sample)}
     display.show(told, *show_counts.render_affected(what, told))

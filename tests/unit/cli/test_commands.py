@@ -46,7 +46,7 @@ def test_count_is_a_sentence_for_people(run: Run, fake: Fake) -> None:
     """Without ``--json`` the count is said in words."""
     fake(cancel=Affected(1234, step=7))
 
-    assert run("cancel", "./q", "--where", "true").out == "1,234 item(s) cancelled, step 7\n"
+    assert run("cancel", "./q", "--where", "true").out == "1,234 items cancelled, step 7\n"
 
 
 def test_redrive_is_of_dead_letters_unless_said_otherwise(run: Run, fake: Fake) -> None:
@@ -302,13 +302,13 @@ def test_main_job_ends_with_what_it_did_and_what_to_try_next(
     assert ["(3", "more)", "3", "30"] in cells
     assert ["all", "1,247", "56,904"] in cells
     assert first.endswith(
-        "1,250 file(s) found, 1,248 of them new or changed; 1,247 read, 1 unreadable, in 12.3 s\n"
+        "1,250 files found, 1,248 of them new or changed; 1,247 read, 1 unreadable, in 12.3 s\n"
         "The rows are in ./o. Next:\n"
         "  .venv/bin/spark-queue stats ./q\n"
         "  .venv/bin/spark-queue dead ./q\n"
     )
     assert second == (
-        "5 file(s) found, 0 of them new or changed; 0 read, 0 unreadable, in 1.0 s\n"
+        "5 files found, 0 of them new or changed; 0 read, 0 unreadable, in 1.0 s\n"
         "The rows are in ./o. Next:\n"
         "  .venv/bin/spark-queue stats ./q\n"
     )

@@ -88,7 +88,7 @@ def test_a_checkup_shows_itself_in_a_notebook() -> None:
     said = checkup._repr_html_()
 
     assert "&lt;b&gt;it&lt;/b&gt;" in said
-    assert "1 check(s) could not be made" in said
+    assert "1 check could not be made" in said
     assert "2026-01-01 00:00:00" in said
 
 

@@ -122,7 +122,7 @@ def test_rows_that_somebody_appends_are_found(queue: LocalQueue, clock: ManualCl
 
     found = only(anew(queue, clock).doctor(), "foreign-rows")
 
-    assert "2 row(s) that no step of the library wrote, by version 4" in found.what
+    assert "2 rows that no step of the library wrote, by version 4" in found.what
     assert found.since is not None
     table, _, where = found.command.removeprefix("DELETE FROM ").partition(" WHERE ")
     assert table == f"delta.`{queue.name}/queue`"
@@ -142,7 +142,7 @@ def test_rows_of_a_forged_step_or_item_are_found(queue: LocalQueue, clock: Manua
 
     found = only(anew(queue, clock).doctor(), "foreign-rows")
 
-    assert "3 row(s)" in found.what
+    assert "3 rows" in found.what
     assert found.command.endswith("WHERE _step IN (99)")
 
 

@@ -134,7 +134,7 @@ def test_items_that_are_kept_too_long_are_found(make: Make, clock: ManualClock) 
     found = only(with_limits(queue, retention=7 * DAY), "retention-due")
 
     assert (found.severity, found.since) == ("info", over + 7 * DAY)
-    assert "2 item(s)" in found.what
+    assert "2 items" in found.what
     assert found.command.endswith("maintain " + queue.name + " --retention 604800")
     queue.maintain(retention=7 * DAY)
     assert with_limits(queue, retention=7 * DAY).findings == ()

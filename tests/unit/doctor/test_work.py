@@ -249,7 +249,7 @@ def test_a_lost_head_of_a_group_is_not_said_to_have_failed(
     found = only(queue.doctor(), "group-starves")
 
     failed = ", failed with: no lock" * failures
-    assert found.what.endswith(f"leased by one that is alive{failed}, was lost 1 time(s)")
+    assert found.what.endswith(f"leased by one that is alive{failed}, was lost 1 time")
 
 
 def test_a_worker_that_is_gone_is_found(make: Make) -> None:

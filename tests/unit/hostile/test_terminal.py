@@ -187,7 +187,7 @@ def test_a_proposed_command_is_safe_to_paste(capsys: pytest.CaptureFixture[str])
     dead = LocalQueue.open("./q").stats().dead
     with pytest.raises(SystemExit):
         main([*words[1:], "--engine=local"])
-    assert capsys.readouterr().out.startswith(f"{dead} item(s) redriven")
+    assert capsys.readouterr().out.startswith(f"{dead} items redriven")
 
 
 def _proposed(argv: Sequence[str], capsys: pytest.CaptureFixture[str]) -> Iterator[str]:

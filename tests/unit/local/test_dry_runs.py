@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from datetime import timedelta
@@ -122,8 +123,8 @@ def test_commands_show_it(
             main([argv[0], queue_path, *argv[1:], "--dry-run", "--engine", "local"])
         assert ended.value.code == 0
         said = shown()
-        assert "item(s) would be" in said, argv
-    assert "2 item(s) would be cancelled" in said
+        assert re.search(r"items? would be", said), argv
+    assert "2 items would be cancelled" in said
     assert "t=y" in said
     assert mixed.readers() == ("mail", "audit")
 
