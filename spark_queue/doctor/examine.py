@@ -9,10 +9,10 @@ from spark_queue.delta.tables.facts import logger
 from spark_queue.delta.views.answers import ViewSource
 from spark_queue.doctor import borders, service, stuck, trust, upkeep
 from spark_queue.doctor.subject import Subject
-from spark_queue.errors import InvalidArgumentError, QueueNotFoundError, SparkQueueError
+from spark_queue.errors import QueueNotFoundError, SparkQueueError
 from spark_queue.report.alarms import ALARMS
-from spark_queue.report.finding import Checkup, Finding, Thresholds, how_bad
-from spark_queue.wording import line_of, shorten
+from spark_queue.report.finding import Checkup, Finding, Thresholds, how_bad, require_thresholds
+from spark_queue.wording import line_of
 
 #: ViewSource at a queue, and yields what it finds.
 Check = Callable[[Subject], Iterator[Finding]]
@@ -83,7 +83,7 @@ def examine(
     QueueNotFoundError
         When there is no queue.
     """
-    subject = Subject(store, _require_thresholds(limits), source)
+    subject = Subject(store, require_thresholds(limits), source)
     findings: list[Finding] = []
     unchecked: dict[str, str] = {}
     for name, check in CHECKS.items():
@@ -113,11 +113,3 @@ def _run_check(check: Check, subject: Subject) -> tuple[list[Finding], str]:
     except Exception as exc:  # noqa: BLE001 - an error of one check stops no other
         logger.exception("%s: a check cannot be made", subject.store.name)
         return [], f"{type(exc).__name__}: {line_of(exc)}"
-
-
-def _require_thresholds(limits: object) -> Thresholds:
-    if limits is None:
-        return Thresholds()
-    if not isinstance(limits, Thresholds):
-        raise InvalidArgumentError(f"limits is {shorten(limits)}: it must be Thresholds")
-    return limits

@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from spark_queue.report.commands import command_on, redrive_command
-from spark_queue.report.finding import Finding, Thresholds, how_bad, list_names, span
+from spark_queue.report.finding import (
+    Finding,
+    Thresholds,
+    how_bad,
+    list_names,
+    require_thresholds,
+    span,
+)
 from spark_queue.report.lines import HeldGroup, RetryPoint, WorkerLine
 from spark_queue.report.model import Vitals
 from spark_queue.report.trouble import StarvingKey, StuckItem
@@ -34,7 +41,7 @@ def ring(report: Vitals, limits: Thresholds | None = None) -> list[Finding]:
     limits : Thresholds, optional
         From where on something is worth a word.
     """
-    wanted = limits or Thresholds()
+    wanted = require_thresholds(limits)
     found = [one for alarm in ALARMS.values() for one in alarm(report, wanted)]
     return sorted(found, key=how_bad)
 

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from spark_queue.checks import optional, require_count, require_duration
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.wording import in_html, plural
+from spark_queue.wording import in_html, plural, shorten
 
 #: Those that may be nothing at all, and those that are ``None`` where they are not asked for.
 _FROM_ZERO = ("lease_grace", "clock_skew")
@@ -63,6 +63,21 @@ class Thresholds:
                 require_duration(field.name, value, InvalidArgumentError, timedelta(0))
             else:
                 require_duration(field.name, value, InvalidArgumentError)
+
+
+def require_thresholds(limits: object) -> Thresholds:
+    """Return thresholds, or those by default.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When they are something else.
+    """
+    if limits is None:
+        return Thresholds()
+    if not isinstance(limits, Thresholds):
+        raise InvalidArgumentError(f"limits is {shorten(limits)}: it must be Thresholds")
+    return limits
 
 
 #: How bad it is: good to know, to be looked at, or in the way of the queue.

@@ -64,5 +64,8 @@ def _plain(engine: Seen, value: Any) -> Any:  # noqa: PLR0911 - one for each kin
     if type(value) is tuple:
         return tuple(_plain(engine, one) for one in value)
     if hasattr(value, "__dataclass_fields__"):
-        return type(value), repr(asdict(value)).replace(engine.queue.name, "the queue")
+        told = asdict(value)
+        # Only a queue on a disk knows the processes that work on it.
+        told.get("service", {}).pop("running", None)
+        return type(value), repr(told).replace(engine.queue.name, "the queue")
     return value

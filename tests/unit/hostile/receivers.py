@@ -190,6 +190,7 @@ def _log(world: World) -> Any:
 MAKERS: dict[str, Callable[[World], Any]] = {
     "LocalQueue": _queue,
     "plain queue": _plain,
+    "Report": lambda world: world.get("LocalQueue").report(),
     "LocalReader": lambda world: world.get("LocalQueue").reader("mail"),
     "LocalClaim": lambda world: world.get("LocalQueue").claim(2),
     "Claim": lambda _: Claim(
