@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_queue.delta.views.ends import Ends
 
 #: The views that several others are made of: each is computed once for all.
-SHARED = ("status", "reasons", "failures", "wordings")
+SHARED = ("status", "transitions", "reasons", "runnable", "failures", "wordings")
 
 #: A row of a view, by column; its times are instants in UTC.
 Answer = dict[str, Any]

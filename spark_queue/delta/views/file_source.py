@@ -36,11 +36,11 @@ from spark_queue.waiting.processes import Owner
 _Rows = dict[str, pa.Table]
 
 #: Which of the shared views depend on the instant that is asked about.
-_OF_NOW = ("reasons",)
+_OF_NOW = ("reasons", "runnable")
 
 #: The others, by the column that says which rows are in the place of former ones when items have
 #: more rows in the logs: what they say of an item goes by its own rows alone.
-_BY_ITEMS = {"status": "seq", "failures": "seq", "wordings": "said"}
+_BY_ITEMS = {"status": "seq", "transitions": "seq", "failures": "seq", "wordings": "said"}
 
 
 class KeptRows:
