@@ -14,7 +14,7 @@ from spark_queue.report.alarms import ALARMS
 from spark_queue.report.finding import Checkup, Finding, Thresholds, how_bad, require_thresholds
 from spark_queue.wording import line_of
 
-#: ViewSource at a queue, and yields what it finds.
+#: Looks at a queue, and yields what it finds.
 Check = Callable[[Subject], Iterator[Finding]]
 
 

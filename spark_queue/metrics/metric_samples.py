@@ -75,7 +75,7 @@ class Sample:
 
 
 class Looker:
-    """ViewSource at a queue, again and again: of its logs only what is new is read.
+    """Looks at a queue, again and again: of its logs only what is new is read.
 
     Parameters
     ----------

@@ -92,14 +92,12 @@ def _steps_of(
 ) -> Iterator[OperatorStep]:
     plain = {name: row[name] for name in ("log", "step", "at", "action", "who", "items", "undone")}
     changes: Iterable[tuple[str, str]] = [("", "")]
-    if row["record"] is not None:
-        plain["undone"] = None
-    elif row["settings"] is not None:
+    if row["settings"] is not None and row["record"] is None:
         changes = _changes(row["settings"], row["settings_before"])
     for change, detail in changes:
         action, said = change or row["action"], detail
         can_undo = action in _TAKEN_BACK and row["step"] not in undone
-        if plain["undone"] is not None:
+        if row["undone"] is not None:
             what = f"{change} {detail}".strip()
             action, said = "undone", f"step {row['undone']}" + (f": {what}" if what else "")
         undo = undo_command(queue, reader, row["step"]) if can_undo else ""

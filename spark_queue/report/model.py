@@ -107,6 +107,7 @@ class Vitals(Heading):
     outranked: tuple[OutrankedPriority, ...]
     """The priorities that do."""
     stuck: tuple[StuckItem, ...]
+    """Items that are held for long, or given back again and again."""
     waits_longest: LongestWait | None
 
     def findings(self, limits: Thresholds | None = None) -> list[Finding]:

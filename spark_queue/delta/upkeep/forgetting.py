@@ -36,6 +36,8 @@ def end_of(reader: Store, found: Any, by: Rewriter[Any], why: str) -> End:
         Why they go.
     """
     states = planner_of(reader).count_affected(found, GONE).states
+    if not states:
+        return End(states, "")
     with by.look(reader, has_values=False) as at:
         return End(states, note_of(why, sum(states.values()), at.rows("steps")))
 

@@ -111,7 +111,7 @@ def _read(view: str, rows: pa.Table) -> list[Answer]:
 
 
 class ViewSource(ABC):
-    """ViewSource at the logs of one queue, as any of its readers, again and again."""
+    """Views of one queue, as any of its readers sees it, again and again."""
 
     @abstractmethod
     @contextmanager

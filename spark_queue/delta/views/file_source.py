@@ -1,4 +1,4 @@
-"""ViewSource at a queue whose files this process reads, each of them once."""
+"""Views of a queue whose files this process reads, each of them once."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def _close(database: Database, owner: Owner) -> None:
 
 
 class FileSource(ViewSource):
-    """ViewSource at logs on this machine's disk or an object store, for any number of threads."""
+    """Views over files on this machine's disk or an object store, for any number of threads."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -295,5 +295,5 @@ def _find_changed(before: Logs, now: Logs) -> list[pa.Array]:
 
 
 def source() -> ViewSource:
-    """Return looks at a queue whose files this process reads."""
+    """Return the views of a queue whose files this process reads."""
     return FileSource()

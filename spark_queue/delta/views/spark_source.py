@@ -1,4 +1,4 @@
-"""ViewSource at a queue whose logs Spark reads: it answers itself where they are large."""
+"""Views of a queue whose logs Spark reads, which answers itself where they are large."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class BroughtLook(SparkLook):
 
 
 class SparkSource(ViewSource):
-    """ViewSource at logs, wherever they are.
+    """Views over logs, wherever they are.
 
     Spark plans a view for a second; SQL in this process answers in some milliseconds.
     """
@@ -87,5 +87,5 @@ def _look(store: Store, options: Mapping[str, Any]) -> QueueLook[Any]:
 
 
 def source() -> ViewSource:
-    """Return looks at a queue that Spark reads."""
+    """Return the views of a queue that Spark reads."""
     return SparkSource()
