@@ -11,6 +11,7 @@ from rich.table import Table
 from spark_queue.cli import words
 from spark_queue.cli.display import compact_table, text_of
 from spark_queue.cli.words import Plain
+from spark_queue.report.placing import Place
 
 #: States as they are shown: what went wrong, what goes on, what is over.
 STATES = ("dead", "expired", "claimed", "ready", "cancelled", "acked")
@@ -158,9 +159,10 @@ def _transition(row: Plain) -> str:
     return "; ".join(part for part in (*parts, words.error(row)) if part)
 
 
-def explanation(data: Plain) -> list[RenderableType]:
-    """Show why an item is not running."""
-    return [f"item {data['seq']}: {data['reason']}", _indent(data["detail"])]
+def explanation(data: Plain, place: Place | None) -> list[RenderableType]:
+    """Show why an item is not running, and where it stands in line."""
+    said = [data["detail"], *([] if place is None else [str(place)])]
+    return [f"item {data['seq']}: {data['reason']}", *map(_indent, said)]
 
 
 #: What is shown of a key; there is room for no more, and ``--json`` has the rest.

@@ -59,9 +59,15 @@ def item(shown: ItemReport) -> list[RenderableType]:
         head,
         shown.text,
         *chain,
+        *place(shown),
         *_sheet_lines(sheets.entry(shown)),
         *_sheet_lines(sheets.history(shown)),
     ]
+
+
+def place(shown: ItemReport) -> list[str]:
+    """Say where an item stands in line, if it does."""
+    return [] if shown.place is None else [str(shown.place)]
 
 
 def live(shown: Report) -> list[RenderableType]:

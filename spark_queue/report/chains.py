@@ -220,7 +220,7 @@ def _transition(row: Mapping[str, Any]) -> Transition:
 
 def read_entry(store: Store, source: ViewSource, answers: Answers, seq: int) -> ItemEntry | None:
     """Read what an item is; ``None`` where there is none."""
-    row = source.find_entry(store, seq)
+    row = source.find_entries(store, [seq], [*store.user_columns(), *ENTRY]).get(seq)
     if row is None:
         return None
     # What was refused stands nowhere.

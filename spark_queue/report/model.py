@@ -23,6 +23,7 @@ from spark_queue.report.lines import (
     Tenant,
     WorkerLine,
 )
+from spark_queue.report.placing import Place
 from spark_queue.report.trouble import (
     LongestWait,
     OutrankedPriority,
@@ -74,6 +75,9 @@ class ItemReport(Heading):
     """The chain in a sentence."""
     entry: ItemEntry | None = None
     """What the item is; ``None`` where there is none."""
+    place: Place | None = None
+    """Where it stands in line, and when a claim may come to it; ``None`` where it waits for none,
+    and of a report of then."""
 
     def html(self) -> str:
         """Return it as one document of HTML, which needs nothing from elsewhere."""

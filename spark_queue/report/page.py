@@ -167,6 +167,7 @@ def item_panels(item: ItemReport, lead: Callable[[int], str] = lambda _seq: "") 
         f"<li>{_item_link(one.seq, lead)}: {in_html(one.detail)}</li>" for one in item.chain
     )
     chain = f'<p><b>{in_html(item.text)}</b></p><ol class="chain">{why}</ol>'
+    chain += f"<p>{in_html(str(item.place))}</p>" if item.place else ""
     line = drawing.time_line(item.history, item.as_of) + table(sheets.history(item))
     parts: Mapping[str, str] = {
         "Why it is where it is": chain,

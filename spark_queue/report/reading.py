@@ -38,6 +38,7 @@ from spark_queue.report.lines import (
     Tenant,
 )
 from spark_queue.report.model import HOUR, ItemReport, Report, Vitals
+from spark_queue.report.placing import read_place
 from spark_queue.report.trouble import (
     LongestWait,
     OutrankedPriority,
@@ -128,13 +129,14 @@ def read_item(
     checks.require_seq("seq", seq)
     checks.require_as_of(as_of)
     ends = ends_at(store, as_of)
-    asked = asked_of(store, ends, HOUR)
+    asked, config = asked_of(store, ends, HOUR), store.settings(ends.head).config
     source = source or source_of(store)
     with source.over(store, ends, asked) as answers:
-        directory = holders.directory_at(store, ends)
-        about = Chains(answers, asked, store.settings(ends.head).config, directory)
+        about = Chains(answers, asked, config, holders.directory_at(store, ends))
         history, chain = about.history(seq), about.chain(seq)
         entry = read_entry(store, source, answers, seq) if history else None
+        # Where the order of service stood then is not known.
+        place = None if ends.at else read_place(answers, asked, chain[0].why, config)
     return ItemReport(
         queue=store.name,
         reader=store.registered().name,
@@ -144,6 +146,7 @@ def read_item(
         chain=tuple(link.why for link in chain),
         text=sentence(chain, asked.now),
         entry=entry,
+        place=place,
     )
 
 

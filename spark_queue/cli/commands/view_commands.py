@@ -89,12 +89,13 @@ def dead(
 
 @looking
 def explain(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) -> None:
-    """Say why an item is not running."""
+    """Say why an item is not running, and when a claim may come to it."""
     queue = scope.open_queue(name, reader)[1]
-    shown = plain(queue.explain(seq))
-    if shown["reason"] == "unknown":
+    found = queue.report_item(seq)
+    if not found.history:
         raise InvalidArgumentError(f"seq is {seq}: queue {queue.name!r} has no such item")
-    scope.display.show(shown, *show_counts.explanation(shown))
+    shown = {**plain(found.chain[0]), "place": plain(found.place)}
+    scope.display.show(shown, *show_counts.explanation(shown, found.place))
 
 
 @looking

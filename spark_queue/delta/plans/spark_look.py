@@ -81,6 +81,12 @@ class SparkLook(QueueLook[DataFrame]):
         """See :class:`QueueLook`; the errors are those of :func:`choose`."""
         return choose(found, where)
 
+    def meant(self, where: Where) -> Any:
+        """See :class:`QueueLook`."""
+        steps = (self.queue_step, self.status_step)
+        with SparkLook(self.store, steps=steps, asked=self._asked) as look:
+            return look.facts_of(look.choose(look.view("status"), where), ("_seq",))
+
     def facts_of(self, found: DataFrame, names: Sequence[str] = MOVED) -> DataFrame:
         """See :class:`QueueLook`."""
         return plain(found.select(*names)).localCheckpoint()

@@ -137,6 +137,12 @@ class ArrowLook(QueueLook[pa.Table]):
         """See :class:`QueueLook`; the errors are those of :func:`rows_meant`."""
         return choose(self.store, found, where)
 
+    def meant(self, where: Any) -> pa.Table:
+        """See :class:`QueueLook`."""
+        steps = (self.queue_step, self.status_step)
+        with ArrowLook(self.store, steps=steps, asked=self._asked) as look:
+            return look.facts_of(look.choose(look.view("status"), where), ("_seq",))
+
     def facts_of(self, found: pa.Table, names: Sequence[str] = MOVED) -> pa.Table:
         """See :class:`QueueLook`."""
         return plain(found.select(list(names)))

@@ -246,17 +246,33 @@ class QueueLook(ABC, Generic[FrameT]):
 
     def _read(self, leaf: str) -> Any:
         """Return a table that no text makes."""
-        if leaf == "asked":
-            return pa.Table.from_pylist([self._asked], ASKED)
-        if leaf == "states":
-            return self.moves()
-        if leaf == "written":
-            return self.step_rows(int(str(self._asked["step"])))
-        if leaf == "sized":
-            return self.item_sizes()
-        if leaf == "configs":
-            return self.configs()
-        return self.entries({"items": ITEM, "rejected": REFUSED}[leaf])
+        read = {
+            "asked": lambda: pa.Table.from_pylist([self._asked], ASKED),
+            "states": self.moves,
+            "written": lambda: self.step_rows(int(str(self._asked["step"]))),
+            "sized": self.item_sizes,
+            "configs": self.configs,
+            "weights": lambda: self._order_of_service("weights"),
+            "pointers": lambda: self._order_of_service("pointers"),
+            "items": lambda: self.entries(ITEM),
+            "rejected": lambda: self.entries(REFUSED),
+        }
+        return read[leaf]()
+
+    def _order_of_service(self, leaf: str) -> pa.Table:
+        """Return how tags map to turns, or which turn the order has come to."""
+        head, priorities = self.store.status_head(), sorted(self.store.queue_head().tops)
+        if leaf == "weights":
+            return log_rows.weights_of(self.store.settings(head), priorities)
+        return log_rows.pointers_of(head.pointers, head.checkpoint.pointers, priorities)
+
+    def select(self, where: Any) -> None:
+        """Have the items that an operator means as ``sq_selected``; errors as for ``choose``."""
+        self.give("selected", self.meant(where))
+
+    @abstractmethod
+    def meant(self, where: Any) -> Any:
+        """Return the ``seq`` of each item that is meant, by all columns of the status."""
 
     @abstractmethod
     def _start(self) -> Tables:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -85,6 +85,10 @@ class Answers:
         found = self._look.query_each([f"SELECT * FROM sq_{view}" for view in views])  # noqa: S608 - our own
         return {view: _read(view, rows) for view, rows in zip(views, found, strict=True)}
 
+    def select(self, where: Any) -> None:
+        """Have the items that an operator means as the view ``selected``, with its ``seq``."""
+        self._look.select(where)
+
     def count(self, view: str, where: str) -> int:
         """Return the number of rows of a view that are so."""
         self._share(view)
@@ -96,6 +100,11 @@ class Answers:
         for name in SHARED:
             if name in needed:
                 self._look.keep(name)
+
+
+def by_seq(rows: pa.Table) -> dict[int, Answer]:
+    """Return rows by their ``_seq``, which is none of their columns then."""
+    return {row.pop("_seq"): row for row in rows.to_pylist()}
 
 
 def _read(view: str, rows: pa.Table) -> list[Answer]:
@@ -119,8 +128,7 @@ class ViewSource(ABC):
         """Answer over the logs of a reader, up to a step of each."""
 
     @abstractmethod
-    def find_entry(self, store: Store, seq: int) -> Answer | None:
-        """Return the row by which an item entered, or was refused; ``None`` where there is none.
-
-        It has the user's columns, and those of :data:`ENTRY`.
-        """
+    def find_entries(
+        self, store: Store, seqs: Sequence[int], columns: Sequence[str]
+    ) -> dict[int, Answer]:
+        """Return some columns of the rows by which items entered, or were refused, by ``seq``."""

@@ -22,13 +22,7 @@ from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.facts import LogName
 from spark_queue.delta.tables.log import Log
 from spark_queue.delta.tables.schema import CONFIG, ITEM, REFUSED, RENEWAL
-from spark_queue.delta.views.answers import (
-    ENTRY,
-    Answer,
-    Answers,
-    Question,
-    ViewSource,
-)
+from spark_queue.delta.views.answers import Answer, Answers, Question, ViewSource, by_seq
 from spark_queue.delta.views.ends import Ends
 from spark_queue.waiting.processes import Owner
 
@@ -37,6 +31,9 @@ _Rows = dict[str, pa.Table]
 
 #: Which of the shared views depend on the instant that is asked about.
 _OF_NOW = ("reasons", "runnable")
+
+#: What no text makes, and is more, or other, at the next look.
+_LEAVES = ("asked", "items", "states", "configs", "rejected", "weights", "pointers")
 
 #: The others, by the column that says which rows are in the place of former ones when items have
 #: more rows in the logs: what they say of an item goes by its own rows alone.
@@ -160,7 +157,7 @@ class KeptLook(ArrowLook):
             return False
         self._asked |= asked.as_row()
         self._forget(_OF_NOW)
-        self.load(*self._there.intersection(("asked", "items", "states", "configs", "rejected")))
+        self.load(*self._there.intersection(_LEAVES))
         if seqs:
             self._renew(pa.chunked_array(seqs).unique())
         return True
@@ -261,16 +258,17 @@ class FileSource(ViewSource):
             for gone in kept.keys() - readers:
                 del kept[gone]
 
-    def find_entry(self, store: Store, seq: int) -> Answer | None:
+    def find_entries(
+        self, store: Store, seqs: Sequence[int], columns: Sequence[str]
+    ) -> dict[int, Answer]:
         """See :class:`ViewSource`."""
-        one = pa.chunked_array([pa.array([seq], pa.int64())])
-        columns = [*store.user_columns(), *ENTRY]
+        found: dict[int, Answer] = {}
         for kind in (ITEM, REFUSED):
-            rows = rows_of(store, "queue", ["_seq", *columns], having(one), kind=kind)
-            found = rows.filter(pc.equal(rows["_seq"], seq)).select(columns)
-            if found.num_rows:
-                return dict(found.to_pylist()[0])
-        return None
+            left = pa.chunked_array([pa.array(set(seqs) - found.keys(), pa.int64())])
+            rows = rows_of(store, "queue", ["_seq", *columns], having(left), kind=kind)
+            wanted = rows.filter(pc.is_in(rows["_seq"], left.combine_chunks()))
+            found |= by_seq(wanted.select(["_seq", *columns]))
+        return found
 
 
 def _whole(rows: _Rows) -> pa.Table:

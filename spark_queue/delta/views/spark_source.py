@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import functions as F
 
 from spark_queue.delta.plans.frames import bring
@@ -14,16 +13,12 @@ from spark_queue.delta.plans.spark_look import SparkLook
 from spark_queue.delta.sql.database import Database
 from spark_queue.delta.sql.log_rows import TooManyRowsError
 from spark_queue.delta.sql.look import QueueLook
+from spark_queue.delta.sql.where import Where
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables import instants
 from spark_queue.delta.tables.schema import ITEM, REFUSED
-from spark_queue.delta.views.answers import (
-    ENTRY,
-    Answer,
-    Answers,
-    Question,
-    ViewSource,
-)
+from spark_queue.delta.tables.spark_types import column_named
+from spark_queue.delta.views.answers import Answer, Answers, Question, ViewSource, by_seq
 from spark_queue.delta.views.ends import Ends
 
 
@@ -51,6 +46,10 @@ class BroughtLook(SparkLook):
         """See :class:`QueueLook`."""
         return bring(super().configs(), None)
 
+    def meant(self, where: Where) -> Any:
+        """See :class:`QueueLook`."""
+        return bring(super().meant(where), None)
+
 
 class SparkSource(ViewSource):
     """Views over logs, wherever they are.
@@ -66,14 +65,14 @@ class SparkSource(ViewSource):
         with closing(_look(store, options)) as look:
             yield Answers(look)
 
-    def find_entry(self, store: Store, seq: int) -> Answer | None:
+    def find_entries(
+        self, store: Store, seqs: Sequence[int], columns: Sequence[str]
+    ) -> dict[int, Answer]:
         """See :class:`ViewSource`."""
-        is_meant = (F.col("_seq") == seq) & F.col("_kind").isin(ITEM, REFUSED)
-        columns = [F.col(f"`{name}`") for name in (*store.user_columns(), *ENTRY)]
-        rows: pa.Table = instants.clamp(
-            store.queue.read().where(is_meant).select(*columns).toArrow()
-        )
-        return next(iter(rows.to_pylist()), None)
+        is_meant = F.col("_seq").isin(list(seqs)) & F.col("_kind").isin(ITEM, REFUSED)
+        named = [column_named(name) for name in ("_seq", *columns)]
+        rows = instants.clamp(store.queue.read().where(is_meant).select(*named).toArrow())
+        return by_seq(rows)
 
 
 def _look(store: Store, options: Mapping[str, Any]) -> QueueLook[Any]:

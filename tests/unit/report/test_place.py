@@ -1,0 +1,137 @@
+"""Where an item stands in line, and when a claim may come to it."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+
+import pytest
+
+from spark_queue.clock import ManualClock
+from spark_queue.config import RetryPolicy
+from spark_queue.local_queue import LocalQueue
+from spark_queue.report.placing import Place
+from tests.unit.report.conftest import Make
+
+_SECOND = timedelta(seconds=1)
+
+
+def _rows(count: int, path: str | None = None, tenant: str = "a") -> list[dict[str, str | None]]:
+    return [{"id": f"{path}{n}", "tenant": tenant, "path": path} for n in range(count)]
+
+
+def _place(queue: LocalQueue, seq: int) -> Place:
+    found = queue.report_item(seq).place
+    assert found is not None
+    return found
+
+
+def _work(queue: LocalQueue, clock: ManualClock, claims: int, items: int) -> None:
+    """Claim and ack so many items every ten seconds, each after five."""
+    for _ in range(claims):
+        claim = queue.claim(items)
+        clock.advance(5 * _SECOND)
+        claim.ack()
+        clock.advance(5 * _SECOND)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_as_many_items_are_claimed_before_it_as_are_said(
+    make: Make, clock: ManualClock, seed: int
+) -> None:
+    """Of tenants with weights and priorities, with some claimed, failed and left to their lease."""
+    draw = random.Random(seed)
+    settings = {"retry": RetryPolicy(delay=_SECOND * 0), "lease": 60 * _SECOND}
+    queue = make(
+        "id string, tenant string, urgency int",
+        fair_key="tenant",
+        priority="urgency",
+        weights={"b": 3.0},
+        **settings,
+    )
+    for _ in range(6):
+        for tenant in draw.sample("abcd", 3):
+            queue.enqueue(
+                [{"id": "x", "tenant": tenant, "urgency": draw.randint(1, 2)}] * draw.randint(1, 6)
+            )
+        claim = queue.claim(draw.randint(1, 5))
+        _ = claim.ack() if draw.random() < 0.7 else None
+        clock.advance(5 * _SECOND)
+    ready = [row["_seq"] for row in queue.status().to_pylist() if row["_state"] == "ready"]
+    seq = draw.choice(ready)
+
+    ahead = _place(queue, seq).ahead
+
+    first = [row["_seq"] for row in queue.claim(ahead).rows] if ahead else []
+    assert seq not in first
+    assert [row["_seq"] for row in queue.claim(1).rows] == [seq]
+
+
+def test_estimate_holds_if_work_goes_on_as_it_did(make: Make, clock: ManualClock) -> None:
+    """The claim that gets the item comes within the range, and the range is narrow."""
+    queue = make()
+    queue.enqueue(_rows(300))
+    _work(queue, clock, 30, 5)
+
+    found = _place(queue, 251)
+
+    assert (found.ahead, str(found)[:41]) == (100, "100 in line before it; expected in 3.3 mi")
+    waited, claim = 0.0, queue.claim(5)
+    while 251 not in [row["_seq"] for row in claim.rows]:
+        claim.ack()
+        clock.advance(10 * _SECOND)
+        waited, claim = waited + 10, queue.claim(5)
+    assert found.least is not None
+    assert found.most is not None
+    assert found.least <= waited <= found.most + 10
+    assert found.most <= 1.2 * found.least
+
+
+def test_item_of_a_group_waits_for_those_before_it(make: Make, clock: ManualClock) -> None:
+    """They are worked on one after the other; who is next in line otherwise is so once they are."""
+    queue = make(group_key="path")
+    queue.enqueue(_rows(40, "g") + _rows(100, None))
+    _work(queue, clock, 8, 2)
+
+    found = _place(queue, 40)
+
+    assert (found.held_ahead, found.members_ahead) == (30, 31)
+    assert found.least == pytest.approx(5.0 * 31)
+    assert "31 open items before it in its group" in str(found)
+
+
+def test_delay_is_part_of_the_estimate(make: Make, clock: ManualClock) -> None:
+    """An item that is tried again in ten minutes is not expected before."""
+    queue = make(retry=RetryPolicy(delay=timedelta(minutes=10)))
+    queue.enqueue(_rows(100))
+    queue.claim(1).nack("no")
+    _work(queue, clock, 6, 5)
+
+    found = _place(queue, 1)
+
+    assert found.least == pytest.approx(600 - 60)
+
+
+def test_what_waits_for_no_claim_has_no_place(make: Make, clock: ManualClock) -> None:
+    """Neither what is worked on nor what is over; a report of then knows none."""
+    queue = make()
+    queue.enqueue(_rows(3))
+    queue.claim(1).ack()
+    queue.claim(1)
+    clock.advance(_SECOND)
+    seen = clock.now()
+
+    assert [queue.report_item(seq).place is None for seq in (1, 2, 3, 9)] == [True, True, False, True]
+    assert queue.report_item(3, seen).place is None
+
+
+def test_estimate_that_there_is_not_says_why(make: Make, clock: ManualClock) -> None:
+    """A paused queue gives none, nor does one that nobody claims from; one that stopped has no end."""
+    queue = make()
+    queue.enqueue(_rows(200))
+    assert str(_place(queue, 1)) == "next in line; no estimate: nothing was claimed of late"
+    _work(queue, clock, 30, 1)
+    clock.advance(timedelta(minutes=4))
+    assert str(_place(queue, 200)).endswith("or more")
+    queue.pause()
+    assert str(_place(queue, 40)) == "9 in line before it; no estimate: the queue is paused"
