@@ -1321,6 +1321,7 @@ SELECT
   s.moved_at AS since,
   s.attempts,
   s.losses,
+  s.dedup_key,
   s.fair_key,
   s.group_key,
   s.worker_id,
@@ -1339,5 +1340,5 @@ LEFT JOIN sq_raw_wordings w ON w.said = f.said;
 -- they failed with last, each by its digest, since any text may be one. `why` is why an open item is
 -- not running; of one that ended it is the state, or that it was enqueued again.
 CREATE OR REPLACE VIEW sq_listed AS
-SELECT r.seq, r.state, r.why, timestamp_micros(r.since) AS since, r.attempts, r.losses, r.fair_key, r.group_key, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.error, r.tenant_id, r.group_id, r.error_id
+SELECT r.seq, r.state, r.why, timestamp_micros(r.since) AS since, r.attempts, r.losses, r.dedup_key, r.fair_key, r.group_key, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.error, r.tenant_id, r.group_id, r.error_id
 FROM sq_raw_listed r;

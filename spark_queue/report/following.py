@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from spark_queue import checks
+from spark_queue.delta.sql.where import require_where
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.views.answers import Answers, Question, ViewSource
 from spark_queue.delta.views.ends import ends_at
@@ -50,10 +51,16 @@ STATES = ("ready", "claimed", "dead", "acked", "expired", "cancelled")
 _ID = re.compile(r"[0-9a-f]{32}")
 
 #: What is searched for a text.
-_TEXTS = ("error", "worker_id", "fair_key", "group_key")
+_TEXTS = ("error", "worker_id", "dedup_key", "fair_key", "group_key")
 
 #: What no text of SQL has to quote: any one character is in the place of what it has.
 _ANY_ONE = str.maketrans(dict.fromkeys("'\"\\`$!", "_"))
+
+#: What a text has that no literal of SQL may have, as sessions differ in what it means.
+_QUOTED = frozenset("'\\$")
+
+#: The user's columns that a list shows at most.
+_SHOWN = 6
 
 
 def id_of(text: str | None) -> str:
@@ -68,15 +75,19 @@ class Wanted:
 
     state: str = ""
     """One of :data:`STATES`; empty for any."""
+    key: str = ""
+    """The key by which it is distinct."""
     tenant: str = ""
     group: str = ""
     text: str = ""
-    """A part of the error, the worker, the tenant or the group; ``%`` is any text."""
+    """A part of the error, the worker or a key; ``%`` is any text."""
+    where: str = ""
+    """A condition over the columns of the status, as ``cancel`` takes it."""
     after: int = 0
     """Only items that come later than this one."""
 
-    def where(self) -> str:
-        """Return it as a predicate over the view ``listed``.
+    def predicate(self) -> str:
+        """Return it as a predicate over the view ``listed``, and ``selected`` for ``where``.
 
         Raises
         ------
@@ -89,12 +100,28 @@ class Wanted:
             )
         told = [f"seq > {self.after}"]
         told += [f"state = '{self.state}'"] if self.state else []
+        told += [f"md5('=' || dedup_key) = '{id_of(self.key)}'"] if self.key else []
         told += [f"tenant_id = '{id_of(self.tenant)}'"] if self.tenant else []
         told += [f"group_id = '{id_of(self.group)}'"] if self.group else []
+        told += ["seq IN (SELECT seq FROM sq_selected)"] if self.where else []
         if self.text:
             part = without_unsafe(self.text.lower().translate(_ANY_ONE), "_")
             likes = (f"lower({name}) LIKE '%{part}%'" for name in _TEXTS)
             told.append(f"({' OR '.join(likes)})")
+        return " AND ".join(told)
+
+    def command(self) -> str:
+        """Return it as a condition that ``cancel`` takes; empty where none says the same.
+
+        No condition means every item alike in all sessions that a text is part of, or that is
+        equal to what has quotes.
+        """
+        keys = {"_dedup_key": self.key, "_fair_key": self.tenant, "_group_key": self.group}
+        if self.text or any(_QUOTED & {*value} for value in keys.values()):
+            return ""
+        values = {"_state": self.state, **keys}.items()
+        told = [f"{name} = '{value}'" for name, value in values if value]
+        told += [f"({self.where})" if told else self.where] if self.where else []
         return " AND ".join(told)
 
 
@@ -146,9 +173,19 @@ class Followed:
             return self._share(answers, asked, where, most, about)
 
     def find(self, wanted: Wanted, most: int) -> SharedReport:
-        """Read the first items that are like that."""
+        """Read the first items that are like that.
+
+        Raises
+        ------
+        InvalidArgumentError, SparkNeededError
+            When the condition is none, as for ``cancel``.
+        """
+        where = wanted.predicate()
         with self._over(self._window) as (answers, asked):
-            return self._share(answers, asked, wanted.where(), most)
+            if wanted.where:
+                require_where(wanted.where)
+                answers.select(wanted.where)
+            return self._share(answers, asked, where, most)
 
     def flow(self, lasting: timedelta) -> tuple[FlowPoint, ...]:
         """Read what came and went, and how much was open, in sixty parts up to now."""
@@ -172,13 +209,24 @@ class Followed:
     ) -> SharedReport:
         rows = answers.rows("listed", where, most)
         directory = self._store.handle.place.directory()
+        own = self._columns_of([row["seq"] for row in rows])
         return SharedReport(
             queue=self._store.name,
             reader=self._store.registered().name,
             as_of=asked.now,
             about=about,
-            items=tuple(holders.item_line(row, directory, asked.now) for row in rows),
+            items=tuple(
+                holders.item_line(row, own.get(row["seq"], {}), directory, asked.now)
+                for row in rows
+            ),
         )
+
+    def _columns_of(self, seqs: Sequence[int]) -> Mapping[int, Mapping[str, Any]]:
+        """Return the first of the user's columns, of some items; of keys a list has its own."""
+        config = self._store.settings(self._store.status_head()).config
+        keys = (config.fair_key, config.group_key)
+        names = [name for name in self._store.user_columns() if name not in keys]
+        return self._source.find_entries(self._store, seqs, names[:_SHOWN]) if seqs else {}
 
 
 def _about(

@@ -48,11 +48,13 @@ def held_group(row: dict[str, Any], directory: Path | None, now: datetime) -> He
     return HeldGroup(**row, liveness=liveness)
 
 
-def item_line(row: dict[str, Any], directory: Path | None, now: datetime) -> ItemLine:
+def item_line(
+    row: dict[str, Any], columns: Mapping[str, Any], directory: Path | None, now: datetime
+) -> ItemLine:
     """Return an item of a list; its holder is judged where it has one."""
     until = row["lease_expires_at"]
     liveness = None if until is None else judge(directory, row["worker_id"], until, now)
-    row = {**row, "liveness": liveness}
+    row = {**row, "liveness": liveness, "columns": columns}
     return ItemLine(**{one.name: row[one.name] for one in fields(ItemLine)})
 
 

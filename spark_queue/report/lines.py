@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from spark_queue.results import Liveness
 
@@ -300,6 +302,7 @@ class ItemLine:
     """Since when it is where it is."""
     attempts: int
     losses: int
+    dedup_key: str | None
     fair_key: str | None
     group_key: str | None
     worker_id: str | None
@@ -307,3 +310,5 @@ class ItemLine:
     """Whether the worker lives that holds it; None where nobody does."""
     error: str | None
     """Its last error."""
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    """The first of the user's columns, but for its fair key and its group."""

@@ -60,16 +60,29 @@ def no_buttons(_sheet: str, _row: int) -> Sequence[tuple[str, str]]:
 
 
 def table(
-    sheet: Sheet, links: Links = no_links, buttons: Buttons = no_buttons, shown: int = SHOWN
+    sheet: Sheet,
+    links: Links = no_links,
+    buttons: Buttons = no_buttons,
+    shown: int = SHOWN,
+    ticks: Sequence[int] = (),
 ) -> str:
-    """Return a panel without its title; one that is empty says so in a sentence."""
+    """Return a panel without its title; one that is empty says so in a sentence.
+
+    Parameters
+    ----------
+    shown : int
+        Rows that are shown at once.
+    ticks : sequence of int
+        The item of each row, where a box is to be ticked by which a form names it.
+    """
     if not sheet.rows:
         said = sheet.foot or _EMPTY.get(sheet.name, sheet.note)
         return f'<p class="empty">{in_html(said)}</p>'
     note = f'<p class="note">{in_html(sheet.note)}</p>' if sheet.note else ""
     offers = [buttons(sheet.name, at) for at in range(len(sheet.rows))]
-    rows = _Drawn(sheet, links, offers if any(offers) else None, _tops(sheet))
-    heads = "".join(_head(head, kind) for head, kind in sheet.heads)
+    rows = _Drawn(sheet, links, offers if any(offers) else None, _tops(sheet), ticks)
+    heads = "<td></td>" if ticks else ""
+    heads += "".join(_head(head, kind) for head, kind in sheet.heads)
     heads += _head("do", "right") if any(offers) else ""
     drawn = [rows.row(at) for at in range(len(sheet.rows))]
     first, rest = "".join(drawn[:shown]), "".join(drawn[shown:])
@@ -116,9 +129,11 @@ class _Drawn:
     links: Links
     offers: Sequence[Sequence[tuple[str, str]]] | None
     tops: Mapping[int, float]
+    ticks: Sequence[int]
 
     def row(self, at: int) -> str:
-        cells = "".join(self._cell(at, column) for column in range(len(self.sheet.heads)))
+        cells = _box(self.ticks[at]) if self.ticks else ""
+        cells += "".join(self._cell(at, column) for column in range(len(self.sheet.heads)))
         if self.offers is not None:
             offered = "".join(button(name, to) for name, to in self.offers[at])
             cells += f'<td class="right">{offered}</td>'
@@ -127,6 +142,9 @@ class _Drawn:
     def _cell(self, at: int, column: int) -> str:
         head, kind = self.sheet.heads[column]
         text = self.sheet.rows[at][column]
+        if kind == "fold own":
+            # It may be called like a column of ours.
+            return f'<td class="{kind}">{in_html(text)}</td>'
         shown = self._text(head, text, self.links(self.sheet.name, at, head))
         if column in self.tops and text:
             shown += drawing.share(_number(text) / self.tops[column])
@@ -138,6 +156,13 @@ class _Drawn:
         if self.sheet.name == "tenants" and text.endswith(_STARVES):
             return f"{link(text.removesuffix(_STARVES), hrefs)} {pill(_STARVES.strip())}"
         return link(text, hrefs)
+
+
+def _box(seq: int) -> str:
+    return (
+        f'<td><input type="checkbox" id="tick-{seq}" name="seq" value="{seq}"'
+        f' aria-label="item {seq}"></td>'
+    )
 
 
 def _number(text: str) -> float:

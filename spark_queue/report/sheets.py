@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from spark_queue.report import pace
@@ -32,6 +33,9 @@ _UNDOS = 5
 #: Characters of a value that are shown.
 _LONGEST_VALUE = 2_000
 
+#: Characters that are shown of a user's column in a list.
+_LONGEST_OWN = 60
+
 #: A column: its head, how it is set (``left``, ``right``, or ``fold``, which may be broken), and
 #: what of a line it shows.
 _Column = tuple[str, str, Callable[[Any, datetime], str]]
@@ -44,7 +48,7 @@ class Sheet:
     name: str
     title: str
     heads: tuple[tuple[str, str], ...]
-    """The columns: each its head, and ``left``, ``right`` or ``fold``."""
+    """The columns: each its head, and ``left``, ``right``, ``fold``, or ``fold own`` of a user."""
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
     """What there is to say beside: how many rows are left out, or that there is none."""
@@ -138,8 +142,20 @@ def items(lines: Sequence[ItemLine], now: datetime, *, more: bool = False) -> Sh
     more : bool
         Whether there are others, which are left out.
     """
-    sheet = _sheet("items", "Items", _ITEMS, lines, now)
+    names = list(dict.fromkeys(name for one in lines for name in one.columns))
+    own: list[_Column] = [(name, "fold own", partial(_own, name)) for name in names]
+    known = {head for head, _, shown in _ITEMS if any(shown(one, now) for one in lines)}
+    kept = [column for column in _ITEMS if column[0] in known]
+    sheet = _sheet("items", "Items", [*kept[:2], *own, *kept[2:]], lines, now)
     return replace(sheet, note=f"the first {len(lines):,}") if more else sheet
+
+
+def _own(name: str, line: ItemLine, _now: datetime) -> str:
+    """Say a value of a user's column, as much of it as a list has room for."""
+    if line.columns.get(name) is None:
+        return ""
+    said = _value(line.columns[name])
+    return said if len(said) <= _LONGEST_OWN else f"{said[:_LONGEST_OWN]}…"
 
 
 def redrives(report: Report) -> tuple[str, ...]:

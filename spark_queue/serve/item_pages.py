@@ -14,10 +14,10 @@ from spark_queue.report.following import STATES, Shared, Wanted
 from spark_queue.report.lines import ErrorGroup, ItemLine
 from spark_queue.report.model import ItemReport, SharedReport
 from spark_queue.serve import pages
-from spark_queue.serve.addresses import act, link_item, of_items, query
+from spark_queue.serve.addresses import act, find, link_item, of_items
 from spark_queue.serve.pages import Page
 from spark_queue.serve.watching import LISTED, WatchedQueue
-from spark_queue.wording import visible
+from spark_queue.wording import in_html, visible
 
 #: What a page is about, where it is about what items share, and how a line of its panel names it.
 _CALLED: Mapping[Shared, tuple[str, Callable[[Any], str | None]]] = {
@@ -71,7 +71,7 @@ def shared_page(
     parts = [
         *_about(report, f"{by}s"),
         *_sample(about),
-        _list_items(base, report, lines, more=more),
+        _list_items(base, report, lines, verbs, more=more),
     ]
     actions = list(_redrive(base, about)) if "redrive" in verbs else []
     title = f"{called} {pages.clip(name)}"
@@ -81,14 +81,32 @@ def shared_page(
 
 
 def _list_items(
-    base: str, report: SharedReport, lines: Sequence[ItemLine], *, more: bool = False
+    base: str,
+    report: SharedReport,
+    lines: Sequence[ItemLine],
+    verbs: Collection[str],
+    *,
+    more: bool = False,
 ) -> str:
+    """Return a list of items; where they may be acted on, those that are ticked are."""
     items = sheets.items(lines, report.as_of, more=more)
-    links = of_items(base, [line.seq for line in lines])
-    return page.section(items.title, panel_tables.table(items, links, shown=LISTED))
+    seqs = [line.seq for line in lines]
+    offered = [verb for verb in _APPLIES if verb in verbs and lines]
+    ticks = seqs if offered else []
+    shown = panel_tables.table(items, of_items(base, seqs), shown=LISTED, ticks=ticks)
+    if not offered:
+        return page.section(items.title, shown)
+    buttons = "".join(
+        f'<button formaction="{in_html(act(base, verb))}">{verb.capitalize()} ticked …</button>'
+        for verb in offered
+    )
+    form = f'<form method="get">{shown}<p class="actions">{buttons}</p></form>'
+    return page.section(items.title, form)
 
 
-def found_page(seat: WatchedQueue, base: str, wanted: Wanted, most_age: float) -> Page:
+def found_page(
+    seat: WatchedQueue, base: str, wanted: Wanted, most_age: float, verbs: Collection[str]
+) -> Page:
     """Return the page of items that are looked for, with the form that asks for them."""
     report = seat.find(wanted, most_age)
     lines, more = report.items[:LISTED], len(report.items) > LISTED
@@ -100,14 +118,23 @@ def found_page(seat: WatchedQueue, base: str, wanted: Wanted, most_age: float) -
         "head": pages.as_markup(page.head("Items", "", report)),
         "states": STATES,
         "wanted": wanted,
-        "listed": pages.as_markup(_list_items(base, report, lines)),
-        "first": f"{base}/items?{query(**first)}" if wanted.after else "",
-        "later": f"{base}/items?{query(**{**first, 'after': str(later.after)})}" if later else "",
+        "listed": pages.as_markup(_list_items(base, report, lines, verbs)),
+        "actions": list(_of_all(base, wanted, verbs)) if lines else [],
+        "first": find(base, **first) if wanted.after else "",
+        "later": find(base, **{**first, "after": str(later.after)}) if later else "",
         "trail": pages.trail_of(seat, base),
         "base": base,
         "scripts": ("sort.js",),
     }
     return Page(template="items.html", values=values)
+
+
+def _of_all(base: str, wanted: Wanted, verbs: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Return what may be done about all items that are found, on every page of them."""
+    where = wanted.command()
+    for verb in _APPLIES:
+        if where and verb in verbs:
+            yield f"{verb.capitalize()} all that match …", act(base, verb, where=where)
 
 
 def _name_of(by: Shared, line: ItemLine) -> str | None:

@@ -170,16 +170,22 @@ class Site:
         return tuple(VERBS) if self.acts else ()
 
     def _find(self, request: Request) -> Response:
-        _, base = self._seat(request)
-        seq = _number(request.query_params.get("seq", "").strip())
-        return RedirectResponse(addresses.link_item(base, seq), HTTPStatus.SEE_OTHER)
+        """Lead to the item of a number, or else to those of a key."""
+        seat, base = self._seat(request)
+        text = request.query_params.get("find", "").strip()
+        seq = int(text) if text.isdecimal() and len(text) <= _LONGEST_NUMBER else 0
+        is_there = seq > 0 and seat.item(seq, _age(request)).history
+        to = addresses.link_item(base, seq) if is_there else addresses.find(base, key=text)
+        return RedirectResponse(to, HTTPStatus.SEE_OTHER)
 
     def _items(self, request: Request) -> Response:
         seat, base = self._seat(request)
         asked = request.query_params
-        texts = {name: asked.get(name, "").strip() for name in ("state", "tenant", "group", "text")}
+        names = ("state", "key", "tenant", "group", "text", "where")
+        texts = {name: asked.get(name, "").strip() for name in names}
         wanted = Wanted(**texts, after=_number(asked.get("after", "0")))
-        return self._page(request, item_pages.found_page(seat, base, wanted, _age(request)))
+        shown = item_pages.found_page(seat, base, wanted, _age(request), self._verbs())
+        return self._page(request, shown)
 
     def _item(self, request: Request) -> Response:
         seat, base = self._seat(request)
@@ -232,7 +238,10 @@ class Site:
             return self._ask_in(request)
         seat, base = self._seat(request)
         name, _ = _verb(request)
-        return _asking(session, seat, base, name, request.query_params)
+        asked = dict(request.query_params)
+        if seqs := request.query_params.getlist("seq"):
+            asked["where"] = f"_seq IN ({', '.join(str(_number(seq)) for seq in seqs)})"
+        return _asking(session, seat, base, name, asked)
 
     def _act(self, request: Request, form: Form) -> Response:
         """Say what would be done, or do it: if that was confirmed, and is no more than was said."""

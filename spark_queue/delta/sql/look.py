@@ -246,7 +246,7 @@ class QueueLook(ABC, Generic[FrameT]):
 
     def _read(self, leaf: str) -> Any:
         """Return a table that no text makes."""
-        read = {
+        read: Mapping[str, Callable[[], Any]] = {
             "asked": lambda: pa.Table.from_pylist([self._asked], ASKED),
             "states": self.moves,
             "written": lambda: self.step_rows(int(str(self._asked["step"]))),

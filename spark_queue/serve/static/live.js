@@ -7,11 +7,11 @@
   const fresh = document.getElementById("fresh");
   let isStopped = false;
 
-  // What the viewer has done to a page: scrolled a table, shown all of its rows, gone to a link.
+  // What the viewer has done to a page: scrolled a table, ticked a box, gone to a link.
   function places(now) {
     const scrolled = Array.from(now.querySelectorAll(".wide, .sections"), (one) => one.scrollLeft);
     const opened = Array.from(now.querySelectorAll("details"), (one) => one.open);
-    const ticked = Array.from(now.querySelectorAll(".all:checked"), (one) => one.id);
+    const ticked = Array.from(now.querySelectorAll("[type=checkbox]:checked"), (one) => one.id);
     const at = now.contains(document.activeElement) ? document.activeElement : null;
     const href = at && at.getAttribute("href");
     return (next) => {
@@ -21,7 +21,7 @@
       next.querySelectorAll("details").forEach((one, number) => {
         one.open = opened[number] || false;
       });
-      for (const box of next.querySelectorAll(".all")) {
+      for (const box of next.querySelectorAll("[type=checkbox]")) {
         box.checked = ticked.includes(box.id);
       }
       if (href) {

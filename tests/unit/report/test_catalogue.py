@@ -9,11 +9,13 @@ from dataclasses import fields
 import pyarrow as pa
 import pytest
 
+from spark_queue.config import QueueConfig
 from spark_queue.delta.sql import look
 from spark_queue.delta.sql.database import Database
-from spark_queue.delta.sql.log_rows import plain
+from spark_queue.delta.sql.log_rows import plain, pointers_of, weights_of
 from spark_queue.delta.sql.statements import columns_of
 from spark_queue.delta.tables.schema import QUEUE_COLUMNS, STATUS_COLUMNS
+from spark_queue.delta.tables.settings import Settings
 from spark_queue.report import lines, publishing, trouble
 from spark_queue.report.entry import Transition
 
@@ -27,6 +29,8 @@ _OTHERS = (
     "service_times",
     "waits_longest",
     "configured",
+    "line",
+    "taking",
 )
 
 #: The class that has the rows of a view, and which of its fields the view does not say.
@@ -39,7 +43,7 @@ _READERS = {
     "retries": (lines.RetryPoint, set()),
     "groups": (lines.HeldGroup, {"liveness"}),
     "workers": (lines.WorkerLine, {"liveness"}),
-    "listed": (lines.ItemLine, {"liveness"}),
+    "listed": (lines.ItemLine, {"liveness", "columns"}),
     "behind": (lines.ReaderLine, {"reader", "streams", "steps", "lost", "last_step_at", "paused"}),
     "steps": (lines.OperatorStep, {"detail", "undo"}),
     "starving": (trouble.StarvingKey, set()),
@@ -61,6 +65,8 @@ def database() -> Iterator[Database]:
         made.give("states", plain(STATUS_COLUMNS.arrow.empty_table().select(look.MOVES)))
         made.give("configs", plain(STATUS_COLUMNS.arrow.empty_table().select(look.CONFIGURED)))
         made.give("asked", look.ASKED.empty_table())
+        made.give("weights", weights_of(Settings.initial(QueueConfig()), []))
+        made.give("pointers", pointers_of({}, {}, []))
         yield made
 
 

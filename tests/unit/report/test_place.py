@@ -40,7 +40,7 @@ def test_as_many_items_are_claimed_before_it_as_are_said(
     make: Make, clock: ManualClock, seed: int
 ) -> None:
     """Of tenants with weights and priorities, with some claimed, failed and left to their lease."""
-    draw = random.Random(seed)
+    draw = random.Random(seed)  # noqa: S311 - no secret
     settings = {"retry": RetryPolicy(delay=_SECOND * 0), "lease": 60 * _SECOND}
     queue = make(
         "id string, tenant string, urgency int",
@@ -121,12 +121,17 @@ def test_what_waits_for_no_claim_has_no_place(make: Make, clock: ManualClock) ->
     clock.advance(_SECOND)
     seen = clock.now()
 
-    assert [queue.report_item(seq).place is None for seq in (1, 2, 3, 9)] == [True, True, False, True]
+    assert [queue.report_item(seq).place is None for seq in (1, 2, 3, 9)] == [
+        True,
+        True,
+        False,
+        True,
+    ]
     assert queue.report_item(3, seen).place is None
 
 
 def test_estimate_that_there_is_not_says_why(make: Make, clock: ManualClock) -> None:
-    """A paused queue gives none, nor does one that nobody claims from; one that stopped has no end."""
+    """A paused queue gives none, nor one that nobody claims from; one that stopped has no end."""
     queue = make()
     queue.enqueue(_rows(200))
     assert str(_place(queue, 1)) == "next in line; no estimate: nothing was claimed of late"

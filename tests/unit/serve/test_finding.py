@@ -44,14 +44,18 @@ def _link(page: str, part: str) -> str:
     return unescape(next(x for x in re.findall(r'href="([^"]+)"', page) if part in x))
 
 
-def test_number_leads_to_its_item(queue: LocalQueue, pages: Pages) -> None:
-    """A number that is typed leads to the page of that item; what is no number, to none."""
+def test_number_leads_to_its_item_and_a_key_to_those_that_have_it(make: Make, pages: Pages) -> None:
+    """A number of no item is a key, too; of what leads to nothing the page says so."""
+    queue = make("id string", dedup_key="id")
+    queue.enqueue([{"id": key} for key in ("7", "a/1", "a/10", "it's")])
     browser = pages(queue)
     assert 'action="/queues/0/find"' in browser.get("/queues/0").text
-    answer = browser.get("/queues/0/find?seq=2", follow_redirects=False)
+    answer = browser.get("/queues/0/find?find=2", follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (303, "/queues/0/items/2")
-    for seq in ("x", "", "9" * 30):
-        assert browser.get(f"/queues/0/find?seq={seq}").status_code == 404
+    for key, found in {"7": [1], "a/1": [2], "it's": [4], "9" * 30: [], "": [1, 2, 3, 4]}.items():
+        shown = browser.get("/queues/0/find", params={"find": key})
+        assert (shown.status_code, _items(shown.text)) == (200, found)
+    assert "No item is like that." in browser.get("/queues/0/find?find=x").text
 
 
 @pytest.mark.parametrize(
@@ -67,6 +71,10 @@ def test_number_leads_to_its_item(queue: LocalQueue, pages: Pages) -> None:
         ("text=bellow", [3]),
         ("group=none", []),
         ("text=%27+OR+true+--", []),
+        ("where=path+%3D+'p'+AND+id+%3E+'2'", [4, 5, 6]),
+        ("where=_attempts+%3D+1", [2]),
+        ("where=_seq+%3C+5&tenant=a", [1, 4]),
+        ("where=_seq+%3C+5&state=ready&text=b", []),
         ("text=%5C", [1, 2, 3, 4, 5, 6]),
     ],
 )
@@ -328,3 +336,85 @@ def test_checkup_that_fails_behind_is_made_again_by_a_look(
     _wait_until(lambda: "cannot be renewed" in caplog.text)
     with pytest.raises(OSError, match="the disk is gone"):
         _wait_until(lambda: kept.look() is None)
+
+
+def test_list_shows_the_columns_of_an_item(make: Make, pages: Pages) -> None:
+    """The user's columns are there, cut and escaped; one that is called like ours leads nowhere."""
+    queue = make("item string, note string, tenant string", fair_key="tenant")
+    queue.enqueue([{"item": "7", "note": f"<b>{'x' * 90}", "tenant": "ann"}])
+
+    shown = pages(queue).get("/queues/0/items").text
+
+    heads = re.findall(r"<th [^>]*>([^<]*)</th>", shown)
+    assert heads == ["item", "is", "item", "note", "since", "tenant"]
+    assert _items(shown) == [1]
+    assert f"&lt;b&gt;{'x' * 57}…</td>" in shown
+
+
+def test_condition_that_is_none_is_said(queue: LocalQueue, pages: Pages) -> None:
+    """What is no condition, and what only Spark understands, is refused by name."""
+    browser = pages(queue)
+    for where, said in {
+        "nothing = 1": "nothing",
+        "_seq = 1; DROP TABLE x": "is not among what may stand in it",
+        "rand() < 2": "needs a session of Spark",
+    }.items():
+        answer = browser.get("/queues/0/items", params={"where": where})
+        assert (answer.status_code, said in unescape(answer.text)) == (400, True)
+
+
+def test_ticked_items_are_acted_on(queue: LocalQueue, pages: Pages) -> None:
+    """Those that are ticked are in the form, and no others are cancelled; viewers have no boxes."""
+    assert 'type="checkbox"' not in pages(queue).get("/queues/0/items").text
+    browser = pages(queue, acts=True)
+    browser.sign_in()
+    shown = browser.get("/queues/0/items?tenant=a").text
+    assert re.findall(r'name="seq" value="([0-9]+)"', shown) == ["1", "4"]
+    assert 'formaction="/queues/0/act/cancel"' in shown
+
+    form = browser.fields("/queues/0/act/cancel?seq=4&seq=6")
+    assert form["where"] == "_seq IN (4, 6)"
+    told = browser.act("cancel", where=form["where"]).text
+    assert "2 items will be cancelled" in told
+    assert browser.act("cancel", where=form["where"], confirmed="2").status_code == 303
+
+    states = {row["_seq"]: row["_state"] for row in queue.status().to_pylist()}
+    assert [seq for seq, state in states.items() if state == "cancelled"] == [4, 6]
+    assert browser.get("/queues/0/act/cancel?seq=x").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("asked", "where"),
+    [
+        ("state=dead", "_state = 'dead'"),
+        ("tenant=a&where=id+>+'0'+OR+id+=+'0'", "_fair_key = 'a' AND (id > '0' OR id = '0')"),
+        ("where=_seq+<+3", "_seq < 3"),
+    ],
+)
+def test_all_that_match_are_acted_on(
+    queue: LocalQueue, pages: Pages, asked: str, where: str
+) -> None:
+    """The form has the condition that the list was asked by: it is about the same items."""
+    browser = pages(queue, acts=True)
+    browser.sign_in()
+    shown = browser.get(f"/queues/0/items?{asked}").text
+
+    form = browser.fields(_link(shown, "/act/cancel?"))
+
+    assert form["where"] == where
+    listed = _items(shown)
+    found = queue.cancel(where, dry_run=True)
+    assert {row["_seq"] for row in found.sample} <= {*listed}
+    told = {row["_seq"]: row["_state"] for row in queue.status().to_pylist()}
+    assert int(found) == sum(told[seq] in ("ready", "claimed") for seq in listed)
+
+
+@pytest.mark.parametrize("asked", ["", "text=a", "tenant=o'neill", "group=a\\", "key=${x}"])
+def test_what_no_condition_says_is_acted_on_by_ticks(make: Make, pages: Pages, asked: str) -> None:
+    """No button is there that would be about others: none of all, of a part, of what has quotes."""
+    queue = make(dedup_key="id", fair_key="tenant", group_key="path")
+    queue.enqueue([{"id": "${x}", "tenant": "o'neill", "path": "a\\"}])
+    browser = pages(queue, acts=True)
+    shown = browser.get(f"/queues/0/items?{asked}").text
+    assert _items(shown) == [1]
+    assert "all that match" not in shown

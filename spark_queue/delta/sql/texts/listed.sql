@@ -1,4 +1,4 @@
--- listed(seq, state, why, since instant, attempts, losses, fair_key, group_key, worker_id, lease_expires_at instant, error, tenant_id, group_id, error_id)
+-- listed(seq, state, why, since instant, attempts, losses, dedup_key, fair_key, group_key, worker_id, lease_expires_at instant, error, tenant_id, group_id, error_id)
 -- The items with what they are found by: their fair key, their group, and the wording of the error that
 -- they failed with last, each by its digest, since any text may be one. `why` is why an open item is
 -- not running; of one that ended it is the state, or that it was enqueued again.
@@ -13,6 +13,7 @@ SELECT
   s.moved_at AS since,
   s.attempts,
   s.losses,
+  s.dedup_key,
   s.fair_key,
   s.group_key,
   s.worker_id,
