@@ -74,7 +74,13 @@ def in_html(text: str) -> str:
 
 def shell_command(*words: str) -> str:
     """Return a command to paste in a shell; empty where a word is not safe to paste."""
-    return shlex.join(words) if all(visible(word) == word for word in words) else ""
+    return " ".join(map(_quote, words)) if all(visible(word) == word for word in words) else ""
+
+
+def _quote(word: str) -> str:
+    """Quote a word for a shell: by double quotes where it has single ones, and nothing else."""
+    is_plain = "'" in word and not set('"$`!\\') & {*word}
+    return f'"{word}"' if is_plain else shlex.quote(word)
 
 
 def text_of(error: object) -> str:

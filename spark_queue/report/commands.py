@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spark_queue.wording import shell_command, without_unsafe
 
 if TYPE_CHECKING:
-    from spark_queue.report.model import Heading
+    from spark_queue.report.model import Heading, Report
 
 #: What is between single quotes, and in LIKE stands for itself, or for any one character.
 _ANY_ONE = str.maketrans(dict.fromkeys("'\"\\`$!", "_"))
@@ -18,6 +18,17 @@ def command_on(report: Heading, verb: str, *words: str) -> str:
     """Return a command on the queue and the reader of a report."""
     of = ("--reader", report.reader) if report.reader else ()
     return shell_command("spark-queue", verb, report.queue, *words, *of)
+
+
+def first_item(report: Report) -> tuple[str, str, str]:
+    """Say how the first item gets in: what a file has, the command, and the line of Python."""
+    columns = report.columns
+    row = ", ".join(f"{name!r}: ..." for name in columns)
+    return (
+        f"A file of CSV begins with a line of the columns, {','.join(columns)}:",
+        command_on(report, "enqueue", "--files", "items.csv"),
+        f"queue.enqueue([{{{row}}}])",
+    )
 
 
 def redrive_where(wording: str) -> str:

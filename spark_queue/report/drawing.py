@@ -63,13 +63,16 @@ def _times(lasts: float, y: float) -> str:
     )
 
 
-def share(part: float) -> str:
-    """Draw a share as a bar."""
+def share(part: float, due: float | None = None) -> str:
+    """Draw a share as a bar, with a mark where it is what is due."""
     wide = max(0.0, min(100.0, 100 * part))
     rect = f'<rect width="{max(1.0, wide):.0f}" height="4"></rect>' if wide else ""
+    mark = (
+        "" if due is None else f'<rect class="due" x="{99 * due:.0f}" width="1" height="4"></rect>'
+    )
     return (
         '<svg class="bar" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">'
-        f"{rect}</svg>"
+        f"{rect}{mark}</svg>"
     )
 
 

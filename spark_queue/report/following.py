@@ -19,6 +19,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.report import holders, reading
 from spark_queue.report.lines import ErrorGroup, FlowPoint, HeldGroup, Tenant, WorkerLine
 from spark_queue.report.model import HOUR, ItemReport, Report, SharedReport
+from spark_queue.report.tenant_lines import read_tenants
 from spark_queue.wording import shorten, without_unsafe
 
 #: By what items are listed: what they share, by its digest (:func:`id_of`).
@@ -234,18 +235,23 @@ def _about(
 ) -> Iterator[_Line]:
     """Return the lines that the panel has; of a group there may be several."""
     panel, key = _PANELS[by]
-    for row in answers.rows(panel):
-        if id_of(row[key]) == digest:
-            yield _line_of(by, store, row, now)
+    rows = answers.rows(panel)
+    if by == "tenant":
+        weights = store.settings(store.status_head()).config.weights
+        yield from (one for one in read_tenants(rows, weights) if id_of(one.fair_key) == digest)
+        return
+    yield from (_line_of(by, store, row, now) for row in rows if id_of(row[key]) == digest)
 
 
-def _line_of(by: Shared, store: Store, row: dict[str, Any], now: datetime) -> _Line:
+def _line_of(
+    by: Shared, store: Store, row: dict[str, Any], now: datetime
+) -> HeldGroup | ErrorGroup | WorkerLine:
     if by == "error":
         return reading.error_group(store.name, store.registered().name, row)
     directory = store.handle.place.directory()
     if by == "worker":
         return holders.worker(row, directory, now)
-    return Tenant(**row) if by == "tenant" else holders.held_group(row, directory, now)
+    return holders.held_group(row, directory, now)
 
 
 def follow(store: Store, window: timedelta = HOUR, source: ViewSource | None = None) -> Followed:

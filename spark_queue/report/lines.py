@@ -82,6 +82,12 @@ class Overview:
         waiting = (self.runnable, self.delayed, self.held_by_group, self.over_a_limit)
         return sum(waiting) + self.paused_items + self.past_their_time
 
+    @property
+    def is_unused(self) -> bool:
+        """Whether no item has ever entered, as far as the tables still say."""
+        ended = self.acked + self.dead + self.expired + self.cancelled + self.redriven
+        return not self.ready + self.claimed + ended + self.refused
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthPoint:
@@ -115,6 +121,9 @@ class Tenant:
     """Items of it that were claimed in the window."""
     share: float | None
     """What part of all turns of the window that is; None where there were none."""
+    due: float | None
+    """The part that its weight entitles it to, among the keys that are not idle; None where it is
+    idle."""
     wait_p50: float | None
     """From when an item could run first, in its time, to its first claim, of items first claimed in
     the window: half waited no longer."""

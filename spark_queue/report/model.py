@@ -134,6 +134,8 @@ class Report(Vitals):
     """In the order in which they were registered."""
     steps: tuple[OperatorStep, ...]
     """The newest first."""
+    columns: tuple[str, ...]
+    """The user's columns."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain data: times as ISO 8601 in UTC, durations as seconds."""

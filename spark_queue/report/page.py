@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
 from importlib import resources
 
-from spark_queue.report import chart, drawing, panel_tables, sheets
+from spark_queue.report import chart, commands, drawing, panel_tables, sheets
 from spark_queue.report.condition import judge_condition
 from spark_queue.report.finding import Finding
 from spark_queue.report.lines import FlowPoint
@@ -20,6 +20,9 @@ from spark_queue.wording import in_html, lasting
 
 #: What a page may load: nothing. Its style is in it.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+#: What the tiles say already of what the overview has.
+_IN_TILES = frozenset({"claimed", "dead", "enqueued", "done in"})
 
 #: The seconds of a day, which the plot of open items shows.
 _DAY = 86_400.0
@@ -73,25 +76,36 @@ def sections(
     """
     overview, *others = sheets.sheets(report)
     drawn = plots(report) if chart is None else chart
-    places = table(overview, links)
+    rest = tuple(row for row in overview.rows if row[0] not in _IN_TILES)
+    places = table(replace(overview, rows=rest), links)
     below = {"errors": sheets.redrives(report), "steps": sheets.undos(report)}
-    body = f'{draw_tiles(report)}<section id="overview"><h2>Overview</h2>{drawn}{places}'
-    found = [Section(id="overview", title="Overview", body=f"{body}</section>")]
+    body = f'<section id="overview"><h2>Overview</h2>{drawn}{places}</section>'
+    found = [Section(id="overview", title="Overview", body=draw_tiles(report) + body)]
+    if report.overview.is_unused:
+        found = [Section(id="first", title="First item", body=_first_item(report))]
     for sheet in others:
-        commands = "".join(f"<code>{in_html(one)}</code>" for one in below.get(sheet.name, ()))
-        shown = table(sheet, links, buttons) + commands
+        codes = "".join(f"<code>{in_html(one)}</code>" for one in below.get(sheet.name, ()))
+        shown = table(sheet, links, buttons) + codes
         found.append(_section(sheet, shown))
     return found
 
 
+def _first_item(report: Report) -> str:
+    """Say of a queue without an item how the first one gets in."""
+    columns, *ways = map(in_html, commands.first_item(report))
+    codes = "".join(f"<code>{one}</code>" for one in ways)
+    return section("No item has entered yet", f"<p>{columns}</p>{codes}", "first")
+
+
 def _section(sheet: Sheet, body: str) -> Section:
-    marked = section(sheet.title, body, sheet.name)
+    marked = section(sheet.title, body, sheet.name, is_empty=not sheet.rows)
     return Section(id=sheet.name, title=sheet.title, body=marked, count=len(sheet.rows))
 
 
-def section(title: str, body: str, name: str = "") -> str:
-    """Return a part of a page with its title."""
+def section(title: str, body: str, name: str = "", *, is_empty: bool = False) -> str:
+    """Return a part of a page with its title; one that is empty is a line."""
     known = f' id="{in_html(name)}"' if name else ""
+    known += ' class="quiet"' if is_empty else ""
     return f"<section{known}><h2>{in_html(title)}</h2>{body}</section>"
 
 

@@ -21,10 +21,37 @@ Buttons = Callable[[str, int], Sequence[tuple[str, str]]]
 #: Rows that are shown at once; the others are there, and shown by a click.
 SHOWN = 10
 
-#: Columns that have a bar beside their number: that of the most is whole.
-_BARRED = frozenset(
-    {("errors", "now"), ("tenants", "share"), ("groups", "behind"), ("readers", "behind")}
-)
+#: Columns that have a bar below their number: that of the most is whole.
+_BARRED = frozenset({("errors", "now"), ("groups", "behind"), ("readers", "behind")})
+
+#: What a head means that does not say it all, in any panel or in one.
+MEANT: Mapping[tuple[str, str], str] = {
+    ("", "p50"): "Half of the items took no longer",
+    ("", "p95"): "95 of 100 items took no longer",
+    ("", "work p50"): "From claim to settle: half of the items took no longer",
+    ("", "work p95"): "From claim to settle: 95 of 100 items took no longer",
+    ("", "behind"): "Items that wait for it; the bar of the most is whole",
+    ("", "until"): "When the lease, or the delay, ends",
+    ("", "oldest"): "How long the item has waited that waits longest",
+    ("", "tries"): "Failures, and leases that were lost",
+    ("errors", "now"): "Failures in the window; the bar of the most is whole",
+    ("errors", "ever"): "All failures that the tables still have",
+    ("errors", "dead"): "Items that died of it, and were not redriven",
+    ("errors", "such as"): "Some of its items",
+    ("tenants", "p50"): "From when an item could run to its claim: half waited no longer",
+    ("tenants", "p95"): "From when an item could run to its claim: 95 of 100 waited no longer",
+    ("tenants", "max"): "The longest wait of an item that was claimed in the window",
+    ("tenants", "turns"): "Items that were claimed in the window",
+    ("tenants", "share"): "Its part of all turns of the window; the mark is what is due",
+    ("tenants", "due"): "What its weight entitles it to, among the tenants that are not idle",
+    ("groups", "by"): "Who holds the item, or what it failed with",
+    ("items", "by"): "Who holds the item, or what it failed with",
+    ("workers", "is"): "alive, late: its lease ran out, gone: its process ended, or ended",
+    ("workers", "late"): "Items that it holds by a lease that ran out",
+    ("workers", "lost"): "Items that were taken from it in the window",
+    ("readers", "steps"): "Steps of the item log that it still needs",
+    ("readers", "lost"): "Items that were gone before it was registered",
+}
 
 #: Columns that say a state.
 _STATES = frozenset(
@@ -33,7 +60,7 @@ _STATES = frozenset(
 
 #: What an empty panel says.
 _EMPTY: Mapping[str, str] = {
-    "errors": "Nothing has failed, as far as the tables still say.",
+    "errors": "Nothing has failed.",
     "tenants": "No item has a tenant, or none is left.",
     "groups": "No item waits for another of its group.",
     "workers": "Nobody holds an item, and nobody claimed one lately.",
@@ -82,8 +109,8 @@ def table(
     offers = [buttons(sheet.name, at) for at in range(len(sheet.rows))]
     rows = _Drawn(sheet, links, offers if any(offers) else None, _tops(sheet), ticks)
     heads = "<td></td>" if ticks else ""
-    heads += "".join(_head(head, kind) for head, kind in sheet.heads)
-    heads += _head("do", "right") if any(offers) else ""
+    heads += "".join(_head(sheet.name, head, kind) for head, kind in sheet.heads)
+    heads += _head(sheet.name, "do", "right") if any(offers) else ""
     drawn = [rows.row(at) for at in range(len(sheet.rows))]
     first, rest = "".join(drawn[:shown]), "".join(drawn[shown:])
     body = f"<tbody>{first}</tbody>"
@@ -95,10 +122,12 @@ def table(
     )
 
 
-def _head(text: str, kind: str) -> str:
+def _head(panel: str, text: str, kind: str) -> str:
     if not text:
         return f'<td class="{kind}"></td>'
-    return f'<th scope="col" class="{kind}">{in_html(text)}</th>'
+    meant = "" if kind == "fold own" else MEANT.get((panel, text)) or MEANT.get(("", text), "")
+    title = f' title="{in_html(meant)}"' if meant else ""
+    return f'<th scope="col" class="{kind}"{title}>{in_html(text)}</th>'
 
 
 def _showing(name: str, more: int) -> str:
@@ -148,6 +177,9 @@ class _Drawn:
         shown = self._text(head, text, self.links(self.sheet.name, at, head))
         if column in self.tops and text:
             shown += drawing.share(_number(text) / self.tops[column])
+        if (self.sheet.name, head) == ("tenants", "share") and text:
+            due = self.sheet.rows[at][column + 1]
+            shown += drawing.share(_number(text) / 100, _number(due) / 100 if due else None)
         return f'<td class="{kind}">{shown}</td>'
 
     def _text(self, head: str, text: str, hrefs: Sequence[str]) -> str:

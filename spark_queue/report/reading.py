@@ -35,10 +35,10 @@ from spark_queue.report.lines import (
     Overview,
     ReaderLine,
     RetryPoint,
-    Tenant,
 )
 from spark_queue.report.model import HOUR, ItemReport, Report, Vitals
 from spark_queue.report.placing import read_place
+from spark_queue.report.tenant_lines import read_tenants
 from spark_queue.report.trouble import (
     LongestWait,
     OutrankedPriority,
@@ -255,9 +255,10 @@ def _report(
         **_vitals(store, ends, asked, found),
         depth=tuple(DepthPoint(**row) for row in found["depth"]),
         flow=tuple(FlowPoint(**row) for row in found["flow"]),
-        tenants=tuple(Tenant(**row) for row in found["tenants"]),
+        tenants=read_tenants(found["tenants"], store.settings(ends.head).config.weights),
         readers=tuple(_readers(store, source, found["behind"], ends, asked)),
         steps=holders.steps(found["steps"], name, reader),
+        columns=tuple(store.user_columns()),
     )
 
 

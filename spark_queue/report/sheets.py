@@ -101,7 +101,7 @@ def panel(name: str, lines: Sequence[Any], now: datetime, total: int = 0) -> She
     total : int
         How many lines there are in all.
     """
-    title, columns = _PANELS[name]
+    title, columns = PANELS[name]
     return _sheet(name, title, columns, lines, now, total)
 
 
@@ -144,8 +144,8 @@ def items(lines: Sequence[ItemLine], now: datetime, *, more: bool = False) -> Sh
     """
     names = list(dict.fromkeys(name for one in lines for name in one.columns))
     own: list[_Column] = [(name, "fold own", partial(_own, name)) for name in names]
-    known = {head for head, _, shown in _ITEMS if any(shown(one, now) for one in lines)}
-    kept = [column for column in _ITEMS if column[0] in known]
+    known = {head for head, _, shown in ITEMS if any(shown(one, now) for one in lines)}
+    kept = [column for column in ITEMS if column[0] in known]
     sheet = _sheet("items", "Items", [*kept[:2], *own, *kept[2:]], lines, now)
     return replace(sheet, note=f"the first {len(lines):,}") if more else sheet
 
@@ -312,6 +312,7 @@ _TENANTS: Sequence[tuple[str, str, Callable[[Tenant, datetime], str]]] = (
     ("dead", "right", lambda one, _: _count(one.dead)),
     ("turns", "right", lambda one, _: _count(one.turns)),
     ("share", "right", lambda one, _: "" if one.share is None else f"{one.share:.0%}"),
+    ("due", "right", lambda one, _: "" if one.due is None else f"{one.due:.0%}"),
     ("p50", "right", lambda one, _: duration(one.wait_p50)),
     ("p95", "right", lambda one, _: duration(one.wait_p95)),
     ("max", "right", lambda one, _: duration(one.wait_max)),
@@ -367,7 +368,7 @@ _STEPS: Sequence[tuple[str, str, Callable[[OperatorStep, datetime], str]]] = (
     ("who", "fold", lambda one, _: one.who or ""),
 )
 
-_ITEMS: Sequence[tuple[str, str, Callable[[ItemLine, datetime], str]]] = (
+ITEMS: Sequence[tuple[str, str, Callable[[ItemLine, datetime], str]]] = (
     ("item", "right", lambda one, _: str(one.seq)),
     ("is", "left", lambda one, _: one.why),
     ("since", "left", lambda one, now: _apart(one.since, now)),
@@ -388,7 +389,7 @@ _HISTORY: Sequence[tuple[str, str, Callable[[Transition, datetime], str]]] = (
 )
 
 #: The panels that are tables, by name: the title, and the columns.
-_PANELS: Mapping[str, tuple[str, Sequence[_Column]]] = {
+PANELS: Mapping[str, tuple[str, Sequence[_Column]]] = {
     "errors": ("Errors", _ERRORS),
     "tenants": ("Tenants", _TENANTS),
     "groups": ("Held groups", _GROUPS),

@@ -42,6 +42,7 @@ FILES = {
     "theme.js": _SCRIPT,
     "live.js": _SCRIPT,
     "sort.js": _SCRIPT,
+    "copy.js": _SCRIPT,
 }
 
 

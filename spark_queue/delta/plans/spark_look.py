@@ -81,7 +81,7 @@ class SparkLook(QueueLook[DataFrame]):
         """See :class:`QueueLook`; the errors are those of :func:`choose`."""
         return choose(found, where)
 
-    def meant(self, where: Where) -> Any:
+    def find_selected(self, where: Where) -> Any:
         """See :class:`QueueLook`."""
         steps = (self.queue_step, self.status_step)
         with SparkLook(self.store, steps=steps, asked=self._asked) as look:

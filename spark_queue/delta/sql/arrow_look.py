@@ -137,7 +137,7 @@ class ArrowLook(QueueLook[pa.Table]):
         """See :class:`QueueLook`; the errors are those of :func:`rows_meant`."""
         return choose(self.store, found, where)
 
-    def meant(self, where: Any) -> pa.Table:
+    def find_selected(self, where: Any) -> pa.Table:
         """See :class:`QueueLook`."""
         steps = (self.queue_step, self.status_step)
         with ArrowLook(self.store, steps=steps, asked=self._asked) as look:

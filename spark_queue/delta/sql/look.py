@@ -268,10 +268,10 @@ class QueueLook(ABC, Generic[FrameT]):
 
     def select(self, where: Any) -> None:
         """Have the items that an operator means as ``sq_selected``; errors as for ``choose``."""
-        self.give("selected", self.meant(where))
+        self.give("selected", self.find_selected(where))
 
     @abstractmethod
-    def meant(self, where: Any) -> Any:
+    def find_selected(self, where: Any) -> Any:
         """Return the ``seq`` of each item that is meant, by all columns of the status."""
 
     @abstractmethod

@@ -46,9 +46,9 @@ class BroughtLook(SparkLook):
         """See :class:`QueueLook`."""
         return bring(super().configs(), None)
 
-    def meant(self, where: Where) -> Any:
+    def find_selected(self, where: Where) -> Any:
         """See :class:`QueueLook`."""
-        return bring(super().meant(where), None)
+        return bring(super().find_selected(where), None)
 
 
 class SparkSource(ViewSource):

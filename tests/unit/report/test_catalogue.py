@@ -38,7 +38,7 @@ _READERS = {
     "overview": (lines.Overview, {"refused"}),
     "depth": (lines.DepthPoint, set()),
     "flow": (lines.FlowPoint, set()),
-    "tenants": (lines.Tenant, set()),
+    "tenants": (lines.Tenant, {"due"}),
     "errors": (lines.ErrorGroup, {"samples", "redrive"}),
     "retries": (lines.RetryPoint, set()),
     "groups": (lines.HeldGroup, {"liveness"}),

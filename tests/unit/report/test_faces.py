@@ -122,8 +122,12 @@ def test_the_chart_of_a_page_has_axes_units_and_all_that_came_and_went(
 ) -> None:
     """Its lines have a legend with totals, and what is under the pointer says when it was."""
     queue = make()
+    rows = [{"id": str(n), "tenant": "a", "path": "x"} for n in range(7)]
+    queue.enqueue(rows)
+    queue.claim(7).ack()
+    clock.advance(timedelta(days=1))
     assert "nothing came or went" in queue.report().html()
-    queue.enqueue([{"id": str(n), "tenant": "a", "path": "x"} for n in range(7)])
+    queue.enqueue(rows)
     clock.advance(timedelta(minutes=20))
     queue.claim(2).ack()
     queue.claim(1).nack("boom")

@@ -67,7 +67,7 @@ _TAGS = {
 
 _SCRIPTS = {
     '<script src="/theme.js">',
-    *(f'<script src="/{x}.js" defer>' for x in ("live", "sort")),
+    *(f'<script src="/{x}.js" defer>' for x in ("live", "sort", "copy")),
 }
 
 
