@@ -33,6 +33,8 @@ class Maintaining(Opened):
 
         An item that a reader is not done with stays. So does one that was enqueued again
         (``redrive``, ``undo``) from an item that stays: by it that is known to be done.
+        So do items that are ready or claimed: cancel them first. The answer counts all three
+        (``Affected.stays``).
 
         Parameters, errors and the kind of answer are those of ``cancel``. It rewrites files, and on
         a shared store it may lose to other writers: then it raises and can be called again.

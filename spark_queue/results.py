@@ -203,6 +203,11 @@ SAMPLES = 5
 SAMPLED = ("_seq", "_state", "_attempts", "_error")
 
 
+#: Why finished items stay that a purge means: a reader is not done with them, or they were enqueued
+#: again from an item that stays.
+NEEDED, LINKED = "needed", "linked"
+
+
 class Affected(int):
     """How many items an operator's change is about: a number that says more.
 
@@ -217,6 +222,10 @@ class Affected(int):
         What becomes of them: ``cancelled``, ``ready`` again, ``expired``, ``dead``, or ``gone``
         from the queue for good; ``refused`` are those that a redrive leaves as they are, as their
         key is taken, or a reader is full.
+    stays : mapping of str to int
+        How many of the items that a purge means stay in the queue: by their state, where they are
+        ``ready`` or ``claimed``; finished ones as ``needed``, where a reader is not done with them,
+        or as ``linked``, where they were enqueued again from an item that stays.
     sample : tuple of dict
         The first of the items by ``_seq``: the user's columns, ``_seq``, ``_state``, ``_attempts``
         and ``_error``; of a dry run.
@@ -225,6 +234,7 @@ class Affected(int):
     step: int
     states: Mapping[str, int]
     becomes: Mapping[str, int]
+    stays: Mapping[str, int]
     sample: tuple[Mapping[str, Any], ...]
 
     def __new__(
@@ -234,20 +244,24 @@ class Affected(int):
         step: int = 0,
         states: Mapping[str, int] | None = None,
         becomes: Mapping[str, int] | None = None,
+        stays: Mapping[str, int] | None = None,
         sample: Sequence[Mapping[str, Any]] = (),
     ) -> Self:
         """Return a number of items with what is known of them."""
         made = super().__new__(cls, count)
         made.step = step
         made.states, made.becomes = dict(states or {}), dict(becomes or {})
+        made.stays = dict(stays or {})
         made.sample = tuple(sample)
         return made
 
     def _repr_html_(self) -> str:
         was = ", ".join(f"{count} {state}" for state, count in self.states.items())
         rows = "".join(f"<li>{in_html(str(dict(row)))}</li>" for row in self.sample)
+        left = ", ".join(f"{count} {why}" for why, count in self.stays.items())
+        said = f"{f': {was}' if was else ''}{f'; stay: {left}' if left else ''}"
         items = "item" if self == 1 else "items"
-        return f"<b>{int(self)}</b> {items}{f': {was}' if was else ''}<ul>{rows}</ul>"
+        return f"<b>{int(self)}</b> {items}{said}<ul>{rows}</ul>"
 
 
 class Reconfigured(int):

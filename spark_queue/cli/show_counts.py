@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -12,6 +12,7 @@ from spark_queue.cli import words
 from spark_queue.cli.display import compact_table, text_of
 from spark_queue.cli.words import Plain
 from spark_queue.report.placing import Place
+from spark_queue.results import LINKED, NEEDED
 
 #: States as they are shown: what went wrong, what goes on, what is over.
 STATES = ("dead", "expired", "claimed", "ready", "cancelled", "acked")
@@ -133,6 +134,33 @@ def render_affected(what: str, data: Plain) -> list[RenderableType]:
         shown.add_row(text_of(str(row["_seq"])), text_of(row["_state"]), said)
     first = f"the first {len(data['sample'])}:" if len(data["sample"]) < data["count"] else ""
     return [*lines, states, first, shown]
+
+
+#: Why items stay that a purge means: of one, and of several.
+_WHY_STAYS = {
+    NEEDED: ("a reader is not done with it", "a reader is not done with them"),
+    LINKED: (
+        "it was enqueued again from an item that stays",
+        "they were enqueued again from items that stay",
+    ),
+}
+_UNFINISHED = (
+    "purge takes finished items; cancel it first",
+    "purge takes finished items; cancel them first",
+)
+
+
+def render_stays(stays: Mapping[str, int]) -> list[RenderableType]:
+    """Say how many items stay that a purge means, and why."""
+    return [_staying(count, why) for why, count in stays.items()]
+
+
+def _staying(count: int, why: str) -> str:
+    kind = "finished" if why in _WHY_STAYS else why
+    one, many = _WHY_STAYS.get(why, _UNFINISHED)
+    if count == 1:
+        return f"1 {kind} item stays: {one}"
+    return f"{count:,} {kind} items stay: {many}"
 
 
 def history(data: Plain) -> list[RenderableType]:

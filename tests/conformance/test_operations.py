@@ -290,6 +290,36 @@ def test_what_operators_change_is_told_and_taken_back_alike(twins: Twins) -> Non
     pair.require_same(lambda one: one.table(one.queue.status()))
 
 
+def _needed(one: Seen) -> None:
+    """Leave items that a purge keeps: in flight, unread by a reader, redriven from such an item."""
+    one.enqueue([Row(id=name, tenant=name[0]) for name in ("a1", "a2", "a3", "b1")])
+    one.claim(1).settle("dead", error="no use")
+    one.claim(1).settle("ack")
+    one.queue.redrive("_seq = 1")
+    one.claim(2)
+    one.queue.cancel("_seq = 5")
+    one.queue.reader("work")
+    audit = one.queue.reader("audit", start="beginning")
+    audit.claim(5).settle_each({4: "ack", 5: "ack"})
+
+
+def test_a_purge_tells_what_it_leaves(twins: Twins) -> None:
+    """Items stay that are not finished, or unread by a reader, or redriven from one that stays."""
+    pair = twins("fair_key")
+    pair.play(_needed)
+
+    def purged(one: Seen, where: str, **options: Any) -> Any:
+        return one.queue.purge(where, **options)
+
+    kept = {"claimed": 2, "needed": 1, "linked": 1}
+    foreseen = pair.require_same(lambda one: purged(one, "true", dry_run=True))
+    done = pair.require_same(purged, "true")
+    assert (foreseen[0], foreseen[3]) == (done[0], done[3]) == (1, kept)
+    assert pair.require_same(purged, "_state = 'acked'")[3] == {}
+    pair.play(lambda one: one.enqueue([Row(id="c1", tenant="c")]))
+    assert pair.require_same(purged, "tenant = 'c'")[3] == {"ready": 1}
+
+
 def test_a_pause_of_what_is_paused_writes_nothing(twins: Twins) -> None:
     """It answers with the step by which it is paused, and so does a resume."""
     pair = twins("dedup_key")
@@ -329,7 +359,7 @@ def test_settings_are_changed_and_taken_back_alike(twins: Twins) -> None:
 def test_upkeep_ends_drops_and_tells_the_same(twins: Twins) -> None:
     """A dry run says what would end; the run ends it, and drops what finished long ago."""
     pair = twins(lease=timedelta(seconds=10), max_losses=1)
-    pair.play(lambda one: one.enqueue([Row(id="a", ttl=5), Row(id="b"), Row(id="c")]) and None)
+    pair.play(lambda one: one.enqueue([Row(id="a", ttl=5), Row(id="b"), Row(id="c")]))
     pair.play(lambda one: one.claim(3).settle("ack", ["b"]))
     pair.play(lambda one: one.claim(1))
     day = timedelta(days=1)

@@ -56,7 +56,7 @@ def _plain(engine: Seen, value: Any) -> Any:  # noqa: PLR0911 - one for each kin
         counts = {one.name: getattr(value, one.name) for one in fields(value)}
         return {**counts, "per_key": _plain(engine, engine.table(counts["per_key"]))}
     if isinstance(value, Affected):
-        return int(value), value.states, value.becomes, value.sample
+        return int(value), value.states, value.becomes, value.stays, value.sample
     if isinstance(value, pa.Table):
         return _plain(engine, value.schema), value.to_pylist()
     if isinstance(value, pa.Schema):

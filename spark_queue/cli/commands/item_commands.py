@@ -302,9 +302,13 @@ def _seconds(value: float | None) -> timedelta | None:
 def show_affected(display: Display, what: str, count: Affected, *, dry_run: bool) -> None:
     """Show how many items a change was about, or of a dry run, would be; and then which."""
     told: dict[str, object] = {"count": int(count), "dry_run": dry_run}
+    if count.stays:
+        told["stays"] = count.stays
+    stays = show_counts.render_stays(count.stays)
     if not dry_run:
         written = f", step {count.step}" if count.step else ""
-        display.show({**told, "step": count.step}, f"{plural(count, 'item')} {what}{written}")
+        said = f"{plural(count, 'item')} {what}{written}"
+        display.show({**told, "step": count.step}, said, *stays)
         return
     told |= {"states": count.states, "becomes": count.becomes, "sample": plain(count.sample)}
-    display.show(told, *show_counts.render_affected(what, told))
+    display.show(told, *show_counts.render_affected(what, told), *stays)

@@ -8,6 +8,7 @@ any more, what has come back since then.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -37,7 +38,7 @@ from spark_queue.delta.tables.sweeping import require_unshared
 from spark_queue.delta.upkeep.forgetting import end_of, forget
 from spark_queue.delta.upkeep.rewriter import Archive, Rewriter, rewriter_of
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.results import Affected
+from spark_queue.results import LINKED, NEEDED, Affected
 
 #: The newest step of each reader's log, by the reader's number; 0 for one that reads a stream.
 Seen: TypeAlias = Mapping[int, int]
@@ -47,22 +48,25 @@ def foresee_purge(store: Store, where: Any) -> Affected:
     """Return which finished items are meant that no reader needs; nothing is written."""
     require_removals(store)
     by = rewriter_of(store)
-    found = purgeable(store, where, by)
-    if found is None:
+    meant = purgeable(store, where, by)
+    if meant is None:
         return Affected(0)
     first = next(readers.claiming(store))
-    rows = by.among(admin.read_finished(first, where), found, is_in=True)
-    return planner_of(first).count_affected(rows, GONE)
+    rows = by.among(admin.read_finished(first, where), meant.found, is_in=True)
+    done = planner_of(first).count_affected(rows, GONE)
+    return Affected(
+        done, states=done.states, becomes=done.becomes, stays=meant.stays, sample=done.sample
+    )
 
 
 def purge(store: Store, where: Any, *, now: bool = False) -> Affected:
     """Remove such items with their history; with ``now`` what was replaced is off the disk, too."""
     require_removals(store)
     logs = _logs_alone(store) if now else []
-    count = _purge(store, where, rewriter_of(store))
+    done = _purge(store, where, rewriter_of(store))
     for log in logs:
         chores.sweep_replaced(log)
-    return Affected(count, becomes={GONE: count})
+    return done
 
 
 def require_removals(store: Store) -> None:
@@ -92,7 +96,16 @@ def _logs_alone(store: Store) -> list[LocalLog[Any]]:
     return logs
 
 
-def purgeable(store: Store, where: Any, by: Rewriter[Any]) -> Any | None:
+@dataclass(frozen=True, slots=True)
+class Purgeable:
+    """Items that may leave the queue, and how many of those that are meant stay, by why."""
+
+    found: Any
+    count: int
+    stays: Counter[str]
+
+
+def purgeable(store: Store, where: Any, by: Rewriter[Any]) -> Purgeable | None:
     """Return the finished items that are meant, and that nobody needs; ``None`` for no reader.
 
     What is meant is asked of what the first reader did with them; without a log it did nothing.
@@ -100,35 +113,38 @@ def purgeable(store: Store, where: Any, by: Rewriter[Any]) -> Any | None:
     first = next(readers.claiming(store), None)
     if first is None or not existence.is_prepared(first):
         return None
-    return _drop_needed(store, by, admin.read_finished(first, where), {})[0]
+    live = planner_of(first).count_affected(admin.matching(first, where, admin.LIVE), GONE)
+    meant = Purgeable(*by.evaluate(admin.read_finished(first, where)), Counter(live.states))
+    return _drop_needed(store, by, meant, {})
 
 
-def _purge(store: Store, where: Any, by: Rewriter[Any]) -> int:
-    """Remove items, and return how many there were."""
+def _purge(store: Store, where: Any, by: Rewriter[Any]) -> Affected:
+    """Remove items, and return how many there were, and how many stay."""
     started, seen = time.monotonic(), see_all(store)
     meant = purgeable(store, where, by)
     if meant is None:
-        return 0
-    found, count = by.evaluate(meant)
-    if not count:
-        return 0
+        return Affected(0, becomes={GONE: 0})
+    if not meant.count:
+        return Affected(0, becomes={GONE: 0}, stays=meant.stays)
     with standstill(store):
-        found, count = _drop_needed(store, by, found, seen)
-        if count:
-            _remove(store, by, found)
-    report(store, "queue", store.queue_head().step, "purge", {"purged": count}, started)
-    return count
+        meant = _drop_needed(store, by, meant, seen)
+        if meant.count:
+            _remove(store, by, meant.found)
+    report(store, "queue", store.queue_head().step, "purge", {"purged": meant.count}, started)
+    return Affected(meant.count, becomes={GONE: meant.count}, stays=meant.stays)
 
 
-def _drop_needed(store: Store, by: Rewriter[Any], found: Any, seen: Seen) -> tuple[Any, int]:
-    """Return what neither a reader needs nor an older item that stays, and how much that is.
+def _drop_needed(store: Store, by: Rewriter[Any], meant: Purgeable, seen: Seen) -> Purgeable:
+    """Leave out what a reader needs, and what was redriven from an item that stays.
 
     It is by its successor that an item is known to have been redriven, or taken back.
     """
+    found = meant.found
     for reader in registered_readers(store):
         needed = find_needed(by.look, reader, seen.get(reader.reader))
         found = by.among(found, needed, is_in=False)
-    found, count = by.evaluate(found)
+    found, unneeded = by.evaluate(found)
+    count = unneeded
     while count:
         with by.look(store, since=0, has_values=False) as at:
             at.give("found", at.facts_of(found, ("_seq",)))
@@ -137,7 +153,9 @@ def _drop_needed(store: Store, by: Rewriter[Any], found: Any, seen: Seen) -> tup
             break
         # What stays now may have a successor itself.
         found, count = left, fewer
-    return found, count
+    stays = Counter({NEEDED: meant.count - unneeded, LINKED: unneeded - count})
+    # Adding leaves out what there is none of.
+    return Purgeable(found, count, meant.stays + stays)
 
 
 def _remove(store: Store, by: Rewriter[Any], found: Any) -> None:

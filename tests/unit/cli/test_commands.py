@@ -49,6 +49,19 @@ def test_count_is_a_sentence_for_people(run: Run, fake: Fake) -> None:
     assert run("cancel", "./q", "--where", "true").out == "1,234 items cancelled, step 7\n"
 
 
+def test_a_purge_counts_what_stays(run: Run, fake: Fake) -> None:
+    """Items that are meant, and may not go, are told of after what went, or would go."""
+    fake(purge=Affected(2, states={"acked": 2}, becomes={"gone": 2}, stays={"ready": 3}))
+    stay = "3 ready items stay: purge takes finished items; cancel them first"
+
+    assert run("purge", "./q", "--where", "true").out.splitlines() == ["2 items purged", stay]
+    foreseen = run("purge", "./q", "--where", "true", "--dry-run").out.splitlines()
+    assert (foreseen[0], foreseen[-1]) == ("2 items would be purged", stay)
+    for more in ((), ("--dry-run",)):
+        told = json.loads(run("purge", "./q", "--where", "true", "--json", *more).out)
+        assert (told["count"], told["stays"]) == (2, {"ready": 3})
+
+
 def test_redrive_is_of_dead_letters_unless_said_otherwise(run: Run, fake: Fake) -> None:
     """Redrive without a predicate takes the dead letters, not what was cancelled."""
     queue = fake(redrive=Affected(0))

@@ -268,3 +268,13 @@ def test_a_history_is_read_from_top_to_bottom() -> None:
 def test_durations_have_their_unit(seconds: float | None, said: str) -> None:
     """A duration is said in the largest unit of which it has two."""
     assert words.duration(seconds) == said
+
+
+def test_a_purge_says_what_stays_and_why() -> None:
+    """Items that are not finished are to be cancelled first; others a reader needs, or a link."""
+    assert show_counts.render_stays({"ready": 1_200, "claimed": 1, "needed": 2, "linked": 1}) == [
+        "1,200 ready items stay: purge takes finished items; cancel them first",
+        "1 claimed item stays: purge takes finished items; cancel it first",
+        "2 finished items stay: a reader is not done with them",
+        "1 finished item stays: it was enqueued again from an item that stays",
+    ]
