@@ -105,10 +105,13 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     str
         ``"; did you mean 'lease'?"``, or the list of known names where none is close.
     """
+    return close_to(name, known) or f"; known are {', '.join(sorted(known))}"
+
+
+def close_to(name: str, known: Sequence[str]) -> str:
+    """Say which known name an unknown one resembles; empty where none is close."""
     close = get_close_matches(name[:_LONGEST], known, n=1)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; known are {', '.join(sorted(known))}"
+    return f"; did you mean {shorten(close[0])}?" if close else ""
 
 
 def shorten(value: object) -> str:

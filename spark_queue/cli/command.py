@@ -39,6 +39,7 @@ Name = Annotated[str, Argument(help="The queue: a path, or a table name of the c
 DryRun = Annotated[
     bool, Option("--dry-run", help="Only count what it is about, and show the first.")
 ]
+Yes = Annotated[bool, Option("--yes", help="Do not ask.")]
 ReaderOption = Annotated[
     str | None, Option(help="As this reader of the queue sees it; the default one if none.")
 ]

@@ -159,6 +159,14 @@ class Display:
         sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
         sys.stdout.flush()
 
+    def warn(self, message: str) -> None:
+        """Say in one line what may be wrong, and was done all the same."""
+        sys.stderr.write(f"spark-queue: warning: {visible(message)}\n")
+
+    def asks(self) -> bool:
+        """Whether somebody is there to be asked."""
+        return not self.json and sys.stdin.isatty()
+
     def fail(self, exc: BaseException) -> None:
         """Say in one line what went wrong."""
         if self.verbose:

@@ -29,6 +29,9 @@ LETTER = ("_seq", "_attempts", "_losses", "_finished_at", "_error", "_successor"
 #: Rows up to which this process reads a log; a cluster has more room.
 _MOST = 1_000_000
 
+#: Fair keys up to which a name is compared with all of them.
+_MOST_KEYS = 10_000
+
 
 def items(
     queue: Any,
@@ -61,6 +64,14 @@ def stats(queue: Any, past: AsOf, limit: int) -> dict[str, Any]:
     counts = {name: plain(getattr(found, name)) for name in told}
     keys = views_of(queue).worst_keys(store_of(queue), found.per_key, limit)
     return {**counts, "per_key": plain(keys)}
+
+
+def fair_keys(queue: Any) -> list[str] | None:
+    """Return the fair keys of all items; ``None`` where they are too many to be looked through."""
+    found = views_of(queue).worst_keys(store_of(queue), queue.stats().per_key, _MOST_KEYS + 1)
+    if len(found) > _MOST_KEYS:
+        return None
+    return [row["fair_key"] for row in found if row["fair_key"] is not None]
 
 
 def columns(queue: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from spark_queue.cli import show_counts
-from spark_queue.cli.command import DryRun, Name, ReaderOption, command, operating
+from spark_queue.cli.command import DryRun, Name, ReaderOption, Yes, command, operating
 from spark_queue.cli.commands.item_commands import show_affected
 from spark_queue.cli.commands.setting_commands import (
     ConfigFile,
@@ -115,7 +114,7 @@ def drop(
     scope: Scope,
     name: Name,
     *,
-    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     dry_run: DryRun = False,
 ) -> None:
     """Remove a queue and everything in it."""
@@ -126,7 +125,7 @@ def drop(
         show_affected(scope.display, "dropped", found, dry_run=True)
         return
     if not yes:
-        _require_consent(place, asks=not scope.display.json and sys.stdin.isatty())
+        _require_consent(place, asks=scope.display.asks())
     engine.drop(scope, place)
     scope.display.show({"dropped": place}, f"dropped {place}")
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from typer import Option
 
-from spark_queue.cli.command import Name, ReaderOption, looking, operating
+from spark_queue.cli.command import Name, ReaderOption, Yes, looking, operating
 from spark_queue.cli.scope import Scope
 from spark_queue.config import LIVE_SETTINGS, changes, read_options, read_weights
-from spark_queue.errors import InvalidArgumentError, InvalidConfigError
-from spark_queue.wording import visible
+from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SparkNeededError
+from spark_queue.wording import close_to, shorten, visible
+
+if TYPE_CHECKING:
+    from spark_queue.cli.choice import AnyQueue
 
 Lease = Annotated[float | None, Option(help="Seconds that a claim holds.")]
 ConfigFile = Annotated[Path | None, Option(help="A YAML file; options on the command line win.")]
@@ -66,6 +70,7 @@ def configure(
     *,
     live: LiveOptions,
     reader: ReaderOption = None,
+    yes: Yes = False,
 ) -> None:
     """Change settings of a queue while it runs; what is not named stays as it is.
 
@@ -75,9 +80,42 @@ def configure(
     if not asked:
         raise InvalidArgumentError("no setting is given; name one, as in --lease 60")
     _, queue = scope.open_queue(name, reader)
-    step = queue.configure(**changes(queue.config, asked))
+    settings = changes(queue.config, asked)
+    unknown = [] if yes else _unknown_keys(queue, settings.get("weights", {}))
+    if unknown and scope.display.asks():
+        _require_consent(unknown)
+    step = queue.configure(**settings)
     shown = {"step": int(step), "settings": step.after}
     scope.display.show(shown, *step.lines(), f"in force from step {step:d} on")
+    for said in [] if scope.display.asks() else unknown:
+        scope.display.warn(f"{said} Its weight is set all the same.")
+
+
+def _unknown_keys(queue: AnyQueue, weights: Mapping[str, float]) -> list[str]:
+    """Say of each key that gets its first weight, and that no item has, which one it resembles."""
+    asked = [key for key in weights if key not in queue.config.weights]
+    if not asked:
+        return []
+    from spark_queue.cli import views  # noqa: PLC0415 - help works without Arrow
+
+    try:
+        known = views.fair_keys(queue)
+    except SparkNeededError:
+        # The setting needs no Spark, and a question is not worth one.
+        return []
+    if not known:
+        return []
+    return [
+        f"no item has the fair key {shorten(key)}{close_to(key, known) or '.'}"
+        for key in asked
+        if key not in known
+    ]
+
+
+def _require_consent(unknown: Sequence[str]) -> None:
+    said = " ".join(unknown)
+    if not typer.confirm(visible(f"{said} Set the weight all the same?"), err=True):
+        raise InvalidArgumentError(f"{said} Nothing was changed: say --yes to set the weight")
 
 
 @looking

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from datetime import timedelta
@@ -15,7 +16,7 @@ from spark_queue import LocalQueue
 from spark_queue.cli.commands.setting_commands import config_text
 from spark_queue.config import QueueConfig, RetryPolicy, changes, read_options, read_weights
 from spark_queue.delta_queue import DeltaQueue
-from spark_queue.errors import InvalidArgumentError, InvalidConfigError
+from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SparkNeededError
 from spark_queue.results import Reconfigured
 
 Run = Callable[..., Any]
@@ -36,7 +37,7 @@ def test_settings_are_changed_by_the_options_of_create(run: Run, queue: Any) -> 
     """Options become settings with their types; what is not named is not touched."""
     ended = run(
         "configure", "./q", "--lease", "60", "--max-in-flight", "none", "--on-failure", "skip",
-        "--weight", "b=3", "--json",
+        "--weight", "a=3", "--json",
     )  # fmt: skip
 
     assert json.loads(ended.out) == {"step": 7, "settings": {"max_in_flight": 9}}
@@ -45,7 +46,7 @@ def test_settings_are_changed_by_the_options_of_create(run: Run, queue: Any) -> 
         "max_in_flight": None,
         "lease": timedelta(minutes=1),
         "on_failure": "skip",
-        "weights": {"b": 3.0},
+        "weights": {"a": 3.0},
     }
 
 
@@ -163,3 +164,71 @@ def test_a_queue_is_removed_where_that_is_meant(run: Run, monkeypatch: pytest.Mo
 
     assert json.loads(run("drop", "/q", "--yes", "--json").out) == {"dropped": "/q"}
     assert dropped == ["/q"]
+
+
+@pytest.fixture
+def tenants(tmp_path: Path) -> str:
+    """Make a queue with items of two tenants; return its path."""
+    path = str(tmp_path / "q")
+    queue = LocalQueue.create(path, "id string, t string", QueueConfig(fair_key="t"))
+    queue.enqueue([{"id": "1", "t": "acme"}, {"id": "2", "t": "beta"}, {"id": "3", "t": None}])
+    return path
+
+
+def test_a_weight_of_an_unknown_tenant_is_warned_of(run: Run, tenants: str) -> None:
+    """It is set, as the tenant may come later; a key that items have, or a yes, is not told of."""
+    ended = run(
+        "configure", "--engine", "local", tenants, "--weight", "acem=2", "--weight", "zzz=3"
+    )
+
+    assert ended.code == 0
+    assert ended.err == (
+        "spark-queue: warning: no item has the fair key 'acem'; did you mean 'acme'? Its weight is "
+        "set all the same.\n"
+        "spark-queue: warning: no item has the fair key 'zzz'. Its weight is set all the same.\n"
+    )
+    assert LocalQueue.open(tenants).config.weights == {"acem": 2.0, "zzz": 3.0}
+    for words in (["acem=5"], ["beta=2"], ["new=2", "--yes"]):
+        ended = run("configure", "--engine", "local", tenants, "--weight", *words)
+        assert (ended.code, ended.err) == (0, "")
+
+
+@pytest.mark.parametrize("answer", ["n", "y"])
+def test_a_weight_of_an_unknown_tenant_is_asked_about(
+    run: Run, tenants: str, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    """On a terminal nothing is changed without a yes."""
+    said = io.StringIO(f"{answer}\n")
+    monkeypatch.setattr(said, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", said)
+
+    ended = run("configure", "--engine", "local", tenants, "--weight", "acem=2")
+
+    question = "no item has the fair key 'acem'; did you mean 'acme'? Set the weight all the same?"
+    assert question in ended.err
+    assert (ended.code, LocalQueue.open(tenants).config.weights) == {
+        "y": (0, {"acem": 2.0}),
+        "n": (2, {}),
+    }[answer]
+    assert ("say --yes" in ended.err) == (answer == "n")
+
+
+def test_an_empty_queue_has_no_tenants_to_compare(run: Run, tmp_path: Path) -> None:
+    """A weight that is set before the first item is not told of."""
+    path = str(tmp_path / "q")
+    LocalQueue.create(path, "id string, t string", QueueConfig(fair_key="t"))
+    assert run("configure", "--engine", "local", path, "--weight", "acme=2").err == ""
+
+
+def test_tenants_that_only_spark_tells_are_not_asked_for(
+    run: Run, tenants: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weight is set without a comparison: no session is started for that."""
+
+    def refuse(*_: object) -> None:
+        raise SparkNeededError("to count", "the tables are large")
+
+    monkeypatch.setattr(LocalQueue, "stats", refuse)
+    ended = run("configure", "--engine", "local", tenants, "--weight", "acem=2")
+    assert (ended.code, ended.err) == (0, "")
+    assert LocalQueue.open(tenants).config.weights == {"acem": 2.0}
