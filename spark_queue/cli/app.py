@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from functools import cache
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from spark_queue import __version__
 from spark_queue.cli.commands import (
@@ -26,11 +28,34 @@ from spark_queue.cli.commands import (
 #: Options that had another name once, which is still understood.
 _FORMER = {"out": "output"}
 
+
+class _PlainFlags:
+    """Commands whose help names no type of a flag, and of a list that of one member."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options and arguments, the help option last."""
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for one in found:
+            if getattr(one, "is_flag", False):
+                one.metavar = ""
+            elif getattr(one, "multiple", False) and one.metavar is None:
+                one.metavar = "<str>"
+        return found
+
+
+class _PlainCommand(_PlainFlags, TyperCommand):
+    """See the first base."""
+
+
+class _PlainGroup(_PlainFlags, TyperGroup):
+    """See the first base."""
+
+
 app = typer.Typer(
     name="spark-queue",
+    cls=_PlainGroup,
     help="A work queue for Spark on two Delta tables: distinct, fair by key, serial per group.",
     no_args_is_help=True,
-    add_completion=False,
     # An error is one line; its traceback is for --verbose.
     pretty_exceptions_enable=False,
     context_settings={"token_normalize_func": lambda name: _FORMER.get(name, name)},
@@ -56,48 +81,63 @@ def _whole(
     """Say what all commands are about; typer shows the text above."""
 
 
-_COMMANDS = (
-    ingest.ingest,
-    demo.demo,
-    admin_commands.create,
-    setting_commands.configure,
-    setting_commands.config,
-    admin_commands.drop,
-    item_commands.enqueue,
-    item_commands.process,
-    stream_commands.stream_enqueue,
-    stream_commands.stream_dispatch,
-    replay.replay,
-    view_commands.report,
-    view_commands.top,
-    serving.serve_command,
-    view_commands.status,
-    view_commands.stats,
-    view_commands.dead,
-    view_commands.explain,
-    view_commands.history,
-    checkup.doctor,
-    view_commands.metrics,
-    reader_commands.readers,
-    reader_commands.add_reader,
-    reader_commands.drop_reader,
-    item_commands.redrive,
-    item_commands.cancel,
-    item_commands.purge,
-    item_commands.undo,
-    admin_commands.pause,
-    admin_commands.resume,
-    admin_commands.maintain,
-    admin_commands.add_columns,
-    admin_commands.upgrade,
-    admin_commands.clone,
-)
+#: The commands by what they are for, as the help shows them.
+_COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Begin": (demo.demo, ingest.ingest, admin_commands.create),
+    "Work": (
+        item_commands.enqueue,
+        item_commands.process,
+        stream_commands.stream_enqueue,
+        stream_commands.stream_dispatch,
+    ),
+    "Look": (
+        view_commands.status,
+        view_commands.stats,
+        view_commands.dead,
+        view_commands.explain,
+        view_commands.history,
+        checkup.doctor,
+        view_commands.report,
+        view_commands.top,
+        serving.serve_command,
+        view_commands.metrics,
+        setting_commands.config,
+        reader_commands.readers,
+    ),
+    "Change items": (
+        item_commands.redrive,
+        item_commands.cancel,
+        item_commands.purge,
+        item_commands.undo,
+    ),
+    "Change a queue": (
+        setting_commands.configure,
+        admin_commands.pause,
+        admin_commands.resume,
+        reader_commands.add_reader,
+        reader_commands.drop_reader,
+        admin_commands.add_columns,
+        admin_commands.maintain,
+        admin_commands.upgrade,
+        admin_commands.drop,
+    ),
+    "Try out": (admin_commands.clone, replay.replay),
+}
 
-for _command in _COMMANDS:
-    app.command()(_command)
+
+def _help_of(member: Callable[..., None]) -> str:
+    """Return the text of a command with a line for each paragraph, to be wrapped by a terminal."""
+    paragraphs = (inspect.getdoc(member) or "").split("\n\n")
+    return "\n\n".join(" ".join(one.split()) for one in paragraphs)
+
+
+for _group, _members in _COMMANDS.items():
+    for _member in _members:
+        _shown = app.command(cls=_PlainCommand, help=_help_of(_member), rich_help_panel=_group)
+        _shown(_member)
 
 
 @cache
 def command() -> TyperGroup:
     """Return all commands as one, which is made once: that takes longer than most of them."""
-    return typer.main.get_group(app)
+    return cast("TyperGroup", typer.main.get_command(app))

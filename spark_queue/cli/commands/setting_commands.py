@@ -52,7 +52,8 @@ class LiveOptions:
         ),
     ] = None
     weight: Annotated[
-        list[str] | None, Option(help="KEY=WEIGHT of a fair key; may be given several times.")
+        list[str] | None,
+        Option(metavar="<key>=<weight>", help="Of a fair key; may be given several times."),
     ] = None
 
     def settings(self) -> dict[str, Any]:
