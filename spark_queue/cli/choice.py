@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from spark_queue.config import QueueConfig
 from spark_queue.delta.tables import addresses
-from spark_queue.delta.tables.addresses import QueueAddress
+from spark_queue.delta.tables.addresses import QueueAddress, TableAddress, is_on_object_store
 from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.extras import is_installed, java_problem
@@ -156,10 +156,13 @@ class CommandEngine(Protocol):
         """Add rows."""
 
 
+#: In these a user names a master, packages or settings, which mean nothing without Spark.
+_SPARK_IS_ASKED = ("SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS")
+
 #: By these a path, or a name, may mean something to Spark that is not on this machine's disk.
 _SPARK_IS_SET_UP = (
     *("SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR"),
-    *("SPARK_REMOTE", "PYSPARK_SUBMIT_ARGS"),
+    *_SPARK_IS_ASKED,
 )
 
 
@@ -184,12 +187,23 @@ def is_local(name: str) -> bool:
     return _directory_of(name) is not None
 
 
-def is_local_to_spark(name: str) -> bool:
-    """Tell whether it is there to Spark, too.
+def is_reached_here(name: str) -> bool:
+    """Tell whether this process reaches a queue, and Spark would find none elsewhere.
 
-    It is where there is a queue, and where nobody has set Spark up in another way.
+    A path of the disk has a queue, or Spark is not set up to read it in another way. An object
+    store needs a client, and Spark is not set up to commit there.
     """
+    if is_on_object_store(name):
+        return is_installed("obstore") and not is_spark_set_up()
     return is_local(name) and (is_queue(name) or not is_spark_set_up())
+
+
+def is_written_here(output: str) -> bool:
+    """Tell the same of a table of results."""
+    if is_on_object_store(output):
+        return is_reached_here(output)
+    directory = addresses.directory_of(PlainSession(), TableAddress.of(local_path(output)))
+    return directory is not None and (addresses.has_log(directory) or not is_spark_set_up())
 
 
 def is_queue(name: str) -> bool:
@@ -203,6 +217,11 @@ def is_queue(name: str) -> bool:
 def is_spark_set_up() -> bool:
     """Tell whether paths and names may mean something else to Spark than to this process."""
     return any(map(os.environ.get, _SPARK_IS_SET_UP))
+
+
+def is_spark_asked() -> bool:
+    """Tell whether the environment names a master, packages or settings for Spark."""
+    return any(map(os.environ.get, _SPARK_IS_ASKED))
 
 
 def absolute(path: str) -> str:

@@ -128,10 +128,11 @@ class Scope:
         if self._choice is EngineChoice.AUTO and choice.spark_problem() is None:
             raise SparkNeededError("to be sure of that", str(error)) from error
 
-    def runs_here(self, name: str) -> bool:
-        """Tell whether handlers run in this process: it is told to, or Spark is not here."""
-        if self._choice is EngineChoice.AUTO and choice.is_local_to_spark(name):
-            return choice.spark_problem() is not None
+    def runs_here(self, name: str, output: str | None) -> bool:
+        """Tell whether handlers run in this process: it reaches all, and Spark is not asked for."""
+        if self._choice is EngineChoice.AUTO:
+            is_reached = output is None or choice.is_written_here(output)
+            return is_reached and choice.is_reached_here(name) and not choice.is_spark_asked()
         return self._choice is EngineChoice.LOCAL
 
     def engine(self, name: str) -> CommandEngine:
@@ -152,7 +153,7 @@ class Scope:
                 f"engine is 'local', and queue {name!r} is not on this machine's disk, or on an "
                 "object store"
             )
-        if self._choice is EngineChoice.AUTO and choice.is_local_to_spark(name):
+        if self._choice is EngineChoice.AUTO and choice.is_reached_here(name):
             return "in_process"
         return "in_process" if self._choice is EngineChoice.LOCAL else "in_spark"
 

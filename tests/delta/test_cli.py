@@ -252,6 +252,7 @@ def test_sigterm_releases_and_says_so(place: str, queue_path: str, spark: SparkS
     queue.enqueue(spark.createDataFrame([(str(mark),)], "mark string"))
     queue.close()
     command = [*_COMMAND, "process", queue_path, "handlers_that_hang:hang", "--json"]
+    command += ["--engine", "spark"]
     with subprocess.Popen(  # noqa: S603 - our own command
         command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

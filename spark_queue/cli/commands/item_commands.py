@@ -159,14 +159,14 @@ def process(
 ) -> None:
     """Run a handler for every item that may run now, until there is none left.
 
-    Where Spark is not installed, or with --engine local, it runs in this process. SIGTERM and
-    SIGINT end it with 143 and 130; what it holds is given back.
+    It runs in this process; on Spark with --engine spark, and where only Spark reaches the queue or
+    the output. SIGTERM and SIGINT end it with 143 and 130; what it holds is given back.
 
     On a screen its progress is shown. With --each-claim and --json each claim is an object on a
     line of its own, and the result of all is the last one.
     """
     function = load_handler(handler)
-    is_here = scope.runs_here(name)
+    is_here = scope.runs_here(name, how.output)
     if not is_here:
         pickle_module(handler)
     queue = scope.open_queue(name, reader)[1] if is_here else scope.reading(name, reader)

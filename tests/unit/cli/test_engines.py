@@ -199,21 +199,27 @@ def test_a_queue_is_local_by_its_path(name: str, local: bool) -> None:  # noqa: 
     assert choice.is_local(name) is local
 
 
+@pytest.fixture
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget where Spark is, and what it was set up with."""
+    for name in choice._SPARK_IS_SET_UP:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("plain_environment")
 def test_where_spark_is_set_up_a_path_may_be_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is not found here may be on another file system of Spark's; what is found, is here."""
-    for name in choice._SPARK_IS_SET_UP:
-        monkeypatch.delenv(name, raising=False)
     place = str(tmp_path / "q")
-    assert choice.is_local_to_spark(place)
+    assert choice.is_reached_here(place)
 
     monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
-    assert not choice.is_local_to_spark(place)
+    assert not choice.is_reached_here(place)
 
     for log in ("queue", "status"):
         (tmp_path / "q" / log / "_delta_log").mkdir(parents=True)
-    assert choice.is_local_to_spark(place)
+    assert choice.is_reached_here(place)
 
 
 def _needs_spark_once(asked: list[str], scope: Scope) -> Callable[[], None]:
@@ -304,6 +310,73 @@ def test_process_without_pyspark_runs_the_handler_here(
     assert "none': there is no such queue" in said.err
 
 
+@pytest.mark.usefixtures("plain_environment")
+def test_process_runs_the_handler_here_where_spark_is_installed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a handler prints is seen, and no session starts."""
+    monkeypatch.setattr(choice, "spark_problem", lambda: None)
+    monkeypatch.setattr("spark_queue.session.local_session", pytest.fail)
+    monkeypatch.chdir(tmp_path)
+    LocalQueue.create("./q", "n int", durability="process").enqueue([{"n": 7}])
+
+    with pytest.raises(SystemExit) as ended:
+        main(["process", "./q", "builtins:print", "--returns", "a int", "--output", "out"])
+
+    assert not ended.value.code
+    assert "'n': 7" in capsys.readouterr().out
+    assert (tmp_path / "out" / "_delta_log").is_dir()
+
+
+@pytest.mark.usefixtures("plain_environment")
+@pytest.mark.parametrize(
+    ("environment", "output", "is_here"),
+    [
+        ({}, None, True),
+        ({"SPARK_HOME": "/opt/spark"}, None, True),
+        ({"SPARK_HOME": "/opt/spark"}, "results", False),
+        ({"SPARK_HOME": "/opt/spark"}, "./q/queue", True),
+        ({"PYSPARK_SUBMIT_ARGS": "--master yarn pyspark-shell"}, None, False),
+        ({"SPARK_REMOTE": "sc://host"}, None, False),
+        ({}, "./results", True),
+        ({}, "hdfs://host/results", False),
+    ],
+)
+def test_handlers_run_on_spark_where_that_is_asked_for(
+    environment: dict[str, str],
+    output: str | None,
+    is_here: bool,  # noqa: FBT001 - a parameter
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A master or packages ask for it, and so does an output that only Spark writes."""
+    monkeypatch.chdir(tmp_path)
+    LocalQueue.create("./q", "n int", durability="process")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    assert Scope(Display(), None).runs_here("./q", output) is is_here
+    assert Scope(Display(), None, EngineChoice.LOCAL).runs_here("./q", output)
+    assert not Scope(Display(), None, EngineChoice.SPARK).runs_here("./q", output)
+
+
+@pytest.mark.usefixtures("plain_environment")
+def test_queue_on_an_object_store_is_worked_with_here_unless_spark_is_set_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client commits there; a Spark that is set up may commit in another way."""
+    place, scope = "s3://bucket/q", Scope(Display(), None)
+    monkeypatch.setattr(choice, "is_installed", lambda package: package == "obstore")
+    assert (scope._engine_of(place), scope.runs_here(place, None)) == ("in_process", True)
+
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    assert (scope._engine_of(place), scope.runs_here(place, None)) == ("in_spark", False)
+
+    monkeypatch.delenv("SPARK_HOME")
+    monkeypatch.setattr(choice, "is_installed", lambda package: package == "pyspark")
+    assert (scope._engine_of(place), scope.runs_here(place, None)) == ("in_spark", False)
+
+
 def test_who_wants_no_spark_gets_none(tmp_path: Path) -> None:
     """With ``--engine local`` nothing is left to Spark: what needs it is refused."""
     scope = Scope(Display(), None, EngineChoice.LOCAL)
@@ -324,6 +397,7 @@ def test_a_brought_session_is_used() -> None:
     sessions: Any = pytest.fail
 
     assert Scope(Display(), sessions)._engine_of("./q") == "in_spark"
+    assert not Scope(Display(), sessions).runs_here("./q", None)
     assert Scope(Display(), sessions, EngineChoice.LOCAL)._engine_of("./q") == "in_process"
 
 
