@@ -73,6 +73,7 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
         clock: Clock | None = None,
         listener: Listener | None = None,
         storage: Storage | None = None,
+        exist_ok: bool = False,
     ) -> DeltaQueue:
         """Make a new queue.
 
@@ -96,11 +97,16 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
             Options of ``obstore.store.from_url``, or a store of a whole bucket, for a queue on an
             object store that processes without Spark share: its commits are conditional PUTs. The
             tasks that write its files get them, too. By default Delta commits, as anywhere else.
+        exist_ok : bool
+            Open a queue that is there, if it has the same columns, keys and ``dedup_scope``. Its
+            live settings stay as they are. Of several processes that call this at once one makes
+            the queue, and all get it.
 
         Raises
         ------
         QueueExistsError
-            When there is a queue, or any table in its place.
+            When there is a queue, or any table in its place; with ``exist_ok``, when that is no
+            queue, or one with other columns, keys or ``dedup_scope``. Nothing was written.
         InvalidConfigError
             When a key of the configuration is no expression over the columns, or may be another
             text in another session.
@@ -112,9 +118,11 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
         """
         columns, settings = parse_columns(schema), require_config(config)
         require_user_schema(columns)
-        store = _store(spark, path, storage, clock, listener)
-        require_keys(spark, columns, settings)
-        making.create(store, fields_of(columns.json()), settings)
+        checks.require_flag("exist_ok", exist_ok)
+        store, fields = _store(spark, path, storage, clock, listener), fields_of(columns.json())
+        if not exist_ok or not making.is_made(store, fields, settings):
+            require_keys(spark, columns, settings)
+            making.create(store, fields, settings, exist_ok=exist_ok)
         return cls(store)
 
     @classmethod

@@ -101,6 +101,7 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         clock: Clock | None = None,
         listener: Listener | None = None,
         storage: Storage | None = None,
+        exist_ok: bool = False,
     ) -> LocalQueue:
         """Make a new queue.
 
@@ -122,11 +123,16 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         storage : mapping or obstore.store.ObjectStore, optional
             Options of ``obstore.store.from_url``, or a store of a whole bucket, for a queue that is
             on an object store. By default the environment has keys and region.
+        exist_ok : bool
+            Open a queue that is there, if it has the same columns, keys and ``dedup_scope``. Its
+            live settings stay as they are. Of several processes that call this at once one makes
+            the queue, and all get it.
 
         Raises
         ------
         QueueExistsError
-            When there is a queue, or any table in its place.
+            When there is a queue, or any table in its place; with ``exist_ok``, when that is no
+            queue, or one with other columns, keys or ``dedup_scope``. Nothing was written.
         InvalidConfigError
             When a key is no expression over the columns.
         SparkNeededError
@@ -134,14 +140,21 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         SetupError
             When the object store does not refuse a second object of a name.
         """
-        return cls._create(_store(path, durability, clock, listener, storage), schema, config)
+        checks.require_flag("exist_ok", exist_ok)
+        store = _store(path, durability, clock, listener, storage)
+        return cls._create(store, schema, config, exist_ok=exist_ok)
 
     @classmethod
-    def _create(cls, store: Store, schema: str, config: QueueConfig | None) -> LocalQueue:
+    def _create(
+        cls, store: Store, schema: str, config: QueueConfig | None, *, exist_ok: bool = False
+    ) -> LocalQueue:
         columns, settings = parse_fields(schema), require_config(config)
-        kinds.require_columns(columns)
-        arrow_keys.require_keys(columns, settings)
-        making.create(store, kinds.to_json(columns)["fields"], settings)
+        fields = kinds.to_json(columns)["fields"]
+        # What only Spark makes may be there, and is opened here.
+        if not exist_ok or not making.is_made(store, fields, settings):
+            kinds.require_columns(columns)
+            arrow_keys.require_keys(columns, settings)
+            making.create(store, fields, settings, exist_ok=exist_ok)
         return cls(store)
 
     @classmethod

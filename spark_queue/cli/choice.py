@@ -134,8 +134,10 @@ class RowSource:
 class CommandEngine(Protocol):
     """Answers commands; a module is one."""
 
-    def create(self, scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
-        """Make a queue, and return its name as the library has it."""
+    def create(
+        self, scope: Scope, name: str, schema: str, config: QueueConfig, *, exist_ok: bool
+    ) -> AnyQueue:
+        """Make a queue; or open one that is there and the same, where that will do."""
 
     def open_queue(self, scope: Scope, name: str, reader: str | None) -> AnyQueue:
         """Open a queue, as its default reader sees it or as one that is registered."""

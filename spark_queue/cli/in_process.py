@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 _MOST = 1_000_000
 
 
-def create(scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
+def create(
+    scope: Scope, name: str, schema: str, config: QueueConfig, *, exist_ok: bool
+) -> AnyQueue:
     """See :class:`~spark_queue.cli.choice.CommandEngine`, for all below."""
     try:
-        return LocalQueue.create(local_path(name), schema, config).name
+        return LocalQueue.create(local_path(name), schema, config, exist_ok=exist_ok)
     except (InvalidArgumentError, InvalidConfigError, SchemaMismatchError) as exc:
         # Spark takes some columns and keys that are none here, and says of others why not.
         scope.require_wrong_for_all(exc)

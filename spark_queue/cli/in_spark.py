@@ -135,9 +135,12 @@ def _columns(spark: SparkSession, path: str, kind: Format) -> list[str]:
     return [name for name in found if name != _NO_RECORD]
 
 
-def create(scope: Scope, name: str, schema: str, config: QueueConfig) -> str:
+def create(
+    scope: Scope, name: str, schema: str, config: QueueConfig, *, exist_ok: bool
+) -> AnyQueue:
     """See :class:`~spark_queue.cli.choice.CommandEngine`, for all below."""
-    return DeltaQueue.create(scope.spark, locate(scope, name), schema, config).name
+    place = locate(scope, name)
+    return DeltaQueue.create(scope.spark, place, schema, config, exist_ok=exist_ok)
 
 
 def open_queue(scope: Scope, name: str, reader: str | None) -> AnyQueue:

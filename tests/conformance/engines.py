@@ -366,10 +366,14 @@ class DeltaEngine:
         """Claim under names that are the same in every queue."""
         return DeltaHeld(self, self.queue.claim(limit, worker_id=worker, claim_id=claim_id))
 
-    def make(self, path: str, schema: str = SCHEMA, **config: Any) -> DeltaQueue:
+    def make(
+        self, path: str, schema: str = SCHEMA, *, exist_ok: bool = False, **config: Any
+    ) -> DeltaQueue:
         """Make a queue at a path."""
         made = QueueConfig(**config)
-        return DeltaQueue.create(self.spark, path, schema, made, clock=self.clock)
+        return DeltaQueue.create(
+            self.spark, path, schema, made, clock=self.clock, exist_ok=exist_ok
+        )
 
     def open(self, path: str) -> DeltaQueue:
         """Open the queue at a path."""

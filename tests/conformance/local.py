@@ -94,9 +94,12 @@ class LocalEngine:
         """Claim under names that are the same in every queue."""
         return LocalHeld(self, self.queue.claim(limit, worker_id=worker, claim_id=claim_id))
 
-    def make(self, path: str, schema: str = SCHEMA, **config: Any) -> LocalQueue:
+    def make(
+        self, path: str, schema: str = SCHEMA, *, exist_ok: bool = False, **config: Any
+    ) -> LocalQueue:
         """Make a queue at a path."""
-        return LocalQueue.create(path, schema, QueueConfig(**config), clock=self.clock)
+        made = QueueConfig(**config)
+        return LocalQueue.create(path, schema, made, clock=self.clock, exist_ok=exist_ok)
 
     def open(self, path: str) -> LocalQueue:
         """Open the queue at a path."""

@@ -435,6 +435,50 @@ def test_a_queue_is_made_opened_copied_and_dropped_by_its_path(twins: Twins) -> 
 
 
 @pytest.mark.needs("disk")
+def test_a_queue_that_is_there_is_opened_where_it_is_the_same(twins: Twins) -> None:
+    """With ``exist_ok`` it keeps its items and its live settings; else the difference is named."""
+    engine = twins().engine
+    place, keys = f"{engine.queue.name}-shared", {"dedup_key": "id", "group_key": "n"}
+    made = engine.make(place, "id string, n int", exist_ok=True, **keys, group_limit=2)
+    made.configure(group_limit=3)
+    before = made.counts(), made.stats().step
+
+    again = engine.make(place, "id string, n int", exist_ok=True, **keys, max_attempts=1)
+
+    assert (again.config.group_limit, again.config.max_attempts) == (3, 5)
+    for schema, config, difference in (
+        ("id string, n int", {"group_key": "n"}, "its dedup_key is 'id', not None"),
+        ("id string, n int", {**keys, "priority": "n"}, "its priority is None, not 'n'"),
+        ("id string, n int", {**keys, "dedup_scope": "forever"}, "is 'live', not 'forever'"),
+        ("id string, n bigint", keys, "its column 'n' is int, not bigint"),
+        ("id string, n int, m int", keys, "it has no column 'm'"),
+        ("id string", {"dedup_key": "id", "group_key": "id"}, "it has a column 'n' more"),
+        ("n int, id string", keys, "its columns are in another order: id, n"),
+    ):
+        error, said = _error(partial(engine.make, place, schema, exist_ok=True, **config))
+        assert error is QueueExistsError
+        assert f"{place!r} cannot be made: it exists, and " in said
+        assert difference in said
+        assert "open it, create it with what it has, or use another name" in said
+    no_flag: Any = 1
+    assert _error(lambda: engine.make(place, exist_ok=no_flag))[0] is InvalidArgumentError
+    assert (made.counts(), made.stats().step) == before
+
+
+@pytest.mark.needs("disk")
+def test_what_is_no_queue_is_not_opened_for_one(twins: Twins, place: str) -> None:
+    """A file, or a table of others, in its place stays as it is."""
+    engine = twins().engine
+    Path(place, "file").write_text("mine")
+    write_deltalake(f"{place}/table/status", pa.table({"n": [1]}))
+    for name in ("file", "table"):
+        error, _ = _error(partial(engine.make, f"{place}/{name}", exist_ok=True))
+        assert error is QueueExistsError
+    assert Path(place, "file").read_text() == "mine"
+    assert not Path(place, "table/queue").exists()
+
+
+@pytest.mark.needs("disk")
 @pytest.mark.parametrize("given", [None, "", 5])
 def test_what_names_no_place_is_refused_by_each_verb(twins: Twins, given: Any) -> None:
     """It is said what was given, before anything is looked for."""

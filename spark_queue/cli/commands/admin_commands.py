@@ -50,14 +50,16 @@ def create(
     *,
     fixed: _FixedOptions,
     live: LiveOptions,
+    exist_ok: Annotated[
+        bool, Option("--exist-ok", help="Leave a queue with these columns and keys as it is.")
+    ] = False,
 ) -> None:
     """Make a new queue."""
     options = {**asdict(fixed), "dedup_scope": _scope(fixed.dedup_scope), **live.settings()}
     settings = read_config(config, options)
-    made = scope.engine(name).create(scope, name, schema, settings)
-    scope.display.show(
-        {"queue": made, "schema": schema, "config": settings.to_dict()}, f"created {made}"
-    )
+    made = scope.engine(name).create(scope, name, schema, settings, exist_ok=exist_ok)
+    shown = {"queue": made.name, "schema": schema, "config": made.config.to_dict()}
+    scope.display.show(shown, f"{made.name} is there" if exist_ok else f"created {made.name}")
 
 
 def read_config(file: Path | None, options: dict[str, Any]) -> QueueConfig:

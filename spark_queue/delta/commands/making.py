@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from spark_queue.config import QueueConfig
+from spark_queue.config import LIVE_SETTINGS, QueueConfig
 from spark_queue.delta.commands.admin import config_row
+from spark_queue.delta.input import kinds
 from spark_queue.delta.store import existence
 from spark_queue.delta.store.committing import commit_status, require_not_held
 from spark_queue.delta.store.snapshot import Snapshot
@@ -24,15 +26,27 @@ from spark_queue.delta.tables.schema import (
     STATUS_COLUMNS,
     fields_of,
     json_of,
+    user_names,
 )
 from spark_queue.delta.tables.settings import Settings
-from spark_queue.errors import LogDamagedError, QueueExistsError
+from spark_queue.errors import LogDamagedError, QueueExistsError, QueueNotFoundError
+from spark_queue.wording import shorten
 
 #: Begins the name of the status log of a reader, before its number.
 _READER = "reader_"
 
 
-def create(store: Store, columns: Sequence[Mapping[str, Any]], config: QueueConfig) -> None:
+#: What a queue is, which never changes.
+_FIXED = [one.name for one in fields(QueueConfig) if one.name not in LIVE_SETTINGS]
+
+
+def create(
+    store: Store,
+    columns: Sequence[Mapping[str, Any]],
+    config: QueueConfig,
+    *,
+    exist_ok: bool = False,
+) -> None:
     """Make the tables of a queue and log its configuration as the first step.
 
     Parameters
@@ -43,11 +57,62 @@ def create(store: Store, columns: Sequence[Mapping[str, Any]], config: QueueConf
         The user's columns, as Spark writes a schema in JSON; they and the keys were checked.
     config : QueueConfig
         The configuration.
+    exist_ok : bool
+        Leave a queue as it is that others make first, where :func:`is_made` tells that.
     """
     settings = Settings.initial(config)
     _require_no_file(store)
     with making(store):
-        _make(store, columns, settings)
+        try:
+            _make(store, columns, settings)
+        except QueueExistsError:
+            if not exist_ok or not is_made(store, columns, config):
+                raise
+
+
+def is_made(store: Store, columns: Sequence[Mapping[str, Any]], config: QueueConfig) -> bool:
+    """Tell whether a queue is there, with these columns and fixed settings.
+
+    Raises
+    ------
+    QueueExistsError
+        When it has others.
+    """
+    try:
+        found = store.settings(existence.require_exists(store)).config
+    except QueueNotFoundError:
+        return False
+    wanted = kinds.from_json({"fields": columns})
+    differences = [*_settings_differ(found, config), *_columns_differ(_columns(store), wanted)]
+    if differences:
+        ways = "open it, create it with what it has, or use another name"
+        raise QueueExistsError(store.name, f"it exists, and {'; '.join(differences)}: {ways}")
+    return True
+
+
+def _columns(store: Store) -> list[kinds.Field]:
+    schema = store.queue.schema()
+    users = user_names(schema)
+    return [field for field in kinds.read(schema) if field.name in users]
+
+
+def _settings_differ(found: QueueConfig, wanted: QueueConfig) -> Iterator[str]:
+    for name in _FIXED:
+        is_now, would_be = getattr(found, name), getattr(wanted, name)
+        if is_now != would_be:
+            yield f"its {name} is {shorten(is_now)}, not {shorten(would_be)}"
+
+
+def _columns_differ(found: Sequence[kinds.Field], wanted: Sequence[kinds.Field]) -> Iterator[str]:
+    types, others = ({one.name: one.kind.simple for one in side} for side in (found, wanted))
+    for name in others:
+        if name not in types:
+            yield f"it has no column {name!r}"
+        elif types[name] != others[name]:
+            yield f"its column {name!r} is {types[name]}, not {others[name]}"
+    yield from (f"it has a column {name!r} more" for name in types if name not in others)
+    if types == others and [*types] != [*others]:
+        yield f"its columns are in another order: {', '.join(types)}"
 
 
 @contextmanager

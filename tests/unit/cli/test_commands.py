@@ -119,6 +119,22 @@ def test_pause_of_what_is_paused_says_since_when(
     assert here("resume", place)[1] == "nothing to do: it is not paused\n"
 
 
+def test_create_leaves_a_queue_that_is_there_on_request(
+    here: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    """With ``--exist-ok`` it tells the settings in force, and the difference to another queue."""
+    place = str(tmp_path / "q")
+    columns = ("--schema", "id string", "--exist-ok", "--json")
+    made = json.loads(here("create", place, *columns, "--lease", "60")[1])
+    again = json.loads(here("create", place, *columns, "--lease", "90")[1])
+
+    assert made == again
+    assert again["config"]["lease"] == 60.0
+    code, out, _ = here("create", place, *columns, "--dedup-key", "id")
+    assert code == 2
+    assert "its dedup_key is None, not 'id'" in json.loads(out)["message"]
+
+
 def test_explanation_of_no_item_is_wrong_usage(
     here: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:

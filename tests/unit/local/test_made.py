@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,6 +58,38 @@ def test_a_place_that_is_taken_is_refused(make: Make, queue_path: str) -> None:
 
     assert spark_queue.open(queue_path).counts()["ready"] == 1
     assert Path(queue_path + "-file").read_text() == "mine"
+
+
+def test_processes_that_create_a_queue_at_once_all_get_it(queue_path: str) -> None:
+    """One makes it, the others open it: each enqueues its item."""
+    code = f"""
+import os, sys
+from spark_queue import LocalQueue
+sys.stdin.read()
+LocalQueue.create({queue_path!r}, "n int", exist_ok=True).enqueue({{"n": os.getpid()}})
+"""
+    waits, goes = os.pipe()
+    command = [sys.executable, "-c", code]
+    started = [
+        subprocess.Popen(command, stdin=waits, stderr=subprocess.PIPE)  # noqa: S603 - our own
+        for _ in range(3)
+    ]
+    os.close(waits)
+    os.close(goes)
+
+    assert [one.communicate()[1] for one in started] == [b""] * 3
+    numbers = spark_queue.open(queue_path).status()["n"].to_pylist()
+    assert sorted(numbers) == sorted(one.pid for one in started)
+
+
+def test_a_queue_of_columns_that_only_spark_makes_is_compared_before(queue_path: str) -> None:
+    """Where nothing is they are left to Spark; where a queue is, it has others."""
+    with pytest.raises(SparkNeededError):
+        LocalQueue.create(queue_path, "n array<int>", exist_ok=True)
+    LocalQueue.create(queue_path, "n int", exist_ok=True)
+
+    with pytest.raises(QueueExistsError, match="its column 'n' is int, not array<int>"):
+        LocalQueue.create(queue_path, "n array<int>", exist_ok=True)
 
 
 def test_what_is_not_a_queue_is_not_opened(queue_path: str, place: str) -> None:

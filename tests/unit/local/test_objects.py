@@ -29,6 +29,7 @@ from spark_queue.delta.tables.object_requests import Bucket
 from spark_queue.errors import (
     InvalidArgumentError,
     LeaseLostError,
+    QueueExistsError,
     QueueNotFoundError,
     SchemaMismatchError,
     SetupError,
@@ -374,3 +375,40 @@ def test_storage_of_a_wrong_kind_is_refused_at_once(wrong: object) -> None:
     for ask in (LocalQueue.open, LocalQueue.exists):
         with pytest.raises(InvalidArgumentError, match=r"storage is .*a mapping, or a store"):
             ask("s3://bucket/files", storage=wrong)
+
+
+def _create(store: ShakyStore, name: str = "s3://bucket/q", **options: Any) -> LocalQueue:
+    config = QueueConfig(lease=options.pop("lease", _SOON), **options)
+    return LocalQueue.create(name, "path string", config, storage=store, exist_ok=True)
+
+
+@pytest.mark.parametrize("log", ["queue", "status"])
+def test_who_is_second_to_create_a_queue_opens_it(log: str) -> None:
+    """Another process makes it between two requests: both have it, with the first one's lease."""
+    store, first = ShakyStore(), []
+
+    def be_late(put: Callable[[], Any]) -> Any:
+        first.append(_create(store, "s3a://bucket/q", lease=timedelta(seconds=30)))
+        return put()
+
+    store.fail_next(f"PUT q/{log}/_delta_log/", be_late)
+    second = _create(store)
+    first[0].enqueue({"path": "a"})
+
+    assert second.config == first[0].config
+    assert second.claim().rows[0]["path"] == "a"
+
+
+def test_who_is_second_to_create_another_queue_is_told_the_difference() -> None:
+    """The first one's queue stays as it is."""
+    store, first = ShakyStore(), []
+
+    def be_late(put: Callable[[], Any]) -> Any:
+        first.append(_create(store, "s3a://bucket/q", dedup_key="path"))
+        return put()
+
+    store.fail_next("PUT q/status/_delta_log/", be_late)
+    with pytest.raises(QueueExistsError, match="it exists, and its dedup_key is 'path', not None"):
+        _create(store)
+
+    assert spark_queue.open("s3://bucket/q", storage=store).config == first[0].config
