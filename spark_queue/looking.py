@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from spark_queue import checks
+from spark_queue.delta.sql.look import SHORT_STATUS, STATUS
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.views.ends import AsOf
 from spark_queue.opened import Opened
@@ -36,13 +37,16 @@ class Looking(Opened, Generic[FrameT, SchemaT]):
         """The columns of an item: a ``StructType``, or without Spark a ``pyarrow.Schema``."""
         return self._views.schema(self._main)
 
-    def status(self, as_of: AsOf = None) -> FrameT:
+    def status(self, as_of: AsOf = None, *, short: bool = False) -> FrameT:
         """Return one row an item: the user's columns, its keys, its state and its times.
 
         Parameters
         ----------
         as_of : int or datetime, optional
             A step of the status log, or an instant, to look back at; now by default.
+        short : bool
+            Only the user's columns, ``_seq``, ``_state``, ``_attempts``, ``_worker_id`` and
+            ``_error``: where an item is, how often it was tried, who has it, and what failed.
 
         Returns
         -------
@@ -57,8 +61,9 @@ class Looking(Opened, Generic[FrameT, SchemaT]):
         SparkNeededError
             When there is no session, and only Spark reads the tables.
         """
+        checks.require_flag("short", short)
         ends = self._ends(as_of)
-        return self._views.status(self._store, ends)
+        return self._views.status(self._store, ends, SHORT_STATUS if short else STATUS)
 
     def dead(self, as_of: AsOf = None) -> FrameT:
         """Return the dead letters, as :meth:`status` shows them, with ``_error``.

@@ -86,6 +86,20 @@ def number(options: Mapping[str, str], name: str, kind: type[_T], default: _T | 
         raise InvalidArgumentError(f"option {name} {asked}: it must be a number") from None
 
 
+def flag(options: Mapping[str, str], name: str) -> bool:
+    """Return whether an option is true; it is false where it is not given.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When it is neither.
+    """
+    text = options.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise InvalidArgumentError(f"option {name} is {shorten(text)}: it must be true or false")
+    return text == "true"
+
+
 def instant(options: Mapping[str, str]) -> AsOf:
     """Return the step, or the instant, that a view looks back at; ``None`` for now.
 

@@ -34,7 +34,8 @@ class QueueSource(DataSource):
     ``status``, ``dead``, ``items``, ``history`` (of the item ``seq``), ``outcomes``
     (of the enqueue ``step``), or a panel of its report: ``overview``, ``depth``, ``tenants``,
     ``errors``, ``retries``, ``groups``, ``workers``, ``readers``, ``steps``. With ``reader`` it is
-    as that reader sees it, and with ``asOf`` as of a step of the status log or an instant.
+    as that reader sees it, and with ``asOf`` as of a step of the status log or an instant. With
+    ``short`` a ``status`` has the columns of ``status(short=True)``.
 
     ``df.write.format("spark_queue").mode("append").save(path)`` adds rows in one step, and
     ``writeStream`` each micro-batch, exactly once: the step names the query, or the option

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_queue.data_source.options import instant, number, open_queue, open_reader
+from spark_queue.data_source.options import flag, instant, number, open_queue, open_reader
 from spark_queue.delta.commands.enqueue import Enqueued
 from spark_queue.delta.sql.file_rows import parts_of
 from spark_queue.delta.views import views
@@ -78,7 +78,7 @@ def _view(options: _Options) -> Callable[[_Options], _Parts]:
 
 
 def _status(options: _Options) -> _Parts:
-    yield open_reader(options).status(instant(options))
+    yield open_reader(options).status(instant(options), short=flag(options, "short"))
 
 
 def _dead(options: _Options) -> _Parts:

@@ -100,6 +100,24 @@ def test_items_are_shown_the_same_now_and_as_they_were(twins: Twins) -> None:
     assert [row["_successor"] is None for row in rows] == [False]
 
 
+def test_a_short_status_has_what_is_looked_at_first(twins: Twins) -> None:
+    """The user's columns, the state, tries, worker and error; the rows are those of the status."""
+    pair = twins(*_ALL_KEYS, max_attempts=3)
+    pair.play(_everything)
+
+    for moment in _moments(pair):
+        pair.require_same(lambda one, at: one.table(one.queue.status(at, short=True)), moment)
+    columns, rows = pair.require_same(lambda one: one.table(one.queue.status(short=True)))
+    _, whole = pair.require_same(lambda one: one.table(one.queue.status()))
+
+    names = [name for name, _ in columns]
+    assert names[:5] == ["id", "key", "tenant", "grp", "prio"]
+    assert names[5:] == ["_seq", "_state", "_attempts", "_worker_id", "_error"]
+    assert rows == [{name: row[name] for name in names} for row in whole]
+    flag: Any = "yes"
+    assert pair.require_same(lambda one: one.queue.status(short=flag))[0] is InvalidArgumentError
+
+
 def test_a_history_is_the_same_of_every_row(twins: Twins) -> None:
     """It begins with the enqueue, also of a refused row; a row that is none has no transition."""
     pair = twins(*_ALL_KEYS, max_attempts=3)

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark_spark_queue import DefaultSource
 from spark_queue import DeltaQueue, LocalQueue
 from spark_queue.data_source import views
+from spark_queue.delta.sql.look import SHORT_STATUS
 
 SCHEMA = "path string, n int"
 
@@ -84,6 +85,14 @@ def test_a_view_looks_back_and_is_that_of_a_reader(spark: SparkSession, queue: L
         assert mine.where(f"_state = '{state}'").count() == count
 
 
+def test_a_status_is_read_in_short(spark: SparkSession, queue: LocalQueue) -> None:
+    """Its columns and rows are those of the verb."""
+    frame = _read(spark, queue.name, "status", short=True)
+    table = queue.status(short=True)
+    assert frame.columns == table.column_names == [*queue.schema.names, *SHORT_STATUS]
+    assert [row.asDict() for row in frame.orderBy("_seq").collect()] == table.to_pylist()
+
+
 def test_every_view_is_read_with_the_columns_that_it_says(
     spark: SparkSession, queue: LocalQueue
 ) -> None:
@@ -117,6 +126,7 @@ def test_a_view_of_sql(spark: SparkSession, queue: LocalQueue) -> None:
         ("QUEUE", {"view": "outcomes"}, "option step is not given"),
         ("QUEUE", {"view": "outcomes", "step": "x"}, "option step is 'x'"),
         ("QUEUE", {"view": "status", "asOf": "noon"}, "option asOf is 'noon'"),
+        ("QUEUE", {"view": "status", "short": "yes"}, "option short is 'yes'"),
     ],
 )
 def test_what_cannot_be_read_is_named(

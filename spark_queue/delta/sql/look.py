@@ -47,13 +47,17 @@ MOVES = (
 #: What they read of a row of settings.
 CONFIGURED = ("_step", "_at", "_worker_id", "_error", "_body")
 
-#: What is shown of an item without the user's columns, in this order; and of a transition.
+#: What is shown of an item without the user's columns, in this order.
 STATUS = (
     *("_seq", "_state", "_attempts", "_losses", "_dedup_key", "_fair_key", "_group_key"),
     *SHOWN,
     *("_first_claimed_at", "_claimed_at", "_finished_at", "_lease", "_worker_id"),
     *("_lease_expires_at", "_error", "_origin", "_step", "_gen"),
 )
+#: The same in short: where an item is, how often it was tried, who has it, and what failed.
+SHORT_STATUS = ("_seq", "_state", "_attempts", "_worker_id", "_error")
+
+#: What is shown of a transition.
 HISTORY = (
     *("_step", "_at", "_state", "_duplicate_of", "_origin", "_attempts", "_losses", "_lease"),
     *("_claim_id", "_worker_id", "_lease_expires_at", "_available_at", "_error"),

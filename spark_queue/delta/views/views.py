@@ -56,10 +56,12 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
     outcomes: Callable[[Store, Enqueued], FrameT]
     in_order: Callable[[FrameT], FrameT] = lambda rows: rows
 
-    def status(self, store: Store, ends: Ends | None = None) -> FrameT:
+    def status(
+        self, store: Store, ends: Ends | None = None, columns: Sequence[str] = STATUS
+    ) -> FrameT:
         """Return one row an item, in the order in which they were enqueued."""
         with self.at(store, ends) as at:
-            return self.in_order(at.view("status"))
+            return self.in_order(at.view("status", columns))
 
     def dead(self, store: Store, ends: Ends | None = None) -> FrameT:
         """Return the dead letters, each with its successor."""
