@@ -24,6 +24,7 @@ from spark_queue.reader_config import ReaderConfig, require_reader
 from spark_queue.report import reading
 from spark_queue.report.model import HOUR, ItemReport, Report
 from spark_queue.results import Affected, Explanation, Reconfigured
+from spark_queue.wording import in_html
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -133,6 +134,15 @@ class Opened:
     def report_item(self, seq: int, as_of: AsOf = None) -> ItemReport:
         """Say what happened to an item, and what it waits for, to the end of the chain."""
         return reading.read_item(self._store, seq, as_of)
+
+    def _repr_html_(self) -> str:
+        from spark_queue.report.glance import draw_glance  # noqa: PLC0415 - takes a while
+
+        try:
+            return draw_glance(self, self._store)
+        except Exception:  # noqa: BLE001 - a notebook shows also what is gone, or damaged
+            # The name of a reader may be gone, too.
+            return in_html(f"{type(self).__name__}({self.name!r})")
 
 
 def drop_queue(store: Store, *, dry_run: bool) -> Affected | None:

@@ -12,7 +12,7 @@ from spark_queue.report import chart, commands, drawing, panel_tables, sheets
 from spark_queue.report.condition import judge_condition
 from spark_queue.report.finding import Finding
 from spark_queue.report.lines import FlowPoint
-from spark_queue.report.model import ItemReport, Report, SharedReport
+from spark_queue.report.model import ItemReport, Report, SharedReport, Vitals
 from spark_queue.report.panel_tables import Buttons, Links, link, no_buttons, no_links, table
 from spark_queue.report.sheets import Sheet
 from spark_queue.report.tiles import draw_tiles
@@ -48,6 +48,11 @@ def fragment(report: Report) -> str:
     """Return what a notebook shows."""
     parts = sections(report)
     return _add_style(banner(report) + navigation(parts) + join(parts))
+
+
+def glance(seen: Vitals) -> str:
+    """Return what a notebook shows of a queue: how it does, and where its items are."""
+    return _add_style(banner(seen) + draw_tiles(seen) + table(sheets.overview(seen)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +130,7 @@ def navigation(parts: Iterable[Section]) -> str:
     return f'<nav class="sections" aria-label="Sections">{links}</nav>'
 
 
-def banner(report: Report, title: str | None = None, others: Iterable[Finding] = ()) -> str:
+def banner(report: Vitals, title: str | None = None, others: Iterable[Finding] = ()) -> str:
     """Return the head of a page: what it is about, how it does, and of when that is.
 
     Parameters
@@ -138,7 +143,7 @@ def banner(report: Report, title: str | None = None, others: Iterable[Finding] =
     return head(title or report.queue, state, report)
 
 
-def head(title: str, state: str, of: Report | ItemReport | SharedReport) -> str:
+def head(title: str, state: str, of: Vitals | ItemReport | SharedReport) -> str:
     """Return the head of a page: its title, a state, and of when it is."""
     reader = f"as reader {of.reader!r} sees it, " if of.reader else ""
     when = in_html(f"{reader}{sheets.instant(of.as_of)}")

@@ -48,7 +48,7 @@ from spark_queue.report.trouble import (
 )
 from spark_queue.wording import shorten
 
-_LOGS: tuple[LogName, ...] = ("queue", "status")
+LOGS: tuple[LogName, ...] = ("queue", "status")
 
 #: What says how a queue does, and what else a report has of its logs.
 _VITALS = (
@@ -67,9 +67,9 @@ def source_of(store: Store) -> ViewSource:
         When only Spark reads them, and the queue was opened without.
     """
     if isinstance(store.session, PlainSession):
-        for which in _LOGS:
+        for which in LOGS:
             log_of(store, which)
-    is_here = all(store.native(which) is not None for which in _LOGS)
+    is_here = all(store.native(which) is not None for which in LOGS)
     name = "file_source" if is_here else "spark_source"
     source: ViewSource = import_module(f"spark_queue.delta.views.{name}").source()
     return source

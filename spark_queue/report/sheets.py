@@ -21,7 +21,7 @@ from spark_queue.report.lines import (
     Tenant,
     WorkerLine,
 )
-from spark_queue.report.model import ItemReport, Report, SharedReport
+from spark_queue.report.model import ItemReport, Report, SharedReport, Vitals
 from spark_queue.results import Liveness
 from spark_queue.wording import duration, plain, plural, visible
 
@@ -56,7 +56,7 @@ class Sheet:
     """What there is to say below: of rows that share a line."""
 
 
-def headline(report: Report | ItemReport | SharedReport) -> str:
+def headline(report: Vitals | ItemReport | SharedReport) -> str:
     """Say which queue is shown, by whom it is seen, and when."""
     seen = f", as reader {report.reader!r} sees it" if report.reader else ""
     return f"{report.queue}{seen}, {instant(report.as_of)}"
@@ -73,7 +73,7 @@ def sheets(report: Report) -> tuple[Sheet, ...]:
         ("steps", report.steps, 0),
     )
     return (
-        _overview(report),
+        overview(report),
         *(
             _tenants(report) if name == "tenants" else panel(name, lines, report.as_of, total)
             for name, lines, total in found
@@ -227,7 +227,8 @@ def _first_line(text: str | None) -> str:
     return lines[0] if lines else ""
 
 
-def _overview(report: Report) -> Sheet:
+def overview(report: Vitals) -> Sheet:
+    """Return where items are, and how many come and go."""
     seen, within = report.overview, pace.window_text(report)
     counts = {
         "runnable": seen.runnable,
@@ -267,7 +268,7 @@ def _overview(report: Report) -> Sheet:
     )
 
 
-def unwell(report: Report) -> Iterator[str]:
+def unwell(report: Vitals) -> Iterator[str]:
     """Say of items in flight how many nobody works on, as far as that is known."""
     if report.overview.late:
         yield f"{report.overview.late:,} with a lease that ran out"

@@ -7,7 +7,7 @@ from typing import Literal
 
 from spark_queue.report import pace, sheets
 from spark_queue.report.lines import Overview
-from spark_queue.report.model import Report
+from spark_queue.report.model import Vitals
 from spark_queue.wording import duration, in_html
 
 #: How a number is meant: of no weight, well, at work, to be looked at, wrong.
@@ -24,7 +24,7 @@ class Tile:
     tone: Tone = ""
 
 
-def tiles(report: Report) -> tuple[Tile, ...]:
+def tiles(report: Vitals) -> tuple[Tile, ...]:
     """Return the numbers that an operator looks at first."""
     seen, within = report.overview, pace.window_text(report)
     unwell = ", ".join(sheets.unwell(report))
@@ -94,7 +94,7 @@ def _pace(seen: Overview) -> str:
     return notes.get(seen.trend) or pace.time_range(seen)
 
 
-def draw_tiles(report: Report) -> str:
+def draw_tiles(report: Vitals) -> str:
     """Return the numbers as HTML."""
     drawn = "".join(
         f'<div class="tile {one.tone}"><span>{in_html(one.label)}</span><b>{in_html(one.value)}</b>'

@@ -118,6 +118,21 @@ def test_a_short_status_has_what_is_looked_at_first(twins: Twins) -> None:
     assert pair.require_same(lambda one: one.queue.status(short=flag))[0] is InvalidArgumentError
 
 
+def test_a_notebook_shows_how_a_queue_does(twins: Twins) -> None:
+    """Its condition, its numbers and where its items are, as a report has them."""
+    pair = twins(*_ALL_KEYS, max_attempts=3)
+    pair.play(_everything)
+
+    seen = pair.require_same(
+        lambda one: one.queue._repr_html_().replace(one.queue.name, "the queue")
+    )
+
+    assert "<h1>the queue</h1>" in seen
+    assert "PAUSED" in seen
+    assert '<div class="tiles">' in seen
+    assert ">acked</td>" in seen
+
+
 def test_a_history_is_the_same_of_every_row(twins: Twins) -> None:
     """It begins with the enqueue, also of a refused row; a row that is none has no transition."""
     pair = twins(*_ALL_KEYS, max_attempts=3)

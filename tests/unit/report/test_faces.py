@@ -21,7 +21,7 @@ from spark_queue.delta.tables.commits import LogFile
 from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
-from spark_queue.report import condition, following
+from spark_queue.report import condition, following, glance
 from spark_queue.report.page import style
 from spark_queue.report.sheets import Sheet
 from tests.unit.report.conftest import Make
@@ -103,6 +103,37 @@ def test_no_text_of_a_queue_is_markup_in_a_page(evil: LocalQueue) -> None:
         assert _EVIL in "".join(seen.texts)
     assert _Tags(report._repr_html_()).tags.isdisjoint({"html", "body", "script"})
     assert "<style>" in evil.report_item(2)._repr_html_()
+
+
+def test_no_text_of_a_queue_is_markup_in_a_notebook(evil: LocalQueue) -> None:
+    """Also of a queue itself, and of a reader of it, whose name is shown."""
+    reader = evil.reader(_EVIL)
+    for seen in (evil, reader):
+        shown = _Tags(seen._repr_html_())
+        assert shown.tags.isdisjoint({"html", "body", "script", "img"})
+    assert repr(_EVIL) in "".join(shown.texts)
+
+
+def test_a_notebook_shows_the_name_of_what_cannot_be_read(make: Make, queue_path: str) -> None:
+    """A queue that is gone, and a reader of it, are no error there."""
+    queue = make()
+    reader = queue.reader("mail")
+    LocalQueue.drop(queue_path)
+
+    assert queue._repr_html_() == f"LocalQueue(&#x27;{queue_path}&#x27;)"
+    assert reader._repr_html_() == f"LocalReader(&#x27;{queue_path}&#x27;)"
+
+
+def test_a_notebook_shows_the_counts_of_a_large_queue(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are known without a look at its rows, which takes long."""
+    monkeypatch.setattr(glance, "_MOST", 2)
+    queue = make()
+    queue.enqueue([{"id": str(n), "tenant": "a", "path": ""} for n in range(3)])
+    queue.claim(1).ack()
+
+    assert queue._repr_html_() == (f"<b>LocalQueue(&#x27;{queue.name}&#x27;)</b>: 2 ready, 1 acked")
 
 
 def test_a_plot_has_a_bar_for_each_value_above_none(make: Make) -> None:
