@@ -10,13 +10,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_queue.cli.choice import (
-    AnyQueue,
-    Format,
-    RowSource,
-    absolute,
-    misfits,
-)
+from spark_queue.cli import input_files
+from spark_queue.cli.choice import AnyQueue, Format, RowSource, absolute, misfits
 from spark_queue.cli.words import VALUE_CHARS, clip
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
@@ -56,7 +51,7 @@ def read_files(spark: SparkSession, path: str, kind: Format, schema: StructType)
     """
     if kind is Format.PARQUET:
         _columns(spark, path, kind)
-        return spark.read.parquet(path)
+        return _load(spark.read, path, kind)
     # Without this, a value that does not parse is read as null, and enqueued.
     reader = spark.read.option("mode", "FAILFAST")
     return _load(reader.schema(_as_queued(spark, path, kind, schema)), path, kind)
@@ -121,14 +116,16 @@ def _as_queued(spark: SparkSession, path: str, kind: Format, schema: StructType)
 
 
 def _load(reader: DataFrameReader, path: str, kind: Format) -> DataFrame:
+    if kind is Format.PARQUET:
+        return reader.parquet(path)
     if kind is Format.JSON:
-        return reader.json(path)
+        return reader.json(path, multiLine=input_files.are_arrays(path))
     return reader.option("header", True).option("enforceSchema", False).csv(path)
 
 
 def _columns(spark: SparkSession, path: str, kind: Format) -> list[str]:
     try:
-        found = spark.read.format(kind.value).option("header", True).load(path).columns
+        found = _load(spark.read, path, kind).columns
     except AnalysisException as exc:
         why = str(exc).splitlines()[0]
         raise InvalidArgumentError(f"files {path!r} cannot be read as {kind.value}: {why}") from exc

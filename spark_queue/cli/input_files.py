@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,6 +40,9 @@ _CELL = re.compile(r'(?:"([^"\\]*)"|([^",\\]*))(?:(,)|\Z)')
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _BOOLEANS = {"true": True, "false": False}
+
+#: Errors of a value that is none of a column's type.
+_MISFITS = (ValueError, OverflowError, pa.ArrowException)
 
 #: Numbers up to which whole ones are doubles, too.
 _EXACT = 2.0**53
@@ -69,10 +72,29 @@ def read(files: str, kind: Format, columns: Sequence[Field]) -> pa.Table:
     paths = _paths(files)
     if kind is Format.PARQUET:
         return pa.concat_tables([_of_parquet(path, columns) for path in paths])
-    texts = [_text(path) for path in paths]
+    texts = {str(path): _text(path) for path in paths}
     if kind is Format.JSON:
-        return _table(files, _json(files, texts), columns, _of_json)
-    return _table(files, _csv(files, texts), columns, _of_csv)
+        return _table(_json(files, texts), columns, _of_json)
+    return _table(_csv(files, texts), columns, _of_csv)
+
+
+def are_arrays(files: str) -> bool:
+    """Tell whether each of some files, certainly of this machine's disk, is one JSON array."""
+    if choice.is_spark_set_up():
+        return False
+    try:
+        return all(isinstance(json.loads(_text(path)), list) for path in _paths(files))
+    except (ValueError, RecursionError, SparkNeededError):
+        return False
+
+
+class _Row(NamedTuple):
+    """A record of a file, and where it stands."""
+
+    file: str
+    place: str
+    values: Mapping[str, Any]
+    """What its columns have, null where nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +103,7 @@ class _Records:
 
     names: Sequence[str]
     """The columns."""
-    rows: Sequence[Mapping[str, Any]]
-    """What they have, null where nothing is."""
+    rows: Sequence[_Row]
 
 
 def _paths(files: str) -> list[Path]:
@@ -104,58 +125,74 @@ def _paths(files: str) -> list[Path]:
 
 def _text(path: Path) -> str:
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
         _leave(str(path), "it is compressed, or is not in UTF-8")
-    if text.startswith("\ufeff") or "\0" in text:
-        _leave(str(path), "it begins with a mark, or has a NUL in it")
+    if "\0" in text:
+        _leave(str(path), "it has a NUL in it")
     return text
 
 
-def _json(files: str, texts: Sequence[str]) -> _Records:
-    lines = [line for text in texts for line in _LINES.split(text) if line]
-    rows = [_json_object(files, line) for line in lines]
-    names = sorted({name for row in rows for name in row})
+def _lines(text: str) -> Iterator[tuple[str, str]]:
+    """Return where each line that is not empty stands, and its text."""
+    lines = enumerate(_LINES.split(text), start=1)
+    return ((f"line {number}", line) for number, line in lines if line)
+
+
+def _json(files: str, texts: Mapping[str, str]) -> _Records:
+    rows = [row for file, text in texts.items() for row in _json_rows(file, text)]
+    names = sorted({name for row in rows for name in row.values})
     if _are_alike(names):
         _leave(files, f"columns have the same name: {', '.join(names)}")
     return _Records(names, rows)
 
 
-def _json_object(files: str, line: str) -> dict[str, Any]:
+def _json_rows(file: str, text: str) -> Iterator[_Row]:
+    """Return the objects of a file: those of the array that it is, or one of each line."""
+    if text.lstrip().startswith("["):
+        items = enumerate(_parse(file, "as a whole", text), start=1)
+        found = ((f"item {number}", item) for number, item in items)
+    else:
+        found = ((place, _parse(file, place, line)) for place, line in _lines(text))
+    for place, item in found:
+        if not isinstance(item, dict):
+            _leave(file, f"{place}: {clip(item)!r} is no JSON object")
+        yield _Row(file, place, item)
+
+
+def _parse(file: str, place: str, text: str) -> Any:
     try:
-        found = json.loads(line, object_pairs_hook=_different, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        _leave(files, f"{clip(line)!r} is no plain JSON object")
-    return found
+        return json.loads(text, object_pairs_hook=_different, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as exc:
+        _leave(file, f"{place}: {clip(text)!r} is no plain JSON: {exc}")
 
 
 def _different(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) < len(pairs):
-        raise ValueError
+        raise ValueError(f"a name stands twice in {clip(dict(pairs))}")
     return dict(pairs)
 
 
-def _no_constant(_word: str) -> NoReturn:
-    raise ValueError
+def _no_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number")
 
 
-def _csv(files: str, texts: Sequence[str]) -> _Records:
+def _csv(files: str, texts: Mapping[str, str]) -> _Records:
     heads, rows = [], []
-    for text in texts:
-        head, *cells = [_cells(files, line) for line in _LINES.split(text) if line] or [[]]
-        heads.append([name or "" for name in head])
-        if any(len(row) != len(head) for row in cells):
-            _leave(files, "a record has not as many columns as the header")
-        rows += [dict(zip(heads[-1], row, strict=True)) for row in cells]
+    for file, text in texts.items():
+        lines = ((place, _cells(file, place, line)) for place, line in _lines(text))
+        heads.append([name or "" for name in next(lines, ("", []))[1]])
+        for place, cells in lines:
+            if len(cells) != len(heads[-1]):
+                _leave(file, f"{place}: it has {len(cells)} columns, the header {len(heads[-1])}")
+            rows.append(_Row(file, place, dict(zip(heads[-1], cells, strict=True))))
     names = heads[0]
     if _are_alike(names) or "" in names or any(head != names for head in heads):
         _leave(files, "their headers differ, or name a column twice, or not at all")
     return _Records(names, rows)
 
 
-def _cells(files: str, line: str) -> list[str | None]:
+def _cells(file: str, place: str, line: str) -> list[str | None]:
     """Return the cells of a line: null where nothing is, in quotes or without."""
     cells: list[str | None] = []
     at = 0 if line.strip() else None
@@ -168,7 +205,7 @@ def _cells(files: str, line: str) -> list[str | None]:
         if not comma:
             return cells
         at = match.end()
-    return _leave(files, f"how {clip(line)!r} is quoted, or blank, is for Spark to read")
+    return _leave(file, f"{place}: how {clip(line)!r} is quoted, or blank, is for Spark to read")
 
 
 def _are_alike(names: Sequence[str]) -> bool:
@@ -176,10 +213,7 @@ def _are_alike(names: Sequence[str]) -> bool:
 
 
 def _table(
-    files: str,
-    records: _Records,
-    columns: Sequence[Field],
-    convert: Callable[[Any, str], Any],
+    records: _Records, columns: Sequence[Field], convert: Callable[[Any, str], Any]
 ) -> pa.Table:
     known = {column.name: column for column in (*OPTIONAL_COLUMNS, *columns)}
     for column in columns:
@@ -189,24 +223,30 @@ def _table(
     for name in records.names:
         if name not in known:
             raise SchemaMismatchError(name, "is not a column of the queue; drop it")
-    return pa.table({name: _column(files, records, known[name], convert) for name in records.names})
+    return pa.table({name: _column(records.rows, known[name], convert) for name in records.names})
 
 
-def _column(
-    files: str, records: _Records, column: Field, convert: Callable[[Any, str], Any]
-) -> pa.Array:
-    kind, found = column.kind.form, []
-    for row in records.rows:
-        value = row.get(column.name)
-        try:
-            found.append(None if value is None else convert(value, kind))
-        except (ValueError, OverflowError):
-            shown = clip(str(value))
-            _leave(files, f"column {column.name!r} is {kind} in the queue, and {shown!r} in them")
+def _column(rows: Sequence[_Row], column: Field, convert: Callable[[Any, str], Any]) -> pa.Array:
+    kind, wanted = column.kind.form, type_of(column)
+
+    def array_of(some: Sequence[_Row]) -> pa.Array:
+        values = (row.values.get(column.name) for row in some)
+        return pa.array([None if one is None else convert(one, kind) for one in values], wanted)
+
     try:
-        return pa.array(found, type_of(column))
-    except (pa.ArrowException, UnicodeError) as exc:
-        _leave(files, f"column {column.name!r} is {kind} in the queue: {exc}")
+        return array_of(rows)
+    except _MISFITS:
+        row = next(row for row in rows if not _fits(array_of, row))
+        told = f"is {kind} in the queue, and {clip(str(row.values[column.name]))!r} there"
+        return _leave(row.file, f"{row.place}: column {column.name!r} {told}")
+
+
+def _fits(array_of: Callable[[Sequence[_Row]], pa.Array], row: _Row) -> bool:
+    try:
+        array_of([row])
+    except _MISFITS:
+        return False
+    return True
 
 
 def _of_json(value: Any, kind: str) -> Any:

@@ -168,6 +168,7 @@ def test_file_that_does_not_fit_the_queue_is_refused(
         ("d.csv", "n,tenant\n1,a\n2x,b\n", "column 'n': is int in the queue, and '2x' in"),
         ("e.csv", "n,tenant\n1,a,c\n", "'1,a,c' is no record of n, tenant"),
         ("f.json", '{"n": 1, "tenant": "a"}\n{\n', "'{' is no record of n, tenant"),
+        ("g.json", '[{"n": 1, "tenant": "a"},\n{"n": "one"}]', "is no record of n, tenant"),
     ):
         Path(place, name).write_text(text + "\n")
         refused = run("enqueue", queue_path, "--files", f"{place}/{name}", code=2)

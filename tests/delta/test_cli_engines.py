@@ -210,6 +210,10 @@ def test_values_of_files_are_the_same(told: Told, place: str, spark: SparkSessio
         ),
         "b.csv": 's,x,ok,day,at\n"",1,true,1969-12-31,2026-01-31T12:00:00Z\n'
         '"a, b",-0.1,false,,1969-12-31T23:59:59.999999+00:00\n\n a ,0.3,,,\n',
+        "c.csv": "\ufeffs,x,ok,day,at\nc,,,,\n",
+        "d.json": '\ufeff[\n{"s": "d", "x": 2, "ok": true, "day": null},\n'
+        '{"s": "e", "at": null}]\n',
+        "e.json": '[{"s": "f", "x": 2, "ok": true, "day": null, "at": null}]',
     }
     for name, text in texts.items():
         Path(place, name).write_text(text, encoding="utf-8")
@@ -224,4 +228,4 @@ def test_values_of_files_are_the_same(told: Told, place: str, spark: SparkSessio
         rows.append(DeltaQueue.open(spark, queue).status().orderBy("_seq").select(*names).collect())
 
     assert rows[0] == rows[1]
-    assert len(rows[0]) == 6
+    assert [row["s"] for row in rows[0][6:]] == ["c", "d", "e", "f"]

@@ -99,7 +99,9 @@ def enqueue(
         Mismatch, Option(help="Where the last batch comes again with another number of rows.")
     ] = Mismatch.WARN,
 ) -> None:
-    """Add the rows of a table or of files, all in one step. A CSV file has a header line.
+    """Add the rows of a table or of files, all in one step.
+
+    A CSV file has a header line; a JSON file has an object a line, or is one array of objects.
 
     With --batch nightly:17 the command may be repeated: it tells that, and what the first one did.
     """

@@ -258,7 +258,11 @@ def test_without_spark_it_is_said_what_needs_it(monkeypatch: pytest.MonkeyPatch)
         (("dead", "--where", "n"), "it is no condition, but a value of type int", False),
         (("cancel", "--where", "tenat = 'a'"), "tenat is no column; did you mean 'tenant'?", False),
         (("enqueue", "--files", "none.csv"), "files are 'none.csv': there is no such file", False),
-        (("enqueue", "--files", "bad.csv"), "'n' is int in the queue, and 'x' in them", True),
+        (
+            ("enqueue", "--files", "bad.csv"),
+            "line 2: column 'n' is int in the queue, and 'x' there",
+            True,
+        ),
         (("cancel", "--where", "n = '1'"), "= of int and string", True),
     ],
 )

@@ -57,6 +57,62 @@ def test_csv_has_the_types_of_the_queue(tmp_path: Path) -> None:
     assert (rows[2]["name"], rows[2]["n"], rows[2]["at"]) == ("b, c", -7, _ROW["at"])
 
 
+def test_an_array_is_a_row_for_each_object(tmp_path: Path) -> None:
+    """A file that is one JSON array has the rows that its objects would be, a line each."""
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps([_JSON, {"name": "b"}], indent=2) + "\n", encoding="utf-8")
+    (tmp_path / "b.json").write_text(json.dumps(_JSON))
+    (tmp_path / "c.json").write_text("[]")
+
+    rows = read(str(tmp_path), Format.JSON, _COLUMNS).to_pylist()
+
+    assert rows == [_ROW, {**dict.fromkeys(_ROW), "name": "b"}, _ROW]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.csv", "n\n1\n"), ("a.json", '{"n": 1}\n'), ("a.json", '[\n{"n": 1}]')],
+)
+def test_a_mark_of_the_byte_order_is_no_part_of_a_file(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    """Spreadsheets and editors put it there; the first column has its name without it."""
+    (tmp_path / name).write_text(text, encoding="utf-8-sig")
+
+    rows = read(str(tmp_path / name), Format(name.split(".")[1]), parse_fields("n int"))
+
+    assert rows.to_pylist() == [{"n": 1}]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("a.csv", "n\n\n1\nx\n", "line 4: column 'n' is int in the queue, and 'x' there"),
+        ("a.csv", "n\n1,2\n", "line 2: it has 2 columns, the header 1"),
+        ("a.csv", 'n\n"1""2"\n', 'line 2: how \'"1""2"\' is quoted'),
+        ("a.json", '{"n": 1}\n\n{"n": "x"}', "line 3: column 'n' is int in the queue, and 'x'"),
+        ("a.json", '{"n": 3000000000}', "line 1: column 'n' is int .* '3000000000' there"),
+        ("a.json", '{"n": 1}\n{"n": ', "line 2: '{\"n\": ' is no plain JSON: "),
+        ("a.json", '{"n": 1, "n": 2}', "line 1: .*a name stands twice in "),
+        ("a.json", '[\n{"n": 1},\n{"n": "x"}]', "item 2: column 'n' is int in the queue"),
+        ("a.json", '[{"n": 1}, 7]', "item 2: '7' is no JSON object"),
+        ("a.json", '[\n{"n": 1},\n]', "as a whole: .* line (2|3) column"),
+        ("a.json", '[{"n": NaN}]', "as a whole: .*NaN is no number"),
+    ],
+)
+def test_a_value_that_does_not_fit_has_its_place(
+    tmp_path: Path, name: str, text: str, why: str
+) -> None:
+    """The error names the file, and the line, or the item of the array."""
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    kind = Format(name.split(".")[1])
+
+    with pytest.raises(SparkNeededError, match=why) as raised:
+        read(str(tmp_path), kind, parse_fields("n int"))
+
+    assert name in str(raised.value)
+
+
 def test_files_of_a_directory_come_by_their_names(tmp_path: Path) -> None:
     """All of them are read, save those that are hidden."""
     for name, value in (("b.json", 2), ("a.json", 1), ("_SUCCESS", 3), (".c.json", 4)):
@@ -90,7 +146,9 @@ def test_parquet_is_taken_as_it_is(tmp_path: Path) -> None:
         ("a.json", '{"n": NaN}'),
         ("a.json", "[1]"),
         ("a.json", "{"),
-        ("a.json", '\ufeff{"n": 1}'),
+        ("a.json", '[{"n": 1}'),
+        ("a.json", '[{"n": 1}] [{"n": 2}]'),
+        ("a.json", '[[{"n": 1}]]'),
         ("a.csv", "n\n1x\n"),
         ("a.csv", "n\n 1\n"),
         ("a.csv", "n\n1,2\n"),
