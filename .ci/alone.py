@@ -3,7 +3,7 @@
 The package is built as a wheel and installed into an environment of its own. That borrows the
 packages of this one, but for those that Spark needs: PySpark, Py4J, Delta's and pandas. There the
 block of commands in README and ``docs/without-spark.md`` run as printed, each in an empty
-directory.
+directory, and the wheel has the files that ``spark-queue files`` writes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ sys.exit(1 if failed or not played else 0)
 
 
 def main() -> int:
-    """Run both in a new environment, and return the exit code of the first that failed."""
+    """Run them in a new environment, and return the exit code of the first that failed."""
     with tempfile.TemporaryDirectory(prefix="alone-") as place:
         python = _made(Path(place, "env"))
         for name, command in _commands(python, Path(place)):
@@ -86,6 +86,7 @@ def _commands(python: Path, place: Path) -> Iterator[tuple[str, list[str]]]:
     script = place / "play.py"
     script.write_text(_PLAY)
     yield "guide", [str(python), str(script), str(GUIDE)]
+    yield "files", [str(python), "-m", "spark_queue", "files", "."]
 
 
 def readme_commands() -> list[str]:

@@ -15,6 +15,7 @@ from spark_queue.cli.commands import (
     admin_commands,
     checkup,
     demo,
+    extra_files,
     ingest,
     item_commands,
     reader_commands,
@@ -83,7 +84,7 @@ def _whole(
 
 #: The commands by what they are for, as the help shows them.
 _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Begin": (demo.demo, ingest.ingest, admin_commands.create),
+    "Begin": (demo.demo, ingest.ingest, extra_files.files, admin_commands.create),
     "Work": (
         item_commands.enqueue,
         item_commands.process,
