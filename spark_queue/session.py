@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -21,9 +21,23 @@ from spark_queue.extras import load, require_supported
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: Ends what is kept back of a stream.
+_END = b"\0spark-queue: the session has started\0"
+
+#: What the resolution of packages says before each jar that it fetches, and what is said for all.
+_DOWNLOADS = b"downloading "
+_ONCE = b"spark-queue: the first session downloads the jars of Delta; this may take a minute\n"
+
+#: The file descriptors of standard output and standard error.
+_STREAMS = (1, 2)
+
+#: Bytes that are passed on at once.
+_CHUNK = 1 << 16
+
 _SCALA = "2.13"
 _PACKAGES = "spark.jars.packages"
 _HEAP = "spark.driver.memory"
+_LOG_LEVEL = "spark.log.level"
 
 #: What a session needs for the operators on streams: a store that can carry their state, and state
 #: that can evolve. Spark's own operators, such as ``dropDuplicates``, cannot keep Avro: queries
@@ -131,7 +145,7 @@ def local_session(
     app_name: str = "spark-queue",
     *,
     master: str = "local[2]",
-    quiet: bool = False,
+    quiet: bool = True,
     **conf: str,
 ) -> SparkSession:
     """Start (or get) a Spark session on this machine that can use Delta tables.
@@ -143,8 +157,9 @@ def local_session(
     master : str
         Where to run, ``local[2]`` by default: two cores of this machine.
     quiet : bool
-        Keep what the JVM prints while it starts (package resolution, logging set-up) out of the
-        terminal. It is shown if the start fails.
+        Keep what is printed during the start (package resolution, logging set-up) out of the
+        terminal, and show it if the start fails; and log errors alone, unless ``spark.log.level``
+        is set. A line says when jars are downloaded.
     **conf : str
         Spark settings, which win over the defaults: ``**{"spark.driver.memory": "6g"}``. Without
         that one the driver's heap is a quarter of the machine's memory, between 1 and 16 GiB.
@@ -173,12 +188,11 @@ def local_session(
     require_text("master", master)
     require_flag("quiet", quiet)
     builder = sql.SparkSession.builder.master(master).appName(app_name)
-    for name, value in local_conf(conf).items():
+    level = {_LOG_LEVEL: "ERROR"} if quiet else {}
+    for name, value in local_conf({**level, **conf}).items():
         builder = builder.config(name, value)
-    with _captured_output() if quiet else nullcontext():
+    with _keep_back_output() if quiet else nullcontext():
         session: SparkSession = builder.getOrCreate()
-        if quiet:
-            session.sparkContext.setLogLevel("ERROR")
     return session
 
 
@@ -189,33 +203,83 @@ def _join(given: str, ours: str, mark: str) -> str:
 
 
 @contextmanager
-def _captured_output() -> Iterator[None]:
-    """Send file descriptors 1 and 2 to a file, and show that file if the block fails.
+def _keep_back_output() -> Iterator[None]:
+    """Keep back what is printed in the block, and show it if that fails.
 
-    The JVM inherits the descriptors when it starts, so what it prints stays in the file.
+    The JVM inherits the streams when it starts: what it prints later is passed on.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    with tempfile.NamedTemporaryFile("w", suffix=".log", prefix="spark-", delete=False) as log:
-        saved = [(fd, os.dup(fd)) for fd in (1, 2)]
-        for fd, _ in saved:
-            os.dup2(log.fileno(), fd)
-        try:
-            yield
-        except BaseException:
-            _restore(saved)
-            sys.stderr.write(Path(log.name).read_text(errors="replace"))
-            raise
-        _restore(saved)
-    with suppress(OSError):  # the JVM still writes to it, where the system allows that
-        Path(log.name).unlink()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    # What is opened in the place of a closed stream would be taken for it.
+    relays = [_Relay(fd) for fd in _STREAMS] if all(map(_is_open, _STREAMS)) else []
+    try:
+        yield
+    except BaseException:
+        sys.stderr.write("".join(relay.end() for relay in relays))
+        raise
+    for relay in relays:
+        relay.end()
 
 
-def _restore(saved: list[tuple[int, int]]) -> None:
-    for fd, copy in saved:
-        os.dup2(copy, fd)
-        os.close(copy)
-    saved.clear()
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+class _Relay(threading.Thread):
+    """Stands behind a stream of this process, and of a JVM that it starts.
+
+    Parameters
+    ----------
+    fd : int
+        The file descriptor of the stream.
+    """
+
+    def __init__(self, fd: int) -> None:
+        super().__init__(name=f"spark-queue-stream-{fd}", daemon=True)
+        self._fd, self._original = fd, os.dup(fd)
+        self._source, sink = os.pipe()
+        os.dup2(sink, fd)
+        os.close(sink)
+        self._kept = b""
+        self._ended = threading.Event()
+        self.start()
+
+    def end(self) -> str:
+        """Give this process its stream back, and return what was kept back."""
+        os.write(self._fd, _END)
+        os.dup2(self._original, self._fd)
+        self._ended.wait()
+        return self._kept.decode(errors="replace")
+
+    def run(self) -> None:
+        """Keep back what comes until the end, and pass on the rest for as long as a JVM lives."""
+        rest = self._keep_back()
+        while rest:
+            self._pass_on(rest)
+            rest = os.read(self._source, _CHUNK)
+        os.close(self._source)
+        os.close(self._original)
+
+    def _pass_on(self, said: bytes) -> None:
+        # A stream that is closed must not stop the JVM.
+        with suppress(OSError):
+            os.write(self._original, said)
+
+    def _keep_back(self) -> bytes:
+        kept, is_told = b"", False
+        while _END not in kept:
+            kept += os.read(self._source, _CHUNK)
+            if not is_told and _DOWNLOADS in kept:
+                is_told = True
+                self._pass_on(_ONCE)
+        self._kept, _, rest = kept.partition(_END)
+        self._ended.set()
+        return rest or os.read(self._source, _CHUNK)
 
 
 #: The part of the machine's memory that a heap takes. Python workers and other programs need the

@@ -278,10 +278,12 @@ def _local(verbose: bool) -> SparkSession:  # noqa: FBT001 - called by position 
         from spark_queue.session import SMALL_STEPS_CONF, local_session  # noqa: PLC0415
 
         cores = str(max(2, os.cpu_count() or 2))
+        # The command says an error in a line.
+        level = {} if verbose else {"spark.log.level": "OFF"}
         return local_session(
             master=f"local[{cores}]",
             quiet=not verbose,
-            **{**SMALL_STEPS_CONF, **dict.fromkeys(_BY_CORES, cores)},
+            **{**SMALL_STEPS_CONF, **dict.fromkeys(_BY_CORES, cores), **level},
         )
     except ModuleNotFoundError as exc:
         raise SetupError(f"{exc.name} is not installed; pip install 'spark-queue[spark]'") from exc
