@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 from rich import box
+from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
@@ -123,6 +124,29 @@ def text_of(*lines: str) -> Text:
     return Text("\n".join(map(visible, lines)))
 
 
+class Whole(str):
+    """A line that is not broken: a command or a path to paste, or what a program reads."""
+
+    __slots__ = ()
+
+
+def fit(line: str, width: int) -> list[str]:
+    """Break a line between its words, each part indented as it is; a path is not broken."""
+    if isinstance(line, Whole) or cell_len(visible(line)) <= width:
+        return [line]
+    text = visible(line).lstrip(" ")
+    indent = line[: len(line) - len(line.lstrip(" "))]
+    room, parts = width - len(indent), list[str]()
+    for word in text.split(" "):
+        first, *rest = [word] if "/" in word else chop_cells(word, room) or [""]
+        if parts and cell_len(f"{parts[-1]} {first}") <= room:
+            parts[-1] += f" {first}"
+        else:
+            parts.append(first)
+        parts += rest
+    return [f"{indent}{part}" for part in parts]
+
+
 #: The narrowest that a column of texts gets, and the widest that it is made narrower for others.
 FOLDED = 8
 
@@ -149,8 +173,8 @@ class Display:
         console = SafeConsole()
         for part in parts or (fields_table(data),):
             if isinstance(part, str):
-                # What is one line stays one: people copy paths from it.
-                console.print(text_of(part), soft_wrap=True)
+                for line in fit(part, console.width):
+                    console.print(text_of(line), soft_wrap=True)
             else:
                 console.print(part)
 

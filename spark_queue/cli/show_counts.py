@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from spark_queue.cli import words
-from spark_queue.cli.display import compact_table, text_of
+from spark_queue.cli.display import Whole, compact_table, text_of
 from spark_queue.cli.words import Plain
 from spark_queue.report.placing import Place
 from spark_queue.results import LINKED, NEEDED
@@ -28,7 +28,7 @@ def status(data: Plain, condition: str) -> list[RenderableType]:
     """Show how a queue does, counts per state with what is wrong first, and items."""
     total = sum(data["states"].values())
     if total == 0:
-        return [condition, f"no items in {data['queue']}"]
+        return [condition, Whole(f"no items in {data['queue']}")]
     shown = data["items"]
     lines: list[RenderableType] = [condition, _state_table(data)]
     if shown:
@@ -93,9 +93,9 @@ def dead(data: Plain, where: str | None) -> list[RenderableType]:
     which = "" if where is None else f" for which {where}"
     count, shown = data["count"], data["items"]
     if count == 0:
-        return [f"no dead letters in {data['queue']}{which}"]
+        return [Whole(f"no dead letters in {data['queue']}{which}")]
     first = "" if len(shown) == count else f"the first {len(shown):,} of "
-    head = f"{first}{words.plural(count, 'dead letter')} in {data['queue']}{which}"
+    head = Whole(f"{first}{words.plural(count, 'dead letter')} in {data['queue']}{which}")
     return [head, *(part for row in shown for part in _letter(row))]
 
 
@@ -170,7 +170,7 @@ def history(data: Plain) -> list[RenderableType]:
         step = f"{row['log']} {row['_step']}"
         cells = (words.instant(row["_at"]), step, row["_state"], _transition(row))
         table.add_row(*map(text_of, cells))
-    return [f"item {data['seq']} of {data['queue']}", table]
+    return [Whole(f"item {data['seq']} of {data['queue']}"), table]
 
 
 def _transition(row: Plain) -> str:

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 
-from spark_queue.cli.display import FOLDED, compact_table, text_of
+from spark_queue.cli.display import FOLDED, Whole, compact_table, text_of
 from spark_queue.report import sheets
 from spark_queue.report.condition import judge_condition
 from spark_queue.report.model import ItemReport, Report
@@ -40,21 +40,21 @@ def report(shown: Report) -> list[RenderableType]:
     """Show all panels of a report, what went wrong first."""
     overview, errors, *others = sheets.sheets(shown)
     return [
-        sheets.headline(shown),
+        Whole(sheets.headline(shown)),
         str(judge_condition(shown)),
         *_sheet_lines(overview),
         *_plots(shown),
         *_sheet_lines(errors),
-        *sheets.redrives(shown),
+        *map(Whole, sheets.redrives(shown)),
         *(part for sheet in others for part in _sheet_lines(sheet)),
-        *sheets.undos(shown),
+        *map(Whole, sheets.undos(shown)),
     ]
 
 
 def item(shown: ItemReport) -> list[RenderableType]:
     """Show what happened to an item, and what it waits for."""
     chain = [f"  item {one.seq}: {one.detail}" for one in shown.chain]
-    head = f"item {shown.seq} of {sheets.headline(shown)}"
+    head = Whole(f"item {shown.seq} of {sheets.headline(shown)}")
     return [
         head,
         shown.text,

@@ -18,6 +18,7 @@ from spark_queue.cli.commands.setting_commands import (
     LiveOptions,
     read_mapping,
 )
+from spark_queue.cli.display import Whole
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.words import plain
 from spark_queue.config import QueueConfig, read_options
@@ -59,7 +60,8 @@ def create(
     settings = read_config(config, options)
     made = scope.engine(name).create(scope, name, schema, settings, exist_ok=exist_ok)
     shown = {"queue": made.name, "schema": schema, "config": made.config.to_dict()}
-    scope.display.show(shown, f"{made.name} is there" if exist_ok else f"created {made.name}")
+    said = f"{made.name} is there" if exist_ok else f"created {made.name}"
+    scope.display.show(shown, Whole(said))
 
 
 def read_config(file: Path | None, options: dict[str, Any]) -> QueueConfig:
@@ -129,7 +131,7 @@ def drop(
     if not yes:
         _require_consent(place, asks=scope.display.asks())
     engine.drop(scope, place)
-    scope.display.show({"dropped": place}, f"dropped {place}")
+    scope.display.show({"dropped": place}, Whole(f"dropped {place}"))
 
 
 def _require_consent(place: str, *, asks: bool) -> None:
@@ -174,7 +176,7 @@ def clone(
     engine = scope.engine(name)
     made = engine.clone(scope, name, to)
     shown = {"clone": made.name, "of": engine.locate(scope, name)}
-    scope.display.show(shown, f"cloned {shown['of']} as {shown['clone']}")
+    scope.display.show(shown, Whole(f"cloned {shown['of']} as {shown['clone']}"))
 
 
 @command

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,10 +14,9 @@ from typer import Argument, Option
 from spark_queue.checks import seconds
 from spark_queue.cli import display, words
 from spark_queue.cli.command import looking
-from spark_queue.cli.display import Exit
+from spark_queue.cli.display import Exit, Whole
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.words import Plain, plain
-from spark_queue.wording import visible
 
 if TYPE_CHECKING:
     from spark_queue.report.finding import Checkup, Thresholds
@@ -97,22 +95,19 @@ def exit_of(found: Sequence[Checkup], failed: Sequence[Exception] = ()) -> Exit:
     return Exit.WARNED if "warning" in worst or left else Exit.OK
 
 
-#: Columns of a terminal that nobody made wider.
-_WIDTH = 80
-
-
 def checkups(data: Plain) -> list[RenderableType]:
     """Show what was found of each queue, the worst first, and which could not be examined."""
     lines: list[RenderableType] = [x for one in data["queues"] for x in _checkup(one)]
     for one in data.get("failed", ()):
-        lines += [f"{one['queue']}: cannot be examined", f"    {one['message']}"]
+        head = Whole(f"{one['queue']}: cannot be examined")
+        lines += [head, f"    {one['message']}"]
     return lines
 
 
 def _checkup(data: Plain) -> Iterator[str]:
     found, left = data["findings"], data["unchecked"]
     count = words.plural(len(found), "finding") if found else "nothing found"
-    yield f"{data['queue']}: {count}"
+    yield Whole(f"{data['queue']}: {count}")
     if data.get("storage"):
         yield f"  {_storage(data['storage'])}"
         kinds = data["storage"]["kinds"].items()
@@ -121,8 +116,8 @@ def _checkup(data: Plain) -> Iterator[str]:
         yield from _finding(finding)
     for why in dict.fromkeys(left.values()):
         names = ", ".join(name for name, said in left.items() if said == why)
-        yield from _wrap(f"not checked: {names}", 2)
-        yield from _wrap(why, 4)
+        yield f"  not checked: {names}"
+        yield f"    {why}"
 
 
 def _storage(data: Plain) -> str:
@@ -132,26 +127,13 @@ def _storage(data: Plain) -> str:
     return f"{words.size(data['size'])} on disk{free}; format {data['format']}{due * is_due}"
 
 
-def _wrap(text: str, indent: int) -> list[str]:
-    """Break a sentence into lines of a terminal; no word of it, which may be a path."""
-    before = " " * indent
-    return wrap(
-        visible(text),
-        _WIDTH,
-        initial_indent=before,
-        subsequent_indent=before,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
 def _finding(data: Plain) -> Iterator[str]:
     since = f", since {words.instant(data['since'])}" if data["since"] else ""
     reader = f", reader {data['reader']}" if data["reader"] else ""
     yield f"  {data['severity']}: {data['id']}{reader}{since}"
-    yield from _wrap(data["what"], 4)
+    yield f"    {data['what']}"
     if data["command"]:
-        yield f"    {_prompt(data['command'])} {data['command']}"
+        yield Whole(f"    {_prompt(data['command'])} {data['command']}")
 
 
 def _prompt(command: str) -> str:

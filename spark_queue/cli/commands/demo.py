@@ -21,7 +21,7 @@ from typer import Option
 from spark_queue.cli import show_report
 from spark_queue.cli.command import command
 from spark_queue.cli.commands import serving
-from spark_queue.cli.display import compact_table
+from spark_queue.cli.display import Whole, compact_table
 from spark_queue.cli.progress import claim_progress
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.words import duration
@@ -94,7 +94,7 @@ def demo(
         if keep is not None:
             page = root / "report.html"
             page.write_text(report.html(), encoding="utf-8")
-            parts += ["", f"the same with a chart of what came and went: {page}"]
+            parts += ["", "the same with a chart of what came and went:", Whole(f"  {page}")]
         scope.display.show({**told, "queue": place, "report": report.as_dict()}, *parts)
         if show:
             serving.serve(scope, [place], port=0, show=True)

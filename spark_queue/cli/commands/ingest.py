@@ -12,6 +12,7 @@ from rich.table import Table
 from typer import Argument, Option
 
 from spark_queue.cli.command import command
+from spark_queue.cli.display import Whole
 from spark_queue.cli.progress import progress_bar
 from spark_queue.cli.scope import Scope
 from spark_queue.errors import InvalidArgumentError
@@ -96,7 +97,7 @@ def _totals(types: Sequence[TypeSummary]) -> list[str]:
 def _line(done: IngestSummary) -> str:
     waiting = f", {done.waiting:,} still to read" if done.waiting else ""
     return (
-        f"{plural(done.discovered, 'file')} found, {done.inserted:,} of them new or changed; "
+        f"{plural(done.discovered, 'file')} found, {done.inserted:,} new or changed; "
         f"{done.processed:,} read, {done.dead:,} unreadable{waiting}, in {done.seconds:.1f} s"
     )
 
@@ -105,7 +106,7 @@ def _next(queue: str, out: str, done: IngestSummary) -> list[str]:
     """Return what to try next, as lines that can be pasted."""
     verbs = ["stats", "dead"] if done.dead else ["stats"]
     lines = [shell_command(_program(), verb, queue) for verb in verbs]
-    return [f"The rows are in {out}. Next:", *(f"  {line}" for line in lines)]
+    return [f"The rows are in {out}. Next:", *(Whole(f"  {line}") for line in lines)]
 
 
 def _program() -> str:

@@ -12,7 +12,7 @@ from typer import Argument, Option
 
 from spark_queue.cli import show_counts
 from spark_queue.cli.command import ReaderOption, command
-from spark_queue.cli.display import SafeConsole, compact_table, text_of
+from spark_queue.cli.display import SafeConsole, Whole, compact_table, text_of
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.words import plain
 from spark_queue.config import changes, read_options, read_weights
@@ -159,5 +159,5 @@ def _lines(done: Replay, plot: Path | None) -> list[str]:
         f"work done: {', '.join(f'{seconds:,} s' for seconds in sorted(work))} in every order",
     ]
     if plot is not None:
-        lines.append(f"picture: {plot}")
+        lines.append(Whole(f"picture: {plot}"))
     return lines

@@ -11,6 +11,7 @@ import typer
 from typer import Option
 
 from spark_queue.cli.command import Name, ReaderOption, Yes, looking, operating
+from spark_queue.cli.display import Whole
 from spark_queue.cli.scope import Scope
 from spark_queue.config import LIVE_SETTINGS, changes, read_options, read_weights
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SparkNeededError
@@ -127,7 +128,8 @@ def config(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
     queue = scope.open_queue(name, reader)[1]
     columns, found = views.columns(queue), queue.config.to_dict()
     shown = {"queue": queue.name, "schema": columns, "paused": queue.paused, "config": found}
-    scope.display.show(shown, *config_text(queue.name, columns, found).split("\n"))
+    lines = config_text(queue.name, columns, found).split("\n")
+    scope.display.show(shown, *map(Whole, lines))
 
 
 def config_text(name: str, columns: str, values: Mapping[str, Any]) -> str:

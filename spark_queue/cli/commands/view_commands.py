@@ -17,7 +17,7 @@ from typer import Argument, Option
 
 from spark_queue.cli import show_counts, show_report
 from spark_queue.cli.command import AsOfOption, Name, ReaderOption, looking, read_as_of
-from spark_queue.cli.display import SafeConsole
+from spark_queue.cli.display import SafeConsole, Whole
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.scrolling import ScrolledScreen, reading_keys, wait_for_look
 from spark_queue.cli.words import plain
@@ -132,10 +132,11 @@ def metrics(
             {"name": one.metric.prometheus, "labels": dict(one.labels), "value": one.value}
             for one in found
         ]
-        scope.display.show({"samples": plain}, *metric_samples.text(found).rstrip().split("\n"))
+        lines = metric_samples.text(found).rstrip().split("\n")
+        scope.display.show({"samples": plain}, *map(Whole, lines))
         return
     count = metric_samples.write(found, textfile)
-    said = f"{count} samples written to {textfile}"
+    said = Whole(f"{count} samples written to {textfile}")
     scope.display.show({"textfile": str(textfile), "samples": count}, said)
 
 
@@ -173,7 +174,7 @@ def report(
         scope.display.show(shown.as_dict(), *parts)
         return
     html.write_text(shown.html(), encoding="utf-8")
-    scope.display.show({"html": str(html)}, f"written to {html}")
+    scope.display.show({"html": str(html)}, Whole(f"written to {html}"))
     if open:
         webbrowser.open(html.absolute().as_uri())
 

@@ -331,13 +331,13 @@ def test_main_job_ends_with_what_it_did_and_what_to_try_next(
     assert ["(3", "more)", "3", "30"] in cells
     assert ["all", "1,247", "56,904"] in cells
     assert first.endswith(
-        "1,250 files found, 1,248 of them new or changed; 1,247 read, 1 unreadable, in 12.3 s\n"
+        "1,250 files found, 1,248 new or changed; 1,247 read, 1 unreadable, in 12.3 s\n"
         "The rows are in ./o. Next:\n"
         "  .venv/bin/spark-queue stats ./q\n"
         "  .venv/bin/spark-queue dead ./q\n"
     )
     assert second == (
-        "5 files found, 0 of them new or changed; 0 read, 0 unreadable, in 1.0 s\n"
+        "5 files found, 0 new or changed; 0 read, 0 unreadable, in 1.0 s\n"
         "The rows are in ./o. Next:\n"
         "  .venv/bin/spark-queue stats ./q\n"
     )
