@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -11,8 +12,10 @@ from rich.table import Table
 from spark_queue.cli import words
 from spark_queue.cli.display import Whole, compact_table, text_of
 from spark_queue.cli.words import Plain
-from spark_queue.report.placing import Place
 from spark_queue.results import LINKED, NEEDED
+
+if TYPE_CHECKING:
+    from spark_queue.report.placing import Place
 
 #: States as they are shown: what went wrong, what goes on, what is over.
 STATES = ("dead", "expired", "claimed", "ready", "cancelled", "acked")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from spark_queue.config import QueueConfig
-from spark_queue.delta.views.answers import Answer, Answers, Question
-from spark_queue.results import Explanation
 from spark_queue.wording import duration, plural
+
+if TYPE_CHECKING:
+    from spark_queue.config import QueueConfig
+    from spark_queue.delta.views.answers import Answer, Answers, Question
+    from spark_queue.results import Explanation
 
 #: Why an item waits that has a place.
 _WAITS = frozenset({"runnable", "limit", "paused", "delayed", "held by group"})

@@ -11,6 +11,7 @@ from typer import Argument
 
 from spark_queue import checks
 from spark_queue.cli.command import command
+from spark_queue.cli.display import Whole
 from spark_queue.cli.scope import Scope
 from spark_queue.errors import InvalidArgumentError
 
@@ -20,8 +21,8 @@ FILES = {
     "conf/databricks/databricks.yml": "a bundle for Databricks",
     "conf/grafana-dashboard.json": "a dashboard for Grafana",
     "conf/log4j2.properties": "logs of Spark",
-    "conf/queue.example.yaml": "a configuration of a queue, for create --config",
-    "conf/spark-defaults.conf": "settings of Spark, for spark-submit --properties-file",
+    "conf/queue.example.yaml": "settings of a queue, for create --config",
+    "conf/spark-defaults.conf": "settings of Spark, for spark-submit",
     "docs/sql/dashboard.lvdash.json": "a dashboard for Databricks",
     "docs/sql/views.sql": "views of a queue in SQL",
     "jobs/command.py": "any command, for spark-submit",
@@ -54,7 +55,7 @@ def files(
     width = max(map(len, FILES))
     lines = [f"{name:<{width}}  {what}" for name, what in FILES.items()]
     told = {"directory": str(place), "files": list(FILES)}
-    scope.display.show(told, "\n".join([*lines, f"{len(FILES)} files written to {place}"]))
+    scope.display.show(told, *lines, Whole(f"{len(FILES)} files written to {place}"))
 
 
 def _write(texts: Mapping[Path, bytes]) -> None:
