@@ -21,7 +21,7 @@ class Place:
     """Where an item stands, if no other comes. Durations are seconds from the report on."""
 
     ahead: int
-    """Items that may run and come before it."""
+    """Items that may run and come before it; about so many while items that failed come back."""
     held_ahead: int
     """Items that come before it once their group lets them."""
     members_ahead: int

@@ -266,8 +266,12 @@ class QueueLook(ABC, Generic[FrameT]):
     def _order_of_service(self, leaf: str) -> pa.Table:
         """Return how tags map to turns, or which turn the order has come to."""
         head, priorities = self.store.status_head(), sorted(self.store.queue_head().tops)
+        settings = self.store.settings(head)
         if leaf == "weights":
-            return log_rows.weights_of(self.store.settings(head), priorities)
+            return log_rows.weights_of(settings, priorities)
+        if settings.config.fair_key is None:
+            # In one line, in the order of seq, nothing is overdue.
+            return log_rows.pointers_of({}, {}, [])
         return log_rows.pointers_of(head.pointers, head.checkpoint.pointers, priorities)
 
     def select(self, where: Any) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,11 @@ def _place(queue: LocalQueue, seq: int) -> Place:
     return found
 
 
+def _waits(row: dict[str, Any], clock: ManualClock) -> bool:
+    available: datetime | None = row["_available_at"]
+    return available is not None and available > clock.now()
+
+
 def _work(queue: LocalQueue, clock: ManualClock, claims: int, items: int) -> None:
     """Claim and ack so many items every ten seconds, each after five."""
     for _ in range(claims):
@@ -35,36 +41,82 @@ def _work(queue: LocalQueue, clock: ManualClock, claims: int, items: int) -> Non
         clock.advance(5 * _SECOND)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_as_many_items_are_claimed_before_it_as_are_said(
-    make: Make, clock: ManualClock, seed: int
-) -> None:
-    """Of tenants with weights and priorities, with some claimed, failed and left to their lease."""
-    draw = random.Random(seed)  # noqa: S311 - no secret
-    settings = {"retry": RetryPolicy(delay=_SECOND * 0), "lease": 60 * _SECOND}
+def _make_history(
+    make: Make, clock: ManualClock, draw: random.Random, *, fails: bool
+) -> tuple[LocalQueue, int]:
+    """Make a queue of tenants with weights and priorities, and draw an item that may run."""
     queue = make(
         "id string, tenant string, urgency int",
         fair_key="tenant",
         priority="urgency",
         weights={"b": 3.0},
-        **settings,
+        retry=RetryPolicy(delay=draw.choice([0, 30]) * _SECOND),
+        lease=12 * _SECOND,
     )
     for _ in range(6):
         for tenant in draw.sample("abcd", 3):
-            queue.enqueue(
-                [{"id": "x", "tenant": tenant, "urgency": draw.randint(1, 2)}] * draw.randint(1, 6)
-            )
+            row = {"id": "x", "tenant": tenant, "urgency": draw.randint(1, 2)}
+            at = clock.now() + draw.choice([0, 0, 0, 90]) * _SECOND
+            queue.enqueue([{**row, "available_at": at}] * draw.randint(1, 6))
         claim = queue.claim(draw.randint(1, 5))
-        _ = claim.ack() if draw.random() < 0.7 else None
+        if not fails or draw.random() < 0.5:
+            claim.ack()
+        elif draw.random() < 0.5:
+            claim.nack("no")
         clock.advance(5 * _SECOND)
-    ready = [row["_seq"] for row in queue.status().to_pylist() if row["_state"] == "ready"]
-    seq = draw.choice(ready)
+    rows = queue.status().to_pylist()
+    due = [row["_seq"] for row in rows if row["_state"] == "ready" and not _waits(row, clock)]
+    return queue, draw.choice(due)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_as_many_items_are_claimed_before_it_as_are_said(
+    make: Make, clock: ManualClock, seed: int
+) -> None:
+    """Delayed items are not among them, and other priorities and weights count."""
+    draw = random.Random(seed)  # noqa: S311 - no secret
+    queue, seq = _make_history(make, clock, draw, fails=False)
 
     ahead = _place(queue, seq).ahead
 
     first = [row["_seq"] for row in queue.claim(ahead).rows] if ahead else []
     assert seq not in first
     assert [row["_seq"] for row in queue.claim(1).rows] == [seq]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_overdue_items_move_a_place_by_no_more_than_there_are(
+    make: Make, clock: ManualClock, seed: int
+) -> None:
+    """Items that failed, or whose lease ran out, come back a round after the other."""
+    draw = random.Random(seed)  # noqa: S311 - no secret
+    queue, seq = _make_history(make, clock, draw, fails=True)
+    rows = queue.status().to_pylist()
+    again = sum(row["_first_claimed_at"] is not None and row["_state"] != "acked" for row in rows)
+
+    ahead = _place(queue, seq).ahead
+
+    order = [row["_seq"] for row in queue.claim(len(rows)).rows]
+    assert abs(order.index(seq) - ahead) <= again
+    assert order[0] == seq or ahead
+
+
+def test_overdue_items_of_a_tenant_come_a_round_after_the_other(
+    make: Make, clock: ManualClock
+) -> None:
+    """Those that failed do not hold up others: between two of them each other tenant has a turn."""
+    queue = make(fair_key="tenant", retry=RetryPolicy(delay=0 * _SECOND))
+    queue.enqueue([{"id": str(n), "tenant": "ab"[n % 2], "path": None} for n in range(40)])
+    queue.claim(20).nack("no")
+    queue.enqueue([{"id": "new", "tenant": "c", "path": None}] * 4)
+    clock.advance(_SECOND)
+    asked = (1, 2, 3, 41, 42)
+
+    places = [_place(queue, seq).ahead for seq in asked]
+
+    order = [row["_seq"] for row in queue.claim(44).rows]
+    assert places == [order.index(seq) for seq in asked]
+    assert places[3] < 9
 
 
 def test_estimate_holds_if_work_goes_on_as_it_did(make: Make, clock: ManualClock) -> None:
@@ -95,7 +147,7 @@ def test_item_of_a_group_waits_for_those_before_it(make: Make, clock: ManualCloc
 
     found = _place(queue, 40)
 
-    assert (found.held_ahead, found.members_ahead) == (30, 31)
+    assert (found.ahead, found.held_ahead, found.members_ahead) == (1, 30, 31)
     assert found.least == pytest.approx(5.0 * 31)
     assert "31 open items before it in its group" in str(found)
 
