@@ -132,7 +132,12 @@ def some_of(seqs: Sequence[int]) -> str:
 
 def plural(count: int, one: str, many: str | None = None) -> str:
     """Return a count with its noun."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return f"{count:,} {agree(count, one, many or one + 's')}"
+
+
+def agree(count: int, one: str, many: str) -> str:
+    """Return the word that agrees with a number: that of one, or of any other."""
+    return one if count == 1 else many
 
 
 def size(count: int) -> str:

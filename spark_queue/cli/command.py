@@ -60,7 +60,7 @@ def operating(body: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(body)
     def sign(*args: Any, **options: Any) -> None:
-        with acting_as(f"{visible(acting.whoami())[:_LONGEST_NAME]} by spark-queue {name}"):
+        with acting_as(f"{visible(acting.whoami())[:_LONGEST_NAME]} (spark-queue {name})"):
             body(*args, **options)
 
     return _command(sign)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.table import Table
 
 from spark_queue.cli import words
@@ -23,7 +22,7 @@ STATES = ("dead", "expired", "claimed", "ready", "cancelled", "acked")
 #: What states mean that are a problem.
 NOTES = {
     "dead": "failed for good; the command dead says why",
-    "expired": "their time was over before they were done",
+    "expired": "not done before their time was over",
 }
 
 
@@ -35,9 +34,18 @@ def status(data: Plain, condition: str) -> list[RenderableType]:
     shown = data["items"]
     lines: list[RenderableType] = [condition, _state_table(data)]
     if shown:
-        first = "" if len(shown) == total else f"the first {len(shown):,} of "
-        lines += ["", f"{first}{words.plural(total, 'item')}:", _item_table(shown, data["at"])]
+        lines += [
+            "",
+            f"{_first_of(shown, total)}{words.plural(total, 'item')}:",
+            _item_table(shown, data["at"]),
+        ]
     return lines
+
+
+def _first_of(shown: Sequence[Plain], total: int) -> str:
+    if len(shown) == total:
+        return ""
+    return words.agree(len(shown), "the first of ", f"the first {len(shown):,} of ")
 
 
 def _state_table(data: Plain) -> Table:
@@ -97,7 +105,7 @@ def dead(data: Plain, where: str | None) -> list[RenderableType]:
     count, shown = data["count"], data["items"]
     if count == 0:
         return [Whole(f"no dead letters in {data['queue']}{which}")]
-    first = "" if len(shown) == count else f"the first {len(shown):,} of "
+    first = _first_of(shown, count)
     head = Whole(f"{first}{words.plural(count, 'dead letter')} in {data['queue']}{which}")
     return [head, *(part for row in shown for part in _letter(row))]
 
@@ -106,18 +114,7 @@ def _letter(row: Plain) -> list[RenderableType]:
     again = f", redriven as item {row['_successor']}" if row.get("_successor") else ""
     how = words.tries(row) or "without a retry"
     head = f"item {row['_seq']}, {words.instant(row['_finished_at'])}, {how}{again}"
-    return [
-        "",
-        head,
-        _indent(words.error(row) or "no error is known"),
-        _indent(words.item(row)),
-    ]
-
-
-def _indent(text: str) -> Padding:
-    folded = text_of(text)
-    folded.overflow = "fold"
-    return Padding(folded, (0, 0, 0, 4))
+    return ["", head, f"    {words.error(row) or 'no error is known'}", f"    {words.item(row)}"]
 
 
 def render_affected(what: str, data: Plain) -> list[RenderableType]:
@@ -193,7 +190,7 @@ def _transition(row: Plain) -> str:
 def explanation(data: Plain, place: Place | None) -> list[RenderableType]:
     """Show why an item is not running, and where it stands in line."""
     said = [data["detail"], *([] if place is None else [str(place)])]
-    return [f"item {data['seq']}: {data['reason']}", *map(_indent, said)]
+    return [f"item {data['seq']}: {data['reason']}", *(f"    {line}" for line in said)]
 
 
 #: What is shown of a key; there is room for no more, and ``--json`` has the rest.
@@ -210,13 +207,17 @@ _ENDS = {
 }
 
 
+_DUPLICATES = "duplicates, which are no items"
+
+
 def stats(data: Plain) -> list[RenderableType]:
     """Show counts per state with what is wrong first, then keys and how long they wait."""
     table = compact_table("state", items="right", note="left")
     for state in (s for s in STATES if data[s] or s not in _RARE):
         table.add_row(state, f"{data[state]:,}", _note(data, state))
     if data["refused"]:
-        table.add_row("refused", f"{data['refused']:,}", "duplicates, which are no items")
+        note = words.agree(data["refused"], "a duplicate, which is no item", _DUPLICATES)
+        table.add_row("refused", f"{data['refused']:,}", note)
     paused = " PAUSED: claims get nothing; resume it" if data["paused"] else ""
     head = f"step {data['step']}, {words.instant(data['at'])}{paused}"
     keys = data["per_key"]
@@ -283,7 +284,7 @@ def render_process(data: Plain) -> list[RenderableType]:
     rate = _rate(data)
     done = words.plural(data["acked"], "item")
     problems = {
-        "dead": words.plural(data["dead"], "item") + " dead; the command dead says why",
+        "dead": words.plural(data["dead"], "item") + " died; the command dead says why",
         "failed": words.plural(data["failed"], "attempt") + " failed, to be tried again",
         "released": words.plural(data["released"], "item") + " given back untouched",
     }
@@ -330,10 +331,12 @@ def undone(data: Plain, *, dry_run: bool = False) -> list[RenderableType]:
         first = data["holders"][:SHOWN_HOLDERS]
         named = ", ".join(f"item {seq} by item {holder}" for seq, holder in first)
         more = ", …" if data["taken"] > len(first) else ""
-        whose = f"{data['taken']:,} not, whose key is taken"
+        out = words.agree(data["taken"], *_STAYS_OUT)
+        whose = f"{words.plural(data['taken'], 'item')} {out}"
         lines.append(f"{whose}: {named}{more}" if named else whose)
     if data["left"]:
-        lines.append(f"{data['left']:,} came back before, or are gone from the queue")
+        are = words.agree(data["left"], "is", "are")
+        lines.append(f"{words.plural(data['left'], 'item')} came back before, or {are} gone")
     return [*lines]
 
 
@@ -360,9 +363,11 @@ def render_rehearsal(data: Plain, count: int) -> list[RenderableType]:
 
         lines.append(distrust(data["off"], data["retries"]))
     if data["guessed"]:
-        lines.append(f"{data['guessed']:,} not worked on yet: they take the mean of their key")
+        its = words.agree(data["guessed"], "its key", "their keys")
+        guessed = words.plural(data["guessed"], "item")
+        lines.append(f"{guessed} not worked on yet: counted with the mean of {its}")
     if data["left_out"]:
-        lines.append(f"{data['left_out']:,} left out, which ended without having been worked on")
+        lines.append(f"{words.plural(data['left_out'], 'item')} left out: ended without work")
     return lines
 
 
@@ -374,6 +379,9 @@ def _longest(tenant: Plain) -> tuple[float, str]:
     return -max(tenant["before"]["wait_p95"], tenant["after"]["wait_p95"]), tenant["key"]
 
 
+#: Why items do not come back: one, and several.
+_STAYS_OUT = ("stays out, as its key is taken", "stay out, as their keys are taken")
+
 #: How many items are named whose key is taken.
 SHOWN_HOLDERS = 10
 
@@ -382,7 +390,7 @@ def render_maintenance(data: Plain) -> list[RenderableType]:
     """Show what maintenance did."""
     dropped = words.plural(data["dropped_items"], "item")
     return [
-        f"{words.plural(data['dead'], 'item')} became dead letters, {data['expired']:,} expired",
+        f"{words.plural(data['dead'], 'item')} died, {data['expired']:,} expired",
         f"{dropped} dropped, in {words.plural(data['dropped_generations'], 'generation')}",
         f"checkpoint at step {data['checkpoint']}, {words.duration(data['seconds'])}",
     ]

@@ -8,7 +8,7 @@ from datetime import date, datetime, timezone
 from typing import Any
 
 from spark_queue import wording
-from spark_queue.wording import duration, plural, size, visible
+from spark_queue.wording import agree, duration, plural, size, visible
 
 #: An object, as :func:`plain` makes it.
 Plain = Mapping[str, Any]
@@ -53,6 +53,7 @@ def _foreign(value: Any) -> Any:
 
 
 __all__ = [
+    "agree",
     "clip",
     "duration",
     "error",

@@ -13,7 +13,7 @@ from spark_queue.doctor.subject import Subject
 from spark_queue.errors import FormatVersionError, UnsafeSessionError
 from spark_queue.report.finding import Finding, Severity
 from spark_queue.session import DURABILITY
-from spark_queue.wording import plural, shell_command
+from spark_queue.wording import agree, plural, shell_command
 
 #: A session's setting by which a task, and the handler in it, may run twice at the same time.
 _SPECULATION = "spark.speculation"
@@ -37,7 +37,8 @@ def send_refused(subject: Subject) -> Iterator[Finding]:
     """Find items that were to go to another queue, which does not take them."""
     for reader in subject.readers:
         for target, count, why in forwarding.waiting(reader.store):
-            what = f"{plural(count, 'item')} wait for {target!r}, which refuses them"
+            waits, them = agree(count, "waits", "wait"), agree(count, "it", "them")
+            what = f"{plural(count, 'item')} {waits} for {target!r}, which refuses {them}"
             if not count:
                 what = f"what ends cannot go to {target!r}"
             yield Finding(

@@ -21,7 +21,7 @@ def output_unasked(subject: Subject) -> Iterator[Finding]:
         if found:
             (row, why), more = found[0], len(found) - 1
             ended = row["_lease_expires_at"]
-            others = f"; so with {plural(more, 'other claim')}" if more else ""
+            others = f"; likewise {plural(more, 'other claim')}" if more else ""
             yield Finding(
                 id="output-unasked",
                 severity="error",

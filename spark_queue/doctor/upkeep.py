@@ -37,7 +37,8 @@ def checkpoint_due(subject: Subject) -> Iterator[Finding]:
             yield Finding(
                 id="checkpoint-due",
                 severity="error" if rows > LONG_FOLD else "warning",
-                what=f"{rows:,} rows of the status log are of no checkpoint; who begins reads them",
+                what=f"{rows:,} rows of the status log are in no checkpoint: "
+                "each new process reads them",
                 since=_first_step_since(subject, reader),
                 command=subject.command("maintain"),
                 reader=reader.name,
@@ -58,7 +59,7 @@ def commits_unsummed(subject: Subject) -> Iterator[Finding]:
             commits = table.newest_commits()
             since = commits[max(0, len(commits) - count)].at if commits else None
             late.append(
-                _Due(table, f"{count:,} commits of {_log(table)} were not summed up", since)
+                _Due(table, f"{plural(count, 'commit')} of {_log(table)} not summed up", since)
             )
     yield from _as_one(subject, "commits-unsummed", "warning", late)
 

@@ -18,7 +18,7 @@ from spark_queue.report.lines import HeldGroup, RetryPoint, WorkerLine
 from spark_queue.report.model import Vitals
 from spark_queue.report.trouble import StarvingKey, StuckItem
 from spark_queue.results import Liveness
-from spark_queue.wording import plural
+from spark_queue.wording import agree, plural
 
 #: Looks at a report, and yields what it finds.
 Alarm = Callable[[Vitals, Thresholds], Iterator[Finding]]
@@ -28,6 +28,9 @@ _CHARS = 120
 
 #: Why an item is not done that others wait for, where it is not for want of workers.
 _GOES_ON = ("leased", "delayed")
+
+#: Who holds items without a name.
+_UNNAMED = "an unnamed worker"
 
 #: Keys whose weight one command raises: who has more starves many on purpose.
 _FED = 20
@@ -65,13 +68,15 @@ def workers_gone(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
     gone = [one for one in report.workers if one.items and one.liveness is Liveness.GONE]
     if not gone:
         return
-    items = plural(sum(one.items for one in gone), "item")
-    are = "is" if len(gone) == 1 else "are"
+    are, its = agree(len(gone), "is", "are"), agree(len(gone), "its", "their")
+    items = sum(one.items for one in gone)
+    waits = (
+        f"{its} {_waiting(items)} for the next claim{', but the queue is paused' * report.paused}"
+    )
     yield _warn(
         report,
         "workers-gone",
-        f"{_names(gone)} {are} gone, and held {items}, for the next claim to take over"
-        f"{', but it is paused' * report.paused}",
+        f"{_names(gone)} {are} gone; {waits}",
         min((one.since for one in gone if one.since), default=None),
         _worker_command(report),
     )
@@ -87,12 +92,13 @@ def leases_overdue(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
     ]
     if not late:
         return
-    leases = plural(sum(one.late for one in late), "lease")
-    why = "it is paused" if report.paused else "no worker claims any"
+    count = sum(one.late for one in late)
+    why = "the queue is paused" if report.paused else "no worker claims"
+    its = agree(count, "its item waits", "their items wait")
     yield _warn(
         report,
         "leases-overdue",
-        f"{leases} ran out, of {_names(late)}, and nobody gets their items: {why}",
+        f"{plural(count, 'lease')} of {_names(late)} ran out, and {its}: {why}",
         min(one.until for one in late if one.until),
         _worker_command(report),
     )
@@ -109,7 +115,7 @@ def nobody_claims(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
     yield _warn(
         report,
         "nobody-claims",
-        f"{plural(report.overview.runnable, 'item')} could run, and nobody has claimed for "
+        f"{plural(report.overview.runnable, 'item')} could run, and no worker has claimed for "
         f"{span(report.as_of - since)}; {_who_lives(report)}",
         since,
         _worker_command(report),
@@ -131,8 +137,10 @@ def _who_lives(report: Vitals) -> str:
     running = report.service.running
     if running is None:
         return "no lease is in force"
-    pids = list_names([str(pid) for pid in running])
-    return f"worker process {pids} lives" if pids else "no worker lives"
+    if not running:
+        return "no worker is alive"
+    what, are = agree(len(running), "process", "processes"), agree(len(running), "is", "are")
+    return f"worker {what} {list_names([str(pid) for pid in running])} {are} alive"
 
 
 def retry_storm(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
@@ -145,7 +153,7 @@ def retry_storm(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
     yield _warn(
         report,
         "retry-storm",
-        f"{failures:,} attempts failed in {span(report.window)}, and {done:,} went well; "
+        f"{plural(failures, 'attempt')} failed in {span(report.window)}, and {done:,} went well; "
         f"{most.in_window:,} with: {most.wording[:_CHARS]}",
         _first_failure(report.retries),
         command_on(report, "pause"),
@@ -165,7 +173,7 @@ def dead_growing(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
     worst = max(report.errors, key=lambda one: one.dead_in_window, default=None)
     said, mends = "", ""
     if worst is not None and worst.dead_in_window:
-        said = f", {worst.dead_in_window:,} of them with: {worst.wording[:_CHARS]}"
+        said = f", {_share(worst.dead_in_window, dead)}: {worst.wording[:_CHARS]}"
         mends = redrive_command(report.queue, report.reader, worst.wording)
     yield _warn(
         report,
@@ -174,6 +182,12 @@ def dead_growing(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
         report.overview.dead_since,
         mends or command_on(report, "dead"),
     )
+
+
+def _share(part: int, dead: int) -> str:
+    if part < dead:
+        return f"{part:,} of them with"
+    return agree(dead, "with", "all of them with")
 
 
 def held_long(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
@@ -186,8 +200,8 @@ def held_long(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
     yield _warn(
         report,
         "held-long",
-        f"item {first.seq} is held for {span(report.as_of - first.since)} by "
-        f"{first.worker_id or 'nobody by name'}, by a lease of {lease}{_so_do(held)}",
+        f"item {first.seq} has been held for {span(report.as_of - first.since)} by "
+        f"{first.worker_id or _UNNAMED}, with a lease of {lease}{_likewise(held)}",
         first.since,
         _show(report, first.seq),
     )
@@ -202,14 +216,14 @@ def given_back(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
     yield _warn(
         report,
         "given-back",
-        f"item {worst.seq} was given back untouched {worst.given_back:,} times{_so_do(found)}",
+        f"item {worst.seq} was given back untouched {worst.given_back:,} times{_likewise(found)}",
         worst.since,
         _show(report, worst.seq),
     )
 
 
-def _so_do(found: Sequence[StuckItem]) -> str:
-    return f"; so with {plural(len(found) - 1, 'other')}" if len(found) > 1 else ""
+def _likewise(found: Sequence[StuckItem]) -> str:
+    return f"; likewise {plural(len(found) - 1, 'other')}" if len(found) > 1 else ""
 
 
 def tenant_starves(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
@@ -218,12 +232,12 @@ def tenant_starves(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
         return
     first, *others = report.starving
     told = plural(first.turns, "turn") if first.turns else "no turn"
-    more = f"; so do {list_names([_name(key.fair_key) for key in others])}" if others else ""
+    more = f"; likewise {list_names([_name(key.fair_key) for key in others])}" if others else ""
     yield _warn(
         report,
         "tenant-starves",
-        f"{_name(first.fair_key)} got {told} in {span(report.window)}, others "
-        f"{first.turns_of_others:,}; {first.items:,} of its items could run{more}",
+        f"{_name(first.fair_key)} got {told} in {span(report.window)}, others got "
+        f"{first.turns_of_others:,}; {_runnable(first.items)}{more}",
         first.since,
         _feed(report, report.starving),
     )
@@ -250,12 +264,12 @@ def priority_starves(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
     if report.paused or not found:
         return
     first, *others = found
-    more = f"; so do {plural(len(others), 'other')}" if others else ""
+    more = f"; likewise {plural(len(others), 'other')}" if others else ""
     yield _warn(
         report,
         "priority-starves",
-        f"priority {first.priority} got no turn in {span(report.window)}, higher ones "
-        f"{first.turns_above:,}; {first.items:,} of its items could run{more}",
+        f"priority {first.priority} got no turn in {span(report.window)}, higher ones got "
+        f"{first.turns_above:,}; {_runnable(first.items)}{more}",
         first.since,
         command_on(report, "explain", str(first.seq)),
     )
@@ -269,12 +283,13 @@ def group_starves(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
     first, *others = held
     error = f", failed with: {first.error[:_CHARS]}" if first.error else ""
     lost = f", was lost {plural(first.losses, 'time')}" if first.losses else ""
-    more = f"; so do {list_names([repr(one.group_key) for one in others])}" if others else ""
+    more = f"; likewise {list_names([repr(one.group_key) for one in others])}" if others else ""
     state = f"{first.why} by one that is {first.liveness.value}" if first.liveness else first.why
     yield _warn(
         report,
         "group-starves",
-        f"{plural(first.behind, 'item')} of group {first.group_key!r} wait for item {first.head}, "
+        f"{plural(first.behind, 'item')} of group {first.group_key!r} "
+        f"{agree(first.behind, 'waits', 'wait')} for item {first.head}, "
         f"which is {state}{error}{lost}{more}",
         report.as_of - timedelta(seconds=max(one.oldest_age for one in held)),
         _free(report, first),
@@ -322,11 +337,15 @@ def _warn(report: Vitals, name: str, what: str, since: datetime | None, command:
 
 
 def _waiting(items: int) -> str:
-    return f"{plural(items, 'item')} {'waits' if items == 1 else 'wait'}"
+    return f"{plural(items, 'item')} {agree(items, 'waits', 'wait')}"
+
+
+def _runnable(items: int) -> str:
+    return f"{items:,} of its items could run"
 
 
 def _names(workers: Sequence[WorkerLine]) -> str:
-    return list_names([one.worker_id or "nobody by name" for one in workers])
+    return list_names([one.worker_id or _UNNAMED for one in workers])
 
 
 def _show(report: Vitals, seq: int) -> str:

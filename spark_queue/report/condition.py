@@ -8,7 +8,7 @@ from typing import Literal
 
 from spark_queue.report.finding import Finding, how_bad
 from spark_queue.report.model import Vitals
-from spark_queue.wording import plural
+from spark_queue.wording import agree, plural
 
 #: The words, the worst first.
 Word = Literal["BROKEN", "PAUSED", "STALLED", "FAILING", "WARNING", "OK"]
@@ -67,5 +67,5 @@ def _calm(report: Vitals) -> str:
     seen = report.overview
     if not seen.ready and not seen.claimed:
         return "nothing is open"
-    waits = "waits" if seen.ready == 1 else "wait"
+    waits = agree(seen.ready, "waits", "wait")
     return f"{plural(seen.ready, 'item')} {waits}, {seen.claimed:,} in flight"

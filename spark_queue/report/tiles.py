@@ -64,7 +64,7 @@ def tiles(report: Vitals) -> tuple[Tile, ...]:
 def _waiting(seen: Overview, held: int) -> str:
     parts = [f"{held:,} of them may not run yet"] if held else []
     if seen.oldest_age is not None:
-        parts.append(f"the oldest since {duration(seen.oldest_age)}")
+        parts.append(f"the oldest has waited {duration(seen.oldest_age)}")
     return ", ".join(parts)
 
 

@@ -109,7 +109,7 @@ def _show_pause(scope: Scope, queue: AnyQueue, *, paused: bool) -> None:
     if before and paused:
         service = queue.report().service
         by = f" by {service.paused_by}" if service.paused_by else ""
-        said = f"nothing to do: it is paused since {instant(service.paused_at)}{by}"
+        said = f"nothing to do: it has been paused since {instant(service.paused_at)}{by}"
     scope.display.show({"paused": paused, "step": step, "changed": before != paused}, said)
 
 

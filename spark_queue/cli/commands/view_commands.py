@@ -22,6 +22,7 @@ from spark_queue.cli.scope import Scope
 from spark_queue.cli.scrolling import ScrolledScreen, reading_keys, wait_for_look
 from spark_queue.cli.words import plain
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,7 +137,7 @@ def metrics(
         scope.display.show({"samples": plain}, *map(Whole, lines))
         return
     count = metric_samples.write(found, textfile)
-    said = Whole(f"{count} samples written to {textfile}")
+    said = Whole(f"{plural(count, 'sample')} written to {textfile}")
     scope.display.show({"textfile": str(textfile), "samples": count}, said)
 
 

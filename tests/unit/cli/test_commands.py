@@ -113,7 +113,7 @@ def test_pause_of_what_is_paused_says_since_when(
 
     assert told == {"paused": True, "step": step, "changed": False}
     said = here("pause", place)[1]
-    assert said.startswith("nothing to do: it is paused since ")
+    assert said.startswith("nothing to do: it has been paused since ")
     assert f" by {whoami()}" in said
     assert here("resume", place)[1] == f"resumed from step {step + 1} on\n"
     assert here("resume", place)[1] == "nothing to do: it is not paused\n"

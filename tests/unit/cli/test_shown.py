@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from spark_queue.cli import show_counts, words
+from spark_queue.cli.display import fit
 
 NOW = "2026-11-22T12:00:00+00:00"
 BEFORE = "2026-11-22T11:00:00.123456+00:00"
@@ -20,7 +21,8 @@ def printed(parts: Sequence[RenderableType]) -> list[str]:
     """Return the lines of eighty columns that are printed."""
     console = Console(width=80, file=io.StringIO(), color_system=None)
     for part in parts:
-        console.print(part, markup=False)
+        for line in fit(part, 80) if isinstance(part, str) else [part]:
+            console.print(line, markup=False)
     lines: list[str] = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert max(map(len, lines)) <= 80
     return [line.rstrip() for line in lines]
@@ -206,7 +208,7 @@ def test_processing_tells_failed_from_released() -> None:
     lines = printed(show_counts.render_process({**done, **ended}))
 
     assert lines == [
-        "3 items dead; the command dead says why",
+        "3 items died; the command dead says why",
         "1 attempt failed, to be tried again",
         "2 items given back untouched",
         "120 items acked in 1 claim, 12.4 s (10.0 items a second)",
@@ -278,3 +280,40 @@ def test_a_purge_says_what_stays_and_why() -> None:
         "2 finished items stay: a reader is not done with them",
         "1 finished item stays: it was enqueued again from an item that stays",
     ]
+
+
+def test_the_first_of_several_is_told_as_that() -> None:
+    """A limit of one is no "first 1"."""
+    letters = {"queue": "/q", "count": 3, "items": [item(1, "dead")]}
+    assert printed(show_counts.dead(letters, None))[0] == "the first of 3 dead letters in /q"
+    letters["items"] = [item(1, "dead"), item(2, "dead")]
+    assert printed(show_counts.dead(letters, None))[0] == "the first 2 of 3 dead letters in /q"
+
+
+def _undone(taken: int, left: int) -> list[str]:
+    data = {"what": "cancel", "restored": 1, "enqueue_step": 0, "taken": taken, "left": left}
+    return printed(show_counts.undone({**data, "holders": [(5, 7), (6, 8)][:taken]}))
+
+
+def test_what_was_taken_back_agrees_with_its_number() -> None:
+    """One item stays out, and several do; the holders of their keys are named."""
+    assert _undone(1, 1) == [
+        "1 item back",
+        "1 item stays out, as its key is taken: item 5 by item 7",
+        "1 item came back before, or is gone",
+    ]
+    assert _undone(2, 3)[1:] == [
+        "2 items stay out, as their keys are taken: item 5 by item 7, item 6 by item 8",
+        "3 items came back before, or are gone",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("refused", "note"),
+    [(1, "a duplicate, which is no item"), (2, "duplicates, which are no items")],
+)
+def test_refused_rows_are_no_items(refused: int, note: str) -> None:
+    """What was refused is told of beside the states, one or several."""
+    states = dict.fromkeys(show_counts.STATES, 0)
+    data = {**states, "refused": refused, "paused": False, "oldest_age": None, "step": 1, "at": NOW}
+    assert printed(show_counts.stats({**data, "per_key": []}))[-1].split(maxsplit=2)[2] == note

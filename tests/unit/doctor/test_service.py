@@ -233,4 +233,4 @@ def test_a_queue_in_memory_is_examined(clock: ManualClock) -> None:
     queue.enqueue({"id": "b"})
     clock.advance(60 * MINUTE)
     idle = only(queue.doctor(), "nobody-claims")
-    assert idle.what == "1 item could run, and nobody has claimed for 1 h; no lease is in force"
+    assert idle.what == "1 item could run, and no worker has claimed for 1 h; no lease is in force"

@@ -29,7 +29,8 @@ def test_an_item_that_is_held_for_several_leases_is_found(make: Make, clock: Man
     found = only(queue.doctor(), "held-long")
 
     assert (found.severity, found.since) == ("warning", begun)
-    assert found.what == "item 1 is held for 15 min by crew 7, by a lease of 5 min; so with 1 other"
+    said = "item 1 has been held for 15 min by crew 7, with a lease of 5 min; likewise 1 other"
+    assert found.what == said
     paste(found)
     held.ack()
     assert queue.doctor().findings == ()

@@ -301,7 +301,10 @@ def test_the_command_says_what_is_back(
 
     assert said[0] == (
         0,
-        "1 item back, by step 3 of the item log\n1 not, whose key is taken: item 2 by item 3\n",
+        (
+            "1 item back, by step 3 of the item log\n"
+            "1 item stays out, as its key is taken: item 2 by item 3\n"
+        ),
     )
     assert json.loads(said[1][1])["left"] == 1
     assert said[2] == (0, "paused is False again\nin force from step 5 on\n")
@@ -408,10 +411,10 @@ def test_the_command_line_signs_what_it_takes_back(
         (one.action, one.detail, one.who)
         for one in (steps["status", 2], steps["status", 3], steps["status", 4], steps["queue", 2])
     ] == [
-        ("paused", "", "ann@ops by spark-queue pause"),
-        ("cancelled", "", "ann@ops by spark-queue cancel"),
-        ("undone", "step 2: resumed", "ann@ops by spark-queue undo"),
-        ("undone", "step 3", "ann@ops by spark-queue undo"),
+        ("paused", "", "ann@ops (spark-queue pause)"),
+        ("cancelled", "", "ann@ops (spark-queue cancel)"),
+        ("undone", "step 2: resumed", "ann@ops (spark-queue undo)"),
+        ("undone", "step 3", "ann@ops (spark-queue undo)"),
     ]
     assert [step for step, one in steps.items() if one.undo] == [("status", 4)]
     assert shown.rstrip().endswith(f"spark-queue undo {queue_path} 4")

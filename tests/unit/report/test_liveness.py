@@ -81,7 +81,7 @@ def test_a_worker_that_was_killed_is_gone_on_every_face(
     assert queue.explain(1) == told.chain[1]
     (finding,) = queue.doctor().findings
     assert finding.id == "workers-gone"
-    assert f"{name} is gone, and held 1 item," in finding.what
+    assert f"{name} is gone; its 1 item waits" in finding.what
     _require_shown_as_gone(queue, str(name), capsys)
     claim = queue.claim(1)
     assert [row["_seq"] for row in claim.rows] == [1]

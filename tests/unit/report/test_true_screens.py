@@ -179,7 +179,7 @@ def test_the_headline_is_the_worst_finding(make: Make, clock: ManualClock) -> No
     clock.advance(_MINUTE)
     stalled = _condition(queue)
     assert (stalled.word, _warnings(queue)) == ("STALLED", ["leases-overdue"])
-    assert stalled.why.startswith("2 leases ran out, of w, and nobody gets their items")
+    assert stalled.why.startswith("2 leases of w ran out, and their items wait")
     claim.release()
     assert _condition(queue).word == "OK"
     clock.advance(10 * _MINUTE)
@@ -205,7 +205,7 @@ def test_items_that_died_are_told_with_the_error_that_they_died_of(
 
     (found,) = [one for one in queue.doctor().findings if one.id == "dead-growing"]
 
-    assert found.what == "1 item died in 1 h, 1 of them with: new: boom"
+    assert found.what == "1 item died in 1 h, with: new: boom"
     assert "new: boom" in found.command
     assert "".join(one.redrive for one in queue.report().errors).count("redrive") == 2
 
