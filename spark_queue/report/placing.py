@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 #: Why an item waits that has a place.
 _WAITS = frozenset({"runnable", "limit", "paused", "delayed", "held by group"})
 
+#: Seconds that are no time to speak of.
+_SOON = 1.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -47,10 +50,18 @@ class Place:
     def _when(self) -> str:
         if self.least is None:
             return f"no estimate: {self.why}"
+        is_soon = self.least < _SOON
         if self.most is None:
-            return f"expected in {duration(self.least)} or more"
+            least = (
+                "at the next claim or later" if is_soon else f"in {duration(self.least)} or more"
+            )
+            return f"expected {least}"
+        if self.most < _SOON:
+            return "expected at the next claim"
         least, most = duration(self.least), duration(self.most)
-        return f"expected in {least}" + (f" to {most}" if least != most else "")
+        if is_soon or least == most:
+            return f"expected within {most}"
+        return f"expected in {least} to {most}"
 
 
 def read_place(

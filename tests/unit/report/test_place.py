@@ -192,3 +192,19 @@ def test_estimate_that_there_is_not_says_why(make: Make, clock: ManualClock) -> 
     assert str(_place(queue, 200)).endswith("or more")
     queue.pause()
     assert str(_place(queue, 40)) == "9 in line before it; no estimate: the queue is paused"
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "said"),
+    [
+        (0.2, None, "at the next claim or later"),
+        (90.0, None, "in 90.0 s or more"),
+        (0.0, 0.5, "at the next claim"),
+        (0.0, 40.0, "within 40.0 s"),
+        (300.0, 540.0, "in 5.0 min to 9.0 min"),
+    ],
+)
+def test_estimate_is_said_in_words(least: float, most: float | None, said: str) -> None:
+    """A range where there is one, and no seconds that are none."""
+    found = Place(ahead=0, held_ahead=0, members_ahead=0, least=least, most=most)
+    assert str(found) == f"next in line; expected {said}"
