@@ -243,12 +243,53 @@ def test_chart_has_a_range_and_says_what_is_under_the_pointer(
     page.goto(f"{serve(night, acts=False).url}/queues/0")
     page.click(".ranges a:text-is('6 h')")
     page.wait_for_selector(".ranges a[aria-current=true]:text-is('6 h')")
-    tips = page.locator(".axes rect.part title").all_inner_texts()
+    tips = page.locator(".axes rect.part title").all_text_contents()
+    assert len(tips) > 5
     assert all(re.search(r"Z: enqueued \d+, acked \d+, failed \d+, open \d+", tip) for tip in tips)
     assert "UTC" in page.inner_text(".axes")
     page.wait_for_selector("#fresh:text('as of')")
     assert page.locator(".ranges a[aria-current=true]").inner_text() == "6 h"
     assert re.search(r"as of \d\d:\d\d:\d\dZ", page.inner_text("#fresh"))
+
+
+def test_ticked_items_stay_so_over_a_refresh_and_are_in_the_form(
+    page: Page, serve: Serve, queue: LocalQueue
+) -> None:
+    """The list changes under the boxes; what was ticked is what the form is about."""
+    at = serve(queue)
+    sign_in(page, at)
+    page.goto(f"{at.url}/queues/0/items")
+    page.check("#tick-2")
+    queue.enqueue([{"id": "3"}])
+    page.wait_for_selector("#tick-3")
+    assert page.is_checked("#tick-2")
+    page.click("button:text-is('Cancel ticked …')")
+    assert page.input_value("#where") == "_seq IN (2)"
+
+
+def test_command_is_copied(page: Page, serve: Serve, night: LocalQueue) -> None:
+    """The button beside a command puts it on the clipboard, also after a refresh."""
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"{serve(night, acts=False).url}/queues/0")
+    page.wait_for_selector("#fresh:text('as of')")
+    command = page.locator("main code").first.inner_text()
+    page.locator("main .copy").first.click()
+    page.wait_for_selector("button:text-is('Copied')")
+    assert page.evaluate("navigator.clipboard.readText()") == command
+    assert page.locator("main code").count() == page.locator("main .copy").count()
+
+
+def test_state_comes_first_on_a_phone(page: Page, serve: Serve, night: LocalQueue) -> None:
+    """What a queue is called and how it does stand above all that is to be typed or clicked."""
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(f"{serve(night).url}/queues/0")
+
+    def top(of: str) -> float:
+        return float(page.eval_on_selector(of, "one => one.getBoundingClientRect().top"))
+
+    assert top("main h1") < top("main .pill") + 20 < 130
+    assert top(".find") > top("main .tiles")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_light_or_dark_is_the_viewers_choice(page: Page, serve: Serve, queue: LocalQueue) -> None:
