@@ -82,7 +82,7 @@ def _line(one: Checked, finding: Finding, verbs: Collection[str], *, name: bool)
 
 def _since(at: datetime | None, now: datetime) -> str:
     seconds = 0.0 if at is None else (now - at).total_seconds()
-    return f" since {duration(seconds)}" if seconds >= 1 else ""
+    return f" for {duration(seconds)}" if seconds >= 1 else ""
 
 
 def _offers(number: int, finding: Finding, verbs: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -42,6 +42,7 @@ _GIVEN = {
     "source": ["."],
     "queue": ["./q"],
     "output": ["./output"],
+    "directory": ["./beside"],
     "work": ["./q"],
     "names": ["./q"],
     "queues": ["./q"],

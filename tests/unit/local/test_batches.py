@@ -77,7 +77,7 @@ def test_the_command_takes_a_batch(
             main([*words, "--engine", "local"])
         said = capsys.readouterr()
         assert not ended.value.code, said.err
-        return said.out
+        return " ".join(said.out.split())
 
     def enqueue(batch: str) -> dict[str, Any]:
         told: dict[str, Any] = json.loads(say(batch, "--json"))
@@ -92,10 +92,10 @@ def test_the_command_takes_a_batch(
     again = enqueue("daily:nightly:17")
     assert (again["inserted"], again["repeated"]["inserted"]) == (0, 2)
     assert say("daily:nightly:17") == (
-        "repeated: nothing was written; batch 17 had 2 items enqueued before\n"
+        "repeated: nothing was written; batch 17 had 2 items enqueued before"
     )
     assert say("daily:nightly:16") == (
-        "repeated: nothing was written; batch 16 comes after batch 17, the last one of its source\n"
+        "repeated: nothing was written; batch 16 comes after batch 17, the last one of its source"
     )
     rows.write_text("id\na\n")
     with pytest.raises(AssertionError, match=r"with 2 row.s., and comes with 1 now"):
