@@ -12,6 +12,7 @@ from spark_queue.cli import words
 from spark_queue.cli.display import Whole, compact_table, text_of
 from spark_queue.cli.words import Plain
 from spark_queue.results import LINKED, NEEDED
+from spark_queue.wording import shell_command
 
 if TYPE_CHECKING:
     from spark_queue.report.placing import Place
@@ -30,7 +31,8 @@ def status(data: Plain, condition: str) -> list[RenderableType]:
     """Show how a queue does, counts per state with what is wrong first, and items."""
     total = sum(data["states"].values())
     if total == 0:
-        return [condition, Whole(f"no items in {data['queue']}")]
+        way = shell_command("spark-queue", "enqueue", data["queue"], "--files", "items.csv")
+        return [condition, Whole(f"no items in {data['queue']}; the first come by"), Whole(way)]
     shown = data["items"]
     lines: list[RenderableType] = [condition, _state_table(data)]
     if shown:

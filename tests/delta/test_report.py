@@ -21,7 +21,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
 from spark_queue.replay import history
-from spark_queue.report import publishing, reading
+from spark_queue.report import following, publishing, reading
 from spark_queue.report.model import HOUR
 
 if TYPE_CHECKING:
@@ -101,6 +101,32 @@ def test_both_engines_give_one_report(
         spark.sql(f"DROP VIEW {name}")
     no_room.undo()
     assert reading.read(store, source=there) == without
+
+
+@pytest.mark.usefixtures("no_room")
+def test_both_engines_find_items_and_their_places(
+    spark: SparkSession, queue_path: str, clock: ManualClock
+) -> None:
+    """A place in line is the same by Spark and without, and so is what a condition finds."""
+    _busy_queue(queue_path, clock)
+    store = store_of(DeltaQueue.open(spark, queue_path, clock=clock))
+    there, here = SparkSource(), FileSource()
+    ends = ends_at(store, None)
+    asked = reading.asked_of(store, ends, HOUR)
+    with there.over(store, ends, asked) as one, here.over(store, ends, asked) as other:
+        assert isinstance(one._look.database, SparkDatabase)
+        assert one.rows("taking") == other.rows("taking")
+        line = sorted(other.rows("line"), key=itemgetter("seq"))
+        assert sorted(one.rows("line"), key=itemgetter("seq")) == line
+        assert {row["ahead"] > 0 for row in line} == {True, False}
+    wanted = following.Wanted(where="tenant = 'a' AND _seq > 8", state="ready")
+    lists = [following.follow(store, source=by).find(wanted, 3) for by in (there, here)]
+    assert lists[0] == lists[1]
+    assert [sorted(one.columns) for one in lists[0].items] == [["id"]] * 3
+    only_spark = following.Wanted(where="sqrt(_seq) = 3")
+    assert [one.seq for one in following.follow(store, source=there).find(only_spark, 3).items] == [
+        9
+    ]
 
 
 @pytest.mark.usefixtures("no_room")

@@ -117,7 +117,11 @@ def test_an_item_says_since_when_it_is_in_its_state_and_why() -> None:
 def test_an_empty_queue_says_so() -> None:
     """Nothing is said in words, not by an empty table."""
     lines = printed(show_counts.status(status(), "✓ OK: nothing is open"))
-    assert lines == ["✓ OK: nothing is open", "no items in /q"]
+    assert lines == [
+        "✓ OK: nothing is open",
+        "no items in /q; the first come by",
+        "spark-queue enqueue /q --files items.csv",
+    ]
 
 
 def test_dead_letters_show_their_errors_in_full_width() -> None:
