@@ -242,17 +242,18 @@ class _Relay(threading.Thread):
     def __init__(self, fd: int) -> None:
         super().__init__(name=f"spark-queue-stream-{fd}", daemon=True)
         self._fd, self._original = fd, os.dup(fd)
-        self._source, sink = os.pipe()
-        os.dup2(sink, fd)
-        os.close(sink)
+        self._source, self._sink = os.pipe()
+        os.dup2(self._sink, fd)
         self._kept = b""
         self._ended = threading.Event()
         self.start()
 
     def end(self) -> str:
         """Give this process its stream back, and return what was kept back."""
-        os.write(self._fd, _END)
         os.dup2(self._original, self._fd)
+        # Not by the stream, which may be another by now.
+        os.write(self._sink, _END)
+        os.close(self._sink)
         self._ended.wait()
         return self._kept.decode(errors="replace")
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -47,6 +48,23 @@ def test_what_the_start_prints_is_not_shown_and_what_comes_later_is(
     os.write(1, b"1 item\n")
     os.write(2, b"done\n")
     assert capfd.readouterr() == ("1 item\n", "done\n")
+
+
+def test_start_ends_where_somebody_has_put_another_stream_in_the_place_of_one(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """What marks the end of a start comes by no stream that others may have."""
+    other = tmp_path / "other"
+
+    def start() -> MagicMock:
+        with other.open("wb") as file:
+            os.dup2(file.fileno(), 1)
+        return MagicMock()
+
+    _starts(monkeypatch, start)
+    local_session()
+    os.write(1, b"1 item\n")
+    assert (capfd.readouterr().out, other.read_bytes()) == ("1 item\n", b"")
 
 
 def test_what_the_jvm_prints_after_the_start_is_shown(
