@@ -67,7 +67,7 @@ from spark_queue.log_errors import (
     SparkQueueError as SparkQueueError,
     StepLostError as StepLostError,
 )
-from spark_queue.wording import did_you_mean as did_you_mean, shorten, some_of
+from spark_queue.wording import did_you_mean as did_you_mean, plural, shorten, some_of
 
 if sys.version_info >= (3, 13):
     _ShutDown: type[Exception] = queue.ShutDown
@@ -193,7 +193,7 @@ class DuplicateItemError(SparkQueueError):
     """
 
     def __init__(self, count: int, example: str) -> None:
-        super().__init__(f"{count} row(s) repeat a key that is taken, for example {example}")
+        super().__init__(f"{plural(count, 'row has', 'rows have')} a taken key, such as {example}")
         self.count = count
 
 
@@ -291,7 +291,7 @@ class LeaseLostError(SparkQueueError):
     def __init__(
         self, seqs: Sequence[int], why: str = "settled before, or a later claim or cancel took them"
     ) -> None:
-        which = f"{len(seqs)} item(s) are" if seqs else "the items of the claim are"
+        which = plural(len(seqs), "item is", "items are") if seqs else "the items of the claim are"
         named = f": seq {some_of(seqs)}" if seqs else ""
         super().__init__(f"{which} no longer held ({why}){named}")
         self.seqs = tuple(seqs)
@@ -345,7 +345,7 @@ class QueueFullError(SparkQueueError, queue.Full):
     """
 
     def __init__(self, item: object, size: int) -> None:
-        super().__init__(f"Queue overflow: {size} item(s) are queued, {shorten(item)} was refused")
+        super().__init__(f"Queue overflow: {plural(size, 'item')} queued, {shorten(item)} refused")
         self.item = item
         self.size = size
 
@@ -364,8 +364,8 @@ class ReaderFullError(SparkQueueError, queue.Full):
     def __init__(self, queue: str, reader: str, rows: int) -> None:
         who = f"reader {shorten(reader)}" if reader else "the reader"
         super().__init__(
-            f"{who} of queue {queue!r} has no room for {rows} row(s); try later, raise its limit, "
-            "or take what fits with on_full='partial'"
+            f"{who} of queue {queue!r} has no room for {plural(rows, 'row')}; try later, raise its "
+            "limit, or take what fits with on_full='partial'"
         )
         self.reader = reader
         self.rows = rows

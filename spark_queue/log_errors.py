@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from spark_queue.wording import plural
+
 #: The folders of the two logs of a queue.
 _LOGS = ("queue", "status")
 
@@ -220,9 +222,9 @@ class BatchMismatchError(SparkQueueError):
 
     def __init__(self, queue: str, source: str, number: int, was: int, rows: int) -> None:
         super().__init__(
-            f"batch {number} of source {source!r} is in queue {queue!r} already, with {was} "
-            f"row(s), and comes with {rows} now: nothing was written; if they are new, give it a "
-            "number above the last one, or name another source"
+            f"batch {number} of source {source!r} is in queue {queue!r} already, with "
+            f"{plural(was, 'row')}, and comes with {rows} now: nothing was written; if they are "
+            "new, give it a number above the last one, or name another source"
         )
         self.source = source
         self.number = number

@@ -130,6 +130,13 @@ def some_of(seqs: Sequence[int]) -> str:
     return f"{shown} and {rest} more" if rest > 0 else shown
 
 
+def instant(at: datetime | None) -> str:
+    """Say an instant to the second, in UTC; nothing where there is none."""
+    if at is None:
+        return ""
+    return at.astimezone(timezone.utc).isoformat(" ", "seconds").replace("+00:00", "Z")
+
+
 def plural(count: int, one: str, many: str | None = None) -> str:
     """Return a count with its noun."""
     return f"{count:,} {agree(count, one, many or one + 's')}"

@@ -13,6 +13,7 @@ from spark_queue.delta.tables.facts import logger
 from spark_queue.processing.calling import Apart
 from spark_queue.processing.hands import WorkerDied
 from spark_queue.processing.run_length import RENEWALS
+from spark_queue.wording import plural
 
 #: What Spark says where a Python worker ended by itself.
 _DIED = "Python worker exited unexpectedly"
@@ -62,9 +63,9 @@ class Learnt:
         """Note that the tasks of so many items were run again, for any reason."""
         self._kills = True
         logger.warning(
-            "%d item(s) were in tasks that Spark ran again: what the first attempt did is not "
-            "known, so they come back when their lease ends",
-            items,
+            "%s in tasks that Spark ran again: what the first attempt did is not known, so it "
+            "comes back when the lease ends",
+            plural(items, "item was", "items were"),
         )
 
     def until(self, claim: Claim) -> float:

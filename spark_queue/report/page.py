@@ -16,7 +16,7 @@ from spark_queue.report.model import ItemReport, Report, SharedReport, Vitals
 from spark_queue.report.panel_tables import Buttons, Links, link, no_buttons, no_links, table
 from spark_queue.report.sheets import Sheet
 from spark_queue.report.tiles import draw_tiles
-from spark_queue.wording import in_html, lasting
+from spark_queue.wording import in_html, instant, lasting
 
 #: What a page may load: nothing. Its style is in it.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -146,7 +146,7 @@ def banner(report: Vitals, title: str | None = None, others: Iterable[Finding] =
 def head(title: str, state: str, of: Vitals | ItemReport | SharedReport) -> str:
     """Return the head of a page: its title, a state, and of when it is."""
     reader = f"as reader {of.reader!r} sees it, " if of.reader else ""
-    when = in_html(f"{reader}{sheets.instant(of.as_of)}")
+    when = in_html(f"{reader}{instant(of.as_of)}")
     return (
         f'<header class="head"><h1>{in_html(title)}</h1>{state}'
         f'<p class="muted as-of">{when}</p></header>'

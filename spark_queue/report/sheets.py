@@ -23,7 +23,7 @@ from spark_queue.report.lines import (
 )
 from spark_queue.report.model import ItemReport, Report, SharedReport, Vitals
 from spark_queue.results import Liveness
-from spark_queue.wording import duration, plain, plural, visible
+from spark_queue.wording import duration, instant, plain, plural, visible
 
 _Line = TypeVar("_Line")
 
@@ -166,11 +166,6 @@ def redrives(report: Report) -> tuple[str, ...]:
 def undos(report: Report) -> tuple[str, ...]:
     """Return the commands that take the newest steps back that operators made."""
     return tuple(dict.fromkeys(one.undo for one in report.steps if one.undo))[:_UNDOS]
-
-
-def instant(at: datetime | None) -> str:
-    """Say an instant to the second, in UTC."""
-    return "" if at is None else at.isoformat(" ", "seconds").replace("+00:00", "Z")
 
 
 def _sheet(

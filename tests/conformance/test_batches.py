@@ -100,7 +100,7 @@ def test_a_counter_that_begins_again_is_noticed(make: Make, caplog: Log) -> None
     assert queue.enqueue(_items("b1"), batch=("nightly", 0)).repeated.rows is None
     alike, earlier = (record.getMessage() for record in caplog.records)
     assert "batch 2 of source 'nightly'" in alike
-    assert "2 row(s), and comes with 1 now" in alike
+    assert "2 rows, and comes with 1 now" in alike
     assert "batch 0 of source 'nightly' comes after batch 2" in earlier
     for rows in (_items("b1"), _items()):
         with pytest.raises(BatchMismatchError, match=f"comes with {len(rows)} now"):

@@ -23,6 +23,7 @@ from spark_queue.cli.scope import Scope
 from spark_queue.cli.words import plain
 from spark_queue.config import QueueConfig, read_options
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.wording import instant
 
 if TYPE_CHECKING:
     from spark_queue.cli.choice import AnyQueue
@@ -98,8 +99,6 @@ def resume(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
 
 def _show_pause(scope: Scope, queue: AnyQueue, *, paused: bool) -> None:
     """Pause or resume a queue, and say so; or since when it was so before."""
-    from spark_queue.report.sheets import instant  # noqa: PLC0415 - help works without Arrow
-
     before = queue.paused
     step = queue.pause() if paused else queue.resume()
     word = "paused" if paused else "resumed"

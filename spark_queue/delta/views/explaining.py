@@ -21,6 +21,7 @@ from spark_queue.delta.tables.settings import Settings
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation, explain_live
 from spark_queue.rules.rule_model import ItemReason, Reason, State
+from spark_queue.wording import instant
 
 #: A row of Spark, or of a replica, by column.
 AnyRow = Any
@@ -173,7 +174,7 @@ def explain_end(seq: int, state: str, at: datetime, error: str | None) -> Explan
 
 def say_instant(at: datetime) -> str:
     """Say an instant."""
-    return utc(at).isoformat(" ", "seconds")
+    return instant(utc(at))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

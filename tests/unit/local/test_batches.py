@@ -98,7 +98,7 @@ def test_the_command_takes_a_batch(
         "repeated: nothing was written; batch 16 comes after batch 17, the last one of its source"
     )
     rows.write_text("id\na\n")
-    with pytest.raises(AssertionError, match=r"with 2 row.s., and comes with 1 now"):
+    with pytest.raises(AssertionError, match=r"with 2 rows, and comes with 1 now"):
         say("daily:nightly:17", "--on-mismatch", "raise")
     assert enqueue("daily:nightly:18")["step"] == 2
     assert queue.stats().ready == 3

@@ -99,5 +99,5 @@ def test_tasks_that_ran_again_are_told_of(learnt: Learnt, caplog: pytest.LogCapt
     """Where a cluster ran tasks again, it is said what becomes of their items."""
     with caplog.at_level(logging.WARNING):
         learnt.note_missed(12)
-    assert "12 item(s) were in tasks that Spark ran again" in caplog.text
+    assert "12 items were in tasks that Spark ran again" in caplog.text
     assert learnt.apart(losses=0) == {}

@@ -14,6 +14,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.local_queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import sheets
+from spark_queue.wording import instant
 from tests.unit.report.conftest import Make
 
 _COLUMNS = "id string, n bigint, at timestamp, day date, raw binary, is_new boolean, none double"
@@ -89,7 +90,7 @@ def test_an_item_is_shown_with_all_that_it_is(
     assert ["id", r"a\nb"] in lines
     assert ["none", "(none)"] in lines
     assert ["_priority", "7"] in lines
-    assert ["_expires_at", *sheets.instant(entry.expires_at).split()] in lines
+    assert ["_expires_at", *instant(entry.expires_at).split()] in lines
 
 
 def test_a_refused_row_and_none_are_told(queue: LocalQueue, run: Run) -> None:
