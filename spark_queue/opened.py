@@ -139,7 +139,7 @@ class Opened:
         from spark_queue.report.glance import draw_glance  # noqa: PLC0415 - takes a while
 
         try:
-            return draw_glance(self, self._store)
+            return draw_glance(repr(self), self._store, self.counts)
         except Exception:  # noqa: BLE001 - a notebook shows also what is gone, or damaged
             # The name of a reader may be gone, too.
             return in_html(f"{type(self).__name__}({self.name!r})")
