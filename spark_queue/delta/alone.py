@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
-from spark_queue.delta.planner import LogPosition
+from spark_queue.delta.decisions import LogPosition
 from spark_queue.delta.replica import reading
 from spark_queue.delta.replica.state import FOLLOWED, RememberedClaim
 from spark_queue.delta.sql import database

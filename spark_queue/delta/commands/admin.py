@@ -12,7 +12,8 @@ import pyarrow as pa
 from spark_queue import acting
 from spark_queue.acting import operator
 from spark_queue.config import QueueConfig, merge, plain_of
-from spark_queue.delta.planner import Moved, StagedCheckpoint, planner_of
+from spark_queue.delta.decisions import Moved, StagedCheckpoint
+from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.reading import status_table
 from spark_queue.delta.steps import Answer, Step, engine_of, is_small, on_items, on_status
 from spark_queue.delta.store import fencing

@@ -14,7 +14,8 @@ from spark_queue import checks
 from spark_queue.delta import verify
 from spark_queue.delta.commands import checkpoint, recovery, settle
 from spark_queue.delta.commands.settle import SettledStep, Verdict
-from spark_queue.delta.planner import EvidenceFirst, planner_of
+from spark_queue.delta.decisions import EvidenceFirst
+from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica import claiming
 from spark_queue.delta.replica.claiming import Chosen
 from spark_queue.delta.replica.reading import status_table

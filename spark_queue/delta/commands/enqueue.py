@@ -18,7 +18,8 @@ import pyarrow as pa
 from spark_queue.delta import verify
 from spark_queue.delta.commands import batches, readers, rows
 from spark_queue.delta.commands.batches import SourceBatch
-from spark_queue.delta.planner import TAKEN, Frame, last_planner_of, planner_of
+from spark_queue.delta.decisions import TAKEN, Frame
+from spark_queue.delta.planner import last_planner_of, planner_of
 from spark_queue.delta.replica import entering
 from spark_queue.delta.replica.entering import Entered
 from spark_queue.delta.replica.request import EnqueueFacts, EnqueueRules
@@ -317,7 +318,7 @@ class _Enqueue:
         def decide(engine: SqlEngine) -> tuple[DataFrame | pa.Table, EnqueueFacts]:
             return admission.admit(self.frame, entry, engine)
 
-        ours, others = first_able(engines_of(at.store, planner_of(at.store), what), decide)
+        ours, others = first_able(engines_of(at.store, planner_of(at.store).engines, what), decide)
         if verify.is_wanted(at) and at.has_spark and (last := [*others][-1:]):
             self._compare(at, ours, decide(*last))
         return ours

@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 
 from spark_queue.delta.commands import batches, enqueue, rows as input_rows
 from spark_queue.delta.commands.batches import OvertakenError, SourceBatch
-from spark_queue.delta.planner import Leaving, LogPosition, planner_of
+from spark_queue.delta.decisions import Leaving, LogPosition
+from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.request import EnqueueRules, OnFull
 from spark_queue.delta.sql import file_rows
 from spark_queue.delta.store import existence

@@ -12,7 +12,8 @@ from spark_queue.acting import operator
 from spark_queue.config import QueueConfig
 from spark_queue.delta.commands import admin, enqueue, rows
 from spark_queue.delta.commands.enqueue import Enqueued
-from spark_queue.delta.planner import RESTORED, TAKEN, Made, planner_of
+from spark_queue.delta.decisions import RESTORED, TAKEN, Made
+from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import IntegralType
 
+from spark_queue.delta.decisions import LogPosition
 from spark_queue.delta.input.columns import OrderBy
-from spark_queue.delta.planner import LogPosition
 from spark_queue.delta.plans import entering
 from spark_queue.delta.plans.entering import SparkFrame
 from spark_queue.delta.plans.frames import user_columns

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions as F
 
+from spark_queue.delta.decisions import Frame
 from spark_queue.delta.input.values import bytes_of
-from spark_queue.delta.planner import Frame
 from spark_queue.delta.plans.frames import bring, frame_of, plain
 from spark_queue.delta.sql.entry_rows import (
     BATCH,

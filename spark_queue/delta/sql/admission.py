@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_queue.delta.planner import Frame, planner_of
+from spark_queue.delta.decisions import Frame
+from spark_queue.delta.planner import planner_of
 from spark_queue.delta.replica.request import EnqueueFacts
 from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.entry_rows import Decided, EnqueueState, EntryBatch, Room

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pyarrow as pa
 
-from spark_queue.delta.planner import StagedCheckpoint
+from spark_queue.delta.decisions import StagedCheckpoint
 from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.sql_engines import HERE, SqlEngine
 from spark_queue.delta.store.snapshot import Snapshot

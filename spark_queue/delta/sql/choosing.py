@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_queue.delta import verify
-from spark_queue.delta.planner import EvidenceFirst
+from spark_queue.delta.decisions import EvidenceFirst
 from spark_queue.delta.replica.claiming import LEASE_LOST, turns_ahead
 from spark_queue.delta.replica.request import MARGIN, Choice, Request
 from spark_queue.delta.sql import log_rows

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.planner import Frame
+from spark_queue.delta.decisions import Frame
 from spark_queue.delta.replica.request import EnqueueRules
 from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.file_rows import log_of, once_more, sizes_in

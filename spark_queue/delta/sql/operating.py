@@ -8,11 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from spark_queue.acting import operator
-from spark_queue.delta.planner import RESTORED, TAKEN, Coming, Made, Moved, Planner
+from spark_queue.delta.decisions import RESTORED, TAKEN, Coming, Made, Moved
 from spark_queue.delta.replica.request import GrantedClaim
 from spark_queue.delta.replica.state import Row
 from spark_queue.delta.sql import log_rows
 from spark_queue.delta.sql.look import MOVED, QueueLook, instant_of, micros_of, newest_rows
+from spark_queue.delta.sql.session_planner import Planner
 from spark_queue.delta.store import replicas
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from spark_queue.delta.planner import Planner
 from spark_queue.delta.sql import entry_rows, log_rows
 from spark_queue.delta.sql.database import Database
 from spark_queue.delta.sql.entry_rows import EntryRows
@@ -119,7 +118,9 @@ class SqlEngine:
 HERE = SqlEngine(Database, log_rows, entry_rows)
 
 
-def engines_of(store: Store, beyond: Planner, what: str) -> Iterator[SqlEngine]:
+def engines_of(
+    store: Store, beyond: Callable[[str], Iterator[SqlEngine]], what: str
+) -> Iterator[SqlEngine]:
     """Return the engines that may decide, one after the other.
 
     Raises
@@ -129,7 +130,7 @@ def engines_of(store: Store, beyond: Planner, what: str) -> Iterator[SqlEngine]:
     """
     if Snapshot(store).are_files_read or isinstance(store.session, PlainSession):
         yield HERE
-    yield from beyond.engines(what)
+    yield from beyond(what)
 
 
 def first_able(

@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from spark_queue.delta import verify
-from spark_queue.delta.planner import Planner, StagedCheckpoint
+from spark_queue.delta.decisions import StagedCheckpoint
 from spark_queue.delta.replica.request import Choice, Request
 from spark_queue.delta.sql import checkpointing, choosing, settlement
 from spark_queue.delta.sql.choosing import SqlChoice, compares
 from spark_queue.delta.sql.operating import ItemPlanner
+from spark_queue.delta.sql.session_planner import Planner
 from spark_queue.delta.sql.sql_engines import SqlEngine, engines_of, first_able
 from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
@@ -127,7 +128,7 @@ class SqlPlanner(ItemPlanner):
         return first_able(self._engines("to write a checkpoint of"), decide)[0]
 
     def _engines(self, what: str) -> Iterator[SqlEngine]:
-        return engines_of(self.store, self.beyond, f"{what} {self.store.name!r}")
+        return engines_of(self.store, self.beyond.engines, f"{what} {self.store.name!r}")
 
 
 def _plan(head: StatusHead, stage: StagedSettle) -> Plan:

@@ -18,7 +18,7 @@ from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta.commands import claims
 from spark_queue.delta.commands.checkpoint import checkpoint
 from spark_queue.delta.commands.settle import log_settle
-from spark_queue.delta.planner import EvidenceFirst
+from spark_queue.delta.decisions import EvidenceFirst
 from spark_queue.delta.replica.request import Request
 from spark_queue.delta.sql import choosing, settlement
 from spark_queue.delta.store import replicas
