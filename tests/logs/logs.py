@@ -18,9 +18,10 @@ from spark_queue.delta.tables.addresses import QueueAddress
 from spark_queue.delta.tables.commits import Commit, LogFile
 from spark_queue.delta.tables.heads import StatusHead, following
 from spark_queue.delta.tables.log import Log
+from spark_queue.delta.tables.log_kinds import TableSource
 from spark_queue.delta.tables.object_tables import ObjectTables
 from spark_queue.delta.tables.schema import CONFIG, META_LANE, STATUS_COLUMNS
-from spark_queue.delta.tables.wishes import PlainSession, Session, TableSource, spark_of
+from spark_queue.delta.tables.wishes import PlainSession, Session, spark_of
 from spark_queue.session import DURABILITY
 from spark_queue.testing.in_memory import MemoryTables
 

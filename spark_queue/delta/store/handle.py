@@ -13,8 +13,8 @@ from spark_queue.delta.tables.addresses import QueueAddress, TableAddress
 from spark_queue.delta.tables.facts import Listener
 from spark_queue.delta.tables.heads import QueueHead, StatusHead, status_head
 from spark_queue.delta.tables.log import Log
-from spark_queue.delta.tables.log_kinds import log_of
-from spark_queue.delta.tables.wishes import PlainSession, Session, TableSource
+from spark_queue.delta.tables.log_kinds import TableSource, log_of, tables_of
+from spark_queue.delta.tables.wishes import PlainSession, Session
 from spark_queue.waiting.processes import Owner
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class QueuePlace:
     def tables(self) -> TableSource | None:
         """Who keeps the tables, if not this machine's disk or the session."""
         if isinstance(self._session, PlainSession):
-            return self._tables or self._session.tables
+            return self._tables or tables_of(self._session)
         return self._tables
 
     def log(self, address: TableAddress, parse: Callable[[str], _Head]) -> Log[_Head]:

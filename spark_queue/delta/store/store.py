@@ -25,6 +25,7 @@ from spark_queue.delta.tables.heads import (
     status_head,
 )
 from spark_queue.delta.tables.log import Log
+from spark_queue.delta.tables.log_kinds import TableSource
 from spark_queue.delta.tables.schema import (
     CONFIG,
     FORMAT_VERSION,
@@ -34,7 +35,7 @@ from spark_queue.delta.tables.schema import (
     user_names,
 )
 from spark_queue.delta.tables.settings import Settings, format_of
-from spark_queue.delta.tables.wishes import PlainSession, Session, TableSource, spark_of
+from spark_queue.delta.tables.wishes import PlainSession, Session, spark_of
 from spark_queue.errors import (
     FormatVersionError,
     LogDamagedError,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from spark_queue.durability import require_step_durability
@@ -16,10 +16,6 @@ from spark_queue.session import DURABILITY, SMALL_STEPS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from spark_queue.delta.tables.addresses import TableAddress
-    from spark_queue.delta.tables.log import Log
-    from spark_queue.delta.tables.outputs import ResultTable
 
 #: How old a table may be as a session of Spark reads it.
 STALENESS = "spark.databricks.delta.stalenessLimit"
@@ -93,8 +89,8 @@ _NOTHING = nullcontext()
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
 
 
-class TableSource(Protocol):
-    """Tables that are kept elsewhere than on this machine's disk.
+class TablesElsewhere(Protocol):
+    """Tables that are not on this machine's disk; see :class:`TableSource`.
 
     Attributes
     ----------
@@ -104,21 +100,13 @@ class TableSource(Protocol):
 
     kept: str
 
-    def log(self, session: Session, address: TableAddress, parse: Callable[[str], Any]) -> Log[Any]:
-        """Return the table at an address as a log, whether or not it is there."""
-        ...
-
-    def results(self, url: str, what: str, source: str) -> ResultTable | None:
-        """Return a table of results on an object store; ``None`` where that is not reached."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class PlainSession:
     """What stands where a session of Spark would: its settings, and who keeps the tables."""
 
     conf: Mapping[str, str] = field(default_factory=dict)
-    tables: TableSource | None = None
+    tables: TablesElsewhere | None = None
     """``None`` for this machine's disk."""
 
 
