@@ -13,13 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from spark_queue.rules.heap import Heap
-
-if TYPE_CHECKING:
-    from spark_queue.rules.rule_model import Record
-
 
 #: What costs and increments are whole numbers of: a little less than a millionth of a turn.
 UNIT = 2.0**-20
@@ -227,11 +222,12 @@ class Turns:
             self._rest(account)
 
     # rule: turns handed out
-    def hand_out(self, record: Record, turn: float, slot: float, *, overdue: bool) -> None:
+    def hand_out(
+        self, account: Account, seq: int, turn: float, slot: float, *, overdue: bool
+    ) -> None:
         """Note that an item was served: in a slot of its key, at a turn not below the slot."""
-        account = record.account
         account.serve(slot, overdue=overdue)
-        account.level.advance(turn, record.seq)
+        account.level.advance(turn, seq)
 
     @contextmanager
     def restoring(self, accounts: Iterable[Account]) -> Iterator[None]:

@@ -146,8 +146,9 @@ def _look(
 
 def _hand_out(state: SchedulerState, taken: Sequence[Served]) -> None:
     for served in taken:
+        record, slot = served.record, served.slot
         state.turns.hand_out(
-            served.record, served.turn, served.slot.turn, overdue=served.slot.overdue
+            record.account, record.seq, served.turn, slot.turn, overdue=slot.overdue
         )
 
 

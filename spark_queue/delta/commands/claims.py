@@ -373,8 +373,7 @@ def _check_both(
 ) -> None:
     there, free = _plan_by_tables(at, lease, verdict, request, now), frozenset[int]()
     if isinstance(here.stage, Chosen):
-        planned_stage = None if there is None else there.stage
-        free = unmet(at, at.status, request, here.stage, planned_stage)
+        free = unmet(at, at.status, request, here.stage, None if there is None else there.stage)
 
     def plan(both: _Both | None) -> Plan | None:
         both = None if both is None else both.without(free)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future
 from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from spark_queue.errors import AbortedError, DeadlockError
 from spark_queue.waiting.abort import AbortScope, AbortSignal
 from spark_queue.waiting.waiters import LazyFuture, call_each
-
-if TYPE_CHECKING:
-    from spark_queue.inprocess.broker.dispatcher import Dispatcher
 
 R = TypeVar("R")
 
@@ -35,6 +32,33 @@ class TaskRunner(Protocol):
 
     def is_blocked_here(self) -> bool:
         """Tell whether nothing can run there while the calling thread blocks."""
+
+
+class TurnKeeper(Protocol):
+    """Starts and ends turns, and knows who waits for whom; see :class:`Dispatcher`."""
+
+    lock: threading.Lock
+
+    def launch(self, turns: Iterable[Turn]) -> None:
+        """Have turns run where they belong."""
+
+    def finish(self, turn: Turn, result: object, error: BaseException | None) -> list[Turn]:
+        """End a turn, and return those that may start now."""
+
+    def release(self, turn: Turn) -> None:
+        """Let others of its group go first."""
+
+    def lose(self, turn: Turn, error: BaseException) -> None:
+        """End a turn that could not run."""
+
+    def withdraw(self, turn: Turn) -> bool:
+        """Take back a turn that waits, and tell whether it did."""
+
+    def tell_if_idle(self) -> None:
+        """Wake who waits until nothing runs."""
+
+    def begin_wait(self, mine: Turn, target: Turn) -> None:
+        """Note that a turn waits for another."""
 
 
 class TurnFuture(LazyFuture[R]):
@@ -72,7 +96,7 @@ class TurnFuture(LazyFuture[R]):
 class Turn:
     """What a task is called with: how it hears of an abort, and how it lets others go first."""
 
-    dispatcher: Dispatcher
+    dispatcher: TurnKeeper
     runner: TaskRunner
     task: Callable[[Turn], Any]
     group: Hashable | None
