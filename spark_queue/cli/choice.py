@@ -15,12 +15,13 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta.tables import addresses
 from spark_queue.delta.tables.addresses import QueueAddress, TableAddress, is_on_object_store
 from spark_queue.delta.tables.wishes import PlainSession
-from spark_queue.errors import InvalidArgumentError
+from spark_queue.errors import InvalidArgumentError, SparkQueueError
 from spark_queue.extras import is_installed, java_problem
 from spark_queue.results import Affected, EnqueueResult
 
 if TYPE_CHECKING:
-    from spark_queue.cli.scope import Scope
+    from pyspark.sql import SparkSession
+
     from spark_queue.delta_queue import DeltaQueue
     from spark_queue.local_queue import LocalQueue, LocalReader
     from spark_queue.reader import Reader
@@ -131,30 +132,52 @@ class RowSource:
     """The source of the rows, and the number of this batch of it."""
 
 
+class CommandScope(Protocol):
+    """What an engine asks of the scope of a command; see :class:`Scope`."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session, started when it is first used."""
+
+    def locate(self, name: str) -> str:
+        """Return the path or table name that a queue or an output has for the library."""
+
+    def queue(self, name: str) -> DeltaQueue:
+        """Open a queue with Spark."""
+
+    def reading(self, name: str, reader: str | None) -> DeltaQueue | Reader:
+        """Open a queue as one of its readers sees it."""
+
+    def require_wrong_for_all(self, error: SparkQueueError) -> None:
+        """Leave it to Spark, where there is one, to take or to explain what is an error here."""
+
+
 class CommandEngine(Protocol):
     """Answers commands; a module is one."""
 
     def create(
-        self, scope: Scope, name: str, schema: str, config: QueueConfig, *, exist_ok: bool
+        self, scope: CommandScope, name: str, schema: str, config: QueueConfig, *, exist_ok: bool
     ) -> AnyQueue:
         """Make a queue; or open one that is there and the same, where that will do."""
 
-    def open_queue(self, scope: Scope, name: str, reader: str | None) -> AnyQueue:
+    def open_queue(self, scope: CommandScope, name: str, reader: str | None) -> AnyQueue:
         """Open a queue, as its default reader sees it or as one that is registered."""
 
-    def drop(self, scope: Scope, place: str, *, dry_run: bool = False) -> Affected | None:
+    def drop(self, scope: CommandScope, place: str, *, dry_run: bool = False) -> Affected | None:
         """Remove a queue, or return what would be removed."""
 
-    def clone(self, scope: Scope, name: str, to: str) -> AnyQueue:
+    def clone(self, scope: CommandScope, name: str, to: str) -> AnyQueue:
         """Make a queue once more, and return the clone."""
 
-    def examine(self, scope: Scope, name: str, limits: Thresholds) -> Checkup:
+    def examine(self, scope: CommandScope, name: str, limits: Thresholds) -> Checkup:
         """Look for what is wrong with a queue, also with one that does not open."""
 
-    def locate(self, scope: Scope, name: str) -> str:
+    def locate(self, scope: CommandScope, name: str) -> str:
         """Return the name or path of a queue as the library has it."""
 
-    def enqueue(self, scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult[Any]:
+    def enqueue(
+        self, scope: CommandScope, queue: AnyQueue, source: RowSource
+    ) -> EnqueueResult[Any]:
         """Add rows."""
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from spark_queue import local_queue
 from spark_queue.cli.choice import (
     AnyQueue,
+    CommandScope,
     RowSource,
     is_local,
     local_path,
@@ -25,7 +26,6 @@ from spark_queue.local_queue import LocalQueue
 from spark_queue.results import Affected, EnqueueResult
 
 if TYPE_CHECKING:
-    from spark_queue.cli.scope import Scope
     from spark_queue.report.finding import Checkup, Thresholds
 
 
@@ -34,7 +34,7 @@ _MOST = 1_000_000
 
 
 def create(
-    scope: Scope, name: str, schema: str, config: QueueConfig, *, exist_ok: bool
+    scope: CommandScope, name: str, schema: str, config: QueueConfig, *, exist_ok: bool
 ) -> AnyQueue:
     """See :class:`~spark_queue.cli.choice.CommandEngine`, for all below."""
     try:
@@ -45,26 +45,26 @@ def create(
         raise
 
 
-def open_queue(scope: Scope, name: str, reader: str | None) -> AnyQueue:
+def open_queue(scope: CommandScope, name: str, reader: str | None) -> AnyQueue:
     """See :class:`CommandEngine`."""
     del scope
     queue = LocalQueue.open(local_path(name))
     return queue if reader is None else queue.open_reader(reader)
 
 
-def locate(scope: Scope, name: str) -> str:
+def locate(scope: CommandScope, name: str) -> str:
     """See :class:`CommandEngine`."""
     del scope
     return local_path(name)
 
 
-def drop(scope: Scope, place: str, *, dry_run: bool = False) -> Affected | None:
+def drop(scope: CommandScope, place: str, *, dry_run: bool = False) -> Affected | None:
     """See :class:`CommandEngine`."""
     del scope
     return LocalQueue.drop(local_path(place), dry_run=dry_run)
 
 
-def clone(scope: Scope, name: str, to: str) -> AnyQueue:
+def clone(scope: CommandScope, name: str, to: str) -> AnyQueue:
     """See :class:`CommandEngine`."""
     del scope
     if not is_local(to):
@@ -72,13 +72,13 @@ def clone(scope: Scope, name: str, to: str) -> AnyQueue:
     return LocalQueue.open(local_path(name)).clone(local_path(to))
 
 
-def examine(scope: Scope, name: str, limits: Thresholds) -> Checkup:
+def examine(scope: CommandScope, name: str, limits: Thresholds) -> Checkup:
     """See :class:`CommandEngine`."""
     del scope
     return local_queue.examine(local_path(name), limits)
 
 
-def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult[Any]:
+def enqueue(scope: CommandScope, queue: AnyQueue, source: RowSource) -> EnqueueResult[Any]:
     """See :class:`CommandEngine`."""
     from spark_queue.cli import input_files  # noqa: PLC0415 - takes a while
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_queue.cli import input_files
-from spark_queue.cli.choice import AnyQueue, Format, RowSource, absolute, misfits
+from spark_queue.cli.choice import AnyQueue, CommandScope, Format, RowSource, absolute, misfits
 from spark_queue.cli.words import VALUE_CHARS, clip
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
@@ -27,7 +27,6 @@ from spark_queue.results import Affected, EnqueueResult
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-    from spark_queue.cli.scope import Scope
     from spark_queue.report.finding import Checkup, Thresholds
 
 _RECORD = "_record"
@@ -133,40 +132,40 @@ def _columns(spark: SparkSession, path: str, kind: Format) -> list[str]:
 
 
 def create(
-    scope: Scope, name: str, schema: str, config: QueueConfig, *, exist_ok: bool
+    scope: CommandScope, name: str, schema: str, config: QueueConfig, *, exist_ok: bool
 ) -> AnyQueue:
     """See :class:`~spark_queue.cli.choice.CommandEngine`, for all below."""
     place = locate(scope, name)
     return DeltaQueue.create(scope.spark, place, schema, config, exist_ok=exist_ok)
 
 
-def open_queue(scope: Scope, name: str, reader: str | None) -> AnyQueue:
+def open_queue(scope: CommandScope, name: str, reader: str | None) -> AnyQueue:
     """See :class:`CommandEngine`."""
     return scope.reading(name, reader)
 
 
-def locate(scope: Scope, name: str) -> str:
+def locate(scope: CommandScope, name: str) -> str:
     """See :class:`CommandEngine`."""
     return scope.locate(name)
 
 
-def drop(scope: Scope, place: str, *, dry_run: bool = False) -> Affected | None:
+def drop(scope: CommandScope, place: str, *, dry_run: bool = False) -> Affected | None:
     """See :class:`CommandEngine`."""
     return DeltaQueue.drop(scope.spark, place, dry_run=dry_run)
 
 
-def clone(scope: Scope, name: str, to: str) -> AnyQueue:
+def clone(scope: CommandScope, name: str, to: str) -> AnyQueue:
     """See :class:`CommandEngine`."""
     return scope.queue(name).clone(scope.locate(to))
 
 
-def examine(scope: Scope, name: str, limits: Thresholds) -> Checkup:
+def examine(scope: CommandScope, name: str, limits: Thresholds) -> Checkup:
     """See :class:`CommandEngine`."""
     address = QueueAddress(locate(scope, name))
     return examination.examine(Store.of(scope.spark, address, SystemClock()), limits)
 
 
-def enqueue(scope: Scope, queue: AnyQueue, source: RowSource) -> EnqueueResult[Any]:
+def enqueue(scope: CommandScope, queue: AnyQueue, source: RowSource) -> EnqueueResult[Any]:
     """See :class:`CommandEngine`."""
     into = cast("DeltaQueue", queue)
     explained: AbstractContextManager[None] = nullcontext()

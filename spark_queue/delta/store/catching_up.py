@@ -14,10 +14,13 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+import pyarrow as pa
 
 from spark_queue.delta.replica.scheduling import ReaderTerms
 from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica, Row
+from spark_queue.delta.store.handle import Handle
 from spark_queue.delta.tables import whole
 from spark_queue.delta.tables.commits import Commit
 from spark_queue.delta.tables.facts import LogName
@@ -28,11 +31,31 @@ from spark_queue.delta.tables.schema import HEAD
 from spark_queue.delta.tables.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 
-if TYPE_CHECKING:
-    from spark_queue.delta.store.store import Store
-
-
 _Head = TypeVar("_Head", QueueHead, StatusHead)
+
+
+class FollowedQueue(Protocol):
+    """Both logs of a reader, and how their rows are read; see :class:`Store`."""
+
+    queue: Log[QueueHead]
+    status: Log[StatusHead]
+
+    @property
+    def name(self) -> str:
+        """The name of the queue."""
+
+    @property
+    def handle(self) -> Handle:
+        """The place of its tables."""
+
+    def native(self, which: LogName) -> Log[Any] | None:
+        """Return a log that is read without Spark; ``None`` where it cannot be."""
+
+    def is_local(self) -> bool:
+        """Whether the queue is on this machine's disk."""
+
+    def rows_since(self, which: LogName, step: int, columns: Sequence[str]) -> pa.Table:
+        """Return some columns of the rows of a log's steps after one, by a query."""
 
 
 #: Items of a group that the first claim of a process takes together.
@@ -176,7 +199,7 @@ class _Followed(Generic[_Head]):
     rows: list[Row]
 
 
-def items(store: Store, cache: Cache) -> QueueHead:
+def items(store: FollowedQueue, cache: Cache) -> QueueHead:
     """Return the newest head of the item log, after all that is known of it was brought up to it.
 
     Raises
@@ -193,7 +216,7 @@ def items(store: Store, cache: Cache) -> QueueHead:
         return log.up_to_date(ENTERED, enter, cache.drop_replicas) or QueueHead()
 
 
-def status(store: Store, cache: Cache, at: Position) -> StatusHead:
+def status(store: FollowedQueue, cache: Cache, at: Position) -> StatusHead:
     """Return the newest head of a reader's status log; as :func:`items`."""
     is_looked_at = False
 
@@ -248,7 +271,7 @@ class _Follow(Generic[_Head]):
 
     def __init__(
         self,
-        store: Store,
+        store: FollowedQueue,
         which: LogName,
         log: Log[_Head],
         seen: Seen[_Head],
