@@ -6,16 +6,13 @@ import asyncio
 import contextlib
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from spark_queue.errors import QueueShutDownError
 from spark_queue.inprocess.singular.requests import Admission, Reply, Wait
 from spark_queue.inprocess.singular.work import RequestWork
 from spark_queue.waiting.aio import end_of, outcome, resolve
 from spark_queue.waiting.timer import Timeout, seconds
-
-if TYPE_CHECKING:
-    from spark_queue.inprocess.singular.singular_queue import SingularUpdateQueue
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,9 +34,13 @@ class AioSingularUpdateQueue(Generic[T, R]):
     42
     """
 
-    def __init__(self, queue: SingularUpdateQueue[T, R], work: RequestWork[T, R]) -> None:
-        self._queue = queue
-        self._work = work
+    def __init__(
+        self,
+        work: RequestWork[T, R],
+        begin: Callable[[], None],
+        shutdown: Callable[..., None],
+    ) -> None:
+        self._work, self._begin, self._shutdown = work, begin, shutdown
 
     async def __aenter__(self) -> AioSingularUpdateQueue[T, R]:
         await self.start()
@@ -56,7 +57,7 @@ class AioSingularUpdateQueue(Generic[T, R]):
         QueueShutDownError, SparkQueueError
             When the queue was shut down, or started before.
         """
-        self._queue.begin()
+        self._begin()
         calls = end_of(asyncio.get_running_loop()).calls
         calls[self._work] = RequestWork.end
         try:
@@ -100,7 +101,7 @@ class AioSingularUpdateQueue(Generic[T, R]):
         """Shut the queue down as :meth:`SingularUpdateQueue.shutdown` does, and wait for it."""
         context = self._work.context
         is_handler = context.task is not None and context.task is asyncio.current_task()
-        self._queue.shutdown(drain=drain, wait=False)
+        self._shutdown(drain=drain, wait=False)
         if not is_handler:
             await outcome(self._work.ended)
 

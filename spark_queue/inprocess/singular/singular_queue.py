@@ -130,7 +130,7 @@ class SingularUpdateQueue(Generic[T, R]):
     @property
     def aio(self) -> AioSingularUpdateQueue[Any, Any]:
         """The same queue, for coroutines."""
-        return AioSingularUpdateQueue(self, self.work)
+        return AioSingularUpdateQueue(self.work, self.begin, self.shutdown)
 
     @property
     def task_count(self) -> int:
