@@ -71,7 +71,9 @@ def scrub(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
         scrubbed.text = _scrub_text(output.text)
         return scrubbed
     if len(output.data) > 1:
-        scrubbed.data.pop("text/plain", None)
+        # Who only reads a notebook is shown no style: what has one is stored in words.
+        has_style = "<style>" in output.data.get("text/html", "")
+        scrubbed.data.pop("text/html" if has_style else "text/plain", None)
     for kind, text in scrubbed.data.items():
         if kind.startswith("text/"):
             scrubbed.data[kind] = _scrub_text(text)
