@@ -21,7 +21,7 @@ from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.delta.store.store import Store
 from spark_queue.delta.tables.schema import TRACE
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, SparkNeededError
-from spark_queue.wording import plural, shorten, text_of
+from spark_queue.wording import instant, plural, shorten, text_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -285,7 +285,7 @@ class Claim:
     def _repr_html_(self) -> str:
         return (
             f"<b>Claim</b> of {plural(self.count, 'item')}, lease {self.lease}, "
-            f"until {self.lease_expires_at.isoformat(' ', 'seconds')}"
+            f"until {instant(self.lease_expires_at)}"
         )
 
 

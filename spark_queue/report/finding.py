@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from spark_queue.checks import optional, require_count, require_duration
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.wording import in_html, plural, shorten
+from spark_queue.wording import in_html, instant, plural, shorten
 
 #: Those that may be nothing at all, and those that are ``None`` where they are not asked for.
 _FROM_ZERO = ("lease_grace", "clock_skew")
@@ -162,7 +162,7 @@ def how_bad(found: Finding) -> int:
 
 
 def _row(found: Finding) -> str:
-    since = "" if found.since is None else found.since.isoformat(" ", "seconds")
+    since = instant(found.since)
     cells = (found.severity, found.id, found.what, since)
     texts = "".join(f"<td>{in_html(text)}</td>" for text in cells)
     return f"<tr>{texts}<td><code>{in_html(found.command)}</code></td></tr>"

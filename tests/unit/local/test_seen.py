@@ -98,7 +98,7 @@ def test_it_is_said_why_an_item_is_not_running(
 
 def test_what_ended_is_said_with_its_error(everywhere: LocalQueue) -> None:
     """A dead letter says of what it died, and when."""
-    assert everywhere.explain(3).detail == "dead at 2026-01-01 00:00:01+00:00: bad"
+    assert everywhere.explain(3).detail == "dead at 2026-01-01 00:00:01Z: bad"
 
 
 def test_a_paused_queue_gives_nothing(make: Make, again: Callable[[], LocalQueue]) -> None:
