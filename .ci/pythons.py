@@ -29,7 +29,7 @@ TESTS = (
     *(f"tests/unit/{room}" for room in ("rules", "streaming", "testing", "waiting")),
     *sorted(str(file.relative_to(ROOT)) for file in ROOT.glob("tests/unit/test_*.py")),
     "tests/conformance",
-    *(f"spark_queue/{room}" for room in ("inprocess", "journal", "testing")),
+    *(f"spark_queue/{room}" for room in ("memory", "testing")),
 )
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from spark_queue.claim import Claim, LocalClaim, Settlement
     from spark_queue.config import QueueConfig, RetryPolicy
-    from spark_queue.delta.keys import DeltaIdempotencyKeyStore
-    from spark_queue.delta.tables.facts import StepFacts, StepTimes
     from spark_queue.delta_queue import DeltaQueue
     from spark_queue.errors import (
         AbortedError,
@@ -65,9 +63,10 @@ if TYPE_CHECKING:
     from spark_queue.front.durable import DurableQueue, FrontOptions
     from spark_queue.front.journaled import journaled_queue
     from spark_queue.front.producer import PutResult
-    from spark_queue.journal.journal_options import QueueOptions, ReaderHooks
-    from spark_queue.journal.journaled_queue import JournaledQueue
     from spark_queue.local_queue import LocalQueue, LocalReader
+    from spark_queue.log.step_events import StepFacts, StepTimes
+    from spark_queue.memory.journal.journal_options import QueueOptions, ReaderHooks
+    from spark_queue.memory.journal.journaled_queue import JournaledQueue
     from spark_queue.metrics.listening import Metrics
     from spark_queue.processing.loop import ProcessResult
     from spark_queue.reader import Reader
@@ -89,6 +88,7 @@ if TYPE_CHECKING:
         Upgraded,
     )
     from spark_queue.session import SMALL_STEPS_CONF, local_session
+    from spark_queue.stores.keys import DeltaIdempotencyKeyStore
 
 __version__ = "0.2.0"
 
@@ -99,7 +99,7 @@ _HOMES = {
     "Checkup": "report.finding",
     "Claim": "claim",
     "Delivery": "front.consumer",
-    "DeltaIdempotencyKeyStore": "delta.keys",
+    "DeltaIdempotencyKeyStore": "stores.keys",
     "DeltaQueue": "delta_queue",
     "DurableQueue": "front.durable",
     "Affected": "results",
@@ -114,7 +114,7 @@ _HOMES = {
     "Finding": "report.finding",
     "FrontOptions": "front.durable",
     "ItemReport": "report.model",
-    "JournaledQueue": "journal.journaled_queue",
+    "JournaledQueue": "memory.journal.journaled_queue",
     "Lag": "results",
     "Liveness": "results",
     "LocalClaim": "claim",
@@ -130,21 +130,21 @@ _HOMES = {
     "ProcessResult": "processing.loop",
     "PutResult": "front.producer",
     "QueueConfig": "config",
-    "QueueOptions": "journal.journal_options",
+    "QueueOptions": "memory.journal.journal_options",
     "QueueStats": "results",
     "Reconfigured": "results",
     "RepeatedBatch": "results",
     "Undone": "results",
     "Reader": "reader",
     "ReaderConfig": "reader_config",
-    "ReaderHooks": "journal.journal_options",
+    "ReaderHooks": "memory.journal.journal_options",
     "Report": "report.model",
     "RetryPolicy": "config",
     "SettingsChangedError": "log_errors",
     "Settlement": "claim",
     "SparkQueueError": "log_errors",
-    "StepFacts": "delta.tables.facts",
-    "StepTimes": "delta.tables.facts",
+    "StepFacts": "log.step_events",
+    "StepTimes": "log.step_events",
     "StepLostError": "log_errors",
     "Thresholds": "report.finding",
     "Upgraded": "results",

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.checks import require_duration, require_seq, require_string
-from spark_queue.delta.commands import checkpoint, claims, forwarding, settle
-from spark_queue.delta.commands.settle import Verdict
-from spark_queue.delta.replica.request import GrantedClaim, Request
-from spark_queue.delta.sql import file_rows
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import TRACE
+from spark_queue.commands import checkpoint, claims, forward_items, settle
+from spark_queue.commands.settle import Verdict
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, SparkNeededError
+from spark_queue.log.schema import TRACE
+from spark_queue.sql import file_rows
+from spark_queue.state.request import GrantedClaim, Request
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
 from spark_queue.wording import instant, plural, shorten, text_of
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class Claim:
         InvalidArgumentError
             When an outcome is unknown, or an item has two; nothing was written.
         """
-        return self._settle(settle.Each(self._by_spark("plans.planner").checked(outcomes)))
+        return self._settle(settle.Each(self._by_spark("spark.spark_planner").checked(outcomes)))
 
     def settle_each(self, outcomes: Mapping[int, Said]) -> Settlement:
         """Settle single items.
@@ -261,7 +261,7 @@ class Claim:
             return Settlement(step=0)
         done = settle.settle(self._store, self.lease, verdict, action=action)
         if done.counts.get("dead"):
-            forwarding.forward(self._store)
+            forward_items.forward(self._store)
         # Of those that were over when the claim was asked for again its holder knows.
         lost = sorted({*done.lost} - {*self.over})
         if lost:
@@ -276,7 +276,7 @@ class Claim:
 
     @staticmethod
     def _by_spark(module: str) -> ModuleType:
-        return import_module(f"spark_queue.delta.{module}")
+        return import_module(f"spark_queue.{module}")
 
     def __repr__(self) -> str:
         over = f", over={len(self.over)}" if self.over else ""
@@ -315,7 +315,7 @@ def make_claim(at: Snapshot, request: Request, kind: type[_ClaimT]) -> _ClaimT:
         checkpoint.checkpoint(store)
         at = Snapshot(store)
     claim = kind(store, claims.claim(at, request))
-    forwarding.forward(store)
+    forward_items.forward(store)
     return claim
 
 

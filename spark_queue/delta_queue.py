@@ -13,12 +13,7 @@ from pyspark.sql.types import StructType
 from spark_queue import checks, streams
 from spark_queue.claim import Claim
 from spark_queue.clock import Clock
-from spark_queue.config import QueueConfig, require_config
-from spark_queue.delta.commands import enqueue, making, readers
-from spark_queue.delta.commands.batches import SourceBatch
-from spark_queue.delta.commands.enqueue import Enqueued
-from spark_queue.delta.commands.readers import Start
-from spark_queue.delta.input.columns import (
+from spark_queue.columns.columns import (
     OrderBy,
     of_spark,
     parse_columns,
@@ -26,20 +21,25 @@ from spark_queue.delta.input.columns import (
     require_order,
     require_user_schema,
 )
-from spark_queue.delta.input.kinds import Field
-from spark_queue.delta.plans.frames import require_frame
-from spark_queue.delta.replica.request import EnqueueRules
-from spark_queue.delta.store import existence
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.addresses import QueueAddress
-from spark_queue.delta.tables.facts import Listener
-from spark_queue.delta.tables.object_tables import ObjectTables, Storage
-from spark_queue.delta.tables.schema import fields_of
+from spark_queue.columns.kinds import Field
+from spark_queue.commands import create_drop, enqueue, readers
+from spark_queue.commands.batches import SourceBatch
+from spark_queue.commands.enqueue import Enqueued
+from spark_queue.commands.readers import Start
+from spark_queue.config import QueueConfig, require_config
+from spark_queue.log.addresses import QueueAddress
+from spark_queue.log.object.object_tables import ObjectTables, Storage
+from spark_queue.log.schema import fields_of
+from spark_queue.log.step_events import Listener
 from spark_queue.opened import drop_queue
 from spark_queue.queue import Order, Queue
 from spark_queue.reader import Reader, SparkVerbs
 from spark_queue.reader_config import require_reader
 from spark_queue.results import Affected
+from spark_queue.spark.frames import require_frame
+from spark_queue.state import existence
+from spark_queue.state.request import EnqueueRules
+from spark_queue.state.store import Store
 from spark_queue.tracing import Traces
 
 
@@ -120,9 +120,9 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
         require_user_schema(columns)
         checks.require_flag("exist_ok", exist_ok)
         store, fields = _store(spark, path, storage, clock, listener), fields_of(columns.json())
-        if not exist_ok or not making.is_made(store, fields, settings):
+        if not exist_ok or not create_drop.is_made(store, fields, settings):
             require_keys(spark, columns, settings)
-            making.create(store, fields, settings, exist_ok=exist_ok)
+            create_drop.create(store, fields, settings, exist_ok=exist_ok)
         return cls(store)
 
     @classmethod

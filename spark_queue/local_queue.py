@@ -12,37 +12,34 @@ import pyarrow as pa
 from spark_queue import checks, tracing
 from spark_queue.claim import LocalClaim
 from spark_queue.clock import Clock, SystemClock
+from spark_queue.columns import kinds
+from spark_queue.columns.arrow import arrow_keys
+from spark_queue.columns.arrow.arrow_types import parse_fields
+from spark_queue.columns.kinds import Field
+from spark_queue.commands import create_drop, enqueue
+from spark_queue.commands.batches import SourceBatch
+from spark_queue.commands.enqueue import Enqueued
+from spark_queue.commands.rows import check_rows, columns_of as _columns_of
 from spark_queue.config import QueueConfig, require_config
-from spark_queue.delta.commands import (
-    enqueue,
-    making,
-)
-from spark_queue.delta.commands.batches import SourceBatch
-from spark_queue.delta.commands.enqueue import Enqueued
-from spark_queue.delta.commands.rows import check_rows, columns_of as _columns_of
-from spark_queue.delta.input import kinds
-from spark_queue.delta.input.kinds import Field
-from spark_queue.delta.input.plain import arrow_keys
-from spark_queue.delta.input.plain.arrow import parse_fields
-from spark_queue.delta.replica.request import EnqueueRules
-from spark_queue.delta.steps import known_first
-from spark_queue.delta.store import existence
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import object_tables
-from spark_queue.delta.tables.addresses import QueueAddress, is_name
-from spark_queue.delta.tables.facts import Listener
-from spark_queue.delta.tables.object_tables import Storage
-from spark_queue.delta.tables.wishes import PlainSession
-from spark_queue.delta.views import views
 from spark_queue.durability import StepDurability, require_step_durability
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
+from spark_queue.log.addresses import QueueAddress, is_name
+from spark_queue.log.object import object_tables
+from spark_queue.log.object.object_tables import Storage
+from spark_queue.log.session_options import PlainSession
+from spark_queue.log.step_events import Listener
 from spark_queue.looking import ReaderFacts
 from spark_queue.opened import drop_queue
 from spark_queue.queue import Order, Queue
 from spark_queue.results import Affected
 from spark_queue.session import DURABILITY
+from spark_queue.state import existence
+from spark_queue.state.request import EnqueueRules
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.steps import known_first
+from spark_queue.state.store import Store
 from spark_queue.tracing import Traces
+from spark_queue.views import views
 from spark_queue.wording import shorten
 from spark_queue.working import Working
 
@@ -151,10 +148,10 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         columns, settings = parse_fields(schema), require_config(config)
         fields = kinds.to_json(columns)["fields"]
         # What only Spark makes may be there, and is opened here.
-        if not exist_ok or not making.is_made(store, fields, settings):
+        if not exist_ok or not create_drop.is_made(store, fields, settings):
             kinds.require_columns(columns)
             arrow_keys.require_keys(columns, settings)
-            making.create(store, fields, settings, exist_ok=exist_ok)
+            create_drop.create(store, fields, settings, exist_ok=exist_ok)
         return cls(store)
 
     @classmethod

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from spark_queue import checks
-from spark_queue.delta.sql.look import SHORT_STATUS, STATUS
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.views.ends import AsOf
 from spark_queue.opened import Opened
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.results import Lag, QueueStats
+from spark_queue.sql.look import SHORT_STATUS, STATUS
+from spark_queue.state.store import Store
+from spark_queue.views.ends import AsOf
 
 if TYPE_CHECKING:
-    from spark_queue.delta.views.views import QueueViews
     from spark_queue.report.finding import Checkup, Thresholds
+    from spark_queue.views.views import QueueViews
 
 #: What a table is to the caller: a frame of Spark, or a table of Arrow.
 FrameT = TypeVar("FrameT")

@@ -8,22 +8,22 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_queue import checks
+from spark_queue.commands import admin, create_drop, dry_runs, forward_items, readers
+from spark_queue.commands.readers import Start
 from spark_queue.config import LiveSettings, QueueConfig, merge
-from spark_queue.delta.commands import admin, foreseeing, forwarding, making, readers
-from spark_queue.delta.commands.readers import Start
-from spark_queue.delta.sql import file_rows
-from spark_queue.delta.store import existence
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED, TERMINAL
-from spark_queue.delta.views import explaining
-from spark_queue.delta.views.ends import AsOf, Ends, ends_at
-from spark_queue.delta.views.pauses import in_force_since
 from spark_queue.errors import QueueNotFoundError
+from spark_queue.log.schema import CLAIMED, READY, REFUSED, TERMINAL
 from spark_queue.log_errors import FileAccessError, FileGoneError
 from spark_queue.reader_config import ReaderConfig, require_reader
 from spark_queue.report import reading
 from spark_queue.report.model import HOUR, ItemReport, Report
 from spark_queue.results import Affected, Explanation, Reconfigured
+from spark_queue.sql import file_rows
+from spark_queue.state import existence
+from spark_queue.state.store import Store
+from spark_queue.views import explaining
+from spark_queue.views.ends import AsOf, Ends, ends_at
+from spark_queue.views.pauses import in_force_since
 from spark_queue.wording import in_html
 
 if TYPE_CHECKING:
@@ -149,15 +149,15 @@ def drop_queue(store: Store, *, dry_run: bool) -> Affected | None:
     """Remove a queue, or count what would go; see :meth:`DeltaQueue.drop`."""
     checks.require_flag("dry_run", dry_run)
     try:
-        if not dry_run and making.finish_drop(store):
+        if not dry_run and create_drop.finish_drop(store):
             return None
         existence.require_exists(store)
         if dry_run:
-            return foreseeing.foresee_drop(store)
-        making.drop(store)
+            return dry_runs.foresee_drop(store)
+        create_drop.drop(store)
     except (FileGoneError, FileAccessError) as exc:
         # Another drop removes the files that this one looks at.
-        if making.is_dropped(store, exc.file):
+        if create_drop.is_dropped(store, exc.file):
             raise QueueNotFoundError(store.name) from exc
         raise
     return None
@@ -256,7 +256,7 @@ class ReaderRegistry(Opened, Generic[ReaderT]):
         """
         require_reader(name, start, config)
         if config is not None:
-            config = forwarding.with_targets(self._main, config)
+            config = forward_items.with_targets(self._main, config)
         self._reader = None
         return self._make_reader(readers.register(self._main, name, config, start))
 
@@ -296,7 +296,7 @@ class ReaderRegistry(Opened, Generic[ReaderT]):
         checks.require_kind("name", name, str)
         checks.require_flag("dry_run", dry_run)
         if dry_run:
-            return foreseeing.unread(readers.look_up(self._main, name))
+            return dry_runs.unread(readers.look_up(self._main, name))
         self._reader = None
         readers.drop(self._main, name)
         return None

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from spark_queue import checks
 from spark_queue.claim import Claim, make_claim
-from spark_queue.delta.commands import admin, claims, foreseeing, recovery, undoing, upgrade
-from spark_queue.delta.input.kinds import Field
-from spark_queue.delta.replica.request import Request
-from spark_queue.delta.sql.where import Where, require_where
-from spark_queue.delta.steps import known_first
-from spark_queue.delta.store import news
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.tables import chores
-from spark_queue.delta.tables.addresses import require_table
-from spark_queue.delta.tables.log import Log
-from spark_queue.delta.upkeep import maintain, purging
+from spark_queue.columns.kinds import Field
+from spark_queue.commands import admin, claims, dry_runs, recovery, undo_command, upgrade
+from spark_queue.log.addresses import require_table
+from spark_queue.log.delta.log import Log
+from spark_queue.log.disk import maintenance
 from spark_queue.opened import Configured, Opened
 from spark_queue.results import Affected, Maintained, Undone, Upgraded
+from spark_queue.sql.where import Where, require_where
+from spark_queue.state import step_waits
+from spark_queue.state.request import Request
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.steps import known_first
+from spark_queue.upkeep import maintain, purge_items
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -52,8 +52,8 @@ class Maintaining(Opened):
         require_where(where, dry_run=dry_run)
         checks.require_flag("now", now)
         if dry_run:
-            return purging.foresee_purge(self._main, where)
-        return purging.purge(self._main, where, now=now)
+            return purge_items.foresee_purge(self._main, where)
+        return purge_items.purge(self._main, where, now=now)
 
     @overload
     def maintain(
@@ -175,7 +175,7 @@ class Maintaining(Opened):
         for log in logs:
             directory = store.handle.place.directory_of(log)
             if directory is not None:
-                chores.leave(directory)
+                maintenance.leave(directory)
         store.forget()
 
     def _columns_of(self, schema: StructType | str) -> tuple[Field, ...]:
@@ -262,7 +262,7 @@ class Claimable(Configured, Generic[ClaimT]):
                 at = Snapshot(store)
             return make_claim(at, request, self._claim_type)
 
-        return news.awaited(store, take, wait)
+        return step_waits.awaited(store, take, wait)
 
 
 class Operating(Configured):
@@ -297,7 +297,7 @@ class Operating(Configured):
         """
         require_where(where, dry_run=dry_run)
         store = self._store
-        return foreseeing.foresee_cancel(store, where) if dry_run else admin.cancel(store, where)
+        return dry_runs.foresee_cancel(store, where) if dry_run else admin.cancel(store, where)
 
     def redrive(self, where: Where, *, dry_run: bool = False, again: bool = False) -> Affected:
         """Enqueue dead, expired or cancelled items again, as new items that name the old.
@@ -325,10 +325,8 @@ class Operating(Configured):
         require_where(where, dry_run=dry_run, again=again)
         store = self._store
         if self._is_one_of_many:
-            return (
-                foreseeing.foresee_redrive(store, where) if dry_run else admin.revive(store, where)
-            )
-        return undoing.redrive(store, where, again=again, dry_run=dry_run)
+            return dry_runs.foresee_redrive(store, where) if dry_run else admin.revive(store, where)
+        return undo_command.redrive(store, where, again=again, dry_run=dry_run)
 
     def undo(self, step: int, *, dry_run: bool = False) -> Undone:
         """Take back what an operator did in a step of the status log, as far as that can be.
@@ -360,4 +358,4 @@ class Operating(Configured):
         checks.require_count("step", step)
         checks.require_flag("dry_run", dry_run)
         for_itself = self._is_one_of_many
-        return undoing.undo(self._store, step, for_itself=for_itself, dry_run=dry_run)
+        return undo_command.undo(self._store, step, for_itself=for_itself, dry_run=dry_run)

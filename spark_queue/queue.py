@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from spark_queue import tracing
-from spark_queue.delta.commands import enqueue
-from spark_queue.delta.commands.batches import SourceBatch, read_batch
-from spark_queue.delta.commands.enqueue import Enqueued
-from spark_queue.delta.replica.request import EnqueueRules, OnDuplicate, OnFull, OnMismatch
-from spark_queue.delta.upkeep import clones
+from spark_queue.commands import enqueue
+from spark_queue.commands.batches import SourceBatch, read_batch
+from spark_queue.commands.enqueue import Enqueued
 from spark_queue.looking import FrameT, SchemaT
 from spark_queue.opened import ReaderRegistry, ReaderT
 from spark_queue.operating import ClaimT, Maintaining
 from spark_queue.results import EnqueueResult
+from spark_queue.state.request import EnqueueRules, OnDuplicate, OnFull, OnMismatch
 from spark_queue.tracing import Trace, Traces
+from spark_queue.upkeep import clones
 from spark_queue.working import Working
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ from pyspark.sql.types import StructType
 
 from spark_queue import checks, streams
 from spark_queue.claim import Claim
-from spark_queue.delta.commands import readers
-from spark_queue.delta.plans import frames
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.views import items
+from spark_queue.commands import readers
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.looking import ReaderFacts
 from spark_queue.processing import worker
 from spark_queue.processing.calling import AnyHandler, BatchHandler, ItemHandler, TableT
 from spark_queue.processing.loop import Asked, ProcessResult
+from spark_queue.spark import frames
+from spark_queue.state.store import Store
+from spark_queue.views import items
 from spark_queue.working import Working
 
 if TYPE_CHECKING:

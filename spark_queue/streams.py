@@ -13,17 +13,17 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_queue import stream_files
 from spark_queue.checks import require_duration, require_string
-from spark_queue.delta.commands import batches, enqueue
-from spark_queue.delta.commands.batches import SourceBatch
-from spark_queue.delta.input import key_rules
-from spark_queue.delta.input.columns import OrderBy, add_keys, of_spark
-from spark_queue.delta.replica.request import EnqueueRules
-from spark_queue.delta.store import by_spark
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.wishes import is_remote
+from spark_queue.columns import key_rules
+from spark_queue.columns.columns import OrderBy, add_keys, of_spark
+from spark_queue.commands import batches, enqueue
+from spark_queue.commands.batches import SourceBatch
 from spark_queue.errors import InvalidArgumentError, OldCheckpointError
+from spark_queue.log.session_options import is_remote
 from spark_queue.processing.loop import ProcessResult
+from spark_queue.state import spark_frames
+from spark_queue.state.request import EnqueueRules
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
 from spark_queue.stream_files import literal
 from spark_queue.wording import shorten
 
@@ -51,7 +51,7 @@ def enqueue_stream(
     require_query(checkpoint, trigger, name)
     _require_stream(df)
     # What does not fit is told now, and not by a query that stops.
-    schema, settings = by_spark.user_schema(store), store.settings(store.status_head())
+    schema, settings = spark_frames.user_schema(store), store.settings(store.status_head())
     key_rules.require_same_texts(store.name, settings, of_spark(schema))
     add_keys(df, schema, settings.config, order_by)
     _require_own(store, checkpoint)

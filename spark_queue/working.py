@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, cast, overload
 
 from spark_queue import checks
-from spark_queue.delta.store.store import Store
 from spark_queue.looking import FrameT, Looking, SchemaT
 from spark_queue.operating import Claimable, ClaimT, Operating
+from spark_queue.state.store import Store
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -22,7 +22,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from spark_queue import LocalQueue, QueueConfig, Reject, RetryPolicy
-from spark_queue.delta.commands import checkpoint
+from spark_queue.commands import checkpoint
 
 RETURNS = "id bigint"
 
@@ -31,15 +31,15 @@ _HANDS = {
     "Spark": "spark_queue.processing.worker SparkHands",
 }
 _OUTPUT = {
-    "without Spark": "spark_queue.delta.tables.outputs ResultTable",
-    "Spark": "spark_queue.delta.commands.evidence Output",
+    "without Spark": "spark_queue.log.output.outputs ResultTable",
+    "Spark": "spark_queue.commands.evidence Output",
 }
 _RUN = {**_HANDS, "without Spark": "spark_queue.processing.local_processing"}
 _LOOP = dict.fromkeys(_HANDS, "spark_queue.processing.loop")
 _AHEAD = dict.fromkeys(_HANDS, "spark_queue.processing.loop _Ahead")
-_RECOVERY = dict.fromkeys(_HANDS, "spark_queue.delta.commands.recovery")
-_CHECKPOINT = dict.fromkeys(_HANDS, "spark_queue.delta.commands.checkpoint")
-_FORWARD = dict.fromkeys(_HANDS, "spark_queue.delta.commands.forwarding")
+_RECOVERY = dict.fromkeys(_HANDS, "spark_queue.commands.recovery")
+_CHECKPOINT = dict.fromkeys(_HANDS, "spark_queue.commands.checkpoint")
+_FORWARD = dict.fromkeys(_HANDS, "spark_queue.commands.forward_items")
 
 #: Each point: where the function is for each runner, its name, the kill before or behind its call,
 #: and at which call.
@@ -73,7 +73,7 @@ RESCUES: dict[str, tuple[dict[str, str], str, str, int]] = {
     "the rescue is there": (_RECOVERY, "_settle", "behind", 1),
 }
 
-_SETTLE = dict.fromkeys(_HANDS, "spark_queue.delta.commands.settle")
+_SETTLE = dict.fromkeys(_HANDS, "spark_queue.commands.settle")
 _PARTS = dict.fromkeys(_HANDS, "spark_queue.processing.claim_parts")
 
 #: Points of a claim that is written and settled in three parts: see :func:`work`.

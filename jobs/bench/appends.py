@@ -21,11 +21,11 @@ import typer
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 
 from report import Figure, at_most, measure, median_figure, ratio_figure
-from spark_queue.delta.tables.forcing import sync_directory, sync_file
-from spark_queue.delta.tables.heads import StatusHead, following, to_json
-from spark_queue.delta.tables.local_log import LocalLog
-from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, STATUS_COLUMNS
-from spark_queue.delta.tables.spark_types import struct_of
+from spark_queue.log.disk.fsync import sync_directory, sync_file
+from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.heads import StatusHead, following, to_json
+from spark_queue.log.schema import SKIPPING_COLUMNS, STATUS_COLUMNS
+from spark_queue.log.spark.spark_types import struct_of
 
 _PROPERTIES = {
     "delta.checkpointInterval": "100",

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from chaos_worker import Told, Worker
 from spark_queue import SMALL_STEPS_CONF, DeltaQueue, EnqueueResult, local_session
-from spark_queue.delta.tables.facts import LogName
+from spark_queue.log.step_events import LogName
 from spark_queue.session import DURABILITY, SMALL_STEPS
 
 #: The columns of what it puts, for Spark and for Arrow.

@@ -13,17 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from spark_queue.delta.commands import recovery
-from spark_queue.delta.tables import (
-    appending,
-    chores,
-    commits,
-    integrity,
-    lives,
+from spark_queue.commands import recovery
+from spark_queue.log.delta import commits, integrity
+from spark_queue.log.disk import (
+    append_files,
+    delta_rs,
+    leftover_files,
+    liveness,
     local_log,
-    rust,
-    sweeping,
-    turnstile,
+    maintenance,
+    write_lock,
 )
 
 #: Seconds within which a process ends that is inside a library of Rust, where nothing is patched.
@@ -117,24 +116,24 @@ def _always(*_: Any) -> bool:
     return True
 
 
-_WAIT = getattr(turnstile, "_Wait")  # noqa: B009 - as are the names below
+_WAIT = getattr(write_lock, "_Wait")  # noqa: B009 - as are the names below
 
 #: What a process can be killed at, in the order of a step.
 MOMENTS: dict[str, _Install] = {
-    "life begun": _after(lives, "_begin"),
+    "life begun": _after(liveness, "_begin"),
     "gate taken": _before(_WAIT, "for_turn"),
     "turn taken": _after(_WAIT, "for_turn"),
-    "file written": _after(appending.Appending, "written"),
+    "file written": _after(append_files.Appending, "written"),
     "commit written": _before(os, "link"),
     "commit linked": _after(os, "link"),
-    "commit made": _after(appending.Appending, "commit"),
+    "commit made": _after(append_files.Appending, "commit"),
     "commit noted": _after(integrity, "note"),
     "checkpoint": _inside(local_log.LocalLog, "sum_up", _is_due),
-    "checkpoint written": _before(rust, "sync_file"),
-    "merging": _inside(chores, "_merging", _always),
+    "checkpoint written": _before(delta_rs, "sync_file"),
+    "merging": _inside(maintenance, "_merging", _always),
     "merged file written": _after(local_log.LocalLog, "written"),
     "files replaced": _after(local_log.LocalLog, "replace"),
-    "file swept": _after(sweeping, "_remove"),
+    "file swept": _after(leftover_files, "_remove"),
     "recovery": _after(recovery, "_settle"),
 }
 

@@ -16,10 +16,10 @@ import spark_queue
 from chaos_moments import Doom
 from spark_queue import EnqueueResult, LeaseLostError, LocalQueue
 from spark_queue.claim import Settlement
-from spark_queue.delta.tables import chores, lives
-from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.local_log import LocalLog
-from spark_queue.delta.tables.sweeping import Ages
+from spark_queue.log.disk import liveness, maintenance
+from spark_queue.log.disk.leftover_files import Ages
+from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.step_events import LogName
 from spark_queue.looking import store_of
 
 #: Groups of items; a group has one fair key and one priority, so that its order is that of entry.
@@ -73,7 +73,7 @@ class Worker:
         self._queue = queue
         self._told, self._name, self._rng = told, name, rng
         self._made = 0
-        told.tell("life", name=lives.mine(Path(queue.name) / "status"))
+        told.tell("life", name=liveness.mine(Path(queue.name) / "status"))
 
     def work(self, *, tidies: bool) -> NoReturn:
         """Go on for ever.
@@ -175,7 +175,7 @@ class Worker:
         """Merge the small files of a log."""
         log = store_of(self._queue).native(which)
         if isinstance(log, LocalLog):
-            chores.tidy(log, _AGES)
+            maintenance.tidy(log, _AGES)
 
 
 def live(place: Path, life: int, seed: int, doom: Doom | None, ready: Connection) -> None:

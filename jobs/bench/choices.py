@@ -28,22 +28,20 @@ from rich.console import Console
 
 from spark_queue import QueueConfig, ReaderConfig, RetryPolicy
 from spark_queue.clock import ManualClock
-from spark_queue.delta import verify
-from spark_queue.delta.commands import readers, rows
-from spark_queue.delta.commands.checkpoint import checkpoint
-from spark_queue.delta.replica import claiming, entering
-from spark_queue.delta.replica.request import EnqueueRules, Request
-from spark_queue.delta.sql import admission, choosing, reach, settlement
-from spark_queue.delta.sql.checkpointing import stage
-from spark_queue.delta.sql.entry_rows import EnqueueState
-from spark_queue.delta.sql.sql_engines import HERE, SqlEngine
-from spark_queue.delta.store import replicas
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.tables.schema import EXPIRED, STATUS_COLUMNS
-from spark_queue.delta.verdicts import ByARescuer, Every, Gone, Renewed, Some, Verdict
+from spark_queue.commands import readers, rows
+from spark_queue.commands.checkpoint import checkpoint
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.schema import EXPIRED, STATUS_COLUMNS
 from spark_queue.session import SMALL_STEPS_CONF, local_session
+from spark_queue.sql import admission, choosing, reach, settlement, verify
+from spark_queue.sql.checkpointing import stage
+from spark_queue.sql.entry_rows import EnqueueState
+from spark_queue.sql.sql_engines import HERE, SqlEngine
+from spark_queue.state import claim_decision, enqueue_decision, replica_choice
+from spark_queue.state.request import EnqueueRules, Request
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.verdicts import ByARescuer, Every, Gone, Renewed, Some, Verdict
 
 _CONSOLE = Console()
 
@@ -148,10 +146,12 @@ class Played:
         store, now = self._readers[0]._store, self._clock.now()  # noqa: SLF001 - as an enqueue does
         at = Snapshot(store)
         every = readers.all_of(at)
-        pointers, replica = readers.slowest(at, every), replicas.of_all(at, every)
+        pointers, replica = readers.slowest(at, every), replica_choice.of_all(at, every)
         assert replica is not None  # noqa: S101 - the queue is small
         frame = rows.check_rows(store, given)
-        ours = entering.decide_entry(replica, at.settings, frame.rows, at.queue, pointers, now)
+        ours = enqueue_decision.decide_entry(
+            replica, at.settings, frame.rows, at.queue, pointers, now
+        )
         first = (verify.texts_of(ours.rows), len(ours.duplicates), dict(ours.tops))
         for read, engine in self._engines(store):
             entry = EnqueueState(
@@ -208,9 +208,9 @@ class Played:
 
     def _compare(self, store: Any, request: Request) -> None:
         at, now = Snapshot(store), self._clock.now()
-        replica = replicas.at_hand(at)
+        replica = replica_choice.at_hand(at)
         assert replica is not None  # noqa: S101 - the queue is small
-        ours = claiming.choose(replica, at.status, at.terms, request, now).table().to_pylist()
+        ours = claim_decision.choose(replica, at.status, at.terms, request, now).table().to_pylist()
         for looks_near in (True, False) if self._is_thorough else (self.seed % 2 == 0,):
             for store_of, engine in self._engines(store):
                 with looking(near=looks_near):
@@ -226,7 +226,7 @@ class Played:
     def _engines(self, store: Any) -> Iterator[tuple[Any, SqlEngine]]:
         yield store, HERE
         if self._spark is not None:
-            from spark_queue.delta.plans.spark_engines import engines_of  # noqa: PLC0415 - only there
+            from spark_queue.spark.spark_engines import engines_of  # noqa: PLC0415 - only there
 
             read = store.in_session(self._spark)
             yield from ((read, engine) for engine in engines_of(read))
@@ -258,7 +258,7 @@ class Played:
     def _compare_settle(self, claim: Any, verdict: Verdict) -> None:
         store, now = claim._store, self._clock.now()  # noqa: SLF001 - as a settle does
         at = Snapshot(store)
-        replica = replicas.at_hand(at)
+        replica = replica_choice.at_hand(at)
         assert replica is not None  # noqa: S101 - the queue is small
         every = (verdict, Gone(now, frozenset()), ByARescuer(verdict))
         for gone in every if self._is_thorough else (self._draw.choice(every),):

@@ -43,8 +43,7 @@ from report import (
     rounds,
     seconds,
 )
-from spark_queue.inprocess.broker import QueueBroker
-from spark_queue.inprocess.singular import SingularUpdateQueue
+from spark_queue.inprocess import QueueBroker, SingularUpdateQueue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_queue.config import QueueConfig
-from spark_queue.inprocess.blocking import BlockingQueue
-from spark_queue.inprocess.distinct import DistinctQueue
-from spark_queue.inprocess.fair import FairQueue
+from spark_queue.inprocess import BlockingQueue, DistinctQueue, FairQueue
 from spark_queue.rules import Ack, NewItem, Scheduler
 
 

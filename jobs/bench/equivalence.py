@@ -26,11 +26,10 @@ import typer
 from pyspark.sql import SparkSession
 
 from histories import History
-from spark_queue.delta.replica import state
-from spark_queue.delta.store import replicas
-from spark_queue.delta.tables.facts import logger
-from spark_queue.delta.verify import AGREED
+from spark_queue.log.step_events import logger
 from spark_queue.session import SMALL_STEPS, SMALL_STEPS_CONF, local_session
+from spark_queue.sql.verify import AGREED
+from spark_queue.state import replica, replica_choice
 
 app = typer.Typer(add_completion=False)
 
@@ -88,10 +87,10 @@ def main(
 def shrink_windows() -> None:
     """Let what is in memory be a window of a handful of items, for the rest of this process."""
     for module, name, value in (
-        (replicas, "_NEAR", 1),
-        (replicas, "_GROWS", 2),
-        (replicas, "_AHEAD", 5),
-        (state, "_NEXT", 2),
+        (replica_choice, "_NEAR", 1),
+        (replica_choice, "_GROWS", 2),
+        (replica_choice, "_AHEAD", 5),
+        (replica, "_NEXT", 2),
     ):
         setattr(module, name, value)
 

@@ -23,10 +23,10 @@ import typer
 
 from report import Figure, Target, at_most, measure, ratio_figure, rounds
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig, RetryPolicy, StepFacts
-from spark_queue.delta.commands.claims import new_claim_id
-from spark_queue.delta.replica.request import Request
+from spark_queue.commands.claims import new_claim_id
 from spark_queue.processing.run_length import RunLength
 from spark_queue.session import local_session
+from spark_queue.state.request import Request
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 

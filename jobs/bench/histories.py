@@ -15,12 +15,12 @@ from pyspark.sql import SparkSession
 from spark_queue import DeltaQueue, QueueConfig, ReaderConfig, RetryPolicy
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
-from spark_queue.delta.commands.claims import settle_and_claim
-from spark_queue.delta.commands.readers import Start
-from spark_queue.delta.commands.settle import Every
-from spark_queue.delta.replica.request import OnDuplicate, Request
+from spark_queue.commands.claims import settle_and_claim
+from spark_queue.commands.readers import Start
+from spark_queue.commands.settle import Every
 from spark_queue.errors import DuplicateItemError, LeaseLostError, ReaderFullError
 from spark_queue.reader import SparkVerbs
+from spark_queue.state.request import OnDuplicate, Request
 
 SCHEMA = "n long, id string, tenant string, grp string, urgency int"
 

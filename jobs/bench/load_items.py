@@ -23,9 +23,7 @@ from crowd import (
 )
 from report import Figure
 from spark_queue.config import QueueConfig
-from spark_queue.inprocess.blocking import BlockingQueue
-from spark_queue.inprocess.distinct import DistinctQueue
-from spark_queue.inprocess.fair import FairQueue
+from spark_queue.inprocess import BlockingQueue, DistinctQueue, FairQueue
 from spark_queue.rules import Ack, NewItem, Scheduler
 
 #: Who put an item, and the how-manieth of theirs it is.

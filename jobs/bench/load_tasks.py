@@ -12,10 +12,9 @@ from typing import Any
 
 from crowd import PATIENCE, require, require_order, together
 from report import Figure
-from spark_queue.inprocess.broker import QueueBroker, Turn
-from spark_queue.inprocess.singular import SingularUpdateQueue
-from spark_queue.waiting.abort import AbortScope
-from spark_queue.waiting.timer import ManualTimer
+from spark_queue.inprocess import QueueBroker, SingularUpdateQueue, Turn
+from spark_queue.memory.waiting.abort import AbortScope
+from spark_queue.memory.waiting.timer import ManualTimer
 
 
 def million(requests: int, producers: int) -> Iterator[Figure]:

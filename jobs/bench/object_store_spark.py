@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from object_store import options_of, served, shaken
 from spark_queue import DeltaQueue, local_session
-from spark_queue.delta.plans import entering
+from spark_queue.spark import spark_enqueue
 
 app = typer.Typer(add_completion=False)
 
@@ -70,7 +70,7 @@ class Opened:
 
 def opened(place: str, port: int) -> Opened:
     """Open a queue in a session of this process."""
-    entering._MANY = 2  # noqa: SLF001 - of a benchmark
+    spark_enqueue._MANY = 2  # noqa: SLF001 - of a benchmark
     spark = session(port)
     return Opened(DeltaQueue.open(spark, place, storage=options_of(port)), spark)
 

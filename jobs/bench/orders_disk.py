@@ -21,7 +21,8 @@ from urllib.parse import unquote
 import deltalake
 import pyarrow as pa
 
-from spark_queue.delta.tables import appending, chores, commits, open_table, rust
+from spark_queue.log.delta import commits
+from spark_queue.log.disk import append_files, delta_rs, maintenance, open_table
 
 #: Columns whose ends are told of each file.
 _RANGED = ("_step", "_seq", "_priority", "_round")
@@ -140,12 +141,12 @@ def in_memory() -> Iterator[None]:
     """Keep the rows of all tables in memory that are written meanwhile, and read what is there."""
     parquet = SimpleNamespace(write_table=_write, ParquetFile=_File)
     with ExitStack() as patches:
-        for module in (appending, commits):
+        for module in (append_files, commits):
             patches.enter_context(mock.patch.object(module, "pq", parquet))
         # By their names as the type checker knows them: what is called otherwise is noticed there.
-        patches.enter_context(mock.patch.object(open_table, rust.opened.__name__, MemoryTable))
+        patches.enter_context(mock.patch.object(open_table, delta_rs.opened.__name__, MemoryTable))
         # Nobody tidies up beside: what is small needs none, and here one works at a time.
-        patches.enter_context(mock.patch.object(chores, chores.ask.__name__))
+        patches.enter_context(mock.patch.object(maintenance, maintenance.ask.__name__))
         yield
 
 

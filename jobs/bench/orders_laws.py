@@ -11,7 +11,7 @@ from typing import Any
 import chaos_laws
 from chaos_laws import Evidence, Found
 from orders_disk import MemoryTable
-from spark_queue.delta.replica.state import Replica
+from spark_queue.state.replica import Replica
 
 Row = dict[str, Any]
 

@@ -19,12 +19,12 @@ from orders_world import Doom, World
 from spark_queue import LeaseLostError, LocalQueue, QueueConfig, RetryPolicy
 from spark_queue.claim import LocalClaim
 from spark_queue.clock import ManualClock
-from spark_queue.delta.replica.state import Replica
-from spark_queue.delta.store import replicas
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.tables import lives
-from spark_queue.delta.tables.local_log import LocalLog
-from spark_queue.delta.tables.open_table import OpenTable
+from spark_queue.log.disk import liveness
+from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.disk.open_table import OpenTable
+from spark_queue.state import replica_choice
+from spark_queue.state.replica import Replica
+from spark_queue.state.snapshot import Snapshot
 
 Row = dict[str, Any]
 
@@ -251,7 +251,7 @@ class _Play:
         """Return a hand that has opened the queue, and knows it."""
         with self._processes[number].running():
             hand = Hand(number, self._opened(), self._time)
-            hand.tell("life", name=lives.mine(self._path / "status"))
+            hand.tell("life", name=liveness.mine(self._path / "status"))
             for count in self._history.holds[number - 1 : number]:
                 if count:
                     hand.claim(str(count))
@@ -322,7 +322,7 @@ class _Play:
         with Process().running():
             queue = self._opened(ManualClock(self._clock.now() + later))
             hand = Hand(99, queue, self._world.time)
-            hand.tell("life", name=lives.mine(self._path / "status"))
+            hand.tell("life", name=liveness.mine(self._path / "status"))
             hand.work("resume, claim 9, ack" if hand.queue.paused else "claim 9, ack")
         return hand
 
@@ -350,4 +350,4 @@ def _make(path: Path, scope: str, clock: ManualClock) -> None:
 
 def _known(queue: LocalQueue) -> Replica | None:
     """Return what this process knows of a queue, brought up to its tables."""
-    return replicas.at_hand(Snapshot(queue._store))  # noqa: SLF001 - what users are not told
+    return replica_choice.at_hand(Snapshot(queue._store))  # noqa: SLF001 - what users are not told

@@ -15,20 +15,20 @@ from types import ModuleType
 from typing import Any
 
 import orders_disk
-from spark_queue.delta.store import catching_up, fencing
-from spark_queue.delta.tables import forcing, lives, turnstile
-from spark_queue.delta.tables.turnstile import LockFile
+from spark_queue.log.disk import fsync, liveness, write_lock
+from spark_queue.log.disk.write_lock import LockFile
+from spark_queue.state import catch_up, fence
 
 # What a process remembers is copied before each run; its locks are free then.
 copyreg.pickle(type(threading.RLock()), lambda _: (threading.RLock, ()))
 
 #: Where the library keeps what a process has for itself.
 _OWN: tuple[tuple[ModuleType, str], ...] = (
-    (catching_up, "_caches"),
-    (turnstile, "_turnstiles"),
-    (forcing, "_forced"),
-    (lives, "_lives"),
-    (fencing, "_ours"),
+    (catch_up, "_caches"),
+    (write_lock, "_turnstiles"),
+    (fsync, "_forced"),
+    (liveness, "_lives"),
+    (fence, "_ours"),
 )
 
 #: What of that is copied for each run. Locks and lives are real, and begun once.

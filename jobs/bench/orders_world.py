@@ -20,25 +20,18 @@ from unittest import mock
 
 from orders_process import Ground, Process
 from orders_search import Effect, Search
-from spark_queue.delta import steps
-from spark_queue.delta.commands import claims
-from spark_queue.delta.tables import (
-    appending,
-    integrity,
-    lives,
-    local_log,
-    open_table,
-    turnstile,
-    whole,
-)
-from spark_queue.delta.tables.lives import looking_at
-from spark_queue.delta.tables.turnstile import LockFile
+from spark_queue.commands import claims
+from spark_queue.log.delta import completeness, integrity
+from spark_queue.log.disk import append_files, liveness, local_log, open_table, write_lock
+from spark_queue.log.disk.liveness import looking_at
+from spark_queue.log.disk.write_lock import LockFile
+from spark_queue.state import steps
 
 #: Seconds after which a thread that does not stop is a fault of the search itself.
 _STUCK = 60.0
 
-_WAIT: Any = getattr(turnstile, "_Wait")  # noqa: B009 - as are the names below
-_TURNSTILE: Any = getattr(turnstile, "_Turnstile")  # noqa: B009
+_WAIT: Any = getattr(write_lock, "_Wait")  # noqa: B009 - as are the names below
+_TURNSTILE: Any = getattr(write_lock, "_Turnstile")  # noqa: B009
 
 _GATE, _TURN = "_writer.next", "_writer.lock"
 
@@ -227,11 +220,11 @@ class World:
             for owner, name, around in (
                 (local_log, "newest_version", self._looks),
                 (open_table, "newest_version", self._looks),
-                (whole, "trace", self._looks),
+                (completeness, "trace", self._looks),
                 (open_table, "opened", self._looks),
                 (integrity, "_read_notes", self._looks),
-                (lives, "has_ended", self._asks_who_lives),
-                (appending.Appending, "written", self._writes),
+                (liveness, "has_ended", self._asks_who_lives),
+                (append_files.Appending, "written", self._writes),
                 (_WAIT, "_poll", self._waits),
                 (_TURNSTILE, "leave", self._leaves),
             ):

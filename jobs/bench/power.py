@@ -48,7 +48,7 @@ _MODULES = (
     "pyarrow.dataset",
     "spark_queue.local_queue",
     "spark_queue.front.journaled",
-    "spark_queue.delta.journal.journal",
+    "spark_queue.stores.delta_journal",
     "spark_queue.processing.local_processing",
 )
 

@@ -17,8 +17,8 @@ from deltalake import DeltaTable
 
 from power_work import states_of, work
 from spark_queue import LocalQueue, QueueConfig, QueueNotFoundError, journaled_queue
-from spark_queue.delta.tables import removal
 from spark_queue.inprocess import WriteAheadLog
+from spark_queue.log.disk import removal
 
 #: What a line tells, as plain data.
 Told: TypeAlias = Mapping[str, Any]

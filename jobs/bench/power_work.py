@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from spark_queue import LocalQueue, QueueConfig, Reject, journaled_queue
-from spark_queue.delta.tables import made
-from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.inprocess import WriteAheadLog
+from spark_queue.log.delta import table_creation
+from spark_queue.log.step_events import StepFacts
 
 _GOLDEN = Path(__file__).parents[2] / "tests" / "data" / "queues-of-format-2.zip"
 
@@ -139,13 +139,13 @@ def upkeep(teller: Teller) -> None:
 
 def _sum_up_often() -> None:
     """Have logs summed up after six commits, not a hundred, and older commits removed at once."""
-    create = made.create
+    create = table_creation.create
 
     def often(session: Any, directory: Path, schema: str, properties: dict[str, str]) -> bool:
         more = {"delta.checkpointInterval": "6", "delta.logRetentionDuration": "interval 0 seconds"}
         return create(session, directory, schema, {**properties, **more})
 
-    vars(made)["create"] = often
+    vars(table_creation)["create"] = often
 
 
 def clone(teller: Teller) -> None:

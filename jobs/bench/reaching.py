@@ -30,7 +30,7 @@ class _Reach:
 
     def note_texts(self) -> None:
         """Have the library tell which texts it makes statements of."""
-        from spark_queue.delta.sql import statements  # noqa: PLC0415 - counted from its import on
+        from spark_queue.sql import statements  # noqa: PLC0415 - counted from its import on
 
         read: Any = statements._text_of  # noqa: SLF001 - of our own package
 

@@ -28,7 +28,7 @@ from report import (
     rounds,
     seconds,
 )
-from spark_queue.inprocess.singular import SingularUpdateQueue
+from spark_queue.inprocess import SingularUpdateQueue
 
 _EMPTY: Any = object()
 

@@ -32,7 +32,7 @@ _TAKER = """
 import json, sys, time
 from datetime import timedelta
 from spark_queue import DurableQueue, FrontOptions, LocalQueue
-from spark_queue.delta.store.news import Look
+from spark_queue.state.step_waits import Look
 
 kind, path, idle = sys.argv[1], sys.argv[2], float(sys.argv[3])
 seen, asked = [], Look.is_outdated

@@ -19,10 +19,10 @@ import pyarrow as pa
 from rich.console import Console
 
 from spark_queue import LocalQueue, QueueConfig
-from spark_queue.delta.input.plain import arrow_keys
-from spark_queue.delta.store import replicas
-from spark_queue.delta.tables.heads import Checkpoint, following
-from spark_queue.delta.tables.schema import STATUS_COLUMNS
+from spark_queue.columns.arrow import arrow_keys
+from spark_queue.log.heads import Checkpoint, following
+from spark_queue.log.schema import STATUS_COLUMNS
+from spark_queue.state import replica_choice
 
 #: Items that are written as one step.
 _BATCH = 1_000_000
@@ -134,7 +134,7 @@ def claims(place: Path, items: int, finished: int, times: int) -> None:
     if rows_at_hand is not None:
         size = rows_at_hand.nbytes / rows_at_hand.num_rows
         _CONSOLE.print(
-            f"window: {replicas._AHEAD:,} rows of {size:.0f} bytes, {len(known.items)} items"  # noqa: SLF001
+            f"window: {replica_choice._AHEAD:,} rows of {size:.0f} bytes, {len(known.items)} items"  # noqa: SLF001
         )
 
 

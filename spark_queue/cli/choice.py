@@ -12,11 +12,11 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.tables import addresses
-from spark_queue.delta.tables.addresses import QueueAddress, TableAddress, is_on_object_store
-from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.errors import InvalidArgumentError, SparkQueueError
 from spark_queue.extras import is_installed, java_problem
+from spark_queue.log import addresses
+from spark_queue.log.addresses import QueueAddress, TableAddress, is_on_object_store
+from spark_queue.log.session_options import PlainSession
 from spark_queue.results import Affected, EnqueueResult
 
 if TYPE_CHECKING:

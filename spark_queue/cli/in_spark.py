@@ -15,14 +15,14 @@ from spark_queue.cli.choice import AnyQueue, CommandScope, Format, RowSource, ab
 from spark_queue.cli.words import VALUE_CHARS, clip
 from spark_queue.clock import SystemClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.addresses import QueueAddress
-from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS
-from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.doctor import examine as examination
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkQueueError
+from spark_queue.log.addresses import QueueAddress
+from spark_queue.log.schema import OPTIONAL_COLUMNS
+from spark_queue.log.spark.spark_types import struct_of
 from spark_queue.results import Affected, EnqueueResult
+from spark_queue.state.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession

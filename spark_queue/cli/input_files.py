@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from spark_queue.cli import choice
 from spark_queue.cli.choice import Format
 from spark_queue.cli.words import clip
-from spark_queue.delta.input.kinds import Field
-from spark_queue.delta.input.plain.arrow import type_of
-from spark_queue.delta.input.plain.rows import OPTIONAL_COLUMNS
+from spark_queue.columns.arrow.arrow_types import type_of
+from spark_queue.columns.arrow.rows import OPTIONAL_COLUMNS
+from spark_queue.columns.kinds import Field
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
 
 #: Bytes up to which files are read here.

@@ -18,18 +18,18 @@ import typer
 from spark_queue.cli import choice
 from spark_queue.cli.choice import EngineChoice
 from spark_queue.cli.display import Display, SafeFormatter, Terminated, exit_of
-from spark_queue.delta.tables.addresses import is_on_object_store
 from spark_queue.errors import InvalidArgumentError, SetupError, SparkNeededError, SparkQueueError
 from spark_queue.extras import java_problem
+from spark_queue.log.addresses import is_on_object_store
 from spark_queue.processing.interrupts import interruptible, raising_at_sigterm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_queue.cli.choice import AnyQueue, CommandEngine
-    from spark_queue.delta.tables.facts import Listener
     from spark_queue.delta_queue import DeltaQueue
     from spark_queue.local_queue import LocalQueue
+    from spark_queue.log.step_events import Listener
     from spark_queue.reader import Reader
 
 _T = TypeVar("_T")
@@ -191,7 +191,7 @@ class Scope:
         A path is taken from the working directory. So is a plain name where the session's catalog
         is in memory: a table of that catalog would be gone with the process.
         """
-        from spark_queue.delta.tables import addresses  # noqa: PLC0415 - help works without Spark
+        from spark_queue.log import addresses  # noqa: PLC0415 - help works without Spark
 
         catalog = self.spark.conf.get("spark.sql.catalogImplementation", "in-memory")
         if "/" not in name and catalog == "in-memory":

@@ -9,13 +9,13 @@ from typing import Any
 
 from spark_queue.cli.words import plain
 from spark_queue.clock import SystemClock
-from spark_queue.delta.input import kinds
-from spark_queue.delta.views.ends import AsOf, ends_at
+from spark_queue.columns import kinds
 from spark_queue.looking import store_of, views_of
 from spark_queue.report import following
 from spark_queue.report.condition import Condition, judge_condition
 from spark_queue.report.following import Followed
 from spark_queue.report.reading import read_vitals
+from spark_queue.views.ends import AsOf, ends_at
 
 #: What status shows of an item beside the user's columns.
 SHOWN = (

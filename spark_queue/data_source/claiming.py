@@ -15,13 +15,13 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 
 from spark_queue.checks import PER_CLAIM
 from spark_queue.claim import LocalClaim
+from spark_queue.commands import claims
 from spark_queue.data_source.options import number, open_reader
-from spark_queue.delta.commands import claims
-from spark_queue.delta.sql import file_rows
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.tables.facts import logger
 from spark_queue.errors import LeaseLostError
+from spark_queue.log.step_events import logger
 from spark_queue.looking import store_of
+from spark_queue.sql import file_rows
+from spark_queue.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from spark_queue.local_queue import LocalQueue, LocalReader

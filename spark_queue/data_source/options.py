@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from spark_queue.delta.tables.addresses import is_on_object_store
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.log.addresses import is_on_object_store
 from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
-    from spark_queue.delta.views.ends import AsOf
     from spark_queue.local_queue import LocalQueue, LocalReader
+    from spark_queue.views.ends import AsOf
 
 _T = TypeVar("_T", int, float)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
+from spark_queue.commands.batches import SourceBatch
 from spark_queue.data_source.options import open_queue
 from spark_queue.data_source.writing import (
     Options,
@@ -20,7 +21,6 @@ from spark_queue.data_source.writing import (
     stage_rows,
     staging_of,
 )
-from spark_queue.delta.commands.batches import SourceBatch
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.stream_files import batch_files, is_read_more_often, read_more_often
 

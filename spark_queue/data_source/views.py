@@ -11,14 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_queue.commands.enqueue import Enqueued
 from spark_queue.data_source.options import flag, instant, number, open_queue, open_reader
-from spark_queue.delta.commands.enqueue import Enqueued
-from spark_queue.delta.sql.file_rows import parts_of
-from spark_queue.delta.views import views
 from spark_queue.errors import InvalidArgumentError, did_you_mean
 from spark_queue.looking import main_store_of
 from spark_queue.report import lines as line_classes, model, trouble
 from spark_queue.report.model import Report
+from spark_queue.sql.file_rows import parts_of
+from spark_queue.views import views
 
 #: Tables of a view, part by part; the first has its columns, and may have no rows.
 _Parts = Iterator[pa.Table]

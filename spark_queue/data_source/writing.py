@@ -17,11 +17,11 @@ from spark_queue.looking import main_store_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_queue.delta.commands.batches import SourceBatch
-    from spark_queue.delta.replica.request import OnDuplicate
-    from spark_queue.delta.tables.staged import Staging
+    from spark_queue.commands.batches import SourceBatch
     from spark_queue.local_queue import LocalQueue
+    from spark_queue.log.disk.staged_rows import Staging
     from spark_queue.queue import Batch
+    from spark_queue.state.request import OnDuplicate
 
 #: What names a query in its tasks, and stays the same when it is started again.
 _QUERY = "sql.streaming.queryId"

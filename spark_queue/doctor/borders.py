@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spark_queue.delta.input import kinds
-from spark_queue.delta.tables import table_properties
-from spark_queue.delta.tables.schema import foreign_names
+from spark_queue.columns import kinds
 from spark_queue.doctor.subject import Subject
+from spark_queue.log.delta import table_properties
+from spark_queue.log.schema import foreign_names
 from spark_queue.report.finding import Finding, Severity
 
 #: A property that makes a queue no worse, whatever it is.

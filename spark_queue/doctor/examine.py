@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.facts import logger
-from spark_queue.delta.views.answers import ViewSource
 from spark_queue.doctor import borders, service, stuck, trust, upkeep
 from spark_queue.doctor.subject import Subject
 from spark_queue.errors import QueueNotFoundError, SparkQueueError
+from spark_queue.log.step_events import logger
 from spark_queue.report.alarms import ALARMS
 from spark_queue.report.finding import Checkup, Finding, Thresholds, how_bad, require_thresholds
+from spark_queue.state.store import Store
+from spark_queue.views.answers import ViewSource
 from spark_queue.wording import line_of
 
 #: Looks at a queue, and yields what it finds.

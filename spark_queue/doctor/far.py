@@ -11,8 +11,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame, functions as F
 
-from spark_queue.delta.tables.schema import HEAD, ITEM, META_LANE
-from spark_queue.delta.tables.wishes import SMALL
 from spark_queue.doctor.table import (
     RECENT,
     CheckedTable,
@@ -21,6 +19,8 @@ from spark_queue.doctor.table import (
     Written,
     where_of,
 )
+from spark_queue.log.schema import HEAD, ITEM, META_LANE
+from spark_queue.log.session_options import SMALL
 
 #: What Delta calls commits that put rows into a table, of those that the library makes as steps.
 _ADDING = ("WRITE", "STREAMING UPDATE", "UPDATE", "COPY INTO")

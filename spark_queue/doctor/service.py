@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from spark_queue.delta.commands import forwarding
-from spark_queue.delta.store import fencing
-from spark_queue.delta.tables.schema import FORMAT_VERSION
-from spark_queue.delta.tables.wishes import STALENESS, PlainSession, is_fresh, kept_by
+from spark_queue.commands import forward_items
 from spark_queue.doctor.subject import Subject
 from spark_queue.errors import FormatVersionError, UnsafeSessionError
+from spark_queue.log.schema import FORMAT_VERSION
+from spark_queue.log.session_options import STALENESS, PlainSession, is_fresh, kept_by
 from spark_queue.report.finding import Finding, Severity
 from spark_queue.session import DURABILITY
+from spark_queue.state import fence
 from spark_queue.wording import agree, plural, shell_command
 
 #: A session's setting by which a task, and the handler in it, may run twice at the same time.
@@ -23,7 +23,7 @@ def front_gone(subject: Subject) -> Iterator[Finding]:
     """Find a front that held the queue for itself, and ended without giving it up."""
     head = subject.store.queue_head()
     directory = subject.store.handle.place.directory()
-    if fencing.is_gone(head.hold, subject.now, directory):
+    if fence.is_gone(head.hold, subject.now, directory):
         yield Finding(
             id="front-gone",
             severity="warning",
@@ -36,7 +36,7 @@ def front_gone(subject: Subject) -> Iterator[Finding]:
 def send_refused(subject: Subject) -> Iterator[Finding]:
     """Find items that were to go to another queue, which does not take them."""
     for reader in subject.readers:
-        for target, count, why in forwarding.waiting(reader.store):
+        for target, count, why in forward_items.waiting(reader.store):
             waits, them = agree(count, "waits", "wait"), agree(count, "it", "them")
             what = f"{plural(count, 'item')} {waits} for {target!r}, which refuses {them}"
             if not count:

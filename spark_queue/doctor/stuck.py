@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spark_queue.delta.commands import recovery
+from spark_queue.commands import recovery
 from spark_queue.doctor.subject import Subject
 from spark_queue.report.finding import Finding, span
 from spark_queue.wording import plural

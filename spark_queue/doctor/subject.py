@@ -9,21 +9,21 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from spark_queue.delta.commands.upgrade import oldest_format
-from spark_queue.delta.sql.file_rows import log_of
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import addresses
-from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.heads import Registered, StatusHead
-from spark_queue.delta.tables.schema import FORMAT_VERSION
-from spark_queue.delta.tables.settings import Settings
-from spark_queue.delta.tables.wishes import PlainSession, kept_by
-from spark_queue.delta.views.answers import ViewSource
+from spark_queue.commands.upgrade import oldest_format
 from spark_queue.doctor.table import TableHere
 from spark_queue.errors import LogDamagedError
+from spark_queue.log import addresses
+from spark_queue.log.heads import Registered, StatusHead
+from spark_queue.log.schema import FORMAT_VERSION
+from spark_queue.log.session_options import PlainSession, kept_by
+from spark_queue.log.settings import Settings
+from spark_queue.log.step_events import LogName
 from spark_queue.report.finding import Storage, Thresholds
 from spark_queue.report.model import Vitals
 from spark_queue.report.reading import read_vitals
+from spark_queue.sql.file_rows import log_of
+from spark_queue.state.store import Store
+from spark_queue.views.answers import ViewSource
 from spark_queue.wording import shell_command
 
 if TYPE_CHECKING:

@@ -16,20 +16,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import chores
-from spark_queue.delta.tables.commits import (
-    LogFile,
-    commit_at,
-    commit_path,
-    newest_version,
-    summed_up,
-)
-from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.local_log import LocalLog
-from spark_queue.delta.tables.log import APP_ID, Log
-from spark_queue.delta.tables.schema import HEAD, ITEM, META_LANE, REFUSED_LANE
 from spark_queue.errors import SparkNeededError
+from spark_queue.log.delta.commits import LogFile, commit_at, commit_path, newest_version, summed_up
+from spark_queue.log.delta.log import APP_ID, Log
+from spark_queue.log.disk import maintenance
+from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.schema import HEAD, ITEM, META_LANE, REFUSED_LANE
+from spark_queue.log.step_events import LogName
+from spark_queue.state.store import Store
 
 #: Commits that are looked at, from the newest back.
 RECENT = 500
@@ -186,7 +180,7 @@ class TableHere(CheckedTable):
 
     def files(self) -> Files:
         """See :class:`CheckedTable`."""
-        groups = list(chores.groups(self._files))
+        groups = list(maintenance.groups(self._files))
         small = [file for group in groups for file in group]
         return Files(
             count=len(self._files),

@@ -8,16 +8,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from spark_queue.delta.store import existence
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import whole
-from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.integrity import trace
-from spark_queue.delta.tables.log import APP_ID, Log
 from spark_queue.doctor.subject import Subject
 from spark_queue.doctor.table import CheckedTable, Logged, Written
 from spark_queue.errors import LogDamagedError, QueueNotFoundError
+from spark_queue.log.delta import completeness
+from spark_queue.log.delta.integrity import trace
+from spark_queue.log.delta.log import APP_ID, Log
+from spark_queue.log.step_events import LogName
 from spark_queue.report.finding import Finding
+from spark_queue.state import existence
+from spark_queue.state.store import Store
 from spark_queue.wording import plural, shell_command
 
 #: Steps whose clocks are looked at, from the newest back; and how many it takes to tell that the
@@ -65,10 +65,10 @@ def _require_whole(store: Store, which: LogName) -> None:
         return
     if not directory.exists():
         raise QueueNotFoundError(store.name)
-    whole.require_uncut(store.name, which, directory)
+    completeness.require_uncut(store.name, which, directory)
     head = log.head()
     if head is not None:
-        whole.require_end(store.name, which, log, directory, head.step)
+        completeness.require_end(store.name, which, log, directory, head.step)
 
 
 def _directory(store: Store, which: LogName) -> Path | None:

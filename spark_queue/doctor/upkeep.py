@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from spark_queue.delta.commands.checkpoint import LONG_FOLD
-from spark_queue.delta.tables import chores
-from spark_queue.delta.upkeep import purging
-from spark_queue.delta.upkeep.rewriter import rewriter_of
+from spark_queue.commands.checkpoint import LONG_FOLD
 from spark_queue.doctor.subject import ReaderSubject, Subject
 from spark_queue.doctor.table import CheckedTable, Files
+from spark_queue.log.disk import maintenance
 from spark_queue.report.finding import Finding, Severity
+from spark_queue.upkeep import purge_items
+from spark_queue.upkeep.rewriter import rewriter_of
 from spark_queue.wording import plural, shell_command, size
 
 #: How many times the commits after which they are summed up may be there: a process does it beside
@@ -79,7 +79,7 @@ def _mergeable(subject: Subject, *, is_due: bool) -> list[_Due]:
     found = []
     for table in subject.tables:
         files = table.files()
-        if (files.count > chores.MANY) is is_due and _could_be_fewer(subject, files):
+        if (files.count > maintenance.MANY) is is_due and _could_be_fewer(subject, files):
             what = f"{files.count:,} files of {_log(table)} could be {files.could_be:,}"
             found.append(_Due(table, what, files.since))
     return found
@@ -115,7 +115,7 @@ def retention_due(subject: Subject) -> Iterator[Finding]:
     if retention is None:
         return
     subject.require_positions()
-    due = purging.due(subject.store, retention, rewriter_of(subject.store, reads_files=True))
+    due = purge_items.due(subject.store, retention, rewriter_of(subject.store, reads_files=True))
     items = sum(gen.items for gen in due)
     if items:
         ends = [gen.last for gen in due if gen.last is not None]

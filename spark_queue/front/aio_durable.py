@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from spark_queue import checks
 from spark_queue.front.consumer import Consumer, Delivery
 from spark_queue.front.producer import PutResult
+from spark_queue.memory.waiting.aio import outcome
+from spark_queue.memory.waiting.processes import Owner
+from spark_queue.memory.waiting.timer import Timeout, seconds
 from spark_queue.queue import Batch, Rows
 from spark_queue.results import EnqueueResult
-from spark_queue.waiting.aio import outcome
-from spark_queue.waiting.processes import Owner
-from spark_queue.waiting.timer import Timeout, seconds
 from spark_queue.wording import text_of
 
 if TYPE_CHECKING:

@@ -14,17 +14,17 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from spark_queue import checks
-from spark_queue.delta.commands.settle import NAMED
-from spark_queue.delta.store.news import TICK, Look
-from spark_queue.delta.tables.schema import TRACE
+from spark_queue.commands.settle import NAMED
 from spark_queue.errors import LeaseLostError, QueueShutDownError
 from spark_queue.front.leases import Leases, Prefetch, Retries
 from spark_queue.front.producer import Batcher, settle
 from spark_queue.front.queue_ends import Outlet
-from spark_queue.inprocess.blocking import BlockingQueue
-from spark_queue.inprocess.singular.requests import Promise
-from spark_queue.waiting import aio
-from spark_queue.waiting.timer import Timeout, seconds
+from spark_queue.log.schema import TRACE
+from spark_queue.memory.blocking import BlockingQueue
+from spark_queue.memory.singular.requests import Promise
+from spark_queue.memory.waiting import aio
+from spark_queue.memory.waiting.timer import Timeout, seconds
+from spark_queue.state.step_waits import TICK, Look
 
 #: Outcomes that may wait; who settles one more waits for room.
 _MAX_PENDING = 1_000_000

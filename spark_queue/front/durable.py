@@ -24,12 +24,12 @@ from spark_queue.front.queue_ends import (
     Outlet,
     require_open,
 )
-from spark_queue.inprocess.singular.requests import Promise
 from spark_queue.local_queue import LocalQueue, LocalReader, LocalVerbs
+from spark_queue.memory.singular.requests import Promise
+from spark_queue.memory.waiting.processes import Owner
+from spark_queue.memory.waiting.timer import Timeout
 from spark_queue.queue import Batch, Queue, Rows
 from spark_queue.results import EnqueueResult
-from spark_queue.waiting.processes import Owner
-from spark_queue.waiting.timer import Timeout
 from spark_queue.wording import text_of
 
 if TYPE_CHECKING:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from spark_queue import checks, extras
 from spark_queue.clock import Clock
-from spark_queue.delta.journal.journal import DeltaJournal
-from spark_queue.delta.store.handle import Handle
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.addresses import require_table
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.front.queue_ends import require_open
 from spark_queue.journal import JournaledQueue, QueueOptions, ReaderHooks
-from spark_queue.journal.journal_options import require_name, require_options
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.addresses import require_table
 from spark_queue.looking import main_store_of
+from spark_queue.memory.journal.journal_options import require_name, require_options
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.state.handle import Handle
+from spark_queue.state.store import Store
+from spark_queue.stores.delta_journal import DeltaJournal
 from spark_queue.wording import shorten
 
 if TYPE_CHECKING:

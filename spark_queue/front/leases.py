@@ -12,7 +12,7 @@ from functools import partial
 
 from spark_queue.claim import Claim
 from spark_queue.clock import Clock
-from spark_queue.delta.commands.settle import NAMED
+from spark_queue.commands.settle import NAMED
 from spark_queue.errors import LeaseLostError
 
 logger = logging.getLogger(__name__)

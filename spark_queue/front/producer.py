@@ -16,9 +16,9 @@ from typing import Any, Generic, Literal, TypeVar, cast
 from spark_queue import tracing
 from spark_queue.errors import QueueFullError, QueueShutDownError
 from spark_queue.front.queue_ends import Inlet
-from spark_queue.inprocess.singular.requests import ExecutionContext, require_elsewhere
-from spark_queue.journal.records import own
-from spark_queue.waiting.timer import Timeout, seconds
+from spark_queue.memory.journal.records import own
+from spark_queue.memory.singular.requests import ExecutionContext, require_elsewhere
+from spark_queue.memory.waiting.timer import Timeout, seconds
 
 logger = logging.getLogger(__name__)
 

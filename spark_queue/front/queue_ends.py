@@ -9,17 +9,17 @@ from typing import Any, Protocol
 
 from spark_queue.claim import Claim, LocalClaim
 from spark_queue.clock import Clock
-from spark_queue.delta.commands import enqueue, recovery
-from spark_queue.delta.commands.rows import check_rows
-from spark_queue.delta.replica.request import EnqueueRules
-from spark_queue.delta.store import news
-from spark_queue.delta.store.news import Look
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import TRACE
+from spark_queue.commands import enqueue, recovery
+from spark_queue.commands.rows import check_rows
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.local_queue import LocalQueue, LocalVerbs
+from spark_queue.log.schema import TRACE
 from spark_queue.looking import store_of
+from spark_queue.state import step_waits
+from spark_queue.state.request import EnqueueRules
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.step_waits import Look
+from spark_queue.state.store import Store
 from spark_queue.wording import shorten
 
 #: Seq, outcome and holder of the key of a row that was put.
@@ -89,11 +89,11 @@ class Watched:
 
     def look(self) -> Look:
         """See :meth:`Outlet.look`."""
-        return news.look_at(self.store)
+        return step_waits.look_at(self.store)
 
     def rest(self, most: float) -> float:
         """See :meth:`Outlet.rest`."""
-        return news.rest(self.store, most)
+        return step_waits.rest(self.store, most)
 
 
 #: What is full takes what fits, as of a queue with Spark; without it a limit is refused.

@@ -14,19 +14,19 @@ from pyspark.sql.types import StructType
 from spark_queue.checks import require_kind
 from spark_queue.claim import Claim
 from spark_queue.clock import Clock
-from spark_queue.delta.commands import recovery
-from spark_queue.delta.input import measures, values
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import spark_types
-from spark_queue.delta.tables.schema import BOUNDED, OPTIONAL_COLUMNS, inputs_of
-from spark_queue.delta.tables.spark_types import struct_of
-from spark_queue.delta.views import items
+from spark_queue.columns import measures, values
+from spark_queue.commands import recovery
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import QueueExistsError, QueueNotFoundError
 from spark_queue.front.queue_ends import Inlet, Outlet, Told, Watched
+from spark_queue.log.schema import BOUNDED, OPTIONAL_COLUMNS, inputs_of
+from spark_queue.log.spark import spark_types
+from spark_queue.log.spark.spark_types import struct_of
 from spark_queue.looking import main_store_of, store_of
 from spark_queue.processing.loop import worker_id
 from spark_queue.reader import SparkVerbs
+from spark_queue.state.store import Store
+from spark_queue.views import items
 
 
 class SparkInlet:

@@ -10,9 +10,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_queue import checks
-from spark_queue.delta.tables.facts import StepFacts, logger
-from spark_queue.delta.tables.schema import CLAIMED, READY
 from spark_queue.errors import SetupError
+from spark_queue.log.schema import CLAIMED, READY
+from spark_queue.log.step_events import StepFacts, logger
 from spark_queue.metrics import instruments as named
 from spark_queue.metrics.instruments import Metric
 from spark_queue.metrics.metric_samples import KEYS, WINDOW, AnyQueue, Looker, Sample

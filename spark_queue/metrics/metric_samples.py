@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from spark_queue import checks
-from spark_queue.delta.commands import readers
-from spark_queue.delta.store import existence
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.commands import readers
 from spark_queue.doctor.examine import CHECKS, examine
 from spark_queue.errors import InvalidArgumentError, SetupError
+from spark_queue.log.heads import StatusHead
 from spark_queue.metrics import instruments as named
 from spark_queue.metrics.instruments import NO_KEY, REST, Metric
 from spark_queue.report.finding import Checkup
@@ -25,6 +23,8 @@ from spark_queue.report.lines import Tenant, WorkerLine
 from spark_queue.report.model import Report
 from spark_queue.report.reading import source_of
 from spark_queue.results import Liveness
+from spark_queue.state import existence
+from spark_queue.state.store import Store
 from spark_queue.wording import visible
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import Any, Protocol, TypeVar
 import pyarrow as pa
 
 from spark_queue import tracing
-from spark_queue.delta.tables.schema import TRACE
 from spark_queue.errors import Reject, ResultMismatchError
+from spark_queue.log.schema import TRACE
 from spark_queue.processing.apart import Cut, Died, Late, answers
 from spark_queue.processing.fitting import require_columns, require_fitting
 from spark_queue.wording import lasting, text_of

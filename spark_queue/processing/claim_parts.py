@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from spark_queue.claim import Claim
-from spark_queue.delta.commands import settle
-from spark_queue.delta.commands.settle import SettledStep, Some, Verdict
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.facts import logger
+from spark_queue.commands import settle
+from spark_queue.commands.settle import SettledStep, Some, Verdict
+from spark_queue.log.step_events import logger
 from spark_queue.processing.hands import Hands
 from spark_queue.processing.run_length import RENEWALS
+from spark_queue.state.store import Store
 
 
 class ClaimParts:

@@ -140,7 +140,7 @@ def outcomes(returns: StructType | None) -> StructType:
 
 
 def _arrow_schema(returns: StructType | None) -> pa.Schema:
-    from spark_queue.delta.tables.spark_types import arrow_schema_of  # noqa: PLC0415 - as above
+    from spark_queue.log.spark.spark_types import arrow_schema_of  # noqa: PLC0415 - as above
 
     return arrow_schema_of(outcomes(returns))
 

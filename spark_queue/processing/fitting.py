@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_queue.delta.input.plain.arrow import ddl_of
+from spark_queue.columns.arrow.arrow_types import ddl_of
 from spark_queue.errors import ResultMismatchError, did_you_mean
 
 #: Python's own class of a column's values, with which nothing needs to be tried.

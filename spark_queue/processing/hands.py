@@ -6,8 +6,8 @@ import threading
 from typing import Protocol
 
 from spark_queue.claim import Claim
-from spark_queue.delta.commands.settle import SettledStep, Some, Verdict
-from spark_queue.delta.replica.request import Request
+from spark_queue.commands.settle import SettledStep, Some, Verdict
+from spark_queue.state.request import Request
 
 
 class WorkerDied(Exception):  # noqa: N818 - what happened; it is not shown to users

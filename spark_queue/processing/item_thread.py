@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from spark_queue.delta.tables.facts import logger
+from spark_queue.log.step_events import logger
 from spark_queue.processing.calling import Item, overtime
 from spark_queue.wording import lasting
 

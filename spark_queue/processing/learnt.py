@@ -9,7 +9,7 @@ import time
 from pyspark.sql import DataFrame
 
 from spark_queue.claim import Claim
-from spark_queue.delta.tables.facts import logger
+from spark_queue.log.step_events import logger
 from spark_queue.processing.calling import Apart
 from spark_queue.processing.hands import WorkerDied
 from spark_queue.processing.run_length import RENEWALS

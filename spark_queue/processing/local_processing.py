@@ -13,21 +13,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.claim import Claim
-from spark_queue.delta.commands import asking
-from spark_queue.delta.commands.settle import SettledStep, Some
-from spark_queue.delta.input.plain import arrow
-from spark_queue.delta.input.plain.arrow import parse_fields
-from spark_queue.delta.replica.request import Request
-from spark_queue.delta.sql import file_rows
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.claim_record import ClaimRecord, error_room
-from spark_queue.delta.tables.outputs import ResultTable
+from spark_queue.columns.arrow import arrow_types
+from spark_queue.columns.arrow.arrow_types import parse_fields
+from spark_queue.commands import asking
+from spark_queue.commands.settle import SettledStep, Some
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.log.delta.claim_record import ClaimRecord, error_room
+from spark_queue.log.output.outputs import ResultTable
 from spark_queue.processing import interrupts
 from spark_queue.processing.apart import can_fork
 from spark_queue.processing.calling import Continuing, columns_of, warn_of_rows
 from spark_queue.processing.crew import Crew
 from spark_queue.processing.loop import Asked, ProcessResult, run_claims
+from spark_queue.sql import file_rows
+from spark_queue.state.request import Request
+from spark_queue.state.store import Store
 
 #: What results have beside their own columns.
 _MARKS = (pa.field("_seq", pa.int64()), pa.field("_claim_id", pa.string()))
@@ -190,7 +190,7 @@ def _columns(returns: object) -> pa.Schema | None:
 
 def _from_ddl(returns: Any) -> pa.Schema:
     fields = parse_fields(returns, "returns")
-    return pa.schema([pa.field(one.name, arrow.type_of(one), one.nullable) for one in fields])
+    return pa.schema([pa.field(one.name, arrow_types.type_of(one), one.nullable) for one in fields])
 
 
 def _with_required(returns: pa.Schema, there: pa.Schema) -> pa.Schema:

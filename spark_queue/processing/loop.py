@@ -16,22 +16,22 @@ from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from spark_queue import checks
 from spark_queue.claim import Claim, make_claim
-from spark_queue.delta.commands import claims, forwarding, recovery, settle
-from spark_queue.delta.commands.settle import SettledStep, Verdict
-from spark_queue.delta.replica.request import Request
-from spark_queue.delta.store import fencing, news
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.addresses import require_table
-from spark_queue.delta.tables.facts import logger
-from spark_queue.delta.views.explaining import Standing, standing
+from spark_queue.commands import claims, forward_items, recovery, settle
+from spark_queue.commands.settle import SettledStep, Verdict
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.log.addresses import require_table
+from spark_queue.log.step_events import logger
 from spark_queue.processing.calling import AnyHandler
 from spark_queue.processing.claim_parts import ClaimParts
 from spark_queue.processing.crew import Using
 from spark_queue.processing.hands import Hands, WorkerDied
 from spark_queue.processing.run_length import RunLength
 from spark_queue.rules.rule_model import Reason
+from spark_queue.state import fence, step_waits
+from spark_queue.state.request import Request
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
+from spark_queue.views.explaining import Standing, standing
 from spark_queue.wording import plural
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Asked:
 
 def worker_id(store: Store) -> str:
     """Return an id for this process; others on this machine can tell from it whether it runs."""
-    return fencing.life_of(store.handle.place.directory())
+    return fence.life_of(store.handle.place.directory())
 
 
 #: Why processing ended. Of a queue that is paused or waits nothing could be claimed, though it is
@@ -191,10 +191,10 @@ def run_claims(
         while (reason := _reason_to_stop(deadline, stop)) is None:
             claim = ahead.take()
             if claim is None or (forever and claim.count == 0):
-                look = news.look_at(store)
+                look = step_waits.look_at(store)
                 claim = _next_claim(store, runs.request())
             if claim.count == 0 and forever:
-                news.wait_until(store, look, deadline, stop)
+                step_waits.wait_until(store, look, deadline, stop)
                 continue
             if claim.count == 0:
                 reason = "empty"
@@ -283,7 +283,7 @@ def _work_off(store: Store, claim: Claim, hands: Hands, ahead: _Ahead) -> Settle
             if done is None:
                 logger.warning("%s was taken over while it worked; its output is dropped", claim)
                 return parts.done
-        forwarding.forward(store)
+        forward_items.forward(store)
     except WorkerDied:
         logger.warning("a worker died of an item of %s: it runs again, each item apart", claim)
         return recovery.abandon(store, claim.lease, claim.id)

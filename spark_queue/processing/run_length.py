@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from spark_queue.claim import Claim
-from spark_queue.delta.commands.claims import new_claim_id
-from spark_queue.delta.commands.settle import SettledStep
-from spark_queue.delta.replica.request import Request
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import TERMINAL
+from spark_queue.commands.claims import new_claim_id
+from spark_queue.commands.settle import SettledStep
+from spark_queue.log.schema import TERMINAL
+from spark_queue.state.request import Request
+from spark_queue.state.store import Store
 
 #: Parts of a lease after which it is renewed while a handler runs.
 RENEWALS = 3

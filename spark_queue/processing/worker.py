@@ -17,17 +17,14 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from spark_queue.claim import Claim
-from spark_queue.delta.commands import settle
-from spark_queue.delta.commands.evidence import Output
-from spark_queue.delta.commands.settle import SettledStep, Some, Verdict
-from spark_queue.delta.input.columns import parse_columns
-from spark_queue.delta.replica.request import Request
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import output_columns
-from spark_queue.delta.tables.claim_record import ClaimRecord, error_room
-from spark_queue.delta.tables.describing import described
-from spark_queue.delta.views import items
+from spark_queue.columns.columns import parse_columns
+from spark_queue.commands import settle
+from spark_queue.commands.evidence import Output
+from spark_queue.commands.settle import SettledStep, Some, Verdict
 from spark_queue.errors import InvalidArgumentError, OutputRefusedError, UnsafeSessionError
+from spark_queue.log.delta.claim_record import ClaimRecord, error_room
+from spark_queue.log.job_descriptions import described
+from spark_queue.log.output import output_columns
 from spark_queue.processing import interrupts
 from spark_queue.processing.calling import AnyHandler, Apart, Continuing, warn_of_rows
 from spark_queue.processing.executor import (
@@ -42,6 +39,9 @@ from spark_queue.processing.executor import (
 )
 from spark_queue.processing.learnt import Learnt
 from spark_queue.processing.loop import Asked, ProcessResult, run_claims
+from spark_queue.state.request import Request
+from spark_queue.state.store import Store
+from spark_queue.views import items
 
 #: Parts of a claim where a session does not say how many.
 _CORES = 200

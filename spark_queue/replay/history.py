@@ -14,15 +14,15 @@ import pyarrow.compute as pc
 
 from spark_queue import checks
 from spark_queue.config import QueueConfig
-from spark_queue.delta.sql.file_rows import rows_of
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.schema import CANCELLED, CLAIMED, EXPIRED, ITEM
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalQueue, LocalReader
+from spark_queue.log.schema import CANCELLED, CLAIMED, EXPIRED, ITEM
+from spark_queue.log.step_events import LogName
 from spark_queue.looking import store_of
 from spark_queue.opened import Opened
 from spark_queue.replay.play import Job
+from spark_queue.sql.file_rows import rows_of
+from spark_queue.state.store import Store
 
 if TYPE_CHECKING:
     from spark_queue.delta_queue import DeltaQueue

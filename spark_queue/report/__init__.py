@@ -1,5 +1,5 @@
 """Report of a queue to its operator: where items are, what fails, who waits for whom.
 
-Each panel is a view of the one catalogue (:mod:`spark_queue.delta.sql.statements`), which SQL in
+Each panel is a view of the one catalogue (:mod:`spark_queue.sql.statements`), which SQL in
 this process and Spark answer alike. Nothing here writes.
 """

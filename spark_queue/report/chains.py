@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.tables.lives import judge
-from spark_queue.delta.tables.schema import CLAIMED, READY, REFUSED
-from spark_queue.delta.views import explaining
-from spark_queue.delta.views.answers import ENTRY, Answer, Answers, Question, ViewSource
+from spark_queue.log.disk.liveness import judge
+from spark_queue.log.schema import CLAIMED, READY, REFUSED
 from spark_queue.report.entry import ItemEntry, Transition
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation
 from spark_queue.rules.rule_model import ItemReason
+from spark_queue.views import explaining
+from spark_queue.views.answers import ENTRY, Answer, Answers, Question, ViewSource
 from spark_queue.wording import lasting
 
 if TYPE_CHECKING:
-    from spark_queue.delta.store.store import Store
     from spark_queue.rules.rule_model import Reason, State
+    from spark_queue.state.store import Store
 
 #: Items that a chain has at most: who is in the way works, or waits for its time, so it is short.
 _LONGEST = 20

@@ -11,15 +11,15 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from spark_queue import checks
-from spark_queue.delta.sql.where import require_where
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.views.answers import Answers, Question, ViewSource
-from spark_queue.delta.views.ends import ends_at
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.report import holders, reading
 from spark_queue.report.lines import ErrorGroup, FlowPoint, HeldGroup, Tenant, WorkerLine
 from spark_queue.report.model import HOUR, ItemReport, Report, SharedReport
 from spark_queue.report.tenant_lines import read_tenants
+from spark_queue.sql.where import require_where
+from spark_queue.state.store import Store
+from spark_queue.views.answers import Answers, Question, ViewSource
+from spark_queue.views.ends import ends_at
 from spark_queue.wording import shorten, without_unsafe
 
 #: By what items are listed: what they share, by its digest (:func:`id_of`).

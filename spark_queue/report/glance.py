@@ -10,7 +10,7 @@ from spark_queue.wording import in_html
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from spark_queue.delta.store.store import Store
+    from spark_queue.state.store import Store
 
 #: Rows of both logs up to which they are counted for a glance: more take over a second.
 _MOST = 200_000

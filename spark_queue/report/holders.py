@@ -9,15 +9,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from spark_queue.delta.sql.look import instant_of
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.lives import judge
-from spark_queue.delta.views.answers import Answer
-from spark_queue.delta.views.ends import Ends
-from spark_queue.delta.views.operator_steps import hidden_steps
+from spark_queue.log.disk.liveness import judge
 from spark_queue.report.commands import undo_command
 from spark_queue.report.lines import HeldGroup, ItemLine, OperatorStep, WorkerLine
 from spark_queue.results import Liveness
+from spark_queue.sql.look import instant_of
+from spark_queue.state.store import Store
+from spark_queue.views.answers import Answer
+from spark_queue.views.ends import Ends
+from spark_queue.views.operator_steps import hidden_steps
 
 #: Those that somebody should look at first.
 _ORDER = (Liveness.GONE, Liveness.LATE)

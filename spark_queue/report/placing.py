@@ -9,8 +9,8 @@ from spark_queue.wording import duration, plural
 
 if TYPE_CHECKING:
     from spark_queue.config import QueueConfig
-    from spark_queue.delta.views.answers import Answer, Answers, Question
     from spark_queue.results import Explanation
+    from spark_queue.views.answers import Answer, Answers, Question
 
 #: Why an item waits that has a place.
 _WAITS = frozenset({"runnable", "limit", "paused", "delayed", "held by group"})

@@ -9,9 +9,9 @@ import re
 import sys
 from collections.abc import Sequence
 
-from spark_queue.delta.sql.look import CONFIGURED, ENTERED, MOVES, VIEWED
-from spark_queue.delta.sql.statements import columns_of, comment_of, needed_by, text_of
-from spark_queue.delta.tables.addresses import QueueAddress
+from spark_queue.log.addresses import QueueAddress
+from spark_queue.sql.look import CONFIGURED, ENTERED, MOVES, VIEWED
+from spark_queue.sql.statements import columns_of, comment_of, needed_by, text_of
 
 #: The queue that the published file is about.
 EXAMPLE = "main.ops.files"

@@ -11,19 +11,13 @@ from typing import Any
 
 from spark_queue import checks
 from spark_queue.clock import Clock
-from spark_queue.delta.commands import readers
-from spark_queue.delta.sql.file_rows import log_of
-from spark_queue.delta.store import existence, fencing
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import lives
-from spark_queue.delta.tables.addresses import QueueAddress
-from spark_queue.delta.tables.facts import LogName
-from spark_queue.delta.tables.heads import QueueHead, Registered
-from spark_queue.delta.tables.wishes import PlainSession
-from spark_queue.delta.views.answers import Answer, Answers, Question, ViewSource
-from spark_queue.delta.views.ends import AsOf, Ends, ends_at
-from spark_queue.delta.views.pauses import Pauses
+from spark_queue.commands import readers
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.log.addresses import QueueAddress
+from spark_queue.log.disk import liveness
+from spark_queue.log.heads import QueueHead, Registered
+from spark_queue.log.session_options import PlainSession
+from spark_queue.log.step_events import LogName
 from spark_queue.reader_config import ReaderConfig, require_reader_name
 from spark_queue.report import holders
 from spark_queue.report.chains import Chains, read_entry, sentence
@@ -46,6 +40,12 @@ from spark_queue.report.trouble import (
     StarvingKey,
     StuckItem,
 )
+from spark_queue.sql.file_rows import log_of
+from spark_queue.state import existence, fence
+from spark_queue.state.store import Store
+from spark_queue.views.answers import Answer, Answers, Question, ViewSource
+from spark_queue.views.ends import AsOf, Ends, ends_at
+from spark_queue.views.pauses import Pauses
 from spark_queue.wording import shorten
 
 LOGS: tuple[LogName, ...] = ("queue", "status")
@@ -71,7 +71,7 @@ def source_of(store: Store) -> ViewSource:
             log_of(store, which)
     is_here = all(store.native(which) is not None for which in LOGS)
     name = "file_source" if is_here else "spark_source"
-    source: ViewSource = import_module(f"spark_queue.delta.views.{name}").source()
+    source: ViewSource = import_module(f"spark_queue.views.{name}").source()
     return source
 
 
@@ -301,10 +301,10 @@ def _service(
         paused_at=pause.get("at"),
         paused_by=pause.get("who"),
         resumed_at=resume.get("at"),
-        has_front=not fencing.is_over(
+        has_front=not fence.is_over(
             _queue_head(store, ends).hold, asked.now, store.handle.place.directory()
         ),
-        running=None if directory is None else tuple(lives.running(directory)),
+        running=None if directory is None else tuple(liveness.running(directory)),
         weights=store.settings(ends.head).config.weights,
     )
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from spark_queue.delta.views.answers import Answer
 from spark_queue.report.lines import Tenant
+from spark_queue.views.answers import Answer
 
 
 def read_tenants(rows: Sequence[Answer], weights: Mapping[str, float]) -> tuple[Tenant, ...]:

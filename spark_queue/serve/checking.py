@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from spark_queue.delta.tables.facts import logger
+from spark_queue.log.step_events import logger
 from spark_queue.report.finding import Checkup
 
 #: Seconds after which a checkup is renewed: it looks at every file of the tables.

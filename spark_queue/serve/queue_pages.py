@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
-from spark_queue.delta.tables.facts import logger
 from spark_queue.errors import SparkQueueError
+from spark_queue.log.step_events import logger
 from spark_queue.report import drawing, page, panel_tables, sheets
 from spark_queue.report.alarms import ALARMS
 from spark_queue.report.condition import judge_condition

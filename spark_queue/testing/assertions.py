@@ -13,22 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue import checks
-from spark_queue.delta.sql.file_rows import beside, rows_of
-from spark_queue.delta.sql.where import Where, choose, require_where
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import (
-    ACKED,
-    CANCELLED,
-    CLAIMED,
-    DEAD,
-    EXPIRED,
-    READY,
-    REFUSED,
-)
-from spark_queue.delta.views import views
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalVerbs
+from spark_queue.log.schema import ACKED, CANCELLED, CLAIMED, DEAD, EXPIRED, READY, REFUSED
 from spark_queue.looking import store_of
+from spark_queue.sql.file_rows import beside, rows_of
+from spark_queue.sql.where import Where, choose, require_where
+from spark_queue.state.store import Store
+from spark_queue.views import views
 from spark_queue.wording import shorten
 
 #: What pytest shows of a failure ends at the line of the test, and not in here.

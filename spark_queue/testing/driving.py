@@ -16,18 +16,18 @@ import pyarrow as pa
 from spark_queue import checks
 from spark_queue.claim import LocalClaim
 from spark_queue.clock import ManualClock
-from spark_queue.delta import alone
-from spark_queue.delta.commands import recovery
-from spark_queue.delta.sql.where import choose
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.schema import ACKED, CLAIMED
-from spark_queue.delta.views import views
+from spark_queue.commands import recovery
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalVerbs
+from spark_queue.log.schema import ACKED, CLAIMED
 from spark_queue.looking import store_of
 from spark_queue.processing import local_processing
 from spark_queue.processing.calling import AnyHandler, BatchHandler, ItemHandler, TableT
 from spark_queue.processing.loop import Asked, ProcessResult, run_claims
+from spark_queue.sql import without_spark
+from spark_queue.sql.where import choose
+from spark_queue.state.store import Store
+from spark_queue.views import views
 from spark_queue.wording import shorten
 
 #: Calls of a handler after which a queue is not one that a test drains.
@@ -197,7 +197,7 @@ def lose_lease(held: LocalVerbs | LocalClaim, **columns: object) -> int:
 
 def _lose(store: Store, lease: int) -> int:
     """Settle a claim as lost; return how many items are, without what its output has."""
-    grant = alone.grant_of(store, lease)
+    grant = without_spark.grant_of(store, lease)
     if grant is None:
         return 0
     done = recovery.lose(store, lease, grant.claim_id)

@@ -17,21 +17,21 @@ import pyarrow.compute as pc
 
 from spark_queue import checks
 from spark_queue.clock import Clock
+from spark_queue.columns import kinds
+from spark_queue.columns.arrow import arrow_types
 from spark_queue.config import QueueConfig
-from spark_queue.delta.input import kinds
-from spark_queue.delta.input.plain import arrow
-from spark_queue.delta.store import catching_up
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import made
-from spark_queue.delta.tables.addresses import QueueAddress, TableAddress
-from spark_queue.delta.tables.commits import Commit, LogFile
-from spark_queue.delta.tables.facts import Listener
-from spark_queue.delta.tables.heads import Head, columns_of, step_rows, table_of
-from spark_queue.delta.tables.log import Log
-from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, fields_of
-from spark_queue.delta.tables.wishes import PlainSession, Session
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
 from spark_queue.local_queue import LocalQueue, create_in
+from spark_queue.log.addresses import QueueAddress, TableAddress
+from spark_queue.log.delta import table_creation
+from spark_queue.log.delta.commits import Commit, LogFile
+from spark_queue.log.delta.log import Log
+from spark_queue.log.heads import Head, columns_of, step_rows, table_of
+from spark_queue.log.schema import SKIPPING_COLUMNS, fields_of
+from spark_queue.log.session_options import PlainSession, Session
+from spark_queue.log.step_events import Listener
+from spark_queue.state import catch_up
+from spark_queue.state.store import Store
 from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
@@ -133,8 +133,8 @@ class MemoryLog(Log[_Head]):
     ) -> None:
         """See :meth:`Log.create`."""
         del skipping
-        if not made.is_plain(schema):
-            self._needs_spark("to make its tables", made.why_spark(fields_of(schema)))
+        if not table_creation.is_plain(schema):
+            self._needs_spark("to make its tables", table_creation.why_spark(fields_of(schema)))
         with self._lock:
             if replaces or not self.exists():
                 self._begin(schema)
@@ -188,7 +188,7 @@ class MemoryLog(Log[_Head]):
         plain["fields"] += fields
         with self._lock:
             self._columns = json.dumps(plain)
-            self._schema = arrow.schema_of(kinds.read(self._columns))
+            self._schema = arrow_types.schema_of(kinds.read(self._columns))
             for path, rows in self._rows.items():
                 self._rows[path] = table_of(self._schema, rows.num_rows, columns_of(rows))
             self._commits.append(_commit(redefines=True))
@@ -247,7 +247,7 @@ class MemoryLog(Log[_Head]):
 @lru_cache(maxsize=16)
 def _arrow(schema: str) -> pa.Schema:
     """Return the columns as Arrow has them; those of the status log are the same for all queues."""
-    return arrow.schema_of(kinds.read(schema))
+    return arrow_types.schema_of(kinds.read(schema))
 
 
 def _parts(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
@@ -351,5 +351,5 @@ def memory_queue(
     address = QueueAddress(f"memory:/{name or next(_numbers)}")
     store = Store.of(session, address, clock, listener)
     queue = create_in(store, schema, config)
-    weakref.finalize(tables, catching_up.forget, store.handle.place.identity())
+    weakref.finalize(tables, catch_up.forget, store.handle.place.identity())
     return queue

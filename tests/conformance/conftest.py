@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.store import replicas
+from spark_queue.state import replica_choice
 from tests.conformance.engines import KEYS, DeltaEngine, Engine, SchedulerEngine
 from tests.conformance.fronts import FrontEngine, FrontVerbs, LocalFrontEngine
 from tests.conformance.local import LocalEngine
@@ -99,7 +99,7 @@ def make(
     """Make a queue: ``make("fair_key", "group_key", group_limit=2)``."""
     made: list[Engine] = []
     if engine_name == "sql":
-        monkeypatch.setattr(replicas, "LARGE", 0)
+        monkeypatch.setattr(replica_choice, "LARGE", 0)
 
     def build(*keys: str, **options: Any) -> Engine:
         named: dict[str, Any] = {key: KEYS[key] for key in keys}

@@ -17,12 +17,12 @@ from pyspark.sql import SparkSession
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.config import LiveSettings, QueueConfig, merge
-from spark_queue.delta.views.items import collect
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
 from spark_queue.rules import Ack, Dead, Grant, Nack, NewItem, Outcome, Release, Scheduler
+from spark_queue.views.items import collect
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -15,8 +15,6 @@ from spark_queue.claim import Claim
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, QueueShutDownError
 from spark_queue.front.durable import DurableQueue
 from spark_queue.front.journaled import journaled_queue
-from spark_queue.inprocess.blocking import BlockingQueue
-from spark_queue.inprocess.fair.fair_queue import FairQueue
 from spark_queue.journal import (
     AutoCommitReader,
     JournaledQueue,
@@ -24,6 +22,8 @@ from spark_queue.journal import (
     MemoryJournal,
 )
 from spark_queue.local_queue import LocalQueue
+from spark_queue.memory.blocking import BlockingQueue
+from spark_queue.memory.fair.fair_queue import FairQueue
 
 #: What hands out single items.
 TAKERS = (DurableQueue, JournalReader, AutoCommitReader, BlockingQueue, FairQueue)

@@ -20,8 +20,8 @@ from deltalake import write_deltalake
 
 from spark_queue.acting import acting_as
 from spark_queue.claim import LocalClaim, Said
+from spark_queue.commands import checkpoint
 from spark_queue.config import RetryPolicy
-from spark_queue.delta.commands import checkpoint
 from spark_queue.errors import (
     CannotUndoError,
     DuplicateItemError,

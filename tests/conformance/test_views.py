@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_queue.delta.commands import readers
+from spark_queue.commands import readers
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import (
     InvalidArgumentError,

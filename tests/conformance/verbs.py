@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from spark_queue import Claim, DeltaQueue, DurableQueue, JournaledQueue, LocalClaim, LocalQueue
-from spark_queue.journal.journal_reader import JournalReader
 from spark_queue.local_queue import LocalReader
+from spark_queue.memory.journal.journal_reader import JournalReader
 from spark_queue.reader import Reader
 from tests.conformance.engines import Capability
 from tests.conformance.memory import MemoryEngine

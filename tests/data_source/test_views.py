@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark_spark_queue import DefaultSource
 from spark_queue import DeltaQueue, LocalQueue
 from spark_queue.data_source import views
-from spark_queue.delta.sql.look import SHORT_STATUS
+from spark_queue.sql.look import SHORT_STATUS
 
 SCHEMA = "path string, n int"
 

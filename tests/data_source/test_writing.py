@@ -17,7 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_queue import LocalQueue
 from spark_queue.data_source.stream_writing import StreamWriter
-from spark_queue.delta.tables.staged import Staging
+from spark_queue.log.disk.staged_rows import Staging
 from tests.streaming.feeds import Feed
 
 SCHEMA = "path string, n int"

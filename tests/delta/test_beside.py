@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession, functions as F
 
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig
-from spark_queue.delta.tables.schema import CLAIMED, ITEM
+from spark_queue.log.schema import CLAIMED, ITEM
 from spark_queue.looking import store_of
 
 #: What the process without Spark enqueues, one after the other.

@@ -22,17 +22,17 @@ from obstore.store import LocalStore
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_queue.clock import ManualClock
+from spark_queue.commands import claims
 from spark_queue.config import QueueConfig
-from spark_queue.delta.commands import claims
-from spark_queue.delta.plans import entering
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.tables import addresses
-from spark_queue.delta.tables.object_tables import ObjectTables
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, SetupError
 from spark_queue.front.durable import DurableQueue
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log import addresses
+from spark_queue.log.object.object_tables import ObjectTables
 from spark_queue.looking import store_of
+from spark_queue.spark import spark_enqueue
+from spark_queue.state.snapshot import Snapshot
 from tests.logs.stores import ShakyStore
 from tests.streaming.feeds import Feed, Sink
 
@@ -107,7 +107,7 @@ def shared(request: pytest.FixtureRequest, spark: SparkSession) -> Shared:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have frames of three rows planned by Spark, as those of hundreds of thousands are."""
-    monkeypatch.setattr(entering, "_MANY", 2)
+    monkeypatch.setattr(spark_enqueue, "_MANY", 2)
 
 
 def test_items_of_a_small_frame_take_two_requests(shared: Shared) -> None:

@@ -12,9 +12,10 @@ import pytest
 from pyspark.sql import SparkSession, functions as F
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.tables import made, turnstile
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import QueueExistsError
+from spark_queue.log.delta import table_creation
+from spark_queue.log.disk import write_lock
 from spark_queue.looking import store_of
 
 FRAMES = 2
@@ -31,8 +32,8 @@ def test_writers_that_race_for_steps_keep_the_laws(
 
     As between drivers on a shared store, where all that keeps them apart is Delta's own commit.
     """
-    monkeypatch.setattr(turnstile, "holding", lambda *_, **__: nullcontext())
-    monkeypatch.setattr(made, "is_installed", lambda: False)
+    monkeypatch.setattr(write_lock, "holding", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(table_creation, "is_installed", lambda: False)
     config = QueueConfig(dedup_key="id", dedup_scope="forever", fair_key="tenant", group_key="grp")
     facts: list[int] = []
     queue = DeltaQueue.create(

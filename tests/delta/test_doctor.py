@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_queue.delta.tables.wishes import STALENESS
 from spark_queue.delta_queue import DeltaQueue
+from spark_queue.log.session_options import STALENESS
 from spark_queue.report.finding import Thresholds
 
 if TYPE_CHECKING:

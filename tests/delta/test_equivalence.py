@@ -15,22 +15,21 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
+from spark_queue.commands import claims
+from spark_queue.commands.claims import settle_and_claim
 from spark_queue.config import QueueConfig
-from spark_queue.delta.commands import claims
-from spark_queue.delta.commands.claims import settle_and_claim
-from spark_queue.delta.plans import spark_engines
-from spark_queue.delta.plans.frames import plain
-from spark_queue.delta.replica import state
-from spark_queue.delta.store import replicas
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.settings import UNWEIGHTED
-from spark_queue.delta.verdicts import Every
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import PlannersDifferError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.settings import UNWEIGHTED
 from spark_queue.looking import store_of
 from spark_queue.session import SMALL_STEPS
+from spark_queue.spark import spark_engines
+from spark_queue.spark.frames import plain
+from spark_queue.state import replica, replica_choice
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
+from spark_queue.state.verdicts import Every
 from tests.conftest import REMOTE
 
 _BENCH = Path(__file__).parents[2] / "jobs" / "bench"
@@ -250,10 +249,10 @@ def test_a_replica_from_the_checkpoint_is_that_of_all_rows(
 def _is_same_from_checkpoint(store: Store, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Compare both ways to read a replica; say whether there was a checkpoint to read from."""
     at = Snapshot(store)
-    whole = replicas._whole(at)
+    whole = replica_choice._whole(at)
     with monkeypatch.context() as patch:
-        patch.setattr(replicas, "_is_short", lambda _: False)
-        recent = replicas._whole(at)
+        patch.setattr(replica_choice, "_is_short", lambda _: False)
+        recent = replica_choice._whole(at)
     assert whole is not None
     if recent is None:
         return False
@@ -283,8 +282,8 @@ def test_a_window_need_not_meet_what_expired_beyond_it(
     by_both: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ADR 24: what Spark's claim ends beyond the horizon is no difference; up to it, it is one."""
-    monkeypatch.setattr(replicas, "_NEAR", 1)
-    monkeypatch.setattr(state, "_NEXT", 2)
+    monkeypatch.setattr(replica_choice, "_NEAR", 1)
+    monkeypatch.setattr(replica, "_NEXT", 2)
     path, clock = f"{place}/queue", ManualClock()
     alone = LocalQueue.create(path, "id long", clock=clock)
     over = clock.now() + timedelta(seconds=1)

@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
-from spark_queue.delta.tables.schema import FORMAT_VERSION, TRACE
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import FormatVersionError, SchemaMismatchError
+from spark_queue.log.schema import FORMAT_VERSION, TRACE
 from spark_queue.results import Upgraded
 
 DATA = Path(__file__).parent.parent / "data"

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
+from spark_queue.columns.columns import of_spark, text_of
+from spark_queue.columns.expressions import read
 from spark_queue.config import QueueConfig
-from spark_queue.delta.input.columns import of_spark, text_of
-from spark_queue.delta.input.expressions import read
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidConfigError, SchemaMismatchError
 

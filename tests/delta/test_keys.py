@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
-from spark_queue.delta.keys import DeltaIdempotencyKeyStore
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.inprocess.idempotency import idempotent
+from spark_queue.memory.idempotency import idempotent
+from spark_queue.stores.keys import DeltaIdempotencyKeyStore
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
@@ -118,7 +118,7 @@ def test_what_has_ended_is_forgotten(
     spark: SparkSession, place: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The table keeps what is locked or accepted, and drops the rest from time to time."""
-    monkeypatch.setattr("spark_queue.delta.keys._LONG", 4)
+    monkeypatch.setattr("spark_queue.stores.keys._LONG", 4)
     store = _opened(spark, place, clock)
     for number in range(4):
         token = store.try_lock(number)

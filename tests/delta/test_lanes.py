@@ -10,12 +10,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue
-from spark_queue.delta.store.lanes import rewriting
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import jvms, made, turnstile
-from spark_queue.delta.tables.spark_log import SparkLog
 from spark_queue.errors import WriterLockedError
+from spark_queue.log.delta import table_creation
+from spark_queue.log.disk import jvms, write_lock
+from spark_queue.log.spark.spark_log import SparkLog
 from spark_queue.looking import main_store_of
+from spark_queue.state.commit_route import rewriting
+from spark_queue.state.store import Store
 from tests.conftest import REMOTE
 
 
@@ -49,7 +50,7 @@ def test_steps_of_both_lanes_follow_upon_each_other(
     """Whoever commits them, steps are numbered in one line, and say the same."""
     _worked_off(queue)
     with monkeypatch.context() as without:
-        without.setattr(made, "is_installed", lambda: False)
+        without.setattr(table_creation, "is_installed", lambda: False)
         queue.close()
         _worked_off(queue)
     queue.close()
@@ -71,7 +72,7 @@ def test_spark_leaves_its_jvm_in_the_lock_as_long_as_it_writes(
         found.append(jvms.still_running(lock.read_bytes()[20:]))
         return with_head(*asked, **options)
 
-    monkeypatch.setattr(made, "is_installed", lambda: False)
+    monkeypatch.setattr(table_creation, "is_installed", lambda: False)
     monkeypatch.setattr(SparkLog, "_with_head", noted)
     queue.close()
     queue.claim(1)
@@ -117,7 +118,7 @@ def test_files_are_not_rewritten_beside_a_native_step(queue: DeltaQueue) -> None
 def _is_free(store: Store) -> bool:
     """Tell whether this thread could write a step of the status log now."""
     try:
-        with turnstile.holding("the log", store.handle.place.directory(), timeout=0):
+        with write_lock.holding("the log", store.handle.place.directory(), timeout=0):
             return True
     except WriterLockedError:
         return False

@@ -15,11 +15,6 @@ from pyspark.sql.types import StructType
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta.plans.spark_look import SparkLook
-from spark_queue.delta.tables import wishes
-from spark_queue.delta.tables.settings import Settings
-from spark_queue.delta.upkeep import by_spark
-from spark_queue.delta.views import items
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import (
     DuplicateItemError,
@@ -31,8 +26,13 @@ from spark_queue.errors import (
     SchemaMismatchError,
     UnsafeSessionError,
 )
+from spark_queue.log import session_options
+from spark_queue.log.settings import Settings
 from spark_queue.looking import store_of
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.spark.spark_look import SparkLook
+from spark_queue.upkeep import spark_upkeep
+from spark_queue.views import items
 from tests.conftest import REMOTE
 
 MINUTE = timedelta(minutes=1)
@@ -263,7 +263,7 @@ def test_a_small_queue_is_kept_in_order_without_a_query(
     assert (queue.stats().acked, queue.stats().ready) == (2, 1)
     dead = DeltaQueue.create(spark, f"{queue_path}-dead", "n int")
     queue.reader("sends", config=ReaderConfig(expire_to=dead.name))
-    assert by_spark.without_spark(store_of(queue)) is None
+    assert spark_upkeep.without_spark(store_of(queue)) is None
 
 
 @pytest.mark.parametrize("planner", ["memory", "spark"])
@@ -272,9 +272,9 @@ def test_upkeep_leaves_large_files_as_they_are(
 ) -> None:
     """Small files become one; a claim skips the large by their places, and one would have all."""
     # As of a queue that is too large for upkeep without Spark.
-    monkeypatch.setattr(by_spark, "_MOST_ROWS", 0)
-    monkeypatch.setattr(by_spark, "small_steps", lambda _session: planner)
-    settings = {name: spark.conf.get(name, None) for name in wishes._SIZES}
+    monkeypatch.setattr(spark_upkeep, "_MOST_ROWS", 0)
+    monkeypatch.setattr(spark_upkeep, "small_steps", lambda _session: planner)
+    settings = {name: spark.conf.get(name, None) for name in session_options._SIZES}
     queue = DeltaQueue.create(spark, queue_path, "id long, body string")
     for number in range(2):
         body = [(number, token_hex(25_000)) for _ in range(175)]

@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig, RetryPolicy
-from spark_queue.delta.commands.evidence import Output
-from spark_queue.delta.tables.facts import StepFacts
+from spark_queue.commands.evidence import Output
 from spark_queue.errors import OutputRefusedError, SchemaMismatchError
+from spark_queue.log.step_events import StepFacts
 
 MARKS = "_seq BIGINT, _claim_id STRING"
 

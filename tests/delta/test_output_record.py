@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_queue import DeltaQueue, QueueConfig, Reject
-from spark_queue.delta.commands import evidence
-from spark_queue.delta.commands.evidence import Output
-from spark_queue.delta.tables import jvms
-from spark_queue.delta.tables.claim_record import ClaimRecord
+from spark_queue.commands import evidence
+from spark_queue.commands.evidence import Output
+from spark_queue.log.delta.claim_record import ClaimRecord
+from spark_queue.log.disk import jvms
 from spark_queue.processing import loop, worker
 
 

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig
 from spark_queue.clock import ManualClock
-from spark_queue.delta.commands import evidence
-from spark_queue.delta.tables.outputs import ResultTable
+from spark_queue.commands import evidence
+from spark_queue.log.output.outputs import ResultTable
 from spark_queue.processing import loop
 
 LEASE = timedelta(minutes=1)

@@ -16,17 +16,17 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from spark_queue.columns import columns, kinds, values
+from spark_queue.columns.arrow import arrow_keys, arrow_types
+from spark_queue.columns.arrow.arrow_keys import mark_rows
+from spark_queue.columns.arrow.arrow_types import schema_of
+from spark_queue.columns.arrow.rows import sizes_of
+from spark_queue.columns.columns import add_keys
+from spark_queue.columns.expressions import read
 from spark_queue.config import QueueConfig
-from spark_queue.delta.input import columns, kinds, values
-from spark_queue.delta.input.columns import add_keys
-from spark_queue.delta.input.expressions import read
-from spark_queue.delta.input.plain import arrow, arrow_keys
-from spark_queue.delta.input.plain.arrow import schema_of
-from spark_queue.delta.input.plain.arrow_keys import mark_rows
-from spark_queue.delta.input.plain.rows import sizes_of
-from spark_queue.delta.plans import frames
-from spark_queue.delta.plans.entering import collect, evaluate
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.spark import frames
+from spark_queue.spark.spark_enqueue import collect, evaluate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +75,7 @@ NASTY: dict[str, list[Any]] = {
 }
 
 #: The columns, named by their place: ``c0`` holds texts, and so on; and one that only lies there.
-COLUMNS = arrow.parse_fields(
+COLUMNS = arrow_types.parse_fields(
     ", ".join(f"c{n} {kind}" for n, kind in enumerate(NASTY)) + ", more string"
 )
 TYPED = {kind: f"c{n}" for n, kind in enumerate(NASTY)}
@@ -251,9 +251,9 @@ def test_ddl_means_what_it_means_to_spark() -> None:
     ]
     wrong += ["a decimal(5,7)", "a int default 5", "a map<int>", "a array<>", "a int not", "é int"]
     for text in texts:
-        assert kinds.to_json(arrow.parse_fields(text)) == StructType.fromDDL(text).jsonValue()
+        assert kinds.to_json(arrow_types.parse_fields(text)) == StructType.fromDDL(text).jsonValue()
     for text in wrong:
         with pytest.raises(InvalidArgumentError, match="schema is"):
-            arrow.parse_fields(text)
+            arrow_types.parse_fields(text)
         with pytest.raises(Exception, match=r"\S"):
             assert isinstance(StructType.fromDDL(text), StructType), text

@@ -14,15 +14,15 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
+from spark_queue.commands import evidence
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta.commands import evidence
-from spark_queue.delta.store import by_spark
-from spark_queue.delta.tables.facts import StepFacts
-from spark_queue.delta.views import items
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import Reject
+from spark_queue.log.step_events import StepFacts
 from spark_queue.processing import learnt, loop
 from spark_queue.processing.loop import ProcessResult
+from spark_queue.state import spark_frames
+from spark_queue.views import items
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def test_what_still_waits_is_told(queue: DeltaQueue) -> None:
 
 def test_a_long_log_is_folded_the_same(queue: DeltaQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where too much was written to compute it once, it is read as it is needed."""
-    monkeypatch.setattr(by_spark, "LONG", 0)
+    monkeypatch.setattr(spark_frames, "LONG", 0)
 
     def handle(item: dict[str, Any]) -> None:
         if item["id"] == 0 and item["_attempts"] == 0:

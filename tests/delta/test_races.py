@@ -17,11 +17,11 @@ from pyspark.sql import SparkSession, functions as F
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta.tables import made
-from spark_queue.delta.tables.heads import StatusHead
-from spark_queue.delta.tables.local_log import LocalLog
-from spark_queue.delta.tables.spark_log import SparkLog
 from spark_queue.delta_queue import DeltaQueue
+from spark_queue.log.delta import table_creation
+from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.heads import StatusHead
+from spark_queue.log.spark.spark_log import SparkLog
 from spark_queue.looking import store_of
 
 pytestmark = pytest.mark.usefixtures("by_spark")
@@ -154,7 +154,7 @@ def test_a_claim_whose_answer_was_lost_can_be_asked_for_again(
         patch.setattr(LocalLog, "commit", crash)
         with pytest.raises(ConnectionError):
             queue.claim(2, claim_id="mine")
-        patch.setattr(made, "is_installed", lambda: False)
+        patch.setattr(table_creation, "is_installed", lambda: False)
         patch.setattr(SparkLog, "_is_ours", crash_of_spark)
         store_of(queue).forget()
         with pytest.raises(ConnectionError):

@@ -104,7 +104,7 @@ def test_spark_sends_what_is_too_much_for_this_process(
     spark: SparkSession, jobs: DeltaQueue, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With its failures, in the order in which it ended, and as far as there is room."""
-    monkeypatch.setattr("spark_queue.delta.commands.rows.FEW", 1)
+    monkeypatch.setattr("spark_queue.commands.rows.FEW", 1)
     late = DeltaQueue.create(spark, f"{place}/late", "id long")
     small = late.reader("small", config=ReaderConfig(max_items=2))
     reader = jobs.reader("r", config=ReaderConfig(punt_to=late.name))

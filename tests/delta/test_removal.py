@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, LocalQueue
 from spark_queue.clock import ManualClock
-from spark_queue.delta.upkeep import by_spark, purging
 from spark_queue.local_queue import LocalVerbs
+from spark_queue.upkeep import purge_items, spark_upkeep
 
 _DAY = timedelta(days=1)
 
@@ -43,15 +43,15 @@ def test_spark_leaves_what_is_redriven_meanwhile(
     other.claim(3).settle_each(dict.fromkeys((1, 2, 3), ("dead", "bad")))
     clock.advance(_DAY)
 
-    _redriven_after(monkeypatch, purging, "purgeable", other, 1)
+    _redriven_after(monkeypatch, purge_items, "purgeable", other, 1)
     assert queue.purge("id IN ('a', 'b')") == 1
     assert [row["id"] for row in other.claim(5).rows] == ["a"]
     assert other.cancel({"id": "a"}) == 1
 
     assert alone.maintain(retention=3 * _DAY).dropped_items == 0
     clock.advance(4 * _DAY)
-    monkeypatch.setattr(by_spark, "without_spark", lambda _: None)
-    _redriven_after(monkeypatch, purging, "last_ends", other, 3)
+    monkeypatch.setattr(spark_upkeep, "without_spark", lambda _: None)
+    _redriven_after(monkeypatch, purge_items, "last_ends", other, 3)
     assert queue.maintain(retention=_DAY).dropped_items == 0
     assert [row["id"] for row in reader.claim(5).items.collect()] == ["c"]
 

@@ -14,10 +14,10 @@ from spark_queue import DeltaQueue, LocalQueue, QueueConfig
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
-from spark_queue.delta.store import replicas
-from spark_queue.delta.store.snapshot import Snapshot
 from spark_queue.looking import store_of
 from spark_queue.session import SMALL_STEPS
+from spark_queue.state import replica_choice
+from spark_queue.state.snapshot import Snapshot
 from tests.conftest import REMOTE
 
 MINUTE = timedelta(minutes=1)
@@ -136,14 +136,14 @@ def test_a_queue_with_too_many_keys_is_not_read_for_each_step(
     """Keys that do not fit into memory are looked up from then on: the logs are read once more."""
     config = QueueConfig(dedup_key="id", dedup_scope="forever")
     queue = DeltaQueue.create(spark, f"{place}/queue", "id long", config)
-    reads, read = [], replicas._read
+    reads, read = [], replica_choice._read
 
     def noted(*asked: Any) -> Any:
         reads.append(asked)
         return read(*asked)
 
-    monkeypatch.setattr(replicas, "_KEYS", 2)
-    monkeypatch.setattr(replicas, "_read", noted)
+    monkeypatch.setattr(replica_choice, "_KEYS", 2)
+    monkeypatch.setattr(replica_choice, "_read", noted)
     queue.enqueue(spark.range(3))
     assert [queue.claim(1).count for _ in range(2)] == [1, 1]
     assert len(reads) == 2
@@ -162,20 +162,20 @@ def test_a_large_claim_is_left_to_spark_and_what_comes_after_it_is_not(
     alone.enqueue([{"id": n} for n in range(10)])
     store = store_of(DeltaQueue.open(spark, path))
     queue = DeltaQueue.open(spark, path)
-    monkeypatch.setattr(replicas, "_OPEN", 3)
-    monkeypatch.setattr(replicas, "_NEAR", 1)
+    monkeypatch.setattr(replica_choice, "_OPEN", 3)
+    monkeypatch.setattr(replica_choice, "_NEAR", 1)
 
     large = queue.claim(5)
-    assert (large.count, replicas.at_hand(Snapshot(store))) == (5, None)
+    assert (large.count, replica_choice.at_hand(Snapshot(store))) == (5, None)
     large.ack()
-    assert replicas.at_hand(Snapshot(store)) is not None
+    assert replica_choice.at_hand(Snapshot(store)) is not None
 
     small = queue.claim(3)
-    replicas.too_many(Snapshot(store))
-    assert replicas.at_hand(Snapshot(store)) is None
+    replica_choice.too_many(Snapshot(store))
+    assert replica_choice.at_hand(Snapshot(store)) is None
     assert alone.claim(1).count == 1
     small.ack()
-    assert replicas.at_hand(Snapshot(store)) is not None
+    assert replica_choice.at_hand(Snapshot(store)) is not None
 
 
 def test_a_changed_weight_brings_nothing_back(spark: SparkSession, place: str) -> None:

@@ -10,12 +10,6 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta.plans import frames
-from spark_queue.delta.plans.spark_engines import SparkDatabase
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.views.ends import ends_at
-from spark_queue.delta.views.file_source import FileSource
-from spark_queue.delta.views.spark_source import SparkSource
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalQueue
@@ -23,6 +17,12 @@ from spark_queue.looking import store_of
 from spark_queue.replay import history
 from spark_queue.report import following, publishing, reading
 from spark_queue.report.model import HOUR
+from spark_queue.spark import frames
+from spark_queue.spark.spark_engines import SparkDatabase
+from spark_queue.state.store import Store
+from spark_queue.views.ends import ends_at
+from spark_queue.views.file_source import FileSource
+from spark_queue.views.spark_source import SparkSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, LocalQueue
 from spark_queue.clock import ManualClock
-from spark_queue.delta.tables.claim_record import ClaimRecord
-from spark_queue.delta.tables.outputs import ResultTable
+from spark_queue.log.delta.claim_record import ClaimRecord
+from spark_queue.log.output.outputs import ResultTable
 from tests.unit.local.test_evidence import RESULTS, _claimed, _results, _states
 
 #: Statements that people run on a table of results; item 2 goes by an erasure.

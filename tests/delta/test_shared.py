@@ -13,17 +13,17 @@ from contextvars import Context
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_queue.commands import claims
 from spark_queue.config import QueueConfig
-from spark_queue.delta.commands import claims
-from spark_queue.delta.planner import planner_of
-from spark_queue.delta.store import catching_up
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.far_commits import FarCommits
-from spark_queue.delta.upkeep import by_spark
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import LeaseLostError
+from spark_queue.log.object.remote_commits import FarCommits
 from spark_queue.looking import store_of
+from spark_queue.sql.planner_choice import planner_of
+from spark_queue.state import catch_up
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
+from spark_queue.upkeep import spark_upkeep
 
 _SCHEMA = "path string, tenant string"
 _CONFIG = QueueConfig(dedup_key="path", fair_key="tenant")
@@ -46,11 +46,11 @@ def far(spark: SparkSession, place: str) -> Iterator[str]:
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Elsewhere:
     """Do something with a memory of its own."""
-    others: dict[str, catching_up.Cache] = {}
+    others: dict[str, catch_up.Cache] = {}
 
     def act(do: Callable[[], object]) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(catching_up, "_caches", others)
+            patch.setattr(catch_up, "_caches", others)
             # What a command of ours has looked at is not known there either.
             Context().run(do)
 
@@ -166,7 +166,7 @@ def test_what_enters_and_is_taken_while_a_claim_looks_is_not_given_out_twice(
     assert at.queue.items == 1
     elsewhere(put_and_take)
     with monkeypatch.context() as patch:
-        patch.setattr(catching_up, "_FAR", most)
+        patch.setattr(catch_up, "_FAR", most)
         request = claims.request(at, 1, None, None, 1, None)
         assert claims.claim(at, request).count == 0
     assert queue.claim(1).count == 0
@@ -243,7 +243,7 @@ def test_a_clone_is_of_one_instant_whatever_others_do_meanwhile(
     theirs, looked, came = DeltaQueue.open(spark, far), list[str](), iter("bc")
 
     def and_then(name: str) -> None:
-        act = getattr(by_spark, name)
+        act = getattr(spark_upkeep, name)
 
         def acted(*args: object) -> object:
             done = act(*args)
@@ -252,7 +252,7 @@ def test_a_clone_is_of_one_instant_whatever_others_do_meanwhile(
             looked.append(name)
             return done
 
-        monkeypatch.setattr(by_spark, name, acted)
+        monkeypatch.setattr(spark_upkeep, name, acted)
 
     and_then("version_of")
     and_then("shallow")

@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, LocalQueue
-from spark_queue.delta.tables.table_properties import FEATURES, PROPERTIES
 from spark_queue.errors import InvalidConfigError, SchemaMismatchError, SparkNeededError
+from spark_queue.log.delta.table_properties import FEATURES, PROPERTIES
 from spark_queue.session import SMALL_STEPS
 from tests.conftest import REMOTE
 

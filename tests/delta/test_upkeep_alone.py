@@ -15,16 +15,15 @@ from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig
 from spark_queue.clock import ManualClock
-from spark_queue.delta import verify
-from spark_queue.delta.plans.spark_engines import engines_of
-from spark_queue.delta.sql import checkpointing
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.addresses import QueueAddress
-from spark_queue.delta.tables.settings import Settings
-from spark_queue.delta.tables.wishes import PlainSession
-from spark_queue.delta.verify import Plan
+from spark_queue.log.addresses import QueueAddress
+from spark_queue.log.session_options import PlainSession
+from spark_queue.log.settings import Settings
 from spark_queue.looking import store_of
+from spark_queue.spark.spark_engines import engines_of
+from spark_queue.sql import checkpointing, verify
+from spark_queue.sql.verify import Plan
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
 from tests.conftest import REMOTE
 
 _BENCH = Path(__file__).parents[2] / "jobs" / "bench"

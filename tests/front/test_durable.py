@@ -13,11 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta.views import items
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import LeaseLostError, QueueShutDownError, SchemaMismatchError
 from spark_queue.front.durable import DurableQueue, FrontOptions
 from spark_queue.looking import store_of
+from spark_queue.views import items
 
 CONFIG = QueueConfig(
     dedup_key="id",

@@ -15,14 +15,14 @@ from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta.store.lanes import rewriting
-from spark_queue.delta.upkeep import by_spark
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import FencedError, InvalidArgumentError
 from spark_queue.front.journaled import journaled_queue
 from spark_queue.journal import JournaledQueue, QueueOptions
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import main_store_of, store_of
+from spark_queue.state.commit_route import rewriting
+from spark_queue.upkeep import spark_upkeep
 
 PATIENCE = 60.0
 MINUTE = timedelta(minutes=1)
@@ -142,7 +142,7 @@ def test_upkeep_by_another_handle_takes_turns_with_a_native_front(
         with pytest.raises(WaitTimeoutError):
             waiting.result(0.3)
     ids = [put.result(PATIENCE) for put in (*puts, waiting)]
-    by_spark.REWRITER.tidy(store)
+    spark_upkeep.REWRITER.tidy(store)
     ids.append(front.put(b"last").result(PATIENCE))
     front.close()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from obstore.store import LocalStore
 
-from spark_queue.delta.tables.object_tables import ObjectTables
+from spark_queue.log.object.object_tables import ObjectTables
 from tests.logs.logs import TestedLog, local_log, memory_log, object_log
 from tests.logs.stand_ins import azure
 from tests.logs.stores import ShakyStore

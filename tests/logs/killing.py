@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import Any
 
-from spark_queue.delta.tables.heads import following
+from spark_queue.log.heads import following
 from tests.logs.logs import TestedLog, rows
 
 

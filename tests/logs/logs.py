@@ -10,19 +10,19 @@ from typing import Any
 import pyarrow as pa
 from obstore.store import MemoryStore
 
-from spark_queue.delta.store import catching_up, committing
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import whole
-from spark_queue.delta.tables.addresses import QueueAddress
-from spark_queue.delta.tables.commits import Commit, LogFile
-from spark_queue.delta.tables.heads import StatusHead, following
-from spark_queue.delta.tables.log import Log
-from spark_queue.delta.tables.log_kinds import TableSource
-from spark_queue.delta.tables.object_tables import ObjectTables
-from spark_queue.delta.tables.schema import CONFIG, META_LANE, STATUS_COLUMNS
-from spark_queue.delta.tables.wishes import PlainSession, Session, spark_of
+from spark_queue.log.addresses import QueueAddress
+from spark_queue.log.delta import completeness
+from spark_queue.log.delta.commits import Commit, LogFile
+from spark_queue.log.delta.log import Log
+from spark_queue.log.heads import StatusHead, following
+from spark_queue.log.log_kinds import TableSource
+from spark_queue.log.object.object_tables import ObjectTables
+from spark_queue.log.schema import CONFIG, META_LANE, STATUS_COLUMNS
+from spark_queue.log.session_options import PlainSession, Session, spark_of
 from spark_queue.session import DURABILITY
+from spark_queue.state import catch_up, commit_step
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
 from spark_queue.testing.in_memory import MemoryTables
 
 #: Columns that the exercise reads.
@@ -71,7 +71,7 @@ class TestedLog:
 
     def open_again(self) -> TestedLog:
         """Return the log as a process sees it that knows nothing of it."""
-        catching_up.forget(self.store.handle.place.identity())
+        catch_up.forget(self.store.handle.place.identity())
         return TestedLog(self.session, self.name, self.directory, self.by_spark, self.tables)
 
     def create(self, *, replaces: bool = True) -> None:
@@ -80,7 +80,7 @@ class TestedLog:
 
     def head(self) -> StatusHead:
         """Return the newest head, of a log that is whole."""
-        found = whole.newest_head("log", "status", self.log, self.directory, None)
+        found = completeness.newest_head("log", "status", self.log, self.directory, None)
         return found or StatusHead()
 
     def append(self, head: StatusHead, rows: pa.Table | None) -> bool:
@@ -88,11 +88,11 @@ class TestedLog:
         given: Any = rows
         if self.by_spark and rows is not None:
             given = spark_of(self.session, "the exercise").createDataFrame(rows)
-        return committing._append(Snapshot(self.store), "status", head, given, small=True)
+        return commit_step._append(Snapshot(self.store), "status", head, given, small=True)
 
     def append_here(self, head: StatusHead, rows: pa.Table) -> bool:
         """Append a step whose rows are in this process."""
-        return committing._append(Snapshot(self.store), "status", head, rows, small=True)
+        return commit_step._append(Snapshot(self.store), "status", head, rows, small=True)
 
     def add(self, *seqs: int) -> StatusHead:
         """Append the next step, which nobody else makes."""

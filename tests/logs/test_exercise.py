@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark_queue.delta.store import existence
-from spark_queue.delta.tables import chores
-from spark_queue.delta.tables.heads import StatusHead, following
-from spark_queue.delta.tables.schema import CONFIG, HEAD
-from spark_queue.delta.tables.sweeping import Ages, sweep
 from spark_queue.errors import InvalidArgumentError, LogDamagedError
+from spark_queue.log.disk import maintenance
+from spark_queue.log.disk.leftover_files import Ages, sweep
+from spark_queue.log.heads import StatusHead, following
+from spark_queue.log.schema import CONFIG, HEAD
+from spark_queue.state import existence
 from tests.logs import writer
 from tests.logs.conftest import log_of
 from tests.logs.killing import kill_at
@@ -224,7 +224,7 @@ def test_processes_that_append_have_a_step_each(
         for first in (100, 200)
     ]
     while any(process.poll() is None for process in others):
-        sum(chores.merging(log.rows_here))
+        sum(maintenance.merging(log.rows_here))
         log.rows_here.sum_up()
     lines = [line for process in others for line in (process.communicate()[0]).splitlines()]
 

@@ -11,10 +11,10 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 from obstore.store import LocalStore
 
-from spark_queue.delta.tables import chores
-from spark_queue.delta.tables.heads import following
-from spark_queue.delta.tables.sweeping import Ages
 from spark_queue.errors import FileAccessError, QueueExistsError, SetupError
+from spark_queue.log.disk import maintenance
+from spark_queue.log.disk.leftover_files import Ages
+from spark_queue.log.heads import following
 from tests.logs.logs import TestedLog, object_log, rows
 from tests.logs.stores import ShakyStore
 
@@ -81,7 +81,7 @@ def test_a_store_that_does_not_answer_is_named(
     log: TestedLog, store: ShakyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After minutes a step is given up, and what became of it is seen later."""
-    monkeypatch.setattr("spark_queue.delta.tables.object_requests._PATIENCE", 0.0)
+    monkeypatch.setattr("spark_queue.log.object.object_requests._PATIENCE", 0.0)
     head = following(log.head())
     store.fail_next("PUT q/status/_delta_log", _lose)
     with pytest.raises(FileAccessError, match="timed out"):
@@ -157,7 +157,7 @@ def test_one_who_slept_does_not_write_where_commits_were_removed(
     store.remove(name for name in store.found() if name.endswith(f"{2:020}.json"))
 
     now = log.store.clock.now().timestamp()
-    monkeypatch.setattr("spark_queue.delta.tables.object_copy.time.time", lambda: now + 4_000)
+    monkeypatch.setattr("spark_queue.log.object.object_copy.time.time", lambda: now + 4_000)
     assert not sleeper.append(late, rows(99))
     assert 99 not in log.open_again().seqs()
     assert sleeper.head() == log.head()
@@ -174,7 +174,7 @@ def test_what_no_commit_names_is_swept(log: TestedLog, store: ShakyStore) -> Non
     assert log.rows_here.sweep() == 0
     assert log.rows_here.sweep(Ages(others=0.0)) == 1
     assert set(store.found()) == before
-    assert sum(chores.merging(log.rows_here)) > 1
+    assert sum(maintenance.merging(log.rows_here)) > 1
     assert (log.seqs(), log.open_again().seqs()) == (known, known)
 
 
@@ -201,7 +201,7 @@ def test_a_step_that_loses_its_number_to_a_merger_takes_the_next(
     head, other = following(log.head()), log.open_again()
 
     def merge(ask: Callable[[], Any]) -> Any:
-        assert sum(chores.merging(other.rows_here)) > 1
+        assert sum(maintenance.merging(other.rows_here)) > 1
         return ask()
 
     store.fail_next("PUT q/status/_delta_log", merge)

@@ -6,7 +6,7 @@ import sys
 
 from obstore.store import LocalStore
 
-from spark_queue.delta.tables.heads import following
+from spark_queue.log.heads import following
 from tests.logs.logs import local_log, object_log, rows
 from tests.logs.stores import ShakyStore
 

@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from spark_queue.errors import InvalidArgumentError, QueueShutDownError
-from spark_queue.inprocess.distinct import Batch, DistinctQueue, Element, Take
-from spark_queue.waiting.timer import ManualTimer
+from spark_queue.memory.distinct import Batch, DistinctQueue, Element, Take
+from spark_queue.memory.waiting.timer import ManualTimer
 from tests.unit.waiting.tickets.stage import FakeTicket, line_of, outcome_of
 
 ITEMS = st.integers(0, 9)

@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from spark_queue.errors import InvalidArgumentError, QueueFullError, QueueShutDownError
-from spark_queue.inprocess.fair import FairQueue
-from spark_queue.waiting.timer import ManualTimer
+from spark_queue.memory.fair import FairQueue
+from spark_queue.memory.waiting.timer import ManualTimer
 from tests.unit.waiting.tickets.stage import FakeTicket, line_of, outcome_of
 
 KEYS = st.sampled_from("aaabbcd")

@@ -9,7 +9,7 @@ from typing import Literal
 from hypothesis import given, strategies as st
 
 from spark_queue.clock import ManualClock
-from spark_queue.inprocess.idempotency import InMemoryIdempotencyKeyStore
+from spark_queue.memory.idempotency import InMemoryIdempotencyKeyStore
 
 LOCKED, ACCEPTED = timedelta(seconds=10), timedelta(seconds=25)
 

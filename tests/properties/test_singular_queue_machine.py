@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from spark_queue.errors import QueueFullError, QueueShutDownError
-from spark_queue.inprocess.singular import SingularUpdateQueue
+from spark_queue.memory.singular import SingularUpdateQueue
 
 #: What a request adds to the account; the handler refuses what would make it negative.
 AMOUNTS = st.integers(-30, 30)

@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_queue import DeltaQueue, streams
-from spark_queue.delta import steps
-from spark_queue.delta.commands.evidence import Output
+from spark_queue.commands.evidence import Output
 from spark_queue.session import SMALL_STEPS_CONF, local_session
+from spark_queue.state import steps
 from spark_queue.streaming import STREAMING_CONF
 from tests.streaming import crash
 

@@ -25,7 +25,7 @@ from spark_queue.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from spark_queue.delta.tables.facts import StepFacts
+    from spark_queue.log.step_events import StepFacts
     from spark_queue.processing.loop import ProcessResult
 
 _Checkpoint = Annotated[

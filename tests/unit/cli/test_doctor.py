@@ -14,8 +14,8 @@ from spark_queue.cli import main
 from spark_queue.cli.app import app
 from spark_queue.cli.commands.checkup import checkups
 from spark_queue.cli.display import fit
-from spark_queue.delta.tables.schema import FORMAT_VERSION
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.schema import FORMAT_VERSION
 
 #: Runs the doctor on this process's engine: ``(exit code, what it printed)``.
 Run = Callable[..., tuple[int, str]]

@@ -12,7 +12,7 @@ import pytest
 
 from spark_queue.cli.choice import Format
 from spark_queue.cli.input_files import read
-from spark_queue.delta.input.plain.arrow import parse_fields
+from spark_queue.columns.arrow.arrow_types import parse_fields
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
 
 _COLUMNS = parse_fields("name string, n int, x double, is_new boolean, day date, at timestamp")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from spark_queue.delta.tables.schema import QUEUE_COLUMNS, STATUS_COLUMNS, Columns, LogColumn
+from spark_queue.log.schema import QUEUE_COLUMNS, STATUS_COLUMNS, Columns, LogColumn
 
 #: The page.
 PAGE = Path(__file__).parents[3] / "docs" / "columns.md"
@@ -16,7 +16,7 @@ _OPENING = """\
 A queue is two Delta tables. `queue` has a row for each item, as it was enqueued. `status` has a row
 for each change of an item; each reader has one of its own. Beside the columns of the caller, which
 are in `queue`, both have columns of the library. They are declared once, in
-`spark_queue/delta/tables/schema.py`, and this page is made of that. Null stands for no value.
+`spark_queue/log/schema.py`, and this page is made of that. Null stands for no value.
 
 Rows that are enqueued may have the columns that *set by* names; the library sets all others. An
 older queue has no column of a later *format* until [`upgrade`](operations.md) adds it.

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from spark_queue.delta.tables.lives import looking_at
-from spark_queue.delta.tables.turnstile import holding
+from spark_queue.log.disk.liveness import looking_at
+from spark_queue.log.disk.write_lock import holding
 
 #: What their programs begin with: ``d`` is the directory.
 _HEAD = """
 import os, random, signal, sys, threading, time
 from pathlib import Path
-from spark_queue.delta.tables import lives
-from spark_queue.delta.tables.turnstile import holder, holding, is_held
+from spark_queue.log.disk import liveness
+from spark_queue.log.disk.write_lock import holder, holding, is_held
 from spark_queue.errors import SetupError, WriterLockedError
 
 d = Path(sys.argv[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from spark_queue.delta.tables.table_properties import FEATURES, PROPERTIES, Property
+from spark_queue.log.delta.table_properties import FEATURES, PROPERTIES, Property
 
 #: The page.
 PAGE = Path(__file__).parents[3] / "docs" / "table-properties.md"

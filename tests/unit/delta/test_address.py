@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_queue.delta.tables.addresses import QueueAddress, TableAddress
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.log.addresses import QueueAddress, TableAddress
 
 
 @pytest.mark.parametrize(

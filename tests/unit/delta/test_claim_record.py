@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from spark_queue.delta.tables.claim_record import (
+from spark_queue.log.delta.claim_record import (
     ClaimRecord,
     error_room,
     find_record,
@@ -17,8 +17,8 @@ from spark_queue.delta.tables.claim_record import (
     outcomes_of,
     read_record,
 )
-from spark_queue.delta.tables.commits import commit_path
-from spark_queue.delta.tables.outputs import ResultTable
+from spark_queue.log.delta.commits import commit_path
+from spark_queue.log.output.outputs import ResultTable
 
 LOST = ("lose", "its worker ended, or its lease ran out")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_queue.delta.replica.reading import rows_of, status_table
+from spark_queue.state.replica_rows import rows_of, status_table
 from tests.unit.delta import columns_page
 
 _AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=timezone.utc)

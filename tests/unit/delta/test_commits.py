@@ -10,10 +10,10 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_queue import LocalQueue
-from spark_queue.delta.tables import chores
-from spark_queue.delta.tables.commits import Commit, commit_at, newest_version
-from spark_queue.delta.tables.log import APP_ID
 from spark_queue.errors import FileDamagedError
+from spark_queue.log.delta.commits import Commit, commit_at, newest_version
+from spark_queue.log.delta.log import APP_ID
+from spark_queue.log.disk import maintenance
 
 
 @pytest.fixture
@@ -109,10 +109,10 @@ def test_many_files_are_merged_beside_a_checkpoint(
     queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A queue of many steps stays one of few files, and goes on from them."""
-    monkeypatch.setattr(chores, "MANY", 50)
+    monkeypatch.setattr(maintenance, "MANY", 50)
     for n in range(120):
         queue.enqueue({"n": n})
-    assert chores.wait(30)
+    assert maintenance.wait(30)
 
     table = DeltaTable(str(Path(queue.name, "queue")))
 

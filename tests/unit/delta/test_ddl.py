@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_queue.delta.input.columns import why_no_ddl
+from spark_queue.columns.columns import why_no_ddl
 
 _UNKNOWN = '[UNSUPPORTED_DATATYPE] Unsupported data type "{}". SQLSTATE: 0A000\n== SQL (line 1) =='
 

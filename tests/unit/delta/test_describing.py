@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_queue.delta.tables.describing import described, named
-from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.log.job_descriptions import described, named
+from spark_queue.log.session_options import PlainSession
 
 _KEY = "spark.job.description"
 

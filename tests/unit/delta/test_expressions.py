@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from spark_queue.checks import DEEPEST_EXPRESSION
-from spark_queue.delta.input.expressions import read
-from spark_queue.delta.input.kinds import Field, Kind, mapping, struct
+from spark_queue.columns.expressions import read
+from spark_queue.columns.kinds import Field, Kind, mapping, struct
 from spark_queue.errors import InvalidArgumentError
 
 TEXT, WHOLE, TIME = Kind("string"), Kind("bigint"), Kind("timestamp")

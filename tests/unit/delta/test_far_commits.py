@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_queue.delta.tables import far_commits
-from spark_queue.delta.tables.far_commits import FarCommits
-from spark_queue.delta.tables.log import APP_ID
+from spark_queue.log.delta.log import APP_ID
+from spark_queue.log.object import remote_commits
+from spark_queue.log.object.remote_commits import FarCommits
 
 
 @dataclass
@@ -107,7 +107,7 @@ def test_a_log_that_was_cleaned_up_is_asked_for_its_newest(
     store: _Store, commits: FarCommits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A follower whose commit is gone does not take itself for current."""
-    monkeypatch.setattr(far_commits, "_KEPT", 0.0)
+    monkeypatch.setattr(remote_commits, "_KEPT", 0.0)
     del store.texts[1]
     store.commit(9, "later")
     assert (commits.newest(1), store.histories) == (9, 2)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_queue.delta.tables.commits import LogFile, files_of, read_file
+from spark_queue.log.delta.commits import LogFile, files_of, read_file
 
 _FILE = LogFile(path="a", gen=0, size=1, rows=3, ranges={"_seq": (4, 9)})
 

@@ -12,20 +12,20 @@ import pytest
 
 import spark_queue
 from spark_queue import LocalQueue
-from spark_queue.delta.store import catching_up
-from spark_queue.delta.store.catching_up import Cache, Seen
-from spark_queue.delta.tables.commits import Commit
-from spark_queue.delta.tables.heads import QueueHead
+from spark_queue.log.delta.commits import Commit
+from spark_queue.log.heads import QueueHead
+from spark_queue.state import catch_up
+from spark_queue.state.catch_up import Cache, Seen
 
 
 @contextmanager
 def another_process() -> Iterator[None]:
     """Know nothing of any queue, and forget again what was learnt."""
-    mine = dict(catching_up._caches)
-    catching_up._caches.clear()
+    mine = dict(catch_up._caches)
+    catch_up._caches.clear()
     yield
-    catching_up._caches.clear()
-    catching_up._caches.update(mine)
+    catch_up._caches.clear()
+    catch_up._caches.update(mine)
 
 
 @pytest.fixture
@@ -87,6 +87,6 @@ def test_columns_that_another_process_added_are_seen(
     )
     cache = Cache(queue=Seen(QueueHead(step=1), version=4), columns="known")
 
-    assert catching_up.items(_far_store(cache, commit), cache).step == 1
+    assert catch_up.items(_far_store(cache, commit), cache).step == 1
 
     assert cache.columns == columns

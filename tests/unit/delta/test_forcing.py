@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from spark_queue.delta.tables import forcing
+from spark_queue.log.disk import fsync
 
 
 def test_one_that_fails_is_told_when_all_are_over() -> None:
@@ -19,10 +19,10 @@ def test_one_that_fails_is_told_when_all_are_over() -> None:
 
     first, *others = (partial(made.append, n) for n in (0, 2, 3))
     with pytest.raises(OSError, match="Input/output"):
-        forcing.at_once([first, fail, *others])
+        fsync.at_once([first, fail, *others])
     assert sorted(made) == [0, 2, 3]
     with pytest.raises(OSError, match="Input/output"):
-        forcing.at_once([fail, partial(made.append, 4)])
+        fsync.at_once([fail, partial(made.append, 4)])
     assert made[-1] == 4
 
 
@@ -30,7 +30,7 @@ def test_all_is_forced_at_the_end_of_a_process_too(monkeypatch: pytest.MonkeyPat
     """Where no thread can be begun any more, the one that asks does all of it."""
     over = ThreadPoolExecutor(1)
     over.shutdown()
-    monkeypatch.setattr(forcing, "_threads", lambda: over)
+    monkeypatch.setattr(fsync, "_threads", lambda: over)
     made: list[int] = []
-    forcing.at_once([partial(made.append, n) for n in range(3)])
+    fsync.at_once([partial(made.append, n) for n in range(3)])
     assert sorted(made) == [0, 1, 2]

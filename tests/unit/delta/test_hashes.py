@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from spark_queue.delta.replica import window
-from spark_queue.delta.replica.window import KeyHashes
+from spark_queue.state import window
+from spark_queue.state.window import KeyHashes
 
 
 def _column(*values: int | None) -> pa.ChunkedArray:

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from spark_queue.delta.tables.heads import (
+from spark_queue.log.heads import (
     Checkpoint,
     Hold,
     Mark,

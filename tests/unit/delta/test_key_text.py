@@ -19,10 +19,10 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from spark_queue.delta.input.columns import of_spark
-from spark_queue.delta.input.expressions import read
-from spark_queue.delta.input.key_rules import has_old_text, require_text
-from spark_queue.delta.input.kinds import Field
+from spark_queue.columns.columns import of_spark
+from spark_queue.columns.expressions import read
+from spark_queue.columns.key_rules import has_old_text, require_text
+from spark_queue.columns.kinds import Field
 from spark_queue.errors import InvalidArgumentError
 
 TEXT = StringType()

@@ -6,8 +6,8 @@ from collections.abc import Hashable
 
 import pytest
 
-from spark_queue.delta.keys import _text_of
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.stores.keys import _text_of
 
 
 @pytest.mark.parametrize(

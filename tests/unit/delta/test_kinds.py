@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from spark_queue.delta.input.kinds import from_json, to_json
+from spark_queue.columns.kinds import from_json, to_json
 
 TEXT, FOLDED = StringType(), StringType("UTF8_LCASE")
 NESTED = StructType().add("x", ArrayType(LongType(), False), False, {"comment": "he's"})

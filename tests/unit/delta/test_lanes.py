@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from spark_queue.delta.store.lanes import rewriting
+from spark_queue.state.commit_route import rewriting
 from spark_queue.testing import memory_queue
 
 PATIENCE = 60.0

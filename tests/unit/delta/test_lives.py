@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from spark_queue.delta.tables import lives
-from spark_queue.delta.tables.lives import has_ended, leave, looking_at, mine, sweep
 from spark_queue.errors import FileAccessError
+from spark_queue.log.disk import liveness
+from spark_queue.log.disk.liveness import has_ended, leave, looking_at, mine, sweep
 from tests.unit.delta.others import WITHOUT_LOCKS, Other, other, said_by, until
 
 #: Another process that says its name, and lives until it is told to end.
 _ALIVE = """
-    tell(lives.mine(d))
+    tell(liveness.mine(d))
     hear()
 """
 
@@ -97,7 +97,7 @@ def test_a_killed_process_is_known_to_have_ended_at_once(tmp_path: Path, alive: 
 def test_others_see_this_process_run(tmp_path: Path) -> None:
     """What one process is told of itself, all others are told of it."""
     name = mine(tmp_path)
-    program = f"tell(lives.has_ended(d, {name!r}), lives.sweep(d))"
+    program = f"tell(liveness.has_ended(d, {name!r}), liveness.sweep(d))"
 
     assert has_ended(tmp_path, name) is False
     assert said_by(tmp_path, program) == ["False 0"]
@@ -162,7 +162,7 @@ def test_a_life_goes_on_where_its_file_is(tmp_path: Path) -> None:
 
     assert mine(there) != name
     assert mine(here) == name
-    assert said_by(here, f"tell(lives.has_ended(d, {name!r}))") == ["False"]
+    assert said_by(here, f"tell(liveness.has_ended(d, {name!r}))") == ["False"]
     leave(there)
     leave(here)
 
@@ -207,11 +207,11 @@ def test_a_copy_of_a_life_is_not_taken_over(tmp_path: Path) -> None:
 def test_a_child_has_a_life_of_its_own(tmp_path: Path) -> None:
     """It does not keep its parent's alive, nor its parent its."""
     program = """
-        tell(lives.mine(d))
+        tell(liveness.mine(d))
         if os.fork() > 0:
             time.sleep(60)
-        tell(lives.mine(d / "elsewhere"))
-        tell(lives.mine(d))
+        tell(liveness.mine(d / "elsewhere"))
+        tell(liveness.mine(d))
         hear()
     """
     (tmp_path / "elsewhere").mkdir()
@@ -230,11 +230,11 @@ def test_a_child_has_a_life_of_its_own(tmp_path: Path) -> None:
 def test_a_child_ends_alone(tmp_path: Path) -> None:
     """When it exits, its parent still runs, with the same name."""
     program = """
-        name = lives.mine(d)
+        name = liveness.mine(d)
         child = os.fork()
         if child == 0:
-            os._exit(0 if lives.mine(d) != name else 1)
-        tell(os.waitpid(child, 0)[1], lives.mine(d) == name)
+            os._exit(0 if liveness.mine(d) != name else 1)
+        tell(os.waitpid(child, 0)[1], liveness.mine(d) == name)
         tell(name)
         hear()
     """
@@ -275,10 +275,10 @@ def test_no_life_is_swept_away_while_it_begins(tmp_path: Path) -> None:
         tell("ready")
         hear()
         for _ in range(400):
-            name = lives.mine(d)
+            name = liveness.mine(d)
             time.sleep(0.0001)
-            lost += lives.mine(d) != name
-            lives.leave(d)
+            lost += liveness.mine(d) != name
+            liveness.leave(d)
         tell(lost)
     """
     with other(tmp_path, program) as one, other(tmp_path, program) as another:
@@ -299,8 +299,8 @@ def test_a_life_that_is_swept_as_it_begins_takes_another_name(
 ) -> None:
     """Between making its file and locking it, a sweep may come."""
     names = iter(["h/1/00000001", "h/1/00000002"])
-    monkeypatch.setattr(lives, "_new_name", lambda: next(names))
-    monkeypatch.setattr(lives, "_lives", lives._Lives())
+    monkeypatch.setattr(liveness, "_new_name", lambda: next(names))
+    monkeypatch.setattr(liveness, "_lives", liveness._Lives())
     opened = os.open
 
     def swept(path: str, flags: int, mode: int = 0o777) -> int:
@@ -356,8 +356,8 @@ def test_without_locks_no_life_is_told(tmp_path: Path) -> None:
             except SetupError as error:
                 return f"refused: {'flock' in str(error)}"
 
-        tell(refused(lives.mine), refused(lives.sweep))
-        tell(refused(lives.has_ended, "host/1/01234567"), refused(lives.has_ended, "nightly"))
+        tell(refused(liveness.mine), refused(liveness.sweep))
+        tell(refused(liveness.has_ended, "host/1/01234567"), refused(liveness.has_ended, "nightly"))
     """
     assert said_by(tmp_path, program, first=WITHOUT_LOCKS) == [
         "refused: True refused: True",

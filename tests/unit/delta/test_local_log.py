@@ -12,10 +12,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
-from spark_queue.delta.tables.addresses import TableAddress
-from spark_queue.delta.tables.local_log import LocalLog
-from spark_queue.delta.tables.wishes import PlainSession
 from spark_queue.errors import SparkNeededError
+from spark_queue.log.addresses import TableAddress
+from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.session_options import PlainSession
 
 _STATS = "_step,_kind,_seq"
 

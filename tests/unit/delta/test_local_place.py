@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_queue.delta.tables.addresses import local_directory
+from spark_queue.log.addresses import local_directory
 
 
 @pytest.mark.parametrize("name", ["plain", "a b", "a%20b", "a#b", "a?b", "a:b", "ä"])

@@ -10,11 +10,11 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
-from spark_queue.delta.tables import made
-from spark_queue.delta.tables.addresses import TableAddress
-from spark_queue.delta.tables.heads import queue_head
-from spark_queue.delta.tables.local_log import LocalLog
-from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.log.addresses import TableAddress
+from spark_queue.log.delta import table_creation
+from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.heads import queue_head
+from spark_queue.log.session_options import PlainSession
 from spark_queue.session import SMALL_STEPS
 
 _SCHEMA = StructType().add("_gen", "integer").add("n", "string", nullable=False).json()
@@ -22,7 +22,7 @@ _SCHEMA = StructType().add("_gen", "integer").add("n", "string", nullable=False)
 
 def _made(directory: Path, **conf: str) -> bool:
     session: Any = SimpleNamespace(conf=SimpleNamespace(getAll=conf, get=conf.get))
-    return made.create(session, directory, _SCHEMA, {"delta.appendOnly": "false"})
+    return table_creation.create(session, directory, _SCHEMA, {"delta.appendOnly": "false"})
 
 
 def test_a_table_is_made_as_a_statement_makes_it(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_queue.delta.store.catching_up import Cache
-from spark_queue.delta.tables.heads import StatusHead
+from spark_queue.log.heads import StatusHead
+from spark_queue.state.catch_up import Cache
 
 HEAD = StatusHead(step=7)
 

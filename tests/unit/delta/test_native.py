@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Schema, write_deltalake
 
-from spark_queue.delta.tables import chores, forcing
-from spark_queue.delta.tables.forcing import sync_commits
-from spark_queue.delta.tables.heads import StatusHead, following
-from spark_queue.delta.tables.local_log import LocalLog
-from spark_queue.delta.tables.open_table import OpenTable
-from spark_queue.delta.tables.schema import SKIPPING_COLUMNS, STATUS_COLUMNS
-from spark_queue.delta.tables.spark_types import struct_of
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.log.disk import fsync as fsyncs, maintenance
+from spark_queue.log.disk.fsync import sync_commits
+from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.disk.open_table import OpenTable
+from spark_queue.log.heads import StatusHead, following
+from spark_queue.log.schema import SKIPPING_COLUMNS, STATUS_COLUMNS
+from spark_queue.log.spark.spark_types import struct_of
 
 _AT = datetime(2026, 1, 2, 3, 4, 5, 678901, timezone.utc)
 
@@ -90,7 +90,7 @@ def test_files_are_replaced_as_safely_as_others_promised(
     """A process that has made no step of a log does not know that less was promised."""
     writer, head = _log(tmp_path), following(StatusHead())
     assert writer.commit(head, _rows(1))
-    vars(forcing)["_forced"].clear()
+    vars(fsyncs)["_forced"].clear()
     (file,) = [file for file in writer.files() if file.gen == 0]
 
     for log, is_forced in ((LocalLog.at(tmp_path), True), (writer, False)):
@@ -328,8 +328,8 @@ def test_a_log_is_summed_up_now_and_then(tmp_path: Path) -> None:
     for _ in range(9):
         head = following(head)
         assert log.commit(head, _rows(head.step), is_synced=False)
-        chores.look_after(log)
-        assert chores.wait(30)
+        maintenance.look_after(log)
+        assert maintenance.wait(30)
     last = json.loads((tmp_path / "_delta_log" / "_last_checkpoint").read_text())
     assert last["version"] == 8
     assert len(DeltaTable(str(tmp_path)).to_pyarrow_table()) == 18

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_queue.delta.tables.commits import newest_token
+from spark_queue.log.delta.commits import newest_token
 
 
 def _commit(log: Path, name: str, *actions: object) -> None:

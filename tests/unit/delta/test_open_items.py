@@ -6,7 +6,7 @@ import copy
 
 from hypothesis import given, strategies as st
 
-from spark_queue.delta.replica.open_items import OpenItems
+from spark_queue.state.open_items import OpenItems
 
 _SEQS = st.integers(0, 6)
 _STATES = st.sampled_from(["ready", "claimed", "over"])

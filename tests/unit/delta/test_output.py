@@ -10,7 +10,7 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_queue.delta.commands.evidence import Output
+from spark_queue.commands.evidence import Output
 from spark_queue.errors import SchemaMismatchError
 
 RESULTS = StructType([StructField(name, StringType()) for name in ("n", "_seq", "_claim_id")])

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_queue.delta.tables import addresses
-from spark_queue.delta.tables.addresses import TableAddress
+from spark_queue.log import addresses
+from spark_queue.log.addresses import TableAddress
 
 
 class _Session:

@@ -12,19 +12,19 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
+from spark_queue.commands import claims, settle
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta.commands import claims, settle
-from spark_queue.delta.replica import claiming, entering, settling
-from spark_queue.delta.replica.reading import replica_of
-from spark_queue.delta.replica.request import Request
-from spark_queue.delta.replica.scheduling import ReaderTerms, Several
-from spark_queue.delta.replica.settling import Said
-from spark_queue.delta.replica.state import ENTERED, FOLLOWED, Replica
-from spark_queue.delta.tables.heads import QueueHead, StatusHead, following
-from spark_queue.delta.tables.schema import QUEUE_COLUMNS, STATUS_COLUMNS, Columns
-from spark_queue.delta.tables.settings import Settings
+from spark_queue.log.heads import QueueHead, StatusHead, following
+from spark_queue.log.schema import QUEUE_COLUMNS, STATUS_COLUMNS, Columns
+from spark_queue.log.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
+from spark_queue.state import claim_decision, enqueue_decision, settle_decision
+from spark_queue.state.replica import ENTERED, FOLLOWED, Replica
+from spark_queue.state.replica_rows import replica_of
+from spark_queue.state.request import Request
+from spark_queue.state.schedulers import ReaderTerms, Several
+from spark_queue.state.settle_decision import Said
 
 NO_LIMITS = ReaderConfig()
 
@@ -70,7 +70,7 @@ class Steps:
 
     def enqueue(self, rows: Sequence[New]) -> list[int | None]:
         """Enqueue rows, and return who holds the key of each."""
-        found = entering.decide_entry(
+        found = enqueue_decision.decide_entry(
             self.replica,
             self.settings,
             self.frame(rows),
@@ -115,9 +115,9 @@ class Steps:
             limit=limit, lease=self.settings.config.lease, worker_id="w", run=run, claim_id="c"
         )
         at = (self.status, ReaderTerms(self.settings, NO_LIMITS), request, self.now)
-        chosen = claiming.choose(self.replica, *at)
+        chosen = claim_decision.choose(self.replica, *at)
         # One that is made of the rows anew says the same.
-        assert claiming.choose(replace(self.replica, follower=None), *at) == chosen
+        assert claim_decision.choose(replace(self.replica, follower=None), *at) == chosen
         if chosen.total() == 0:
             return 0, []
         self.status = claims.log_claim(self.status, chosen)
@@ -126,7 +126,7 @@ class Steps:
 
     def settle(self, lease: int, said: Said | dict[int, Said]) -> tuple[int, ...]:
         """Settle items of a lease, and return which were lost."""
-        judged = settling.judge(
+        judged = settle_decision.judge(
             self.replica, lease, said, ReaderTerms(self.settings, NO_LIMITS), self.now
         )
         assert judged is not None
@@ -207,7 +207,7 @@ def test_a_worker_that_died_is_a_loss_until_there_were_too_many(queue: Steps) ->
     assert (row["_state"], row["_losses"], row["_attempts"]) == ("ready", 1, 0)
     lease, seqs = queue.claim(1)
     assert seqs == [1]
-    judged = settling.judge(queue.replica, lease, ("lose", "again"), TERMS, queue.now)
+    judged = settle_decision.judge(queue.replica, lease, ("lose", "again"), TERMS, queue.now)
     assert judged is not None
     assert (judged.counts, judged.failed) == ({"dead": 1}, 0)
 
@@ -216,13 +216,13 @@ def test_an_unknown_outcome_is_no_outcome(queue: Steps) -> None:
     """What nobody may say of an item is not taken for something else."""
     lease, _ = queue.claim(1)
     with pytest.raises(KeyError):
-        settling.judge(queue.replica, lease, ("done", None), TERMS, queue.now)
+        settle_decision.judge(queue.replica, lease, ("done", None), TERMS, queue.now)
 
 
 def test_a_lease_that_is_not_remembered_is_left_to_spark(queue: Steps) -> None:
     """What became of an old claim is in the tables only."""
-    assert settling.judge(queue.replica, 77, ("ack", None), TERMS, START) is None
-    assert settling.renew(queue.replica, 77, timedelta(seconds=1), START) is None
+    assert settle_decision.judge(queue.replica, 77, ("ack", None), TERMS, START) is None
+    assert settle_decision.renew(queue.replica, 77, timedelta(seconds=1), START) is None
 
 
 def test_what_is_said_of_an_item_tells_whether_it_failed(queue: Steps) -> None:
@@ -230,7 +230,7 @@ def test_what_is_said_of_an_item_tells_whether_it_failed(queue: Steps) -> None:
     lease, _ = queue.claim(1)
     found = {}
     for outcome in ("nack", "lose", "release"):
-        judged = settling.judge(queue.replica, lease, (outcome, None), TERMS, queue.now)
+        judged = settle_decision.judge(queue.replica, lease, (outcome, None), TERMS, queue.now)
         assert judged is not None
         assert judged.counts == {"ready": 1}
         found[outcome] = (judged.failed, judged.rows[0]["_available_at"])
@@ -243,7 +243,7 @@ def test_a_renewal_names_what_is_lost(queue: Steps) -> None:
     lease, seqs = queue.claim(2)
     assert seqs == [1, 3]
     queue.replica.items[3] |= {"_lease": lease + 1}
-    renewed = settling.renew(queue.replica, lease, timedelta(seconds=5), queue.now)
+    renewed = settle_decision.renew(queue.replica, lease, timedelta(seconds=5), queue.now)
     assert renewed is not None
     assert ([row["_seq"] for row in renewed.rows], renewed.lost) == ([1], (3,))
 
@@ -255,13 +255,15 @@ def test_deciding_leaves_no_trace(queue: Steps) -> None:
     request = Request(
         limit=5, lease=timedelta(seconds=5), worker_id="w", run=1, claim_id="lost", output=None
     )
-    claiming.choose(
+    claim_decision.choose(
         queue.replica, queue.status, ReaderTerms(queue.settings, NO_LIMITS), request, queue.now
     )
     frame = queue.frame([New(key="x", tenant="T")])
     pointers = queue.status.pointers
-    entering.decide_entry(queue.replica, queue.settings, frame, queue.queue, pointers, queue.now)
-    settling.judge(queue.replica, lease, ("nack", "no"), TERMS, queue.now)
+    enqueue_decision.decide_entry(
+        queue.replica, queue.settings, frame, queue.queue, pointers, queue.now
+    )
+    settle_decision.judge(queue.replica, lease, ("nack", "no"), TERMS, queue.now)
     assert queue.replica == before
     queue.settle(lease, ("ack", None))
     assert queue.claim(5)[1] == [3, 2]
@@ -270,14 +272,14 @@ def test_deciding_leaves_no_trace(queue: Steps) -> None:
 def test_what_is_next_after_a_settle_is_known_before_it(queue: Steps) -> None:
     """What would be chosen after a settle is known without a trace of either."""
     lease, _ = queue.claim(2)
-    judged = settling.judge(queue.replica, lease, ("ack", None), TERMS, queue.now)
+    judged = settle_decision.judge(queue.replica, lease, ("ack", None), TERMS, queue.now)
     assert judged is not None
     request = Request(limit=9, lease=CONFIG.lease, worker_id="w", run=1, claim_id="c")
     at = (queue.replica, queue.status, ReaderTerms(queue.settings, NO_LIMITS), request, queue.now)
     for _ in range(2):
-        after = claiming.chosen_after(judged.rows, *at)
+        after = claim_decision.chosen_after(judged.rows, *at)
         assert [row["_seq"] for row in after.rows] == [2]
-        assert claiming.choose(*at).total() == 0
+        assert claim_decision.choose(*at).total() == 0
     assert queue.replica.grants[lease].left == {1, 3}
 
 
@@ -288,7 +290,7 @@ def test_a_reader_limits_the_age_of_items(queue: Steps, seconds: int, expired: l
     queue.now += timedelta(seconds=seconds)
     request = Request(limit=5, lease=timedelta(seconds=5), worker_id="w", run=1, claim_id="c")
     limits = ReaderConfig(max_age=timedelta(seconds=99))
-    chosen = claiming.choose(
+    chosen = claim_decision.choose(
         queue.replica, queue.status, ReaderTerms(queue.settings, limits), request, queue.now
     )
     assert [row["_seq"] for row in chosen.rows if row["_state"] == "expired"] == expired
@@ -311,9 +313,9 @@ def test_a_lease_that_is_spared_does_not_end_by_time(queue: Steps) -> None:
     at = (queue.replica, queue.status, ReaderTerms(queue.settings, NO_LIMITS))
 
     for _ in range(2):
-        left = claiming.choose(*at, replace(request, spared=frozenset({lease})), queue.now)
+        left = claim_decision.choose(*at, replace(request, spared=frozenset({lease})), queue.now)
         assert [row["_seq"] for row in left.rows] == [3]
-        taken = claiming.choose(*at, request, queue.now)
+        taken = claim_decision.choose(*at, request, queue.now)
         assert [row["_seq"] for row in taken.rows] == [1, 3]
 
 
@@ -321,10 +323,10 @@ def test_a_lease_has_lapsed_when_its_time_is_over_and_items_are_in_flight(queue:
     """The last instant of a lease is its end; what was settled is in nobody's hands."""
     lease, _ = queue.claim(1)
     over = queue.now + CONFIG.lease
-    assert not claiming.lapsed_leases(queue.replica, over - timedelta(microseconds=1))
-    assert claiming.lapsed_leases(queue.replica, over) == {lease}
+    assert not claim_decision.lapsed_leases(queue.replica, over - timedelta(microseconds=1))
+    assert claim_decision.lapsed_leases(queue.replica, over) == {lease}
     queue.settle(lease, ("ack", None))
-    assert not claiming.lapsed_leases(queue.replica, over)
+    assert not claim_decision.lapsed_leases(queue.replica, over)
 
 
 def test_keys_that_nobody_holds_are_forgotten(queue: Steps) -> None:
@@ -358,7 +360,7 @@ def test_an_item_is_not_in_the_way_of_its_own_redrive() -> None:
     queue.settle(queue.claim(2)[0], ("dead", "no"))
     frame = queue.frame([New(key="a"), New(key="b")])
     frame = frame.append_column("_origin", pa.array([1, 1], pa.int64()))
-    found = entering.decide_entry(
+    found = enqueue_decision.decide_entry(
         queue.replica, queue.settings, frame, queue.queue, queue.status.pointers, queue.now
     )
     assert [row["_duplicate_of"] for row in found.duplicates] == [2]
@@ -367,7 +369,7 @@ def test_an_item_is_not_in_the_way_of_its_own_redrive() -> None:
 def test_the_highest_tag_of_each_priority_is_told(queue: Steps) -> None:
     """Spark looks for what comes next up to the highest tag that any key of a priority has."""
     rows = [New(tenant="T"), New(tenant="U"), New(tenant="V"), New(tenant="V", priority=1)]
-    found = entering.decide_entry(
+    found = enqueue_decision.decide_entry(
         queue.replica, queue.settings, queue.frame(rows), queue.queue, {}, queue.now
     )
     assert found.tops == {0: 3.0, 1: 1.0}
@@ -434,7 +436,7 @@ def test_a_clock_that_goes_back_is_gone_by() -> None:
     request = Request(limit=5, lease=CONFIG.lease, worker_id="w", run=1, claim_id="lost")
     later = queue.now + timedelta(seconds=11)
     at = (queue.status, ReaderTerms(queue.settings, NO_LIMITS), request)
-    assert claiming.choose(queue.replica, *at, later).claimed() == 2
+    assert claim_decision.choose(queue.replica, *at, later).claimed() == 2
     assert queue.claim(5)[1] == [2]
 
 

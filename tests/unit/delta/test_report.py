@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from spark_queue.clock import ManualClock
-from spark_queue.delta import steps
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.addresses import QueueAddress
-from spark_queue.delta.tables.facts import StepFacts
-from spark_queue.delta.tables.wishes import PlainSession
+from spark_queue.log.addresses import QueueAddress
+from spark_queue.log.session_options import PlainSession
+from spark_queue.log.step_events import StepFacts
+from spark_queue.state import steps
+from spark_queue.state.store import Store
 
 
 def test_a_listener_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:

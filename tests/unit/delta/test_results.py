@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark_queue.delta.tables import outputs
-from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.errors import SchemaMismatchError, SparkNeededError
+from spark_queue.log.output import outputs
+from spark_queue.log.output.outputs import ResultTable
 
 COLUMNS = pa.schema([("n", pa.int64()), ("_seq", pa.int64()), ("_claim_id", pa.string())])
 

@@ -18,7 +18,7 @@ from obstore.store import LocalStore
 queue = spark_queue.LocalQueue.create("s3://bucket/" + sys.argv[2], "id string",
                                       storage=LocalStore(sys.argv[1]))
 queue.enqueue([{"id": "a"}])
-from spark_queue.delta.sql import database
+from spark_queue.sql import database
 database._ONE.connect()
 print("works", flush=True)
 sys.stdin.readline()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import spark_queue
-from spark_queue.delta.tables.integrity import require_seal
 from spark_queue.errors import FileDamagedError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.delta.integrity import require_seal
 
 
 def test_each_changed_bit_of_a_commit_is_noticed(tmp_path: Path) -> None:

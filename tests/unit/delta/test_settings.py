@@ -7,9 +7,9 @@ import json
 import pytest
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.tables.schema import FORMAT_VERSION
-from spark_queue.delta.tables.settings import Settings, Stretch
 from spark_queue.errors import FormatVersionError
+from spark_queue.log.schema import FORMAT_VERSION
+from spark_queue.log.settings import Settings, Stretch
 
 FAIR = QueueConfig(fair_key="tenant")
 

@@ -14,21 +14,21 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from spark_queue.clock import ManualClock
+from spark_queue.commands import claims
+from spark_queue.commands.checkpoint import checkpoint
+from spark_queue.commands.settle import log_settle
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta.commands import claims
-from spark_queue.delta.commands.checkpoint import checkpoint
-from spark_queue.delta.commands.settle import log_settle
-from spark_queue.delta.decisions import EvidenceFirst
-from spark_queue.delta.replica.request import Request
-from spark_queue.delta.sql import choosing, settlement
-from spark_queue.delta.store import replicas
-from spark_queue.delta.store.committing import commit_status
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.facts import LogName, StepFacts
-from spark_queue.delta.verdicts import Every
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.step_events import LogName, StepFacts
+from spark_queue.sql import choosing, settlement
+from spark_queue.sql.decisions import EvidenceFirst
+from spark_queue.state import replica_choice
+from spark_queue.state.commit_step import commit_status
+from spark_queue.state.request import Request
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
+from spark_queue.state.verdicts import Every
 from tests.conftest import histories_of
 from tests.unit.rules.test_exact import COSTS, WEIGHTS
 
@@ -47,7 +47,7 @@ _SCOPES: list[Any] = ["live", "live", "forever", timedelta(seconds=40)]
 def every_step_is_large() -> Iterator[None]:
     """Let SQL decide steps of any size."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replicas, "LARGE", 0)
+        patch.setattr(replica_choice, "LARGE", 0)
         yield
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_queue.delta.plans.entering import collect
+from spark_queue.spark.spark_enqueue import collect
 
 
 class Frame:

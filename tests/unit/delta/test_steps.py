@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from spark_queue.delta import steps
-from spark_queue.delta.steps import Answer, Step
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.tables.facts import StepFacts
-from spark_queue.delta.tables.heads import QueueHead, following
-from spark_queue.delta.tables.looks import Looks
 from spark_queue.errors import StepLostError
+from spark_queue.log.heads import QueueHead, following
+from spark_queue.log.request_count import Looks
+from spark_queue.log.step_events import StepFacts
+from spark_queue.state import steps
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.steps import Answer, Step
 
 
 class Log:

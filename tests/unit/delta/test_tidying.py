@@ -20,15 +20,15 @@ from deltalake import DeltaTable
 
 from spark_queue import LocalQueue, QueueConfig
 from spark_queue.clock import ManualClock
-from spark_queue.delta.commands import readers
-from spark_queue.delta.commands.enqueue import Enqueued
-from spark_queue.delta.tables import appending, chores, rust, sweeping, turnstile
-from spark_queue.delta.tables.commits import newest_version, summed_up
-from spark_queue.delta.tables.local_log import LocalLog
-from spark_queue.delta.tables.removal import resting
-from spark_queue.delta.tables.sweeping import Ages, sweep
-from spark_queue.delta.views.views import ARROW_VIEWS
+from spark_queue.commands import readers
+from spark_queue.commands.enqueue import Enqueued
 from spark_queue.errors import InvalidArgumentError, OutcomesGoneError, StepLostError
+from spark_queue.log.delta.commits import newest_version, summed_up
+from spark_queue.log.disk import append_files, delta_rs, leftover_files, maintenance, write_lock
+from spark_queue.log.disk.leftover_files import Ages, sweep
+from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.disk.removal import resting
+from spark_queue.views.views import ARROW_VIEWS
 
 #: Whatever nobody has committed is left behind.
 _AT_ONCE = Ages(ours=0.0, others=0.0)
@@ -57,7 +57,7 @@ def _numbers(queue: LocalQueue) -> list[int]:
 def test_merged_files_have_the_same_rows_for_all(queue: LocalQueue, items: LocalLog[Any]) -> None:
     """Whoever follows the table, opens it, or reads it by another library, sees no difference."""
     before = queue.status()
-    assert sum(chores.merging(items)) == 20
+    assert sum(maintenance.merging(items)) == 20
 
     assert items.file_count() == 2
     assert queue.status().equals(before)
@@ -68,11 +68,11 @@ def test_merged_files_have_the_same_rows_for_all(queue: LocalQueue, items: Local
 
 def test_what_another_has_summed_up_meanwhile_is_left_as_it_is(items: LocalLog[Any]) -> None:
     """Between a look at the log and the checkpoint, another process has written one of all."""
-    rust.write_checkpoint(items.directory)
+    delta_rs.write_checkpoint(items.directory)
     pointer = items.directory / "_delta_log" / "_last_checkpoint"
     before = pointer.read_bytes()
 
-    rust.write_checkpoint(items.directory)
+    delta_rs.write_checkpoint(items.directory)
 
     assert pointer.read_bytes() == before
     assert summed_up(items.directory) == 10
@@ -80,10 +80,10 @@ def test_what_another_has_summed_up_meanwhile_is_left_as_it_is(items: LocalLog[A
 
 def test_a_merge_gives_way_to_another(queue: LocalQueue, items: LocalLog[Any]) -> None:
     """What somebody else has merged meanwhile stays, and nothing of ours is left."""
-    ours = chores.merging(LocalLog.at(items.directory))
+    ours = maintenance.merging(LocalLog.at(items.directory))
     for _ in range(10):
         next(ours)
-    sum(chores.merging(items))
+    sum(maintenance.merging(items))
 
     assert sum(ours) == 0
     assert _numbers(queue) == list(range(10))
@@ -93,7 +93,7 @@ def test_a_merge_gives_way_to_another(queue: LocalQueue, items: LocalLog[Any]) -
 def test_a_merge_that_is_stopped_leaves_nothing(queue: LocalQueue, items: LocalLog[Any]) -> None:
     """Wherever it was: files that no commit names are removed by itself."""
     for strides in range(12):
-        ours = chores.merging(LocalLog.at(items.directory))
+        ours = maintenance.merging(LocalLog.at(items.directory))
         for _ in range(strides):
             next(ours)
         ours.close()  # type: ignore[attr-defined]
@@ -115,7 +115,7 @@ def test_a_merge_that_fails_behind_its_commit_keeps_its_file(
     with monkeypatch.context() as patch:
         patch.setattr(LocalLog, "replace", failing)
         with pytest.raises(OSError, match="too many open files"):
-            sum(chores.merging(items))
+            sum(maintenance.merging(items))
 
     assert LocalLog.at(items.directory).file_count() < 20
     assert _numbers(LocalQueue.open(queue.name)) == list(range(10))
@@ -147,7 +147,7 @@ def test_a_removal_that_was_lost_says_so(queue: LocalQueue, items: LocalLog[Any]
         return pc.equal(rows["n"], 3)
 
     with pytest.raises(StepLostError):
-        chores.remove(items, lambda file: file.gen >= 0, gone)
+        maintenance.remove(items, lambda file: file.gen >= 0, gone)
 
     assert _numbers(queue) == list(range(10))
     assert sweep(items.directory, _AT_ONCE) == 0
@@ -165,17 +165,17 @@ def test_a_step_does_not_fail_for_want_of_a_thread(
         patch.setattr(threading.Thread, "start", refused)
         for n in range(101):
             queue.enqueue({"n": n})
-        assert chores.wait(0)
+        assert maintenance.wait(0)
     assert summed_up(items.directory) is None
     for n in range(101):
         queue.enqueue({"n": n})
-    assert chores.wait(30)
+    assert maintenance.wait(30)
     assert summed_up(items.directory) is not None
 
 
 def test_a_fork_frees_no_stride_of_another() -> None:
     """Who forks and did not get the lock in time leaves it to whoever holds it."""
-    ours = chores._Chores()
+    ours = maintenance._Chores()
     with ours._stride:
         ours.before_fork()
         ours.after_fork()
@@ -188,8 +188,8 @@ def test_a_fork_frees_no_stride_of_another() -> None:
 
 def test_steps_go_on_while_files_are_merged(queue: LocalQueue, items: LocalLog[Any]) -> None:
     """The right to write is free at each pause of it."""
-    for _ in chores.merging(items):
-        assert not turnstile.is_held(items.directory)
+    for _ in maintenance.merging(items):
+        assert not write_lock.is_held(items.directory)
         queue.enqueue({"n": 99})
 
     assert _numbers(queue).count(99) > 10
@@ -201,11 +201,11 @@ def test_a_hundred_steps_are_summed_up_by_the_thread(tmp_path: Path) -> None:
     with resting(tmp_path / "q" / "queue"):
         for n in range(101):
             queue.enqueue({"n": n})
-        assert chores.wait(30)
+        assert maintenance.wait(30)
     assert summed_up(tmp_path / "q" / "queue") is None
     for n in range(101):
         queue.enqueue({"n": n})
-    assert chores.wait(30)
+    assert maintenance.wait(30)
 
     assert (summed_up(tmp_path / "q" / "queue") or 0) >= 200
 
@@ -229,8 +229,8 @@ def test_a_chore_that_does_not_end_keeps_nobody_from_ending() -> None:
     """A process waits for it for two seconds, and then for its stride."""
     program = (
         "import time\n"
-        "from spark_queue.delta.tables import chores\n"
-        "chores.ask('for ever', lambda: iter(int, 1))\n"
+        "from spark_queue.log.disk import maintenance\n"
+        "maintenance.ask('for ever', lambda: iter(int, 1))\n"
     )
     began = time.monotonic()
     subprocess.run([sys.executable, "-c", program], check=True, timeout=30)  # noqa: S603
@@ -240,7 +240,7 @@ def test_a_chore_that_does_not_end_keeps_nobody_from_ending() -> None:
 
 def test_what_is_left_is_not_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is done with a queue waits a while, and nothing happens there after that."""
-    monkeypatch.setattr(chores, "_LAST", 0.05)
+    monkeypatch.setattr(maintenance, "_LAST", 0.05)
     strides = []
 
     def endless() -> Iterator[None]:
@@ -248,12 +248,12 @@ def test_what_is_left_is_not_gone_on_with(monkeypatch: pytest.MonkeyPatch) -> No
             strides.append(1)
             yield
 
-    chores.ask("left", endless)
-    chores.leave("left")
+    maintenance.ask("left", endless)
+    maintenance.leave("left")
 
     done = len(strides)
     assert done > 0
-    assert chores.wait(10)
+    assert maintenance.wait(10)
     assert len(strides) == done
 
 
@@ -266,15 +266,15 @@ def test_a_child_of_a_fork_has_nothing_to_do() -> None:
         may_go.wait(0.2)
         yield
 
-    chores.ask("slow", chore)
+    maintenance.ask("slow", chore)
     assert at_stride.wait(10)
     child = os.fork()
     if child == 0:
-        os._exit(0 if chores.wait(0) and not chores._chores._stride.locked() else 1)
+        os._exit(0 if maintenance.wait(0) and not maintenance._chores._stride.locked() else 1)
     may_go.set()
 
     assert os.waitpid(child, 0)[1] == 0
-    assert chores.wait(10)
+    assert maintenance.wait(10)
 
 
 def test_what_fails_is_logged_and_the_next_is_done(caplog: pytest.LogCaptureFixture) -> None:
@@ -288,10 +288,10 @@ def test_what_fails_is_logged_and_the_next_is_done(caplog: pytest.LogCaptureFixt
         done.set()
         yield
 
-    chores.ask("failing", failing)
-    chores.ask("going", going)
+    maintenance.ask("failing", failing)
+    maintenance.ask("going", going)
 
-    assert chores.wait(10)
+    assert maintenance.wait(10)
     assert done.is_set()
     assert "failing: not tidied up" in caplog.text
 
@@ -347,7 +347,7 @@ def test_files_that_were_replaced_stay_for_those_who_look_back(
     queue: LocalQueue, items: LocalLog[Any]
 ) -> None:
     """As long as the log names them: before a checkpoint and after it."""
-    sum(chores.merging(items))
+    sum(maintenance.merging(items))
     everything = Ages(ours=0.0, others=0.0, most=float("inf"))
     assert sweep(items.directory, everything) == 0
     items._table().interval = 1
@@ -360,16 +360,16 @@ def test_files_that_were_replaced_stay_for_those_who_look_back(
 
 def test_who_writes_keeps_its_files(items: LocalLog[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is in no commit yet is in one when its writer gives up the right to write."""
-    real, swept = sweeping.named_files, []
+    real, swept = leftover_files.named_files, []
 
     def late(directory: Path) -> set[str] | None:
-        assert turnstile.is_held(directory)
+        assert write_lock.is_held(directory)
         swept.append(newest_version(directory, None))
         return real(directory)
 
-    monkeypatch.setattr(sweeping, "named_files", late)
+    monkeypatch.setattr(leftover_files, "named_files", late)
     found = threading.Thread(target=sweep, args=(items.directory, _AT_ONCE))
-    with turnstile.holding("test", items.directory):
+    with write_lock.holding("test", items.directory):
         add = items.written(0, items.rows_of(items.files()[:1], items.columns()))
         found.start()
         found.join(0.2)
@@ -390,7 +390,7 @@ def test_a_log_that_another_library_sums_up_otherwise_is_not_swept(
     assert items.sum_up()
     file = _orphan(items.directory, "step-1.snappy.parquet")
     with monkeypatch.context() as patch:
-        patch.setattr(sweeping, "_has", lambda _, kind: kind == "sidecar")
+        patch.setattr(leftover_files, "_has", lambda _, kind: kind == "sidecar")
         assert sweep(items.directory, _AT_ONCE) == 0
     assert file.exists()
     assert sweep(items.directory, _AT_ONCE) == 1
@@ -402,7 +402,7 @@ def test_files_that_were_replaced_a_week_ago_go_at_the_next_upkeep(
     """However few the commits since: the log forgets them, and they are off the disk."""
     ago = time.time() - 8 * 86_400
     with monkeypatch.context() as then:
-        then.setattr(appending, "_millis", lambda: int(ago * 1000))
+        then.setattr(append_files, "_millis", lambda: int(ago * 1000))
         assert queue.maintain().merged_files > 0
     before = _numbers(queue)
     files = {*items.directory.rglob("*.parquet")} - {*items.directory.rglob("*.checkpoint.parquet")}
@@ -425,7 +425,7 @@ def test_what_was_purged_a_week_ago_is_in_no_file(
     queue.claim(4).ack()
     ago = time.time() - 8 * 86_400
     with monkeypatch.context() as then:
-        then.setattr(appending, "_millis", lambda: int(ago * 1000))
+        then.setattr(append_files, "_millis", lambda: int(ago * 1000))
         assert queue.purge("n = 2") == 1
     assert _holding(place, 2)
     for file in place.rglob("*.parquet"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_queue.delta.tables.integrity import looked
+from spark_queue.log.delta.integrity import looked
 
 _TORN = "[DELTA_VERSIONS_NOT_CONTIGUOUS] Versions (1, 3) are not contiguous."
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from spark_queue.delta.tables.heads import QueueHead, following, new_token
-from spark_queue.delta.tables.integrity import Trace, birth, trace
-from spark_queue.delta.tables.whole import require_end, require_uncut, seen_again, seen_first
 from spark_queue.errors import LogDamagedError
+from spark_queue.log.delta.completeness import require_end, require_uncut, seen_again, seen_first
+from spark_queue.log.delta.integrity import Trace, birth, trace
+from spark_queue.log.heads import QueueHead, following, new_token
 
 OURS = "spark_queue"
 

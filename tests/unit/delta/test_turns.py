@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.tables.heads import Checkpoint
-from spark_queue.delta.tables.settings import Settings, are_ahead, are_unpassed, turns_of
+from spark_queue.log.heads import Checkpoint
+from spark_queue.log.settings import Settings, are_ahead, are_unpassed, turns_of
 
 _POINTERS = {0: (5.0, 40), 1: (2.5, 7)}
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_queue.delta.tables import turnstile
-from spark_queue.delta.tables.turnstile import LockFile, holder, holding, is_held
 from spark_queue.errors import WriterLockedError
+from spark_queue.log.disk import write_lock
+from spark_queue.log.disk.write_lock import LockFile, holder, holding, is_held
 from tests.unit.delta.others import Other, enter, in_a_thread, other, refused
 
 #: Counts in a file under the lock, for so many seconds each time, until all have counted enough.
@@ -93,8 +93,8 @@ def test_whoever_comes_is_behind_the_one_that_waits(tmp_path: Path) -> None:
 
 def test_whose_time_runs_out_looks_more_often(tmp_path: Path) -> None:
     """At the gate all look equally often at first: nobody waits to the end by bad luck alone."""
-    early = turnstile._Wait("q", tmp_path, 60.0)
-    late = turnstile._Wait("q", tmp_path, 60.0)
+    early = write_lock._Wait("q", tmp_path, 60.0)
+    late = write_lock._Wait("q", tmp_path, 60.0)
     late._until -= 59
 
     assert early._among_many() > 5 * late._among_many() > 0

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_queue.delta.tables import jvms, turnstile
-from spark_queue.delta.tables.turnstile import holder, holding, is_held
 from spark_queue.errors import FileAccessError, WriterLockedError
+from spark_queue.log.disk import jvms, write_lock
+from spark_queue.log.disk.write_lock import holder, holding, is_held
 from tests.unit.delta.others import (
     WITHOUT_LOCKS,
     enter,
@@ -118,8 +118,8 @@ def test_whoever_waits_goes_in_by_the_file_that_is_there_now(tmp_path: Path) -> 
 
 
 _DRIVER = """
-    from spark_queue.delta.tables import jvms
-    from spark_queue.delta.tables.turnstile import leave_behind
+    from spark_queue.log.disk import jvms
+    from spark_queue.log.disk.write_lock import leave_behind
 
     with holding("q", d):
         leave_behind(d, lambda: jvms.trace(int(sys.argv[2])))
@@ -155,8 +155,8 @@ def test_the_jvm_of_a_driver_that_was_done_is_not_waited_for(tmp_path: Path) -> 
 
 def test_a_jvm_is_left_behind_only_by_who_writes(tmp_path: Path) -> None:
     """Without the turn nothing is noted; and a process of the same pid is another one."""
-    turnstile.leave_behind(tmp_path, lambda: jvms.trace(os.getpid()))
-    turnstile.leave_behind(None, lambda: jvms.trace(os.getpid()))
+    write_lock.leave_behind(tmp_path, lambda: jvms.trace(os.getpid()))
+    write_lock.leave_behind(None, lambda: jvms.trace(os.getpid()))
     assert list(tmp_path.iterdir()) == []
     mine = jvms.trace(os.getpid())
     assert jvms.still_running(mine) == os.getpid()

@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import CharType, DataType, LongType, StringType, StructType, VarcharType
 
-from spark_queue.delta.input.columns import require_user_schema, sql_expression
+from spark_queue.columns.columns import require_user_schema, sql_expression
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
 from spark_queue.local_queue import LocalQueue
 

@@ -24,9 +24,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_queue.delta.input.values import measure
-from spark_queue.delta.tables.spark_types import plain
+from spark_queue.columns.values import measure
 from spark_queue.errors import SchemaMismatchError
+from spark_queue.log.spark.spark_types import plain
 
 #: Rows whose parts have no names; what Spark says of the types of its own class is too narrow.
 UNNAMED: Any = Row

@@ -14,13 +14,12 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from spark_queue.claim import LocalClaim
 from spark_queue.clock import ManualClock
+from spark_queue.commands.readers import Start
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta.commands.readers import Start
-from spark_queue.delta.replica import claiming, state
-from spark_queue.delta.store import catching_up, replicas
-from spark_queue.delta.tables.facts import LogName
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue, LocalVerbs
+from spark_queue.log.step_events import LogName
+from spark_queue.state import catch_up, claim_decision, replica, replica_choice
 from tests.conftest import histories_of
 
 _COLUMNS = "id string, tenant string, grp string, prio int"
@@ -35,10 +34,10 @@ _OWN = ("_claim_id", "_worker_id")
 def tiny() -> Iterator[None]:
     """Let a window have a handful of items."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replicas, "_NEAR", 1)
-        patch.setattr(replicas, "_GROWS", 2)
-        patch.setattr(replicas, "_AHEAD", 5)
-        patch.setattr(state, "_NEXT", 2)
+        patch.setattr(replica_choice, "_NEAR", 1)
+        patch.setattr(replica_choice, "_GROWS", 2)
+        patch.setattr(replica_choice, "_AHEAD", 5)
+        patch.setattr(replica, "_NEXT", 2)
         yield
 
 
@@ -305,7 +304,7 @@ def test_keys_beyond_those_remembered_are_looked_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: Any
 ) -> None:
     """Law 3: a key is refused for who holds it, also where memory has only hashes of the keys."""
-    monkeypatch.setattr(replicas, "_KEYS", 3)
+    monkeypatch.setattr(replica_choice, "_KEYS", 3)
     config = QueueConfig(dedup_key="id", dedup_scope=scope)
     queue = LocalQueue.create(tmp_path / "q", "id string", config, durability="process")
     for first in range(0, 20, 4):
@@ -324,7 +323,7 @@ def test_keys_beyond_those_remembered_are_looked_up(
 def _elsewhere() -> Iterator[None]:
     """Work with a memory of its own, as another process does."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(catching_up, "_caches", {})
+        patch.setattr(catch_up, "_caches", {})
         yield
 
 
@@ -354,7 +353,7 @@ def test_keys_are_free_again_for_a_window_that_begins_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Law 3: what others have ended while the horizon stood still is not held by what was known."""
-    monkeypatch.setattr(replicas, "_GONE", 2)
+    monkeypatch.setattr(replica_choice, "_GONE", 2)
     config = QueueConfig(dedup_key="id")
     ours = LocalQueue.create(tmp_path / "q", "id string", config, durability="process")
     with tiny():
@@ -371,7 +370,7 @@ def test_a_claim_that_looks_too_far_keeps_nobody_from_settling(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQL claims where more is in front than fits into memory; memory decides what it knows."""
-    monkeypatch.setattr(claiming, "MOST_OPEN", 8)
+    monkeypatch.setattr(claim_decision, "MOST_OPEN", 8)
     clock = ManualClock()
     queue = LocalQueue.create(tmp_path / "q", "id string", durability="process", clock=clock)
     later = clock.now() + timedelta(seconds=10)
@@ -393,14 +392,14 @@ def test_more_that_was_touched_than_fits_is_read_once(
     queue = LocalQueue.create(tmp_path / "q", "id string", durability="process")
     queue.enqueue([{"id": str(n)} for n in range(30)])
     held = queue.claim(12)
-    monkeypatch.setattr(replicas, "_OPEN", 8)
-    built, real = [], replicas.built
+    monkeypatch.setattr(replica_choice, "_OPEN", 8)
+    built, real = [], replica_choice.built
 
     def noted(*asked: Any) -> Any:
         built.append(asked)
         return real(*asked)
 
-    monkeypatch.setattr(replicas, "built", noted)
+    monkeypatch.setattr(replica_choice, "built", noted)
     with tiny():
         queue._store.forget()
         queue.enqueue({"id": "last"})

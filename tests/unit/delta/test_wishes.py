@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from spark_queue.delta.tables.wishes import size_files
+from spark_queue.log.session_options import size_files
 
 _BLOCK, _MIN = "parquet.block.size", "spark.databricks.delta.optimize.minFileSize"
 

@@ -12,9 +12,9 @@ import pytest
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock, SystemClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta.store import catching_up
 from spark_queue.local_queue import LocalQueue
 from spark_queue.report.finding import Checkup, Finding, Thresholds
+from spark_queue.state import catch_up
 
 #: How far back tests begin: none moves its clock by more, past the machine's.
 AGO = timedelta(days=100)
@@ -52,7 +52,7 @@ def queue(make: Make) -> LocalQueue:
 
 def anew(queue: LocalQueue, clock: ManualClock) -> LocalQueue:
     """Open a queue as a process does that has never seen it."""
-    caches: dict[str, object] = vars(catching_up)["_caches"]
+    caches: dict[str, object] = vars(catch_up)["_caches"]
     caches.clear()
     return LocalQueue(type(queue._main).of(*_handle(queue, clock)))
 

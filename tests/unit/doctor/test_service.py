@@ -18,11 +18,11 @@ from spark_queue.acting import whoami
 from spark_queue.cli.commands.checkup import checkups
 from spark_queue.cli.words import plain
 from spark_queue.clock import ManualClock
-from spark_queue.delta.commands import readers
-from spark_queue.delta.tables.schema import FORMAT_VERSION
+from spark_queue.commands import readers
 from spark_queue.doctor.service import unsafe_session
 from spark_queue.doctor.subject import Subject
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.schema import FORMAT_VERSION
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report.finding import Thresholds
 from spark_queue.testing import memory_queue
@@ -33,14 +33,14 @@ MINUTE = timedelta(minutes=1)
 #: Holds a queue as a front does, and ends in the middle of that.
 _DIES = """
 import os, sys, spark_queue
-from spark_queue.delta.steps import Step, on_items
-from spark_queue.delta.store import fencing
-from spark_queue.delta.tables.heads import following
+from spark_queue.state.steps import Step, on_items
+from spark_queue.state import fence
+from spark_queue.log.heads import following
 store = spark_queue.open(sys.argv[1])._store
-token = store.handle.holder = fencing.new_holder(store.handle.place.directory())
+token = store.handle.holder = fence.new_holder(store.handle.place.directory())
 
 def taken(at):
-    return Step(head=fencing.held(following(at.queue), token, store.clock.now()), answer=None)
+    return Step(head=fence.held(following(at.queue), token, store.clock.now()), answer=None)
 
 on_items(store, "take over", taken)
 os._exit(9)

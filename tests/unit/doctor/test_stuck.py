@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from spark_queue.clock import ManualClock
-from spark_queue.delta.tables.outputs import ResultTable
+from spark_queue.log.output.outputs import ResultTable
 from tests.unit.doctor.conftest import Make, anew, only, paste
 from tests.unit.local.test_evidence import RESULTS, _claimed, _results, _states
 

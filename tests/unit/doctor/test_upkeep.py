@@ -11,9 +11,9 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_queue.clock import ManualClock
-from spark_queue.delta.tables import chores
 from spark_queue.doctor import upkeep
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.disk import maintenance
 from spark_queue.testing import memory_queue
 from tests.unit.doctor.conftest import AGO, Make, anew, only, paste, with_limits
 
@@ -52,7 +52,7 @@ def test_a_log_that_nobody_sums_up_is_found(
     """Commits of processes that end too early are counted, and upkeep sums them up."""
     table = DeltaTable(Path(queue.name, "queue"))
     table.alter.set_table_properties({"delta.checkpointInterval": "3"})
-    monkeypatch.setattr(chores, "look_after", lambda _log: None)
+    monkeypatch.setattr(maintenance, "look_after", lambda _log: None)
     seen = anew(queue, clock)
     for name in "defghi":
         seen.enqueue({"id": name})
@@ -71,7 +71,7 @@ def test_files_that_are_due_to_be_merged_are_found(
     """From some on it is good to know, from where processes merge them a warning."""
     assert "could be 2" in only(with_limits(queue, small_files=4), "small-files").what
 
-    monkeypatch.setattr(chores, "MANY", 5)
+    monkeypatch.setattr(maintenance, "MANY", 5)
     checkup = with_limits(queue, small_files=4)
 
     found = only(checkup, "compaction-due")
@@ -116,7 +116,7 @@ def test_many_files_that_cannot_be_merged_are_not_due(
     queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where few of them are small, who merges those changes nothing."""
-    monkeypatch.setattr(chores, "MANY", 5)
+    monkeypatch.setattr(maintenance, "MANY", 5)
 
     assert with_limits(queue, small_files=5).findings == ()
 

@@ -13,7 +13,7 @@ import pytest
 from spark_queue import journaled_queue
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
-from spark_queue.delta.tables import lives
+from spark_queue.log.disk import liveness
 from tests.unit.doctor.conftest import Make, only, paste, with_limits
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
@@ -274,7 +274,7 @@ def test_a_queue_on_which_nobody_works_is_found(make: Make, clock: ManualClock) 
     queue = make(group_key="id")
     queue.enqueue([{"id": str(at)} for at in range(701)])
     queue.claim(1).ack()
-    lives.leave(Path(queue.name, "status"))
+    liveness.leave(Path(queue.name, "status"))
     begun = clock.now()
     clock.advance(10 * MINUTE - SECOND)
     assert queue.doctor().findings == ()

@@ -10,7 +10,7 @@ import pytest
 
 from spark_queue.errors import DeadlockError, QueueFullError, QueueShutDownError
 from spark_queue.front.producer import Batcher, settle
-from spark_queue.inprocess.singular.requests import Promise
+from spark_queue.memory.singular.requests import Promise
 
 PATIENCE = 10.0
 LONG = timedelta(hours=1)

@@ -18,12 +18,12 @@ import pytest
 
 from spark_queue.claim import Said
 from spark_queue.clock import ManualClock
-from spark_queue.delta.commands.settle import NAMED
-from spark_queue.delta.store.news import Look
+from spark_queue.commands.settle import NAMED
 from spark_queue.errors import LeaseLostError, QueueShutDownError
 from spark_queue.front.consumer import Consumer, Delivery, OutcomeName, PendingOutcome
 from spark_queue.front.producer import Put
 from spark_queue.front.queue_ends import Outlet
+from spark_queue.state.step_waits import Look
 
 PATIENCE = 10.0
 LEASE = timedelta(seconds=60)

@@ -9,14 +9,14 @@ from datetime import timedelta
 import pytest
 
 from spark_queue.clock import ManualClock
-from spark_queue.delta.journal.journal import DeltaJournal
-from spark_queue.delta.ownership import HOLD, Ownership
-from spark_queue.delta.store.handle import Handle
-from spark_queue.delta.store.store import Store
 from spark_queue.errors import FencedError
 from spark_queue.journal import JournaledQueue
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import main_store_of
+from spark_queue.state.handle import Handle
+from spark_queue.state.store import Store
+from spark_queue.stores.delta_journal import DeltaJournal
+from spark_queue.stores.ownership import HOLD, Ownership
 from spark_queue.testing import memory_queue
 
 PATIENCE = 30.0

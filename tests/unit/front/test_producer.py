@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 from spark_queue.errors import SchemaMismatchError
 from spark_queue.front.producer import Batcher, Producer, Put, PutResult
 from spark_queue.front.spark_ends import SparkInlet
-from spark_queue.inprocess.singular.requests import Promise
+from spark_queue.memory.singular.requests import Promise
 
 SCHEMA = StructType().add("id", LongType()).add("name", StringType())
 

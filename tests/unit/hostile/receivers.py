@@ -24,9 +24,9 @@ from spark_queue import (
     inprocess,
     journaled_queue,
 )
-from spark_queue.delta.replica.request import GrantedClaim
 from spark_queue.journal import MemoryJournal
 from spark_queue.replay import Job, history, rehearse, replay
+from spark_queue.state.request import GrantedClaim
 from spark_queue.testing import ManualClock, memory_queue
 from tests.unit.test_bad_input import NOBODY
 

@@ -82,7 +82,7 @@ def test_tests_that_reach_a_change_are_tried_quick_ones_first(script: Import) ->
 def test_a_text_of_sql_is_reached_by_those_that_ask_it(script: Import) -> None:
     """SQL has no lines that are counted: its statements say which texts they are made of."""
     lanes, mutants = script("lanes"), script("mutants")
-    (fault,) = mutants.read("@ delta/sql/texts/room.sql: no room\n-1\n+0\n")
+    (fault,) = mutants.read("@ sql/texts/room.sql: no room\n-1\n+0\n")
     tests = {
         name: {"test": name, "seconds": 1.0, "texts": texts, "lines": {}}
         for name, texts in (("asks", ["room", "first"]), ("other", ["first"]))

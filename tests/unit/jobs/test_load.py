@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from spark_queue.inprocess.blocking import BlockingQueue
-from spark_queue.inprocess.broker import QueueBroker
+from spark_queue.memory.blocking import BlockingQueue
+from spark_queue.memory.broker import QueueBroker
 
 Import = Callable[[str], Any]
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from spark_queue.delta.store import catching_up, committing
-from spark_queue.delta.store.catching_up import Cache
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import lives
+from spark_queue.log.disk import liveness
+from spark_queue.state import catch_up, commit_step
+from spark_queue.state.catch_up import Cache
+from spark_queue.state.store import Store
 
 Import = Callable[[str], Any]
 
@@ -169,13 +169,13 @@ def test_the_laws_hold_in_every_order(script: Import, stage: Any, kind: str, ord
 
 
 def _rows_forgotten(patch: pytest.MonkeyPatch) -> None:
-    real = catching_up.followed
-    patch.setattr(catching_up, "followed", lambda at, head, _: real(at, head, []))
+    real = catch_up.followed
+    patch.setattr(catch_up, "followed", lambda at, head, _: real(at, head, []))
 
 
 def _items_after_moves(patch: pytest.MonkeyPatch) -> None:
     """Have what a step moves enter after it, though it was enqueued before."""
-    items, status, inside = catching_up.items, catching_up.status, [False]
+    items, status, inside = catch_up.items, catch_up.status, [False]
 
     def stale(store: Store, cache: Cache) -> Any:
         return cache.queue.head if inside[0] else items(store, cache)
@@ -187,8 +187,8 @@ def _items_after_moves(patch: pytest.MonkeyPatch) -> None:
         finally:
             inside[0] = False
 
-    patch.setattr(catching_up, "items", stale)
-    patch.setattr(catching_up, "status", follow)
+    patch.setattr(catch_up, "items", stale)
+    patch.setattr(catch_up, "status", follow)
 
 
 def _never_caught_up(patch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def _never_caught_up(patch: pytest.MonkeyPatch) -> None:
         log._seen.head = log._seen.head or log._find_head(None)
         return log._seen.head
 
-    patch.setattr(getattr(catching_up, "_Follow"), "up_to_date", stale)  # noqa: B009
+    patch.setattr(getattr(catch_up, "_Follow"), "up_to_date", stale)  # noqa: B009
 
 
 def _fence_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -204,12 +204,12 @@ def _fence_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def _loss_unnoticed(patch: pytest.MonkeyPatch) -> None:
-    real = committing.commit_status
-    patch.setattr("spark_queue.delta.steps.commit_status", lambda *a, **k: real(*a, **k) or 0.0)
+    real = commit_step.commit_status
+    patch.setattr("spark_queue.state.steps.commit_status", lambda *a, **k: real(*a, **k) or 0.0)
 
 
 def _all_are_dead(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(lives, "has_ended", lambda *_: True)
+    patch.setattr(liveness, "has_ended", lambda *_: True)
 
 
 FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], tuple[str, ...], bool, set[str]]] = {

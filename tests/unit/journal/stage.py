@@ -21,8 +21,8 @@ from spark_queue.journal import (
     ReaderHooks,
     Settlements,
 )
+from spark_queue.memory.waiting.timer import ManualTimer
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.waiting.timer import ManualTimer
 
 KIB = 1024
 #: Nobody waits for the journal: what is durable is what the test asks for.

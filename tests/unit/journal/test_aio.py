@@ -10,8 +10,8 @@ import pytest
 
 from spark_queue.errors import InvalidArgumentError, QueueFullError, QueueShutDownError
 from spark_queue.journal import JournaledQueue, MemoryJournal, QueueOptions, Read
+from spark_queue.memory.waiting.timer import SHARED_TIMER
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.waiting.timer import SHARED_TIMER
 from tests.unit.inprocess.broker.stage import until
 from tests.unit.journal.stage import Gate, Stage, drain, put_all
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from spark_queue import LocalQueue, journaled_queue
-from spark_queue.delta.tables.wishes import PlainSession, kept_by
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.journal import MemoryJournal, QueueOptions
+from spark_queue.log.session_options import PlainSession, kept_by
 from spark_queue.session import DURABILITY
 from spark_queue.testing import memory_queue
 from tests.unit.journal.stage import Stage

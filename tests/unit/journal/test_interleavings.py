@@ -7,7 +7,7 @@ import pytest
 from spark_queue.journal import JournaledQueue, MemoryJournal, QueueOptions
 from tests.unit.waiting.tickets.stage import Meeting, schedules
 
-_MODULE = "spark_queue.journal.journal_state"
+_MODULE = "spark_queue.memory.journal.journal_state"
 
 
 @pytest.mark.parametrize("turns", schedules(6))

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import pytest
 
 from spark_queue.clock import ManualClock
-from spark_queue.journal.cache import EntryCache
-from spark_queue.journal.offsets import ReaderCursor
-from spark_queue.journal.records import Entry, PutTotals, ReaderOffset
+from spark_queue.memory.journal.cache import EntryCache
+from spark_queue.memory.journal.offsets import ReaderCursor
+from spark_queue.memory.journal.records import Entry, PutTotals, ReaderOffset
 from spark_queue.reader_config import ReaderConfig
 
 NOW = ManualClock().now()

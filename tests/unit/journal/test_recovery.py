@@ -8,7 +8,7 @@ import pytest
 
 from spark_queue.errors import FencedError
 from spark_queue.journal import JournaledQueue, MemoryJournal, QueueOptions, ReaderOffset, Recovered
-from spark_queue.journal.reader_registry import _clamp
+from spark_queue.memory.journal.reader_registry import _clamp
 from spark_queue.reader_config import ReaderConfig
 from tests.unit.inprocess.broker.stage import until
 from tests.unit.journal.stage import Stage, drain, failing, put_all, unread

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from spark_queue.delta.journal.journal import DeltaJournal
 from spark_queue.journal import Group
+from spark_queue.stores.delta_journal import DeltaJournal
 
 
 class Breaking(DeltaJournal):

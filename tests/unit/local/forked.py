@@ -19,7 +19,7 @@ from typing import Any
 
 import spark_queue
 from spark_queue import DurableQueue, LocalQueue, journaled_queue
-from spark_queue.delta.tables import chores
+from spark_queue.log.disk import maintenance
 
 #: Seconds that a child may take.
 _LIFE = 30
@@ -136,7 +136,7 @@ def upkeep(queue: LocalQueue) -> list[str]:
         logging.getLogger("spark_queue").addHandler(handler)
         for number in range(120):
             queue.enqueue({"id": f"upkeep {number}"})
-        chores.wait(10)
+        maintenance.wait(10)
         raise RuntimeError(json.dumps(said))
 
     told: list[str] = json.loads(in_child(steps).removeprefix("RuntimeError: "))

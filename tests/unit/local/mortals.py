@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from spark_queue import LocalQueue, QueueConfig, RetryPolicy
-from spark_queue.delta.tables import appending
-from spark_queue.delta.tables.outputs import ResultTable
+from spark_queue.log.disk import append_files
+from spark_queue.log.output.outputs import ResultTable
 from spark_queue.processing import claim_parts, loop
 
 RETURNS = "twice bigint, who string"
@@ -73,7 +73,7 @@ def _silent(_: int) -> None:
 #: Where a worker can come to its end, and how often it comes there.
 MOMENTS: dict[str, tuple[Callable[[int], None], int]] = {
     "output not begun": (_dying(ResultTable, "write", before=True), 3),
-    "file written": (_dying(appending.Appending, "written", before=False), 20),
+    "file written": (_dying(append_files.Appending, "written", before=False), 20),
     "commit written": (_dying(os, "link", before=True), 20),
     "commit made": (_dying(os, "link", before=False), 20),
     "commit made in output": (_dying(ResultTable, "_commit", before=False), 3),

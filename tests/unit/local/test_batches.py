@@ -16,7 +16,7 @@ import pytest
 from spark_queue import DurableQueue, LocalQueue, QueueConfig
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
-from spark_queue.delta.commands import admin
+from spark_queue.commands import admin
 from spark_queue.errors import InvalidConfigError
 from spark_queue.results import RepeatedBatch
 from tests.unit.local.conftest import Make
@@ -24,7 +24,7 @@ from tests.unit.local.conftest import Make
 #: Enqueues a batch, and kills itself before or behind its commit.
 _MORTAL = """
 import os, signal, sys, spark_queue
-from spark_queue.delta import steps
+from spark_queue.state import steps
 commit = steps.commit_items
 def die(*given, **named):
     if sys.argv[2] == "behind":

@@ -9,8 +9,8 @@ import pytest
 
 from spark_queue.claim import LocalClaim, Settlement
 from spark_queue.clock import ManualClock
+from spark_queue.commands import admin
 from spark_queue.config import RetryPolicy
-from spark_queue.delta.commands import admin
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, SparkNeededError
 from spark_queue.local_queue import LocalQueue
 from tests.unit.local.conftest import Make
@@ -33,7 +33,7 @@ def _ids(claim: LocalClaim) -> list[str]:
 @pytest.fixture
 def outlived(monkeypatch: pytest.MonkeyPatch) -> Outlived:
     """Let there be so many later claims that this process remembers the first no more."""
-    monkeypatch.setattr("spark_queue.delta.replica.state._CLAIMS", 2)
+    monkeypatch.setattr("spark_queue.state.replica._CLAIMS", 2)
 
     def outlive(queue: LocalQueue, held: LocalClaim) -> None:
         for _ in range(5):

@@ -16,12 +16,6 @@ from deltalake import DeltaTable
 
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables.addresses import TableAddress
-from spark_queue.delta.tables.facts import StepFacts
-from spark_queue.delta.tables.local_log import LocalLog
-from spark_queue.delta.tables.log import Log
-from spark_queue.delta.upkeep import clones
 from spark_queue.errors import (
     InvalidArgumentError,
     QueueExistsError,
@@ -30,7 +24,13 @@ from spark_queue.errors import (
 )
 from spark_queue.front.durable import DurableQueue
 from spark_queue.local_queue import LocalQueue, LocalVerbs
+from spark_queue.log.addresses import TableAddress
+from spark_queue.log.delta.log import Log
+from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.step_events import StepFacts
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.state.store import Store
+from spark_queue.upkeep import clones
 from tests.unit.local.conftest import Make, Worker
 
 
@@ -240,7 +240,7 @@ def test_one_that_fails_half_way_leaves_nothing(
 ) -> None:
     """Nobody ever finds a clone that is not whole."""
     busy.claim(2)
-    monkeypatch.setattr("spark_queue.delta.commands.admin.give_back", _refused)
+    monkeypatch.setattr("spark_queue.commands.admin.give_back", _refused)
 
     with pytest.raises(OSError, match="cross-device"):
         busy.clone(f"{place}/clone")
@@ -321,7 +321,7 @@ def test_one_beside_other_drivers_that_fails_half_way_can_be_made_again(
 ) -> None:
     """Its tables are removed; its error is the one that there was."""
     with monkeypatch.context() as patch:
-        patch.setattr("spark_queue.delta.commands.admin.give_back", _refused)
+        patch.setattr("spark_queue.commands.admin.give_back", _refused)
         with pytest.raises(OSError, match="cross-device"):
             busy.clone(f"{place}/clone")
 
@@ -341,7 +341,7 @@ def test_what_is_left_of_one_on_another_store_is_named(
     def refused(log: Log[Any]) -> None:
         raise InvalidArgumentError(f"{log.address.target!r} is not on this machine")
 
-    monkeypatch.setattr("spark_queue.delta.commands.admin.give_back", _refused)
+    monkeypatch.setattr("spark_queue.commands.admin.give_back", _refused)
     monkeypatch.setattr(LocalLog, "drop", refused)
 
     with pytest.raises(OSError, match="cross-device"):

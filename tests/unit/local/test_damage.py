@@ -16,9 +16,9 @@ import pytest
 from deltalake import write_deltalake
 
 from spark_queue.clock import ManualClock
-from spark_queue.delta.store import catching_up
 from spark_queue.errors import LeaseLostError, LogDamagedError, SparkNeededError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.state import catch_up
 from tests.unit.local.conftest import Make
 
 Again = Callable[[], LocalQueue]
@@ -98,7 +98,7 @@ def log_of(queue: LocalQueue, which: str) -> Path:
 
 def anew(again: Again) -> LocalQueue:
     """Open the queue as a process does that has never seen it."""
-    caches: dict[str, object] = vars(catching_up)["_caches"]
+    caches: dict[str, object] = vars(catch_up)["_caches"]
     caches.clear()
     return again()
 

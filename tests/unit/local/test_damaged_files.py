@@ -21,11 +21,11 @@ from spark_queue import DurableQueue
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta.store import catching_up
-from spark_queue.delta.tables import local_log
 from spark_queue.errors import FileAccessError, FileGoneError, LogDamagedError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.disk import local_log
 from spark_queue.looking import store_of
+from spark_queue.state import catch_up
 from tests.conftest import memory_place
 
 _T = TypeVar("_T")
@@ -195,7 +195,7 @@ def _copied(source: str, target: str) -> str:
 
 def _opened(path: Path) -> LocalQueue:
     """Open a queue as a process does that has never seen it."""
-    vars(catching_up)["_caches"].clear()
+    vars(catch_up)["_caches"].clear()
     return LocalQueue.open(path, durability="process", clock=ManualClock())
 
 
@@ -270,7 +270,7 @@ class _Findings:
     def _run(verb: str, queue: LocalQueue | None) -> tuple[object]:
         assert queue is not None
         # As in a process that has never seen it.
-        vars(catching_up)["_caches"].clear()
+        vars(catch_up)["_caches"].clear()
         return ((READING | WRITING)[verb](queue),)
 
     def _done(self, what: str, file: Path, do: Callable[[], _T]) -> _T | None:

@@ -14,13 +14,13 @@ import pytest
 
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
-from spark_queue.delta.commands import readers
-from spark_queue.delta.store import catching_up
+from spark_queue.commands import readers
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.metrics.metric_samples import samples
 from spark_queue.report.reading import open_report
 from spark_queue.results import Affected
+from spark_queue.state import catch_up
 from tests.unit.local.conftest import Make
 
 
@@ -137,7 +137,7 @@ def bereft(make: Make, again: Callable[[], LocalQueue]) -> LocalQueue:
     queue.reader("mail").claim(3).ack()
     queue.reader("audit", start="beginning")
     shutil.rmtree(Path(queue.name) / "reader_1")
-    catching_up.forget(queue._main.handle.place.identity())
+    catch_up.forget(queue._main.handle.place.identity())
     return again()
 
 

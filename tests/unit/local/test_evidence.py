@@ -13,12 +13,12 @@ from deltalake import DeltaTable, write_deltalake
 
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
-from spark_queue.delta.commands import claims
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.tables.outputs import ResultTable
+from spark_queue.commands import claims
 from spark_queue.errors import SchemaMismatchError, SparkNeededError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.output.outputs import ResultTable
 from spark_queue.looking import store_of
+from spark_queue.state.snapshot import Snapshot
 from tests.unit.local.conftest import Make
 
 MINUTE = timedelta(minutes=1)

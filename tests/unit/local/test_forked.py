@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from spark_queue.delta.tables import chores
-from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.disk import maintenance
+from spark_queue.log.step_events import StepFacts
 from tests.unit.local.forked import in_child
 
 _PROGRAM = Path(__file__).with_name("forked.py")
@@ -113,14 +113,14 @@ def test_upkeep_outlives_whatever_ends_a_chore(caplog: pytest.LogCaptureFixture)
 
     done = threading.Event()
     for _ in range(2):
-        chores.ask("panicking", panic)
-        assert chores.wait(10)
+        maintenance.ask("panicking", panic)
+        assert maintenance.wait(10)
 
     def go() -> Iterator[None]:
         done.set()
         yield
 
-    chores.ask("going", go)
-    assert chores.wait(10)
+    maintenance.ask("going", go)
+    assert maintenance.wait(10)
     assert done.is_set()
     assert caplog.text.count("panicking: not tidied up") == 1

@@ -15,16 +15,17 @@ import pytest
 from spark_queue import LocalQueue
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
-from spark_queue.delta.commands import admin
-from spark_queue.delta.tables import heads, local_log
-from spark_queue.delta.tables.facts import StepFacts
-from spark_queue.delta.tables.schema import FORMAT_VERSION, LIMITED, TRACE
+from spark_queue.commands import admin
 from spark_queue.errors import (
     FormatVersionError,
     LogDamagedError,
     QueueExistsError,
     SchemaMismatchError,
 )
+from spark_queue.log import heads
+from spark_queue.log.disk import local_log
+from spark_queue.log.schema import FORMAT_VERSION, LIMITED, TRACE
+from spark_queue.log.step_events import StepFacts
 from tests.unit.local.conftest import Make
 
 DATA = Path(__file__).parents[2] / "data"
@@ -286,8 +287,8 @@ def _with_more(queue: LocalQueue, log: str, monkeypatch: pytest.MonkeyPatch) -> 
 
     with monkeypatch.context() as later:
         later.setattr(heads, "to_json", more)
-        for module in ("tables.settings", "store.store"):
-            later.setattr(f"spark_queue.delta.{module}.FORMAT_VERSION", FORMAT_VERSION + 1)
+        for module in ("log.settings", "state.store"):
+            later.setattr(f"spark_queue.{module}.FORMAT_VERSION", FORMAT_VERSION + 1)
         queue.enqueue({"id": "a"}) if log == "queue" else queue.pause()
     queue.close()
 

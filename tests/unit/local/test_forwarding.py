@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from spark_queue.clock import ManualClock
-from spark_queue.delta.commands import forwarding
+from spark_queue.commands import forward_items
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
 from spark_queue.reader_config import ReaderConfig
@@ -39,7 +39,7 @@ def test_of_two_that_send_at_once_each_item_is_sent_by_one(
     queue.enqueue([{"id": "x"}, {"id": "a"}, {"id": "b"}])
     queue.open_reader("r").claim(1).nack("no")
     first, second = (again().open_reader("r").claim(1) for _ in range(2))
-    real, has_looked = forwarding._leaving, [threading.Event(), threading.Event()]
+    real, has_looked = forward_items._leaving, [threading.Event(), threading.Event()]
     others: list[threading.Thread] = []
 
     def look(*args: Any) -> Any:
@@ -52,7 +52,7 @@ def test_of_two_that_send_at_once_each_item_is_sent_by_one(
             others[0].join(30)
         return rows
 
-    monkeypatch.setattr(forwarding, "_leaving", look)
+    monkeypatch.setattr(forward_items, "_leaving", look)
     others.append(threading.Thread(target=first.nack, args=("no",)))
     others[0].start()
     assert has_looked[0].wait(30)
@@ -68,13 +68,13 @@ def test_a_claim_looks_for_what_ended_since_the_last_one(
     queue = again()
     reader = queue.open_reader("r")
     queue.enqueue([{"id": str(n)} for n in range(10)])
-    real, looked = forwarding._leaving, list[int]()
+    real, looked = forward_items._leaving, list[int]()
 
     def look(at: Any, limits: Any, target: str, since: Any) -> Any:
         looked.append(at.status.step + 1 - since.step)
         return real(at, limits, target, since)
 
-    monkeypatch.setattr(forwarding, "_leaving", look)
+    monkeypatch.setattr(forward_items, "_leaving", look)
     for _ in range(10):
         reader.claim(1).ack()
 

@@ -13,9 +13,9 @@ import pytest
 
 from spark_queue import DurableQueue, LocalQueue, SchemaMismatchError, journaled_queue
 from spark_queue.cli import main
-from spark_queue.delta.input.plain.arrow import parse_fields
-from spark_queue.delta.input.plain.rows import fit_rows, table_of_dicts
-from spark_queue.delta.tables import instants
+from spark_queue.columns.arrow.arrow_types import parse_fields
+from spark_queue.columns.arrow.rows import fit_rows, table_of_dicts
+from spark_queue.log import instants
 from spark_queue.testing import memory_queue
 
 LATE = datetime.max.replace(tzinfo=timezone(timedelta(hours=-14)))

@@ -17,8 +17,6 @@ from deltalake import DeltaTable
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta.journal import tables
-from spark_queue.delta.tables.appending import Appending
 from spark_queue.errors import (
     FencedError,
     InvalidArgumentError,
@@ -31,7 +29,9 @@ from spark_queue.errors import (
 from spark_queue.front.journaled import journaled_queue
 from spark_queue.journal import JournaledQueue, QueueOptions
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.disk.append_files import Appending
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.stores import journal_tables
 from tests.unit.local.conftest import Make, Worker
 
 PATIENCE = 30.0
@@ -231,8 +231,8 @@ def test_a_front_keeps_its_tables_small(
     make: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """JN-22, JQ-30: what all readers passed long ago is dropped, and positions are written anew."""
-    monkeypatch.setattr("spark_queue.delta.journal.journal._MANY", 1)
-    monkeypatch.setattr("spark_queue.delta.journal.journal._LONG", 1)
+    monkeypatch.setattr("spark_queue.stores.delta_journal._MANY", 1)
+    monkeypatch.setattr("spark_queue.stores.delta_journal._LONG", 1)
     plain = make("data binary")
     with journaled_queue(plain, retention=MINUTE) as front:
         front.put(b"1").result(PATIENCE)
@@ -255,7 +255,7 @@ def test_what_all_readers_have_passed_is_archived(
     make: Make, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """JN-22, JQ-30: upkeep of an open front keeps what it drops, once, in a table beside it."""
-    monkeypatch.setattr("spark_queue.delta.journal.journal._MANY", 1)
+    monkeypatch.setattr("spark_queue.stores.delta_journal._MANY", 1)
     archive = tmp_path / "archive"
     with journaled_queue(make("data binary"), retention=MINUTE, archive_to=str(archive)) as front:
         front.put(b"1").result(PATIENCE)
@@ -295,7 +295,7 @@ def test_an_opening_that_fails_gives_the_queue_up(
     plain = make("data binary")
     plain.enqueue({"data": b"a"})
     with monkeypatch.context() as broken:
-        broken.setattr(tables, "offset", fail)
+        broken.setattr(journal_tables, "offset", fail)
         with pytest.raises(OSError, match="the disk is gone"):
             journaled_queue(plain)
 

@@ -28,7 +28,7 @@ def large(make: Make, monkeypatch: pytest.MonkeyPatch) -> LocalQueue:
     with queue.claim(1):
         pass
     queue.claim(1, claim_id="mine")
-    monkeypatch.setattr("spark_queue.delta.store.replicas._OPEN", 2)
+    monkeypatch.setattr("spark_queue.state.replica_choice._OPEN", 2)
     return queue
 
 
@@ -68,7 +68,7 @@ def test_what_fits_into_memory_is_said_by_the_environment(
     large: LocalQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step that would read more rows is refused with the setting; what is no size is named."""
-    monkeypatch.setattr("spark_queue.delta.sql.database._ROW", 50_000_000)
+    monkeypatch.setattr("spark_queue.sql.database._ROW", 50_000_000)
     monkeypatch.setenv("SPARK_QUEUE_MEMORY", "100MB")
     with pytest.raises(SparkNeededError, match=r"more than 2 rows .* SPARK_QUEUE_MEMORY=100MB"):
         large.claim(5)
@@ -109,7 +109,7 @@ def test_upkeep_of_a_large_queue_buries_what_lost_its_last_lease(
     reader = queue.reader("r", config=ReaderConfig(max_lag=3))
     queue.enqueue([{"id": name} for name in "abcdef"])
     reader.claim(3)
-    monkeypatch.setattr("spark_queue.delta.store.replicas._OPEN", 2)
+    monkeypatch.setattr("spark_queue.state.replica_choice._OPEN", 2)
     clock.advance(timedelta(seconds=60))
     assert queue.maintain(dry_run=True).becomes == {"dead": 3}
     queue.maintain()

@@ -13,10 +13,10 @@ import pytest
 
 from spark_queue import LocalQueue
 from spark_queue.clock import ManualClock
+from spark_queue.commands.checkpoint import checkpoint
 from spark_queue.config import RetryPolicy
-from spark_queue.delta.commands.checkpoint import checkpoint
-from spark_queue.delta.tables import schema
 from spark_queue.errors import SchemaMismatchError
+from spark_queue.log import schema
 from spark_queue.reader_config import ReaderConfig
 from tests.unit.delta.test_sql_steps import every_step_is_large
 from tests.unit.local.conftest import Make
@@ -96,7 +96,7 @@ def test_a_column_of_that_name_is_the_users_where_it_is_older(
 ) -> None:
     """It holds what it held, limits nothing, and goes with an item that is redriven."""
     with monkeypatch.context() as older:
-        older.setattr("spark_queue.delta.input.kinds.INPUTS", {})
+        older.setattr("spark_queue.columns.kinds.INPUTS", {})
         queue = make("id string, max_attempts string", max_attempts=2, retry=AT_ONCE)
 
     queue.enqueue({"id": "a", "max_attempts": "few"})

@@ -177,7 +177,7 @@ def test_a_queue_of_a_newer_release_is_not_opened(
 ) -> None:
     """What this release does not know it does not work with."""
     make()
-    monkeypatch.setattr("spark_queue.delta.tables.settings.FORMAT_VERSION", 0)
+    monkeypatch.setattr("spark_queue.log.settings.FORMAT_VERSION", 0)
     LocalQueue.open(queue_path)._store.forget()
 
     with pytest.raises(FormatVersionError):

@@ -58,7 +58,7 @@ def test_a_claim_by_sql_takes_as_many_as_it_may(
     queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the open items are not in memory, too."""
-    monkeypatch.setattr("spark_queue.delta.store.replicas.is_large", lambda *_: True)
+    monkeypatch.setattr("spark_queue.state.replica_choice.is_large", lambda *_: True)
     assert 8 <= queue.claim(40, max_bytes=10 * MIB).count <= 10
 
 

@@ -23,9 +23,6 @@ from obstore.store import LocalStore
 import spark_queue
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
-from spark_queue.delta.tables import appending
-from spark_queue.delta.tables.object_log import ObjectLog
-from spark_queue.delta.tables.object_requests import Bucket
 from spark_queue.errors import (
     InvalidArgumentError,
     LeaseLostError,
@@ -36,6 +33,9 @@ from spark_queue.errors import (
     SparkNeededError,
 )
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.disk import append_files
+from spark_queue.log.object.object_log import ObjectLog
+from spark_queue.log.object.object_requests import Bucket
 from tests.logs.stores import ShakyStore
 
 _SOON = timedelta(seconds=10)
@@ -253,7 +253,7 @@ def test_what_was_purged_a_week_ago_is_in_no_object(
     ago = timedelta(days=8)
     with monkeypatch.context() as then:
         millis = int((time.time() - ago.total_seconds()) * 1000)
-        then.setattr(appending, "_millis", lambda: millis)
+        then.setattr(append_files, "_millis", lambda: millis)
         assert machines.one.purge("path = 'of a person'") == 1
     assert machines.holding("of a person")
     names = Bucket.names

@@ -19,15 +19,16 @@ from obstore.store import LocalStore
 
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
-from spark_queue.delta.commands import claims
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.tables import object_outputs, outputs
-from spark_queue.delta.tables.claim_record import ClaimRecord
-from spark_queue.delta.tables.object_outputs import ObjectResultTable
-from spark_queue.delta.tables.object_requests import Bucket
+from spark_queue.commands import claims
 from spark_queue.errors import InvalidArgumentError, Reject, SparkNeededError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.delta.claim_record import ClaimRecord
+from spark_queue.log.object import object_outputs
+from spark_queue.log.object.object_outputs import ObjectResultTable
+from spark_queue.log.object.object_requests import Bucket
+from spark_queue.log.output import outputs
 from spark_queue.looking import store_of
+from spark_queue.state.snapshot import Snapshot
 from tests.logs.stores import ShakyStore
 
 MINUTE = timedelta(minutes=1)

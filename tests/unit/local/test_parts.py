@@ -18,16 +18,16 @@ from deltalake import DeltaTable
 from obstore.store import LocalStore
 
 from spark_queue.clock import ManualClock
+from spark_queue.commands import settle
+from spark_queue.commands.settle import Some
 from spark_queue.config import RetryPolicy
-from spark_queue.delta.commands import settle
-from spark_queue.delta.commands.settle import Some
-from spark_queue.delta.tables.claim_record import ClaimRecord, read_record
-from spark_queue.delta.tables.facts import StepFacts
-from spark_queue.delta.tables.object_outputs import ObjectResultTable
-from spark_queue.delta.tables.object_requests import Bucket
-from spark_queue.delta.tables.outputs import ResultTable
 from spark_queue.errors import Reject
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.delta.claim_record import ClaimRecord, read_record
+from spark_queue.log.object.object_outputs import ObjectResultTable
+from spark_queue.log.object.object_requests import Bucket
+from spark_queue.log.output.outputs import ResultTable
+from spark_queue.log.step_events import StepFacts
 from spark_queue.processing import claim_parts
 from spark_queue.processing.crew import Using
 from spark_queue.processing.local_processing import LocalHands

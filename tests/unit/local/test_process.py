@@ -18,10 +18,6 @@ from deltalake import DeltaTable
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
-from spark_queue.delta.planner import last_planner_of
-from spark_queue.delta.sql import sql_planner
-from spark_queue.delta.store.snapshot import Snapshot
-from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.errors import (
     InvalidArgumentError,
     Reject,
@@ -29,8 +25,12 @@ from spark_queue.errors import (
     SparkNeededError,
 )
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.step_events import StepFacts
 from spark_queue.looking import store_of
 from spark_queue.processing.crew import Using
+from spark_queue.sql import sql_planner
+from spark_queue.sql.planner_choice import last_planner_of
+from spark_queue.state.snapshot import Snapshot
 from tests.unit.local.conftest import Make
 
 BOTH = pytest.mark.parametrize("using", ["threads", "processes"])

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from spark_queue.delta.store import catching_up
-from spark_queue.delta.tables.local_log import LocalLog
-from spark_queue.delta.tables.open_table import OpenTable
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.disk.open_table import OpenTable
+from spark_queue.state import catch_up
 from tests.unit.local.conftest import Make, Worker
 
 
@@ -156,18 +156,18 @@ def test_a_queue_is_opened_while_others_go_on(
     queue = make()
     queue.enqueue({"id": "0"})
     queue.claim(1)
-    theirs, looks, find = dict(catching_up._caches), [0], LocalLog._find_table
+    theirs, looks, find = dict(catch_up._caches), [0], LocalLog._find_table
 
     def looked(log: LocalLog[Any], known: int | None = None) -> OpenTable | None:
         looks[0] += 1
         if looks[0] == moment + 1:
             with monkeypatch.context() as patch:
-                patch.setattr(catching_up, "_caches", theirs)
+                patch.setattr(catch_up, "_caches", theirs)
                 queue.enqueue({"id": "1"})
                 queue.claim(1)
         return find(log, known)
 
-    monkeypatch.setattr(catching_up, "_caches", {})
+    monkeypatch.setattr(catch_up, "_caches", {})
     monkeypatch.setattr(LocalLog, "_find_table", looked)
 
     assert again().counts()["claimed"] == (2 if moment < looks[0] else 1)

@@ -18,15 +18,15 @@ import pytest
 from deltalake import write_deltalake
 
 from spark_queue.clock import ManualClock
-from spark_queue.delta.commands import making
-from spark_queue.delta.sql.operating import ItemPlanner
-from spark_queue.delta.store import existence
-from spark_queue.delta.store.store import Store
-from spark_queue.delta.tables import turnstile
-from spark_queue.delta.upkeep import purging
+from spark_queue.commands import create_drop
 from spark_queue.errors import QueueExistsError, QueueNotFoundError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.disk import write_lock
 from spark_queue.log_errors import FileAccessError
+from spark_queue.sql.operating import ItemPlanner
+from spark_queue.state import existence
+from spark_queue.state.store import Store
+from spark_queue.upkeep import purge_items
 from tests.unit.local.conftest import Make, Worker
 
 Start = Callable[..., Worker]
@@ -67,7 +67,7 @@ def test_a_purge_leaves_what_is_redriven_meanwhile(
 ) -> None:
     """An item that another process makes ready, after it was found, stays and is given out."""
     worker = start()
-    told = _after(monkeypatch, purging, "purgeable", lambda: worker.says(_REDRIVE))
+    told = _after(monkeypatch, purge_items, "purgeable", lambda: worker.says(_REDRIVE))
 
     assert dead.purge({"id": ["a", "b"]}) == 1
 
@@ -82,7 +82,7 @@ def test_a_purge_leaves_what_a_reader_needs_that_came_meanwhile(
     """One that registers after the items were found, and begins with them, gets them all."""
     worker = start()
     late = "queue.reader('late', start='beginning').counts()['ready']"
-    told = _after(monkeypatch, purging, "purgeable", lambda: worker.says(late))
+    told = _after(monkeypatch, purge_items, "purgeable", lambda: worker.says(late))
 
     assert dead.purge({"id": ["a", "b"]}) == 0
 
@@ -153,7 +153,7 @@ def test_a_purge_waits_for_a_redrive_under_way(
         looked.write("queue.purge({'id': ['a', 'b']})\n")
         looked.flush()
         until = time.monotonic() + 30
-        while turnstile.holder(log) != worker.process.pid and time.monotonic() < until:
+        while write_lock.holder(log) != worker.process.pid and time.monotonic() < until:
             time.sleep(0.01)
 
     _after(monkeypatch, ItemPlanner, "matching", purged_meanwhile)
@@ -162,7 +162,7 @@ def test_a_purge_waits_for_a_redrive_under_way(
 
     assert worker.process.stdout is not None
     assert worker.process.stdout.readline().strip() == "1"
-    assert turnstile.holder(log) != os.getpid()
+    assert write_lock.holder(log) != os.getpid()
     assert [row["id"] for row in dead.claim(5).rows] == ["a", "c"]
 
 
@@ -179,7 +179,7 @@ def test_a_generation_with_what_is_redriven_meanwhile_stays(
             dead.enqueue({"id": name})
             dead.claim(1).ack()
     worker = start()
-    told = _after(monkeypatch, purging, "last_ends", lambda: worker.says(_REDRIVE))
+    told = _after(monkeypatch, purge_items, "last_ends", lambda: worker.says(_REDRIVE))
 
     done = dead.maintain(retention=_DAY)
 
@@ -242,17 +242,17 @@ def test_a_drop_that_comes_late_leaves_the_next_queue(
     """While it waits its turn, another drop finishes the cut one, and a new queue is made."""
     make().close()
     shutil.rmtree(f"{queue_path}/queue")
-    right_to_make = making.making
+    right_to_make = create_drop.making
 
     @contextmanager
     def wait_for_others(store: Store) -> Iterator[None]:
-        monkeypatch.setattr(making, "making", right_to_make)
+        monkeypatch.setattr(create_drop, "making", right_to_make)
         LocalQueue.drop(queue_path)
         LocalQueue.create(queue_path, "id string").enqueue({"id": "new"})
         with right_to_make(store):
             yield
 
-    monkeypatch.setattr(making, "making", wait_for_others)
+    monkeypatch.setattr(create_drop, "making", wait_for_others)
     LocalQueue.drop(queue_path)
 
     assert LocalQueue.open(queue_path).claim().rows[0]["id"] == "new"

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 import pytest
 
 from spark_queue.clock import ManualClock
+from spark_queue.commands import admin
+from spark_queue.commands.checkpoint import checkpoint
 from spark_queue.config import RetryPolicy
-from spark_queue.delta.commands import admin
-from spark_queue.delta.commands.checkpoint import checkpoint
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue
 from tests.unit.local.conftest import Make
@@ -86,7 +86,7 @@ def test_a_renewed_lease_is_known_to_whoever_claims(
     if merged:
         queue.maintain()
     claimant = again() if other else queue
-    monkeypatch.setattr("spark_queue.delta.store.replicas.LARGE", 0 if is_large else 5_000)
+    monkeypatch.setattr("spark_queue.state.replica_choice.LARGE", 0 if is_large else 5_000)
 
     clock.advance(MINUTE)
     assert [row["id"] for row in claimant.claim(2).rows] == ["2", "3"]
@@ -103,7 +103,7 @@ def test_what_a_renewed_claim_settles_counts(
     make: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, *, is_large: bool
 ) -> None:
     """Also when its lease has run out, as long as nobody took the items over."""
-    monkeypatch.setattr("spark_queue.delta.store.replicas.LARGE", 0 if is_large else 5_000)
+    monkeypatch.setattr("spark_queue.state.replica_choice.LARGE", 0 if is_large else 5_000)
     queue = _fill(make(lease=MINUTE, retry=RetryPolicy(delay=MINUTE)))
     held = queue.claim(3)
     held.renew(2 * MINUTE)

@@ -12,8 +12,8 @@ from deltalake import DeltaTable, Field
 from deltalake.schema import PrimitiveType
 
 from spark_queue.clock import ManualClock
-from spark_queue.delta.tables.claim_record import ClaimRecord
-from spark_queue.delta.tables.outputs import ResultTable
+from spark_queue.log.delta.claim_record import ClaimRecord
+from spark_queue.log.output.outputs import ResultTable
 from tests.unit.local.conftest import Make
 from tests.unit.local.test_evidence import RESULTS, _claimed, _results, _states
 

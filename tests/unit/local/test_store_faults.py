@@ -12,8 +12,8 @@ import pytest
 
 import spark_queue
 from spark_queue import LocalQueue
-from spark_queue.delta.tables import object_requests
 from spark_queue.errors import QueueNotFoundError, SparkQueueError
+from spark_queue.log.object import object_requests
 from tests.logs.s3_server import Answer, Asked, FaultyS3, faulty_s3
 
 PLACE = "s3://bucket/team/q"

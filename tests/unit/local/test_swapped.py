@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from spark_queue.cli import main
-from spark_queue.delta.store import catching_up
 from spark_queue.errors import FileDamagedError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.state import catch_up
 from tests.unit.local.conftest import Make
 
 Again = Callable[[], LocalQueue]
@@ -65,7 +65,7 @@ def test_a_file_in_the_place_of_another_is_named(
     """No verb answers with what is not the queue's, or goes on by it."""
     log = Path(queue.name, which)
     _swap(log, *pair)
-    caches: dict[str, object] = vars(catching_up)["_caches"]
+    caches: dict[str, object] = vars(catch_up)["_caches"]
     caches.clear()
     before = sorted(Path(queue.name).rglob("*.json"))
 

@@ -14,9 +14,9 @@ from deltalake.schema import PrimitiveType
 
 from spark_queue import LocalQueue
 from spark_queue.clock import ManualClock
-from spark_queue.delta.tables.schema import OPEN_LANE
-from spark_queue.delta.tables.table_properties import PROPERTIES
 from spark_queue.errors import InvalidConfigError, SchemaMismatchError, SparkNeededError
+from spark_queue.log.delta.table_properties import PROPERTIES
+from spark_queue.log.schema import OPEN_LANE
 from tests.unit.delta import properties_page
 from tests.unit.local.conftest import Make
 

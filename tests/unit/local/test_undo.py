@@ -14,10 +14,10 @@ from spark_queue import acting
 from spark_queue.acting import acting_as
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
-from spark_queue.delta.commands import admin
-from spark_queue.delta.tables.facts import StepFacts
+from spark_queue.commands import admin
 from spark_queue.errors import CannotUndoError, FencedError, InvalidArgumentError
 from spark_queue.local_queue import LocalQueue, LocalVerbs
+from spark_queue.log.step_events import StepFacts
 from tests.unit.local.conftest import Make
 
 Again = Callable[[], LocalQueue]

@@ -16,10 +16,10 @@ import pytest
 from deltalake import DeltaTable
 
 import spark_queue
-from spark_queue.delta.tables import removal, turnstile
-from spark_queue.delta.tables.schema import STATUS_COLUMNS
 from spark_queue.errors import LogDamagedError, QueueExistsError, QueueNotFoundError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.disk import removal, write_lock
+from spark_queue.log.schema import STATUS_COLUMNS
 from spark_queue.looking import store_of
 
 #: Makes queues, each in a child that is killed at the n-th call that names or forces something.
@@ -160,7 +160,7 @@ def test_a_queue_that_is_being_made_is_waited_for(queue_path: str) -> None:
         except QueueExistsError as exc:
             ended.append(exc)
 
-    with turnstile.holding("the other", Path(queue_path)):
+    with write_lock.holding("the other", Path(queue_path)):
         other = threading.Thread(target=create)
         other.start()
         other.join(0.2)

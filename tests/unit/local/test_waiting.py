@@ -11,10 +11,10 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
-from spark_queue.delta.store import news
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.front.durable import DurableQueue, FrontOptions
 from spark_queue.local_queue import LocalQueue
+from spark_queue.state import step_waits
 from tests.unit.local.conftest import Make, Worker
 
 LONG = timedelta(seconds=60)
@@ -61,7 +61,7 @@ def test_to_wait_takes_next_to_no_time_of_a_processor(
 def test_a_claim_that_does_not_wait_looks_once(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is nothing it comes back with nothing, and asks no second time."""
     queue = make()
-    monkeypatch.setattr(news, "_wait", lambda *_: pytest.fail("it waits"))
+    monkeypatch.setattr(step_waits, "_wait", lambda *_: pytest.fail("it waits"))
 
     assert queue.claim().count == 0
 
@@ -79,7 +79,7 @@ def test_a_claim_waits_no_longer_than_it_may(make: Make) -> None:
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Note how long is waited, on no clock at all."""
     noted: list[float] = []
-    monkeypatch.setattr(news, "_wait", lambda _, seconds: noted.append(seconds))
+    monkeypatch.setattr(step_waits, "_wait", lambda _, seconds: noted.append(seconds))
     return noted
 
 
@@ -97,7 +97,7 @@ def test_a_claim_waits_for_the_next_item_that_becomes_due(
         waited.append(seconds)
         clock.advance(timedelta(seconds=seconds))
 
-    monkeypatch.setattr(news, "_wait", passed)
+    monkeypatch.setattr(step_waits, "_wait", passed)
 
     assert [row["id"] for row in queue.claim(wait=LONG).rows] == ["b"]
     assert [row["id"] for row in queue.claim(wait=LONG).rows] == ["a"]
@@ -111,7 +111,7 @@ def test_a_look_is_outdated_by_steps_of_either_log(
     queue, other = make(), again()
 
     def outdates(step: Callable[[], object]) -> bool:
-        look = news.look_at(queue._store)
+        look = step_waits.look_at(queue._store)
         assert not look.is_outdated()
         step()
         return look.is_outdated()

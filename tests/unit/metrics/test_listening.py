@@ -12,8 +12,8 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from spark_queue import LocalQueue, Metrics, QueueConfig
 from spark_queue.clock import ManualClock
-from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.errors import InvalidArgumentError, SetupError
+from spark_queue.log.step_events import StepFacts
 from spark_queue.metrics import instruments, listening
 
 #: Returns the points of each instrument: labels without the queue, and a value.

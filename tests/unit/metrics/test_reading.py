@@ -14,10 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from spark_queue import LocalQueue, QueueConfig
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
-from spark_queue.delta.commands import readers
-from spark_queue.delta.tables.schema import FORMAT_VERSION
+from spark_queue.commands import readers
 from spark_queue.doctor.examine import CHECKS
 from spark_queue.errors import InvalidArgumentError, SetupError
+from spark_queue.log.schema import FORMAT_VERSION
 from spark_queue.metrics import instruments, metric_samples
 from spark_queue.metrics.metric_samples import EXAMINED, Looker, Sample, samples
 

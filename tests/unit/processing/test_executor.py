@@ -21,8 +21,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_queue.delta.tables import spark_types
 from spark_queue.errors import Reject
+from spark_queue.log.spark import spark_types
 from spark_queue.processing import executor
 from spark_queue.processing.executor import run_batches, run_items
 

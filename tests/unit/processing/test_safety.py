@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from spark_queue.delta.replica.request import Request
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, UnsafeSessionError
 from spark_queue.ingest import ingest
 from spark_queue.processing.calling import ItemHandler
 from spark_queue.processing.worker import Work, require_safe
+from spark_queue.state.request import Request
 
 
 def _queue(**conf: str) -> Any:

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 
 from spark_queue.config import QueueConfig
-from spark_queue.delta.sql import look
-from spark_queue.delta.sql.database import Database
-from spark_queue.delta.sql.log_rows import plain, pointers_of, weights_of
-from spark_queue.delta.sql.statements import columns_of
-from spark_queue.delta.tables.schema import QUEUE_COLUMNS, STATUS_COLUMNS
-from spark_queue.delta.tables.settings import Settings
+from spark_queue.log.schema import QUEUE_COLUMNS, STATUS_COLUMNS
+from spark_queue.log.settings import Settings
 from spark_queue.report import lines, publishing, trouble
 from spark_queue.report.entry import Transition
+from spark_queue.sql import look
+from spark_queue.sql.database import Database
+from spark_queue.sql.log_rows import plain, pointers_of, weights_of
+from spark_queue.sql.statements import columns_of
 
 #: Views that are part of others, or of what is asked of tables.
 _OTHERS = (

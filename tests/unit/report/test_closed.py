@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import spark_queue
-from spark_queue.delta.sql import database
+from spark_queue.sql import database
 
 #: A variable that a text of SQL must not find.
 SECRETS = pa.table({"key": ["secret"]})

@@ -17,9 +17,9 @@ from rich.console import Console
 
 from spark_queue.cli import main, show_report
 from spark_queue.clock import ManualClock
-from spark_queue.delta.tables.commits import LogFile
-from spark_queue.delta.tables.local_log import LocalLog
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.delta.commits import LogFile
+from spark_queue.log.disk.local_log import LocalLog
 from spark_queue.looking import store_of
 from spark_queue.report import condition, following, glance
 from spark_queue.report.page import style

@@ -17,14 +17,14 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
-from spark_queue.delta.sql import database
-from spark_queue.delta.tables.commits import LogFile
-from spark_queue.delta.tables.local_log import LocalLog
-from spark_queue.delta.views import file_source
 from spark_queue.local_queue import LocalQueue, LocalVerbs
+from spark_queue.log.delta.commits import LogFile
+from spark_queue.log.disk.local_log import LocalLog
 from spark_queue.looking import store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import following, reading
+from spark_queue.sql import database
+from spark_queue.views import file_source
 from tests.unit.local.forked import in_child
 from tests.unit.report.conftest import Make
 
@@ -158,7 +158,7 @@ def test_what_did_not_change_is_not_worked_out_again(
 def test_databases_share_no_place_for_what_they_spill(tmp_path: Path) -> None:
     """Each has a directory of its own, of a name that nobody guesses, and it is gone at the end."""
     program = (
-        "import os, tempfile; from spark_queue.delta.sql import database\n"
+        "import os, tempfile; from spark_queue.sql import database\n"
         "start = lambda spilled: database.connect(spilled, ())\n"
         "made = [database.OneDatabase(start).connect() for _ in range(2)]\n"
         "print(len(os.listdir(tempfile.gettempdir())))"

@@ -11,8 +11,8 @@ import pytest
 
 import spark_queue
 from spark_queue.clock import ManualClock
+from spark_queue.commands import readers
 from spark_queue.config import RetryPolicy
-from spark_queue.delta.commands import readers
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of

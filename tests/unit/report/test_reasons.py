@@ -12,15 +12,15 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
-from spark_queue.delta.views.answers import Answer
-from spark_queue.delta.views.ends import ends_at
-from spark_queue.delta.views.file_source import FileSource
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.looking import store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report.model import HOUR
 from spark_queue.report.reading import asked_of
+from spark_queue.views.answers import Answer
+from spark_queue.views.ends import ends_at
+from spark_queue.views.file_source import FileSource
 from tests.unit.report.conftest import Make
 
 _SECONDS = timedelta(seconds=1)

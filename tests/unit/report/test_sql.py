@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_queue.config import QueueConfig, RetryPolicy
-from spark_queue.delta.sql import database
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
 from spark_queue.report import publishing
+from spark_queue.sql import database
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from spark_queue.delta.tables.facts import LogName
+    from spark_queue.log.step_events import LogName
 
 _SQL = Path(__file__).parents[3] / "docs" / "sql"
 

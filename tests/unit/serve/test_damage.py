@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_queue.delta.store import catching_up
-from spark_queue.delta.tables import instants
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log import instants
 from spark_queue.looking import store_of
 from spark_queue.report.following import follow
 from spark_queue.serve.guard import LOOPBACK
 from spark_queue.serve.site import Site
 from spark_queue.serve.watching import Board, OpenedQueue
+from spark_queue.state import catch_up
 from tests.unit.serve.conftest import ORIGIN, Browser, Pages
 
 LATE = datetime.max.replace(tzinfo=timezone(timedelta(hours=-14)))
@@ -55,7 +55,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 def _forget(queue: LocalQueue) -> None:
     """Leave nothing in this process of a queue that it has seen."""
     queue.close()
-    caches: dict[str, object] = vars(catching_up)["_caches"]
+    caches: dict[str, object] = vars(catch_up)["_caches"]
     caches.clear()
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from spark_queue.clock import ManualClock
-from spark_queue.delta.store.store import Store
 from spark_queue.local_queue import LocalQueue
 from spark_queue.report import reading
 from spark_queue.report.model import Report
+from spark_queue.state.store import Store
 from tests.unit.serve.conftest import EVIL, Pages
 
 Make = Callable[..., LocalQueue]

@@ -18,10 +18,8 @@ import pytest
 
 from spark_queue.claim import LocalClaim
 from spark_queue.clock import ManualClock
+from spark_queue.commands import create_drop
 from spark_queue.config import QueueConfig
-from spark_queue.delta.commands import making
-from spark_queue.delta.store import catching_up
-from spark_queue.delta.tables.facts import StepFacts
 from spark_queue.errors import (
     InvalidArgumentError,
     InvalidConfigError,
@@ -30,8 +28,10 @@ from spark_queue.errors import (
     SparkNeededError,
 )
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.step_events import StepFacts
 from spark_queue.looking import store_of
 from spark_queue.results import EnqueueResult
+from spark_queue.state import catch_up
 from spark_queue.testing import memory_queue
 from tests.unit.testing.conftest import Make, put
 
@@ -90,7 +90,7 @@ def _live(make: Make) -> int:
     assert queue.maintain().checkpoint > 0
     assert queue.purge({"path": "a"}) == 1
     acked = queue.counts()["acked"]
-    making.drop(store_of(queue))
+    create_drop.drop(store_of(queue))
     return acked
 
 
@@ -127,12 +127,12 @@ def test_what_it_knows_is_gone_with_its_last_handle(make: Make) -> None:
     queue = make()
     put(queue, "a")
     known = store_of(queue).handle.place.identity()
-    assert known in catching_up._caches
+    assert known in catch_up._caches
 
     del queue
     gc.collect()
 
-    assert known not in catching_up._caches
+    assert known not in catch_up._caches
 
 
 def test_who_has_closed_it_finds_it_as_it_was(make: Make) -> None:
@@ -150,7 +150,7 @@ def test_who_has_closed_it_finds_it_as_it_was(make: Make) -> None:
 def test_a_queue_that_was_dropped_is_not_there(make: Make) -> None:
     """Whoever goes on with a handle of it is told so."""
     queue = make()
-    making.drop(store_of(queue))
+    create_drop.drop(store_of(queue))
 
     with pytest.raises(QueueNotFoundError):
         put(queue, "a")

@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from spark_queue.delta.input.plain.arrow import parse_fields
-from spark_queue.delta.input.plain.rows import fit_rows
+from spark_queue.columns.arrow.arrow_types import parse_fields
+from spark_queue.columns.arrow.rows import fit_rows
 from spark_queue.errors import SchemaMismatchError
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)

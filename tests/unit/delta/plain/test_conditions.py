@@ -7,8 +7,8 @@ from datetime import date, datetime, timezone
 import pyarrow as pa
 import pytest
 
-from spark_queue.delta.input.plain import conditions
-from spark_queue.delta.input.plain.arrow import parse_fields, schema_of
+from spark_queue.columns.arrow import conditions
+from spark_queue.columns.arrow.arrow_types import parse_fields, schema_of
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 
 COLUMNS = parse_fields("a string, n int, ok boolean, at timestamp, day date, x double, raw binary")

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_queue.delta.input.kinds import Field, Kind, array, require_columns, struct
-from spark_queue.delta.input.plain.arrow import parse_fields
+from spark_queue.columns.arrow.arrow_types import parse_fields
+from spark_queue.columns.kinds import Field, Kind, array, require_columns, struct
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
 
 

@@ -7,10 +7,10 @@ from datetime import datetime, timezone
 import pyarrow as pa
 import pytest
 
+from spark_queue.columns.arrow import arrow_keys
+from spark_queue.columns.arrow.arrow_types import parse_fields, schema_of
+from spark_queue.columns.arrow.functions import xxh64
 from spark_queue.config import QueueConfig
-from spark_queue.delta.input.plain import arrow_keys
-from spark_queue.delta.input.plain.arrow import parse_fields, schema_of
-from spark_queue.delta.input.plain.functions import xxh64
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SparkNeededError
 
 COLUMNS = parse_fields(

@@ -10,11 +10,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from spark_queue.columns.arrow.arrow_keys import mark_rows
+from spark_queue.columns.arrow.arrow_types import parse_fields
+from spark_queue.columns.arrow.rows import fit_rows, sizes_of
+from spark_queue.columns.kinds import Field, Kind
 from spark_queue.config import QueueConfig
-from spark_queue.delta.input.kinds import Field, Kind
-from spark_queue.delta.input.plain.arrow import parse_fields
-from spark_queue.delta.input.plain.arrow_keys import mark_rows
-from spark_queue.delta.input.plain.rows import fit_rows, sizes_of
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
 
 COLUMNS = parse_fields("id int, name string")

@@ -9,13 +9,13 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType
 
-from spark_queue.delta.input import kinds
-from spark_queue.delta.input.columns import of_spark
-from spark_queue.delta.input.plain.arrow import parse_fields, type_of
-from spark_queue.delta.input.plain.rows import OPTIONAL_COLUMNS
-from spark_queue.delta.tables.schema import OPTIONAL_COLUMNS as OF_SPARK
-from spark_queue.delta.tables.spark_types import struct_of
+from spark_queue.columns import kinds
+from spark_queue.columns.arrow.arrow_types import parse_fields, type_of
+from spark_queue.columns.arrow.rows import OPTIONAL_COLUMNS
+from spark_queue.columns.columns import of_spark
 from spark_queue.errors import SparkNeededError
+from spark_queue.log.schema import OPTIONAL_COLUMNS as OF_SPARK
+from spark_queue.log.spark.spark_types import struct_of
 
 #: Marks two rows where whatever is Spark's, Java's or of pandas cannot be imported.
 _ALONE = """
@@ -28,11 +28,11 @@ class Refusing:
 
 sys.meta_path.insert(0, Refusing())
 from spark_queue.config import QueueConfig
-from spark_queue.delta.input import plain
+from spark_queue.columns import arrow as plain
 for module in pkgutil.iter_modules(plain.__path__, plain.__name__ + "."):
     importlib.import_module(module.name)
-from spark_queue.delta.input.plain.arrow import parse_fields
-from spark_queue.delta.input.plain.arrow_keys import mark_rows
+from spark_queue.columns.arrow.arrow_types import parse_fields
+from spark_queue.columns.arrow.arrow_keys import mark_rows
 columns = parse_fields("path string, at timestamp")
 config = QueueConfig(dedup_key="struct(path, at)", fair_key="substring(path, 1, 1)")
 rows = [{"path": "a/b", "at": None}, {"path": "c", "at": None}]

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import InvalidArgumentError, QueueShutDownError
-from spark_queue.inprocess.blocking import BlockingQueue
+from spark_queue.memory.blocking import BlockingQueue
+from spark_queue.memory.waiting.timer import ManualTimer
 from spark_queue.reader_config import FullPolicy
-from spark_queue.waiting.timer import ManualTimer
 
 WEEK = timedelta(days=7)
 
@@ -482,7 +482,9 @@ def test_an_interrupted_thread_loses_no_item(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("spark_queue.waiting.waiters.LineFuture.result", interrupted, raising=False)
+        patch.setattr(
+            "spark_queue.memory.waiting.waiters.LineFuture.result", interrupted, raising=False
+        )
         with pytest.raises(KeyboardInterrupt):
             line.get()
     assert drain(line) == ["item"]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import QueueShutDownError
-from spark_queue.inprocess.blocking import BlockingQueue
-from spark_queue.waiting.timer import ManualTimer
+from spark_queue.memory.blocking import BlockingQueue
+from spark_queue.memory.waiting.timer import ManualTimer
 
 
 class StepLock:

@@ -9,9 +9,9 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from spark_queue.inprocess.blocking import BlockingQueue
+from spark_queue.memory.blocking import BlockingQueue
+from spark_queue.memory.waiting.timer import ManualTimer
 from spark_queue.reader_config import FullPolicy
-from spark_queue.waiting.timer import ManualTimer
 
 
 class BlockingQueueModel(RuleBasedStateMachine):

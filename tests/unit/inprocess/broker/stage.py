@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from spark_queue.inprocess.broker import QueueBroker, Turn
-from spark_queue.waiting.timer import ManualTimer
+from spark_queue.memory.broker import QueueBroker, Turn
+from spark_queue.memory.waiting.timer import ManualTimer
 
 
 class Stage:

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from spark_queue.errors import AbortedError
-from spark_queue.waiting.abort import AbortScope
+from spark_queue.memory.waiting.abort import AbortScope
 
 
 def test_an_error_is_kept_as_the_reason() -> None:

@@ -14,8 +14,8 @@ from spark_queue.errors import (
     QueueFullError,
     QueueShutDownError,
 )
-from spark_queue.inprocess.broker import QueueBroker, TaskExpiredError, Turn
-from spark_queue.waiting.abort import AbortScope
+from spark_queue.memory.broker import QueueBroker, TaskExpiredError, Turn
+from spark_queue.memory.waiting.abort import AbortScope
 from tests.unit.inprocess.broker.stage import Stage, until
 
 R = TypeVar("R")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import QueueShutDownError
-from spark_queue.inprocess.broker import QueueBroker, TaskExpiredError, Turn
-from spark_queue.inprocess.guards import OnceGuard
-from spark_queue.waiting.abort import AbortScope
-from spark_queue.waiting.timer import ManualTimer, ThreadTimer
+from spark_queue.memory.broker import QueueBroker, TaskExpiredError, Turn
+from spark_queue.memory.guards import OnceGuard
+from spark_queue.memory.waiting.abort import AbortScope
+from spark_queue.memory.waiting.timer import ManualTimer, ThreadTimer
 
 
 def leaves(_: object) -> None:

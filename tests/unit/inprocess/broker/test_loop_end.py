@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import AbortedError
-from spark_queue.inprocess.broker import QueueBroker, Turn
-from spark_queue.waiting.aio import end_of
+from spark_queue.memory.broker import QueueBroker, Turn
+from spark_queue.memory.waiting.aio import end_of
 from tests.unit.inprocess.broker.stage import until
 
 

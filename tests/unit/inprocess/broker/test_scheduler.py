@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.inprocess.broker.turn_scheduler import TaskOrder, TaskScheduler
+from spark_queue.memory.broker.turn_scheduler import TaskOrder, TaskScheduler
 
 
 def filled(*tasks: Any, order: TaskOrder = "arrival") -> TaskScheduler[Any]:

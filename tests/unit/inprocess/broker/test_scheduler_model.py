@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from spark_queue.inprocess.broker.turn_scheduler import TaskOrder, TaskScheduler
+from spark_queue.memory.broker.turn_scheduler import TaskOrder, TaskScheduler
 
 GROUPS = st.sampled_from([None, None, "", "a", "b", 1, 1.0])
 Entry = tuple[int, object, float]

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import DeadlockError
-from spark_queue.inprocess.broker import QueueBroker, Turn
-from spark_queue.waiting.abort import AbortScope
+from spark_queue.memory.broker import QueueBroker, Turn
+from spark_queue.memory.waiting.abort import AbortScope
 from tests.unit.inprocess.broker.stage import Stage, until
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import InvalidArgumentError, QueueShutDownError
-from spark_queue.inprocess.distinct import AioTake, DistinctQueue
-from spark_queue.waiting.aio import end_of
-from spark_queue.waiting.timer import ManualTimer
+from spark_queue.memory.distinct import AioTake, DistinctQueue
+from spark_queue.memory.waiting.aio import end_of
+from spark_queue.memory.waiting.timer import ManualTimer
 from tests.unit.inprocess.distinct.work import Failing, WorkError
 from tests.unit.waiting.tickets.crew import Crew
 from tests.unit.waiting.tickets.stage import line_of

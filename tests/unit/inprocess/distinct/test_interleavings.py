@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import QueueShutDownError
-from spark_queue.inprocess.distinct import DistinctQueue
-from spark_queue.waiting.tickets import ThreadTicket
-from spark_queue.waiting.timer import ManualTimer
+from spark_queue.memory.distinct import DistinctQueue
+from spark_queue.memory.waiting.tickets import ThreadTicket
+from spark_queue.memory.waiting.timer import ManualTimer
 from tests.unit.inprocess.distinct.work import Failing, WorkError
 from tests.unit.waiting.tickets.stage import Meeting, schedules
 
@@ -19,7 +19,7 @@ TURNS = schedules(6)
 @pytest.fixture(params=TURNS, ids=lambda turns: "".join(map(str, turns)))
 def meeting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Meeting:
     """Make the two threads of one schedule."""
-    return Meeting(request.param, monkeypatch, "spark_queue.inprocess.distinct.distinct_state")
+    return Meeting(request.param, monkeypatch, "spark_queue.memory.distinct.distinct_state")
 
 
 def queue_of(*items: Any) -> DistinctQueue[Any]:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.inprocess.distinct import DistinctQueue, DistinctSnapshot, Element
-from spark_queue.waiting.timer import ManualTimer
+from spark_queue.memory.distinct import DistinctQueue, DistinctSnapshot, Element
+from spark_queue.memory.waiting.timer import ManualTimer
 from tests.unit.inprocess.distinct.work import Failing, WorkError
 
 

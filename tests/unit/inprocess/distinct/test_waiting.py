@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import QueueShutDownError
-from spark_queue.inprocess.distinct import DistinctQueue
-from spark_queue.waiting.tickets import ThreadTicket
-from spark_queue.waiting.timer import ManualTimer
+from spark_queue.memory.distinct import DistinctQueue
+from spark_queue.memory.waiting.tickets import ThreadTicket
+from spark_queue.memory.waiting.timer import ManualTimer
 from tests.unit.inprocess.distinct.work import Failing, WorkError
 from tests.unit.waiting.tickets.crew import Crew
 from tests.unit.waiting.tickets.stage import FakeTicket, line_of

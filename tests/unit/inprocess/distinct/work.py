@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_queue.inprocess.distinct import DistinctQueue
+from spark_queue.memory.distinct import DistinctQueue
 
 
 class WorkError(Exception):

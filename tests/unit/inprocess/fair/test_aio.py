@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import InvalidArgumentError, QueueFullError, QueueShutDownError
-from spark_queue.inprocess.fair import FairQueue
-from spark_queue.waiting.tickets import TaskTicket
-from spark_queue.waiting.timer import ManualTimer
+from spark_queue.memory.fair import FairQueue
+from spark_queue.memory.waiting.tickets import TaskTicket
+from spark_queue.memory.waiting.timer import ManualTimer
 from tests.unit.waiting.tickets.crew import Crew
 from tests.unit.waiting.tickets.stage import line_of
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_queue.inprocess.fair import FairQueue
+from spark_queue.memory.fair import FairQueue
 
 # Not every distribution of Python brings its tests.
 contract = pytest.importorskip("test.test_queue")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import InvalidArgumentError, QueueFullError
-from spark_queue.inprocess.fair import FairQueue, FairSnapshot
+from spark_queue.memory.fair import FairQueue, FairSnapshot
 
 #: Each item is its key and a number, as in ``A1``.
 NINE = ["A1", "B1", "A2", "A3", "B2", "C1", "C2", "C3", "C4"]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import QueueFullError, QueueShutDownError
-from spark_queue.inprocess.fair import FairQueue
-from spark_queue.waiting.tickets import ThreadTicket
-from spark_queue.waiting.timer import ManualTimer
+from spark_queue.memory.fair import FairQueue
+from spark_queue.memory.waiting.tickets import ThreadTicket
+from spark_queue.memory.waiting.timer import ManualTimer
 from tests.unit.waiting.tickets.stage import Meeting, line_of, schedules
 
 TURNS = schedules(6)
@@ -19,7 +19,7 @@ TURNS = schedules(6)
 @pytest.fixture(params=TURNS, ids=lambda turns: "".join(map(str, turns)))
 def meeting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Meeting:
     """Make the two threads of one schedule."""
-    return Meeting(request.param, monkeypatch, "spark_queue.inprocess.fair.fair_state")
+    return Meeting(request.param, monkeypatch, "spark_queue.memory.fair.fair_state")
 
 
 def queue_for(limit: int | None = None, *items: str) -> FairQueue[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.inprocess.fair.rounds import Rounds, snapshot_of
+from spark_queue.memory.fair.rounds import Rounds, snapshot_of
 
 
 def filled(*items: str) -> Rounds[str]:

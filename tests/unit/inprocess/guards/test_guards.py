@@ -16,9 +16,9 @@ from spark_queue.errors import (
     QueueFullError,
     QueueShutDownError,
 )
-from spark_queue.inprocess.guards import BoundedGuard, ConcurrentGuard, ExclusiveGuard, OnceGuard
-from spark_queue.waiting.abort import AbortScope, AbortSignal
-from spark_queue.waiting.timer import ManualTimer
+from spark_queue.memory.guards import BoundedGuard, ConcurrentGuard, ExclusiveGuard, OnceGuard
+from spark_queue.memory.waiting.abort import AbortScope, AbortSignal
+from spark_queue.memory.waiting.timer import ManualTimer
 
 
 class Held:

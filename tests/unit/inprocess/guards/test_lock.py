@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import DeadlockError, InvalidArgumentError
-from spark_queue.inprocess.guards import InProcessLock, LockToken
-from spark_queue.waiting.timer import ManualTimer
+from spark_queue.memory.guards import InProcessLock, LockToken
+from spark_queue.memory.waiting.timer import ManualTimer
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.inprocess.idempotency import (
+from spark_queue.memory.idempotency import (
     IdempotencyKeyStore,
     InMemoryIdempotencyKeyStore,
     KeyState,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import InvalidArgumentError, QueueFullError, QueueShutDownError
-from spark_queue.inprocess.singular import SingularUpdateQueue, WriteAheadLog
-from spark_queue.waiting.timer import ManualTimer
+from spark_queue.memory.singular import SingularUpdateQueue, WriteAheadLog
+from spark_queue.memory.waiting.timer import ManualTimer
 
 
 def test_handlers_that_suspend_still_run_one_at_a_time() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.inprocess.singular import PendingCalls, SingularUpdateQueue
+from spark_queue.memory.singular import PendingCalls, SingularUpdateQueue
 
 
 @dataclass(frozen=True)

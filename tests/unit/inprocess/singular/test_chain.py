@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import QueueShutDownError
-from spark_queue.inprocess.singular import SingularUpdateQueue, WorkerPool
+from spark_queue.memory.singular import SingularUpdateQueue, WorkerPool
 
 
 def test_a_result_is_offered_to_the_next_queue_first() -> None:

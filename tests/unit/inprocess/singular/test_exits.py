@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import QueueShutDownError
-from spark_queue.inprocess.singular import SingularUpdateQueue, WorkerPool
+from spark_queue.memory.singular import SingularUpdateQueue, WorkerPool
 from tests.unit.inprocess.broker.stage import until
 from tests.unit.inprocess.singular.test_requests import Gate, in_thread
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import InvalidArgumentError, LogFileError, QueueShutDownError, SetupError
-from spark_queue.inprocess.singular import SingularUpdateQueue, WriteAheadLog
-from spark_queue.waiting.timer import ManualTimer
+from spark_queue.memory.singular import SingularUpdateQueue, WriteAheadLog
+from spark_queue.memory.waiting.timer import ManualTimer
 
 #: Appends a record for half of which there is room, and then one that fits.
 _LIMITED = """

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import DeadlockError, InvalidArgumentError, QueueShutDownError
-from spark_queue.inprocess.singular import SingularUpdateQueue, WorkerPool
+from spark_queue.memory.singular import SingularUpdateQueue, WorkerPool
 
 
 def test_a_deep_queue_does_not_hold_up_a_short_one() -> None:

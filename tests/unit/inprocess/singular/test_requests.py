@@ -20,8 +20,8 @@ from spark_queue.errors import (
     QueueShutDownError,
     SparkQueueError,
 )
-from spark_queue.inprocess.singular import SingularUpdateQueue, WriteAheadLog
-from spark_queue.waiting.timer import ManualTimer
+from spark_queue.memory.singular import SingularUpdateQueue, WriteAheadLog
+from spark_queue.memory.waiting.timer import ManualTimer
 
 
 class Gate:

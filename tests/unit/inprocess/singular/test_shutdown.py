@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import QueueShutDownError
-from spark_queue.inprocess.singular import SingularUpdateQueue, WorkerPool
+from spark_queue.memory.singular import SingularUpdateQueue, WorkerPool
 
 
 def busy(capacity: int = 100) -> tuple[SingularUpdateQueue[Any, Any], threading.Event]:

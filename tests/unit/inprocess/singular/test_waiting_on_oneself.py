@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import DeadlockError, QueueFullError
-from spark_queue.inprocess.singular import SingularUpdateQueue, WorkerPool
+from spark_queue.memory.singular import SingularUpdateQueue, WorkerPool
 
 
 @pytest.mark.parametrize("timeout", [None, 0.5])

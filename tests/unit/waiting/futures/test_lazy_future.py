@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from spark_queue.waiting.waiters import LazyFuture
+from spark_queue.memory.waiting.waiters import LazyFuture
 
 
 @pytest.fixture(params=[Future, LazyFuture])

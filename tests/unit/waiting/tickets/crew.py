@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from spark_queue.waiting.tickets import TicketLine
+from spark_queue.memory.waiting.tickets import TicketLine
 from tests.unit.inprocess.broker.stage import until
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_queue.waiting.tickets import _NOTHING, ThreadTicket, Ticket, TicketLine
+from spark_queue.memory.waiting.tickets import _NOTHING, ThreadTicket, Ticket, TicketLine
 from tests.unit.inprocess.blocking.test_interleavings import Schedule, schedules
 
 __all__ = ["FakeTicket", "Meeting", "line_of", "outcome_of", "schedules"]

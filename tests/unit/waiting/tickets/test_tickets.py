@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from spark_queue.waiting.tickets import ThreadTicket, Ticket, TicketLine
-from spark_queue.waiting.timer import ManualTimer
+from spark_queue.memory.waiting.tickets import ThreadTicket, Ticket, TicketLine
+from spark_queue.memory.waiting.timer import ManualTimer
 from tests.unit.waiting.tickets.stage import FakeTicket
 
 

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import weakref
 
-from spark_queue.waiting.aio import LoopEnd, end_of
+from spark_queue.memory.waiting.aio import LoopEnd, end_of
 
 
 async def this_end() -> LoopEnd:

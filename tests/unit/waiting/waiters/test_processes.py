@@ -10,12 +10,12 @@ import textwrap
 
 import pytest
 
-from spark_queue.waiting.processes import Owner
+from spark_queue.memory.waiting.processes import Owner
 
 IMPORTS = """
 import os, sys, threading
-from spark_queue.inprocess.broker import QueueBroker
-from spark_queue.inprocess.singular import SingularUpdateQueue, WorkerPool
+from spark_queue.memory.broker import QueueBroker
+from spark_queue.memory.singular import SingularUpdateQueue, WorkerPool
 from spark_queue.errors import QueueShutDownError
 """
 

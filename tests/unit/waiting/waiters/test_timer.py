@@ -8,8 +8,8 @@ import pytest
 
 from spark_queue.checks import limit_of
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.waiting.abort import AbortScope
-from spark_queue.waiting.timer import ManualTimer, ThreadTimer, seconds
+from spark_queue.memory.waiting.abort import AbortScope
+from spark_queue.memory.waiting.timer import ManualTimer, ThreadTimer, seconds
 
 
 def test_calls_come_in_the_order_of_their_times() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.waiting.timer import ManualTimer
-from spark_queue.waiting.waiters import LineFuture, WaiterLine
+from spark_queue.memory.waiting.timer import ManualTimer
+from spark_queue.memory.waiting.waiters import LineFuture, WaiterLine
 
 
 class Calls:

@@ -1,0 +1,159 @@
+"""Ack by evidence without Spark: what the output of a claim has is asked of its files.
+
+As :mod:`~spark_queue.commands.evidence` writes and asks it: so processes with Spark and
+without take over from each other.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from spark_queue.commands import settle
+from spark_queue.commands.settle import ByARescuer, Every, SettledStep, Some
+from spark_queue.errors import SparkNeededError, SparkQueueError
+from spark_queue.log import addresses
+from spark_queue.log.addresses import TableAddress
+from spark_queue.log.delta.claim_record import outcomes_of
+from spark_queue.log.output.outputs import ResultTable
+from spark_queue.log.session_options import promises_disk
+from spark_queue.log.step_events import logger
+from spark_queue.sql import without_spark
+from spark_queue.sql.arrow_look import ArrowLook
+from spark_queue.sql.log_rows import TooManyRowsError
+from spark_queue.sql.look import newest_rows
+from spark_queue.state.replica import RememberedClaim, Row
+from spark_queue.state.settle_decision import GONE, LOSE, Said
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
+from spark_queue.state.verdicts import Gone
+from spark_queue.wording import shorten
+
+#: What is asked of items in flight.
+HELD = ("_seq", "_lease", "_claim_id", "_worker_id", "_losses", "_lease_expires_at")
+
+
+def read_held(at: Snapshot) -> list[Row]:
+    """Return the items in flight where they are too many to be known here: files are read.
+
+    Of more rows than are read nothing is said: the step that follows says what it needs for them.
+    """
+    held: list[Row] = []
+    with suppress(TooManyRowsError):
+        held = newest_rows(ArrowLook, at.store, at.status, "in_flight", HELD).to_pylist()
+    return held
+
+
+def output(store: Store, path: str, what: str = "output", source: str = "returns") -> ResultTable:
+    """Return the table at a path, which is there or can be made.
+
+    What it is to the caller, and where its rows come from, is said in errors.
+
+    Raises
+    ------
+    SparkNeededError
+        When it is neither on this machine's disk nor beside a queue on an object store, or asks
+        more of its writers than is known here.
+    InvalidArgumentError
+        When it is in a bucket that the queue's storage does not reach.
+    """
+    if "/" not in path:
+        why = (
+            f"a name without a / is a table of a catalog; a path is written {shorten(f'./{path}')}"
+        )
+        raise SparkNeededError(f"to write to the {what} {shorten(path)}", why)
+    found = _table(store, path, what, source)
+    if found is None:
+        why = "it is neither plainly a path of this machine's disk nor beside a queue on a store"
+        raise SparkNeededError(f"to write to the {what} {shorten(path)}", why)
+    if found.exists():
+        found.require_plain()
+    return found
+
+
+def is_asked_here(store: Store, path: str | None) -> bool:
+    """Tell whether an output is one on an object store whose commits Spark does not make."""
+    if path is None or not _is_beside(store, path):
+        return False
+    try:
+        found = _table(store, path)
+        return found is not None and found.is_conditional()
+    except SparkQueueError:
+        # Spark says what it finds; to such a table it does not write.
+        return False
+
+
+def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
+    """Settle a claim of a holder that is gone; ``None`` where that is left to somebody else.
+
+    That is somebody with Spark, where the output is not known here; or a caller that comes when it
+    can be read again.
+    """
+    try:
+        return _settle_rest(store, lease, claim_id, (LOSE, GONE), gone)
+    except SparkNeededError as exc:
+        logger.info("%s: claim %s waits for Spark: %s", store.name, claim_id, exc)
+    except Exception:  # noqa: BLE001 - whatever it is, nobody knows what was done
+        logger.exception("%s: claim %s waits until its output can be asked", store.name, claim_id)
+    return None
+
+
+def ask(store: Store, lease: int, claim_id: str) -> None:
+    """Ask the output of a claim what it has of it, and leave it as it is; errors are passed on."""
+    grant = without_spark.grant_of(store, lease)
+    table = None if grant is None else _evidence(store, grant)
+    if table is not None:
+        table.peek(claim_id)
+
+
+def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
+    """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
+    released = ByARescuer(Every("release"))
+    return _settle_rest(store, lease, claim_id, ("release", None), released)
+
+
+def _settle_rest(
+    store: Store, lease: int, claim_id: str, otherwise: Said, without: Gone | ByARescuer
+) -> SettledStep:
+    """Settle what is left of a claim by its output; by a verdict where it has none."""
+    grant = without_spark.grant_of(store, lease)
+    table = None if grant is None else _evidence(store, grant)
+    if grant is None or table is None:
+        return settle.settle(store, lease, without, action="recover")
+    done = table.shut_out(claim_id)
+    record = table.record(claim_id) if done else None
+    said = outcomes_of(grant.left, done, record, otherwise)
+    return settle.settle(store, lease, ByARescuer(Some(said)), action="recover")
+
+
+def _evidence(store: Store, grant: RememberedClaim) -> ResultTable | None:
+    """Return the output of a claim, if it has one."""
+    if grant.output is None:
+        return None
+    found = _table(store, grant.output)
+    if found is None:
+        raise SparkNeededError(f"to ask {grant.output!r}", "it is not reached from here")
+    # Where the table is gone, so is the evidence, and all that it said was done.
+    return found if found.exists() else None
+
+
+def _table(
+    store: Store, path: str, what: str = "output", source: str = "returns"
+) -> ResultTable | None:
+    """Return the table of a path; ``None`` for a name, or a place that only Spark reaches."""
+    place = path if "/" not in path or ":" in path else os.path.abspath(path)  # noqa: PTH100
+    tables = store.handle.place.tables
+    if tables is not None and _is_beside(store, place):
+        return tables.results(place, what, source)
+    directory = addresses.directory_of(store.session, TableAddress.of(place))
+    if directory is None:
+        return None
+    is_synced = promises_disk(store.session)
+    return ResultTable(directory, is_synced=is_synced, what=what, source=source)
+
+
+def _is_beside(store: Store, path: str) -> bool:
+    """Tell whether a place is on an object store, or on what the queue names like one."""
+    schemes = [urlsplit(place).scheme for place in (path, store.handle.address.name)]
+    return addresses.is_on_object_store(path) or ("://" in path and schemes[0] == schemes[1])

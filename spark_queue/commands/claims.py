@@ -1,0 +1,400 @@
+"""Claims: a lease of what comes next, as one step of the status log, alone or with a settle."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from spark_queue import checks
+from spark_queue.commands import checkpoint, recovery, settle
+from spark_queue.commands.settle import SettledStep, Verdict
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.log.disk.file_scans import bytes_of
+from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.heads import StatusHead, following
+from spark_queue.log.schema import CLAIMED, READY
+from spark_queue.sql import verify
+from spark_queue.sql.decisions import EvidenceFirst
+from spark_queue.sql.planner_choice import planner_of
+from spark_queue.sql.reach import nearest
+from spark_queue.sql.verify import Plan
+from spark_queue.state import claim_decision, fence, replica_choice
+from spark_queue.state.claim_decision import Chosen
+from spark_queue.state.replica import RememberedClaim, Replica, TooManyItemsError
+from spark_queue.state.replica_rows import status_table
+from spark_queue.state.request import Choice, GrantedClaim, Request
+from spark_queue.state.settle_decision import Judged
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.steps import Answer, Step, engine_of, is_small, on_status, once_on_status
+from spark_queue.state.store import Store
+from spark_queue.wording import utf8
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: A single item is claimed, however large it is.
+_SEVERAL = 2
+
+
+def claim(at: Snapshot, request: Request) -> GrantedClaim:
+    """Lease the next items, as one step; a claim that gets nothing writes nothing.
+
+    Where the time of a claim is over that names an output, it is settled first by what that has;
+    what cannot be asked here stays its holder's.
+    """
+    try:
+        return _claim(at, request)
+    except EvidenceFirst as exc:
+        recovery.settle_lapsed(at.store, exc.claims)
+        spared = request.spared | exc.claims.keys()
+    return claim(Snapshot(at.store), replace(request, spared=spared))
+
+
+def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
+    store = seen.store
+    now = store.clock.now()
+    nothing = GrantedClaim(
+        step=0, count=0, claim_id=request.claim_id, claimed_at=now, lease_expires_at=now
+    )
+
+    def decide(at: Snapshot) -> Answer[GrantedClaim]:
+        at.require_whole()
+        same = same_claim(at, request.claim_id) if request.repeatable else None
+        if same is not None:
+            return Answer(answer=same)
+        if at.outstanding <= 0:
+            # Nothing is read to find nothing.
+            return Answer(answer=nothing)
+        here, stage = _choose(at, request, now)
+        if stage is None or stage.total() == 0:
+            return Answer(answer=nothing)
+        after = log_claim(at.status, stage)
+        replica_choice.note_large(at, stage.claimed(), after)
+        rows = stage.table()
+        return Step(
+            head=after,
+            rows=rows,
+            small=is_small(stage.total()),
+            counts=stage.by_state(),
+            lease=after.step,
+            answer=grant(stage, request, now, after.step),
+            engine="python" if here else engine_of(rows),
+        )
+
+    return on_status(store, "claim", decide, at=seen)
+
+
+def _choose(at: Snapshot, request: Request, now: datetime) -> tuple[Chosen | None, Choice | None]:
+    """Choose items, fewer than asked for where they are large; return what was chosen here, too."""
+    here = _choose_here(at, request, now)
+    if here is not None and verify.is_wanted(at):
+        _check(at, request, now, here)
+    stage = here or planner_of(at.store).choose(at, request, now)
+    fewer = None if stage is None else _count_fitting(at, stage, request)
+    if fewer is None:
+        return here, stage
+    return _choose(at, replace(request, limit=fewer), now)
+
+
+def _count_fitting(at: Snapshot, stage: Choice, request: Request) -> int | None:
+    """Return for how many items to ask, if those are too large; what Spark chose it reads."""
+    log, count = at.store.native("queue"), stage.claimed()
+    if count < _SEVERAL or not isinstance(log, LocalLog):
+        return None
+    seqs = stage.seqs()
+    files = [] if seqs is None else [file for file in log.files() if file.gen >= 0]
+    size = bytes_of(log.directory, files, seqs or (), request.max_bytes)
+    if size <= request.max_bytes:
+        return None
+    return max(1, min(count - 1, int(count * request.max_bytes / size)))
+
+
+def _choose_here(at: Snapshot, request: Request, now: datetime) -> Chosen | None:
+    """Choose in this process; ``None`` where Spark has to."""
+    with at.cache.lock:
+        is_large = replica_choice.is_large(at, request.limit)
+        replica = None if is_large else replica_choice.at_hand(at)
+        if replica is None:
+            return None
+        lapsed = claim_decision.lapsed_leases(replica, now) - request.spared
+        if named := recovery.with_output(at.store, replica, lapsed):
+            raise EvidenceFirst(named)
+        try:
+            return claim_decision.choose(replica, at.status, at.terms, request, now)
+        except TooManyItemsError:
+            replica_choice.too_many(at)
+            return None
+
+
+def _check(at: Snapshot, request: Request, now: datetime, here: Chosen) -> None:
+    store, head = at.store, at.status
+    there = planner_of(store).choose(at, request, now)
+    free = unmet(at, head, request, here, there)
+
+    def plan(stage: Choice | None) -> Plan | None:
+        stage = None if stage is None else stage.without(head, free)
+        if stage is None or stage.total() == 0:
+            return None
+        return Plan(head=log_claim(head, stage), rows=stage.table())
+
+    verify.check(at, "claim", lambda: plan(here), lambda: plan(there))
+
+
+def unmet(
+    at: Snapshot, head: StatusHead, request: Request, here: Chosen, there: Choice | None
+) -> frozenset[int]:
+    """Return the expired items that one planner has met, and the other need not have."""
+    # Where all is in memory, there is nothing beyond.
+    looked = None if here.horizon is None else there
+    rows = [] if looked is None else verify.rows_of(looked.table())
+    reach = nearest(at.settings, request)
+    return claim_decision.unmet(here, rows, head, at.settings, reach)
+
+
+def grant(stage: Choice, request: Request, now: datetime, step: int) -> GrantedClaim:
+    """Return what a claim got by a stage that was logged as a step."""
+    return GrantedClaim(
+        step=step if stage.claimed() else 0,
+        count=stage.claimed(),
+        claim_id=request.claim_id,
+        claimed_at=now,
+        lease_expires_at=now + request.lease,
+    )
+
+
+def log_claim(head: StatusHead, stage: Choice) -> StatusHead:
+    """Return the head of the step that writes a stage."""
+    taken = sum(n for (state, was), n in stage.counts.items() if state == CLAIMED and was == READY)
+    ended = sum(n for (state, was), n in stage.counts.items() if state != CLAIMED and was != READY)
+    finished = {state: n for state, n in stage.by_state().items() if state != CLAIMED}
+    return following(
+        head,
+        pointers=head.advanced(stage.pointers),
+        claimed=head.claimed + taken - ended,
+        finished=head.finishing(finished),
+        log_rows=head.log_rows + stage.total(),
+        width=stage.width,
+    )
+
+
+def same_claim(at: Snapshot, claim_id: str) -> GrantedClaim | None:
+    """Return the claim that was granted under an id, if there was one."""
+    with at.cache.lock:
+        replica = replica_choice.at_hand(at)
+        known = None if replica is None else replica.claim_of(claim_id)
+        if replica is not None and known is not None:
+            return _granted_before(claim_id, *known, _over(replica, *known))
+        if replica is not None and not replica.has_forgotten:
+            return None
+    return planner_of(at.store).find_claim(claim_id)
+
+
+def _over(replica: Replica, lease: int, grant: RememberedClaim) -> tuple[int, ...]:
+    """Return the items of a claim that it does not hold any more."""
+
+    def is_held(seq: int) -> bool:
+        item = replica.items.get(seq, {})
+        return item.get("_state") == CLAIMED and item["_lease"] == lease
+
+    return tuple(sorted(seq for seq in grant.rows if not is_held(seq)))
+
+
+def _granted_before(
+    claim_id: str, lease: int, grant: RememberedClaim, over: tuple[int, ...]
+) -> GrantedClaim:
+    first = next(iter(grant.rows.values()))
+    return GrantedClaim(
+        step=lease,
+        count=len(grant.rows) - len(over),
+        over=over,
+        claim_id=claim_id,
+        claimed_at=first["_at"].astimezone(timezone.utc),
+        lease_expires_at=first["_lease_expires_at"].astimezone(timezone.utc),
+    )
+
+
+def new_claim_id() -> str:
+    """Return an id for a claim whose caller gave none."""
+    return uuid.uuid4().hex
+
+
+def request(
+    at: Snapshot,
+    limit: int,
+    lease: timedelta | None,
+    worker_id: str | None,
+    run: int,
+    claim_id: str | None,
+    max_bytes: int = checks.BYTES_PER_CLAIM,
+) -> Request:
+    """Check what a claim asks for, and say who it is for: this process, if it names nobody."""
+    facts = at.registered()
+    if facts.streams:
+        raise InvalidArgumentError(
+            f"reader {facts.name!r} is read as a stream: claim with another reader"
+        )
+    held_for = at.settings.config.lease if lease is None else lease
+    return Request(
+        limit=limit,
+        lease=held_for,
+        worker_id=_holder(at, claim_id) if worker_id is None else utf8(worker_id),
+        run=run,
+        claim_id=utf8(claim_id, "backslashreplace") if claim_id else new_claim_id(),
+        repeatable=claim_id is not None,
+        max_bytes=max_bytes,
+    )
+
+
+def _holder(at: Snapshot, claim_id: str | None) -> str:
+    """Return what names this process, where others can tell by it when it ends.
+
+    A claim with an id may be asked for once more by the process that comes after this one, and is
+    nobody's: it is held until its lease is over.
+    """
+    directory = at.handle.place.directory()
+    return "" if directory is None or claim_id is not None else fence.life_of(directory)
+
+
+#: Nothing is written: settling and claiming are two steps.
+_NEITHER: Answer[tuple[SettledStep, GrantedClaim] | None] = Answer(answer=None)
+
+
+def settle_and_claim(
+    store: Store, lease: int, verdict: Verdict, request: Request
+) -> tuple[SettledStep, GrantedClaim] | None:
+    """Write what became of a lease and what is leased next as one step.
+
+    Returns
+    -------
+    tuple of SettledStep and GrantedClaim, or None
+        ``None`` where this is not possible, and nothing was written: an item goes back, so that it
+        would be in the step twice; others hold claims, which may have lapsed; there is nothing to
+        claim; a checkpoint is due; or the step was lost to another writer.
+    """
+    now = store.clock.now()
+
+    def decide(at: Snapshot) -> Answer[tuple[SettledStep, GrantedClaim] | None]:
+        if checkpoint.is_due(at.status, request.limit):
+            return _NEITHER
+        here = both = _here(at, lease, verdict, request, now)
+        if here is None and not at.has_spark and not at.are_files_read:
+            # Nobody decides here what is not in memory.
+            return _NEITHER
+        if here is None:
+            both = _plan_by_tables(at, lease, verdict, request, now)
+        elif verify.is_wanted(at):
+            _check_both(at, lease, verdict, request, now, here)
+        if both is None or not both.fits(at.status):
+            return _NEITHER
+        engine = "python" if here else engine_of(both.rows)
+        return replace(both.step(request, now), lease=lease, engine=engine)
+
+    return once_on_status(store, "settle and claim", decide)
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """What a settle would write, and a claim after it."""
+
+    settled: StatusHead
+    """The head after the settle, at the step before it."""
+    done: settle.StagedSettle | Judged
+    stage: Choice
+    rows: DataFrame | pa.Table
+
+    def fits(self, head: StatusHead) -> bool:
+        """Tell whether nothing goes back, nobody else holds a claim, and there is a next one."""
+        others = self.done.total() != head.claimed
+        return READY not in self.done.counts and not others and self.stage.total() > 0
+
+    def step(
+        self, request: Request, now: datetime
+    ) -> Step[StatusHead, tuple[SettledStep, GrantedClaim] | None]:
+        """Return the step that writes both."""
+        done, stage = self.done, self.stage
+        after = log_claim(self.settled, stage)
+        return Step(
+            head=after,
+            rows=self.rows,
+            small=is_small(done.total() + stage.total()),
+            counts={**done.counts, **stage.by_state()},
+            answer=(
+                settle.report_step(done, after.step),
+                grant(stage, request, now, after.step),
+            ),
+        )
+
+    def without(self, seqs: Collection[int]) -> _Both:
+        """Return the same without some of the rows of the claim."""
+        return replace(self, stage=self.stage.without(self.settled, seqs))
+
+
+def _here(
+    at: Snapshot, lease: int, verdict: Verdict, request: Request, now: datetime
+) -> _Both | None:
+    """Decide both in this process; ``None`` where a planner has to."""
+    with at.cache.lock:
+        is_large = replica_choice.is_large(at, request.limit)
+        replica = None if is_large else replica_choice.at_hand(at)
+        if replica is None:
+            return None
+        done = settle.judge_here(at, replica, lease, verdict, now)
+        if done is None:
+            return None
+        head = at.status
+        settled = replace(settle.log_settle(head, done), step=head.step)
+        # An item that goes back would be in the step twice.
+        stage = claim_decision.nothing(settled)
+        if READY not in done.counts:
+            try:
+                stage = claim_decision.chosen_after(
+                    done.rows, replica, settled, at.terms, request, now
+                )
+            except TooManyItemsError:
+                replica_choice.too_many(at)
+                return None
+            if _count_fitting(at, stage, request) is not None:
+                stage = claim_decision.nothing(settled)
+        return _Both(settled, done, stage, status_table([*stage.rows, *done.rows]))
+
+
+def _check_both(
+    at: Snapshot,
+    lease: int,
+    verdict: Verdict,
+    request: Request,
+    now: datetime,
+    here: _Both,
+) -> None:
+    there, free = _plan_by_tables(at, lease, verdict, request, now), frozenset[int]()
+    if isinstance(here.stage, Chosen):
+        free = unmet(at, at.status, request, here.stage, None if there is None else there.stage)
+
+    def plan(both: _Both | None) -> Plan | None:
+        both = None if both is None else both.without(free)
+        if both is None or not both.fits(at.status):
+            return None
+        after = log_claim(both.settled, both.stage)
+        return Plan(head=after, rows=both.rows, left_out=free, facts=settle.facts_of(both.done))
+
+    verify.check(at, "settle and claim", lambda: plan(here), lambda: plan(there))
+
+
+def _plan_by_tables(
+    at: Snapshot, lease: int, verdict: Verdict, request: Request, now: datetime
+) -> _Both | None:
+    """Have both decided by the tables; ``None`` where they do not go together."""
+    planner, head = planner_of(at.store), at.status
+    done = planner.judge(at, lease, verdict, now)
+    if READY in done.counts or done.total() != head.claimed:
+        return None
+    settled = replace(settle.log_settle(head, done), step=head.step)
+    next_one = planner.chosen_after(at, done, settled, request, now)
+    if next_one is None or _count_fitting(at, next_one[0], request) is not None:
+        return None
+    return _Both(settled, done, *next_one)

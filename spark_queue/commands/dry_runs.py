@@ -1,0 +1,60 @@
+"""Dry runs of an operator's commands: counted, shown, not written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from spark_queue.commands import admin, readers
+from spark_queue.log.heads import StatusHead
+from spark_queue.log.schema import CANCELLED, READY, TERMINAL
+from spark_queue.results import SAMPLES, Affected
+from spark_queue.sql.planner_choice import planner_of
+from spark_queue.state import existence
+from spark_queue.state.store import Store
+
+#: What becomes of an item that leaves the queue for good.
+GONE = "gone"
+
+#: Every item.
+_ALL = (*admin.LIVE, *TERMINAL)
+
+
+def foresee_cancel(store: Store, where: Any) -> Affected:
+    """Return what a cancel would end."""
+    return planner_of(store).count_affected(admin.matching(store, where, admin.LIVE), CANCELLED)
+
+
+def foresee_redrive(store: Store, where: Any) -> Affected:
+    """Return what a redrive of one of several readers would make ready."""
+    return planner_of(store).count_affected(admin.matching(store, where, admin.ENDED), READY)
+
+
+def foresee_drop(store: Store) -> Affected:
+    """Return what is gone with the queue: all that there is, as its first reader sees it."""
+    store = next(readers.with_logs(store), store)
+    return planner_of(store).count_affected(admin.matching(store, "true", _ALL), GONE)
+
+
+def unread(reader: Store) -> Affected:
+    """Return what a reader is not done with, which it forgets when it is dropped.
+
+    One that reads a stream says how far it is, and not with which items it is done; one that has no
+    log is done with none.
+    """
+    if reader.registered().streams or not existence.is_prepared(reader):
+        return Affected(reader.outstanding(StatusHead()))
+    return planner_of(reader).count_affected(admin.matching(reader, "true", admin.LIVE), GONE)
+
+
+def together(parts: Iterable[Affected]) -> Affected:
+    """Return several changes as one."""
+    states: Counter[str] = Counter()
+    becomes: Counter[str] = Counter()
+    sample: list[Mapping[str, Any]] = []
+    for part in parts:
+        states.update(part.states)
+        becomes.update(part.becomes)
+        sample += part.sample
+    return Affected(becomes.total(), states=states, becomes=becomes, sample=sample[:SAMPLES])

@@ -1,0 +1,390 @@
+"""Enqueue: stage the frame once, decide its duplicates and tags, append it as one step.
+
+The frame is evaluated once, into a stage; everything after that reads the stage. What depends on
+other steps (who holds a key, how far a key's tags have come) is looked up in small frames, again
+for each try.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from spark_queue.commands import batches, readers, rows
+from spark_queue.commands.batches import SourceBatch
+from spark_queue.errors import DuplicateItemError, SparkNeededError
+from spark_queue.log.heads import Mark, QueueHead, following
+from spark_queue.log.schema import ITEM, REFUSED
+from spark_queue.log.step_events import logger
+from spark_queue.results import RepeatedBatch
+from spark_queue.sql import admission, verify
+from spark_queue.sql.decisions import TAKEN, Frame
+from spark_queue.sql.entry_rows import EnqueueState
+from spark_queue.sql.planner_choice import last_planner_of, planner_of
+from spark_queue.sql.sql_engines import SqlEngine, engines_of, first_able
+from spark_queue.sql.verify import Plan
+from spark_queue.state import enqueue_decision, replica_choice
+from spark_queue.state.enqueue_decision import Entered
+from spark_queue.state.request import EnqueueFacts, EnqueueRules
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.steps import KNOWN_FOR, Answer, Step, is_small, known_first, on_items
+from spark_queue.state.store import Store
+from spark_queue.tracing import Traces
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark_queue.columns.columns import OrderBy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enqueued:
+    """What an enqueue did."""
+
+    step: int
+    """The step of the item log; 0 where the frame was empty and nothing was written."""
+    inserted: int
+    duplicates: int
+    refused: int = 0
+    """Rows for which a reader had no room."""
+    rows: pa.Table | None = None
+    """The rows that were logged, where this process has them."""
+    repeated: RepeatedBatch | None = None
+    """Of a batch that is not new, what is known of it; then nothing was written."""
+
+    @classmethod
+    def of(cls, facts: EnqueueFacts, step: int, rows: pa.Table | None = None) -> Enqueued:
+        """Return what the step with such rows did."""
+        return cls(
+            step=step,
+            inserted=facts.inserted(),
+            duplicates=facts.duplicates,
+            refused=facts.full,
+            rows=rows,
+        )
+
+    @classmethod
+    def again(cls, batch: SourceBatch, last: Mark) -> Enqueued:
+        """Return the answer to a batch that is not new: of the last of its source all is known."""
+        known: dict[str, int] = {}
+        if batch.number == last.number and last.step is not None:
+            counts = ("inserted", "duplicates", "refused")
+            known = {name: getattr(last, name) for name in counts}
+        return cls(
+            step=(last.step or 0) if known else 0,
+            inserted=0,
+            duplicates=0,
+            repeated=RepeatedBatch(number=batch.number, last=last.number, **known),
+        )
+
+
+#: What rows may have beside the user's columns, and be decided here: what they were, before.
+DECIDABLE = frozenset({"_origin", "_round", "_errors", "_enqueued_at", "_body"})
+
+#: Limits of a reader that what becomes of its items makes room under.
+_OF_ROOM = ("max_items", "max_bytes")
+
+_NOTHING = Enqueued(step=0, inserted=0, duplicates=0)
+
+
+def enqueue(
+    store: Store,
+    df: object,
+    *,
+    order_by: OrderBy,
+    rules: EnqueueRules,
+    extra: Sequence[str] = (),
+    batch: SourceBatch | None = None,
+    trace: Traces = None,
+    action: str = "enqueue",
+    dry_run: bool = False,
+) -> Enqueued:
+    """Append the rows of a frame to the item log as one step.
+
+    With ``batch``, the step says which batch of which source it is. A batch that comes again is
+    found there: nothing is written, and the answer says so. With ``extra``, the frame has
+    these columns of the log as well. With ``trace``, the rows belong to it, or each to its own.
+    With ``dry_run`` the step is decided, and not written.
+    """
+    started = time.monotonic()
+    at, frame = known_first(store, lambda: _check(store, df, order_by, extra, trace))
+    if store.queue.is_remote:
+        at = Snapshot(store)
+    return entered(at, frame, rules, batch=batch, started=started, action=action, dry_run=dry_run)
+
+
+def _check(
+    store: Store, df: object, order_by: OrderBy, extra: Sequence[str], trace: Traces
+) -> tuple[Snapshot, Frame]:
+    """Return rows that were checked, and the queue as of then."""
+    at = Snapshot(store)
+    is_decidable = set(extra) <= DECIDABLE and at.is_decidable
+    if is_decidable and extra and isinstance(df, pa.Table):
+        try:
+            return at, rows.checked_again(store, df, extra)
+        except SparkNeededError:
+            if not at.has_spark:
+                raise
+    if is_decidable and not extra:
+        here = rows.checked_here(at, df, order_by)
+        if here is not None:
+            return at, here.traced(trace)
+    planner, trace = planner_of(store), _carried(store, trace)
+    frame = planner.frame(df, order_by, at.settings, extra, is_decidable=is_decidable, trace=trace)
+    return at, frame
+
+
+def entered(
+    at: Snapshot,
+    frame: Frame,
+    rules: EnqueueRules,
+    *,
+    batch: SourceBatch | None = None,
+    started: float | None = None,
+    action: str = "enqueue",
+    dry_run: bool = False,
+) -> Enqueued:
+    """Append rows that were checked to the item log, as one step; as :func:`enqueue`."""
+    store = at.store
+    now = store.clock.now()
+    # Before anybody has to wait for this step: what is large takes long.
+    if not frame.count():
+        done = _NOTHING if batch is None else _note(store, batch, now)
+        batches.require_same(store.name, batch, done.repeated, frame.count, rules.on_mismatch)
+        return done
+    # Heads grow by new sources alone.
+    grows = batch is not None and batch.source not in at.queue.streams
+    command = _Enqueue(frame, now, rules, batch)
+    if dry_run:
+        return _foresee(command.decide(Snapshot(store)))
+    done = on_items(
+        store, action, command.decide, at=at, started=started, older_than=_older_than(store)
+    )
+    if done.step:
+        _trim(at)
+    if grows:
+        batches.forget_silent(store, now)
+    batches.require_same(store.name, batch, done.repeated, frame.count, rules.on_mismatch)
+    return done
+
+
+def _older_than(store: Store) -> float:
+    """Return for how long nobody need ask what became of the items that are in the queue."""
+    if not store.queue.is_remote:
+        return 0.0
+    with store.queue.still(KNOWN_FOR), store.status.still(KNOWN_FOR):
+        at = Snapshot(store)
+        limits = {name for facts in at.queue.readers.values() for name in facts.config}
+        is_free = at.settings.config.dedup_key is None and limits.isdisjoint(_OF_ROOM)
+        return KNOWN_FOR if is_free else 0.0
+
+
+def _foresee(decided: Answer[Enqueued]) -> Enqueued:
+    """Return what a step would do, with its rows; where Spark has them, with those refused."""
+    rows = decided.rows if isinstance(decided, Step) else None
+    if rows is not None and not isinstance(rows, pa.Table):
+        refused = rows.where(f"_kind = '{REFUSED}'").select("_kind", "_origin", "_duplicate_of")
+        rows = refused.orderBy("_origin").limit(TAKEN).toArrow()
+    return replace(decided.answer, rows=rows)
+
+
+def _note(store: Store, batch: SourceBatch, now: datetime) -> Enqueued:
+    """Note a source whose batch is empty: by that a checkpoint is known to be of this queue."""
+
+    def decide(at: Snapshot) -> Answer[Enqueued]:
+        done = batches.find_done(at, batch)
+        if done is not None:
+            return Answer(answer=Enqueued.again(batch, done))
+        if batch.source in at.queue.streams:
+            return Answer(answer=_NOTHING)
+        streams = batches.add_mark(at, batch, now)
+        return Step(head=following(at.queue, streams=streams), answer=_NOTHING)
+
+    return on_items(store, "enqueue", decide)
+
+
+def _carried(store: Store, trace: Traces) -> Traces:
+    """Return a trace, where items of the queue can say that they belong to it."""
+    return trace if trace is not None and store.carries_traces() else None
+
+
+def _trim(at: Snapshot) -> None:
+    """Drop what readers have too much of; the items are in the queue, even if this fails."""
+    try:
+        readers.full(at)
+    except Exception:  # noqa: BLE001 - the step it follows stands
+        name = at.store.name
+        logger.exception("%s: a reader keeps more than it may until the next enqueue", name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Enqueue:
+    """A frame on its way into the item log."""
+
+    frame: Frame
+    now: datetime
+    rules: EnqueueRules
+    batch: SourceBatch | None
+
+    def decide(self, at: Snapshot) -> Answer[Enqueued]:
+        """Decide the step: in this process, or by a planner."""
+        last = None if self.batch is None else batches.find_done(at, self.batch)
+        if self.batch is not None and last is not None:
+            return Answer(answer=Enqueued.again(self.batch, last))
+        # Before the lock of what is remembered: it may make the log of a reader, and wait for that.
+        every = readers.all_of(at)
+        found = self._in_python(at, every)
+        if found is None:
+            return self._by_planner(at, every)
+        self._check(at, every, found)
+        return self._step_of(at, found)
+
+    def _check(self, at: Snapshot, every: Sequence[Snapshot], found: Entered) -> None:
+        """Hold what was decided in this process against what a planner decides, where asked for."""
+
+        def planned(rows: DataFrame | pa.Table, facts: EnqueueFacts) -> Plan:
+            return Plan(head=self._following(at, facts, batch=None), rows=rows)
+
+        def planned_by_tables() -> Plan:
+            # What the caller does not want to be there is refused by both.
+            taken = replace(self.rules, on_duplicate="skip")
+            return planned(*self._plan_by_tables(at, every, taken))
+
+        ours = _facts_of(found)
+        verify.check(at, "enqueue", lambda: planned(found.rows, ours), planned_by_tables)
+
+    def _in_python(self, at: Snapshot, every: Sequence[Snapshot]) -> Entered | None:
+        """Decide a small step in this process; ``None`` where a planner has to."""
+        since = self.rules.redriven_since
+        if since is not None and at.queue.step > since:
+            return None
+        rows = self.frame.rows
+        if rows is None or not at.is_decidable:
+            return None
+        if rows.num_rows > replica_choice.LARGE and at.are_files_read:
+            # They are more than are decided well one by one.
+            return None
+        pointers = readers.slowest(at, every)
+        with at.cache.lock:
+            replica = replica_choice.of_all(at, every)
+            if replica is None:
+                return None
+            return enqueue_decision.decide_entry(
+                replica, at.settings, rows, at.queue, pointers, self.now
+            )
+
+    def _step_of(self, at: Snapshot, found: Entered) -> Step[QueueHead, Enqueued]:
+        if found.duplicates and self.rules.on_duplicate == "raise":
+            key, holder = found.first_duplicate()
+            raise DuplicateItemError(len(found.duplicates), f"key {key!r} of seq {holder}")
+        facts = _facts_of(found)
+        head = self._following(at, facts, self.batch)
+        answer = Enqueued.of(facts, head.step, found.rows)
+        return Step(head=head, rows=found.rows, counts=facts.counts(), answer=answer)
+
+    def _by_planner(self, at: Snapshot, every: Sequence[Snapshot]) -> Step[QueueHead, Enqueued]:
+        rows, facts = self._plan_by_tables(at, every, self.rules)
+        head = self._following(at, facts, self.batch)
+        logged = rows if isinstance(rows, pa.Table) else None
+        return Step(
+            head=head,
+            rows=rows,
+            small=is_small(facts.rows),
+            counts=facts.counts(),
+            answer=Enqueued.of(facts, head.step, logged),
+            engine=facts.engine,
+        )
+
+    def _plan_by_tables(
+        self, at: Snapshot, every: Sequence[Snapshot], rules: EnqueueRules
+    ) -> tuple[DataFrame | pa.Table, EnqueueFacts]:
+        """Return the rows of the step as SQL decides them, and the facts of them."""
+        entry = EnqueueState(
+            store=at.store,
+            before=at.queue,
+            pointers=readers.slowest(at, every),
+            settings=at.settings,
+            rules=rules,
+            readers=[reader.store for reader in every],
+            now=self.now,
+        )
+        what = f"to enqueue into {at.store.name!r}"
+
+        def decide(engine: SqlEngine) -> tuple[DataFrame | pa.Table, EnqueueFacts]:
+            return admission.admit(self.frame, entry, engine)
+
+        ours, others = first_able(engines_of(at.store, planner_of(at.store).engines, what), decide)
+        if verify.is_wanted(at) and at.has_spark and (last := [*others][-1:]):
+            self._compare(at, ours, decide(*last))
+        return ours
+
+    def _compare(
+        self,
+        at: Snapshot,
+        ours: tuple[pa.Table, EnqueueFacts],
+        theirs: tuple[DataFrame | pa.Table, EnqueueFacts],
+    ) -> None:
+        """Hold the rows of SQL against those of Spark."""
+
+        def plan(rows: DataFrame | pa.Table, facts: EnqueueFacts) -> Plan:
+            return Plan(head=self._following(at, facts, batch=None), rows=rows)
+
+        verify.check(at, "enqueue", lambda: plan(*ours), lambda: plan(*theirs))
+
+    def _following(self, at: Snapshot, facts: EnqueueFacts, batch: SourceBatch | None) -> QueueHead:
+        before, streams = at.queue, at.queue.streams
+        if batch is not None:
+            streams = batches.add_mark(at, batch, self.now, facts)
+        return following(
+            before,
+            last_seq=before.last_seq + facts.rows,
+            items=before.items + facts.inserted(),
+            refused=before.refused + facts.duplicates + facts.full,
+            tops=_higher(before.tops, facts.tops),
+            status_step=at.status.step,
+            gen_since=before.gen_since or self.now.isoformat(),
+            streams=streams,
+        )
+
+
+def _facts_of(found: Entered) -> EnqueueFacts:
+    return EnqueueFacts(found.count, len(found.duplicates), 0, found.tops)
+
+
+def _higher(a: Mapping[int, float], b: Mapping[int, float]) -> dict[int, float]:
+    return {p: max(a.get(p, 0.0), b.get(p, 0.0)) for p in {*a, *b}}
+
+
+def told(done: Enqueued) -> list[tuple[int, str, int | None]]:
+    """Return seq, outcome and holder of the key of each row, where this process has decided it."""
+    if done.rows is None:
+        return []
+    rows = done.rows.select(["_kind", "_seq", "_duplicate_of"]).to_pylist()
+    return [
+        (row["_seq"], _outcome_of(row), row["_duplicate_of"])
+        for row in rows
+        if row["_kind"] in (ITEM, REFUSED)
+    ]
+
+
+def _outcome_of(row: Mapping[str, object]) -> str:
+    if row["_kind"] == ITEM:
+        return "inserted"
+    return "refused" if row["_duplicate_of"] is None else "duplicate"
+
+
+def outcomes(store: Store, done: Enqueued) -> DataFrame:
+    """Return what became of each row of an enqueue, as it was logged.
+
+    Returns
+    -------
+    DataFrame
+        The user's columns, then ``_seq``, ``outcome`` (``inserted``, ``duplicate``, or ``refused``
+        where a reader was full) and ``duplicate_of`` (the seq that holds the key, or null).
+    """
+    return last_planner_of(store).outcomes(done.step, done.rows)

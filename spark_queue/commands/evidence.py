@@ -1,0 +1,368 @@
+"""Ack by evidence: the output of a claim is one commit that names the claim.
+
+Output rows carry ``_seq`` and ``_claim_id``, and their commit names the claim: in its metadata,
+with the outcomes of the items without a row. A worker that takes over from a dead one commits an
+*empty* transaction of that name first: then either the worker's output is there, and every outcome
+of its run counts, or it never will be.
+
+Whether the name was used is asked of the newest commits, under the right to write, where the table
+is on this machine's disk, and the JVM that writes would be waited for. Elsewhere Delta is asked, by
+transaction 1 of an application of that name: for that it works out the whole state of the table.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
+from pyspark.sql.types import StructType
+
+from spark_queue.clock import utc
+from spark_queue.commands import settle
+from spark_queue.commands.asking import HELD
+from spark_queue.commands.settle import SettledStep
+from spark_queue.log import addresses
+from spark_queue.log.addresses import TableAddress
+from spark_queue.log.delta.claim_record import (
+    ClaimRecord,
+    find_record,
+    is_unnamed,
+    newest_commit,
+    read_record,
+)
+from spark_queue.log.disk import jvms, removal, write_lock
+from spark_queue.log.disk.fsync import make_directory, sync_commits
+from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.object import conditional_commits
+from spark_queue.log.output import output_columns
+from spark_queue.log.schema import CLAIMED, DEAD, ITEM
+from spark_queue.log.session_options import promises_disk, whole_times
+from spark_queue.log.spark.spark_log import is_delta
+from spark_queue.log.step_events import logger
+from spark_queue.spark.spark_look import SparkLook
+from spark_queue.sql.look import newest_rows
+from spark_queue.state.replica import Row
+from spark_queue.state.settle_decision import GONE, LOSE
+from spark_queue.state.store import Store
+from spark_queue.state.verdicts import Gone
+
+#: Seconds that somebody waits to write: what a large claim has computed takes minutes.
+_PATIENCE = 600.0
+
+#: Commits that are searched first: a history takes long to read.
+_RECENT = 1_000
+
+
+class Output:
+    """A Delta table that takes the results of a handler, each exactly once.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The caller's session.
+    path : str
+        The table; a text with a ``/`` is a path.
+    """
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self.spark = spark
+        self.address = TableAddress.of(path)
+        self._named: TableAddress | None = None
+        self._columns = StructType()
+        self._since = -1
+
+    def exists(self) -> bool:
+        """Tell whether the table is there."""
+        return is_delta(self.spark, self.address)
+
+    def lasting_name(self) -> str:
+        """Return what the table is called in any session: with its database, or its whole path."""
+        if (directory := self._directory()) is not None:
+            return addresses.location_of(directory)
+        name = self._details("location" if self.address.is_path else "name")
+        return self.address.target if name is None else str(name)
+
+    def read(self) -> DataFrame:
+        """Return the table as it is now."""
+        reader = self.spark.read.format("delta")
+        if self.address.is_path:
+            return reader.load(self.address.target)
+        return reader.table(self.address.target)
+
+    def ensure(self, results: StructType) -> StructType:
+        """Make the table where it is missing, with the columns of the results; return its own.
+
+        Raises
+        ------
+        SchemaMismatchError
+            When the results do not fit the table that is there.
+        """
+        directory = self._directory()
+        log = None if directory is None else LocalLog.at(directory)
+        if log is not None and log.may_look():
+            there = output_columns.schema_of(log.schema())
+        else:
+            self._make(self.spark.createDataFrame([], results))
+            self._force(self._place())
+            there = self.read().schema
+        output_columns.require(
+            self.spark,
+            self.address,
+            there,
+            results,
+            f"the output {self.address.target!r}",
+            "returns",
+        )
+        self._columns, self._since = there, newest_commit(self._place())
+        return there
+
+    def _details(self, column: str) -> Any:
+        row = self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select(column).head()
+        return None if row is None else row[0]
+
+    def _make(self, empty: DataFrame) -> None:
+        directory = addresses.directory_of(self.spark, self.address)
+        if directory is not None:
+            make_directory(directory.parent)
+            if addresses.has_log(directory) and removal.is_cut(directory):
+                # Spark takes what is left of a commit for a table.
+                with write_lock.holding(self.address.target, directory, timeout=_PATIENCE):
+                    removal.remove_cut(directory)
+        writer = empty.write.format("delta").mode("ignore")
+        # Every claim leaves a transaction in the table's log; they are forgotten after a month.
+        writer = writer.option("delta.setTransactionRetentionDuration", "interval 30 days")
+        save = writer.save if self.address.is_path else writer.saveAsTable
+        block = whole_times(self.spark)
+        with conditional_commits.writes(self.address.target, block, conditional_commits.LEAVE_IT):
+            save(self.address.target)
+
+    def _directory(self) -> Path | None:
+        """Return the table's directory, where it is there and on this machine's disk."""
+        return _there(addresses.directory_of(self.spark, self.address))
+
+    def _place(self) -> Path | None:
+        """Return the same of a table by name, too: others may know it by its path."""
+        if self.address.is_path:
+            return self._directory()
+        if self._named is None:
+            self._named = TableAddress.of(self._details("location") or self.address.target)
+        return _there(addresses.directory_of(self.spark, self._named))
+
+    def write(self, results: DataFrame, record: ClaimRecord) -> bool:
+        """Append the results of a claim; False where the claim was taken over before.
+
+        It has to be granted after :meth:`ensure`, and after the results of the claim before it.
+        """
+        rows = output_columns.widen(results, self._columns)
+        self._commit(rows, record.claim_id, record.text())
+        place = self._place()
+        if place is not None and find_record(place, record.claim_id) is not None:
+            return True
+        return self.has(record.claim_id)
+
+    def find_refused(self, results: DataFrame) -> DataFrame:
+        """Return ``_seq`` of the results that the table refuses as it is now, and ``_why``."""
+        properties, there = self._details("properties") or {}, self.read().schema
+        return output_columns.find_refused(results, there, properties, self.address.target)
+
+    def has(self, claim_id: str) -> bool:
+        """Tell whether a claim has written its results."""
+        return self.rows(claim_id).limit(1).count() > 0
+
+    def rows(self, claim_id: str) -> DataFrame:
+        """Return ``_seq`` of what a claim has written."""
+        return self.read().where(F.col("_claim_id") == claim_id).select("_seq")
+
+    def shut_out(self, claim_id: str) -> DataFrame:
+        """Make sure that a claim writes nothing any more; return what it has written."""
+        self._commit(self.read().limit(0), claim_id)
+        return self.rows(claim_id)
+
+    def find_record(self, rows: DataFrame, claim_id: str) -> ClaimRecord | None:
+        """Return the record of a claim that has written these rows; ``None`` where there is none.
+
+        Commits of earlier releases have none, and those that the table's log no longer has.
+        """
+        if rows.isEmpty():
+            return None
+        if (place := self._place()) is not None:
+            return find_record(place, claim_id)
+        for most in (f" LIMIT {_RECENT}", ""):
+            history = self.spark.sql(f"DESCRIBE HISTORY {self.address.sql()}{most}")
+            its = history.where(F.col("userMetadata").contains(claim_id)).select("userMetadata")
+            if (row := its.head()) is not None:
+                return read_record(row[0], claim_id)
+        return None
+
+    def _commit(self, rows: DataFrame, claim_id: str, metadata: str | None = None) -> None:
+        # Spark's commits on a local disk replace each other, where processes make them at once.
+        place = self._place()
+        with write_lock.holding(self.address.target, place, timeout=_PATIENCE):
+            write_lock.leave_behind(place, lambda: jvms.trace_of(self.spark))
+            self._append(rows, claim_id, metadata, place)
+            self._force(place)
+
+    def _force(self, place: Path | None) -> None:
+        """Force what Spark has committed to the disk: items are done by it."""
+        if place is not None and promises_disk(self.spark):
+            sync_commits(place)
+
+    def _is_unused(self, place: Path, claim_id: str) -> bool:
+        """Tell whether nobody has used a claim's name, nor can while its results are appended.
+
+        Where nobody would wait for the JVM of a writer that was killed, as over Spark Connect, its
+        append may come after the claim was shut out.
+        """
+        is_waited_for = jvms.trace_of(self.spark) != jvms.NOBODY
+        return is_waited_for and is_unnamed(place, claim_id, self._since)
+
+    def _append(
+        self, rows: DataFrame, claim_id: str, metadata: str | None, place: Path | None
+    ) -> None:
+        writer, newest = rows.write.format("delta").mode("append"), newest_commit(place)
+        if metadata is None or place is None or not self._is_unused(place, claim_id):
+            writer = writer.option("txnAppId", claim_id).option("txnVersion", 1)
+        if metadata is not None:
+            writer = writer.option("userMetadata", metadata)
+        save = writer.save if self.address.is_path else writer.saveAsTable
+        try:
+            with whole_times(self.spark):
+                save(self.address.target)
+        except Exception as exc:
+            # The other side committed first: what is there now says which.
+            if "DELTA_CONCURRENT_TRANSACTION" not in str(exc):
+                raise
+        self._since = newest
+
+
+def _there(directory: Path | None) -> Path | None:
+    """Return the directory of a table; ``None`` where there is none, or one that was begun."""
+    if directory is None or not addresses.has_log(directory) or removal.is_cut(directory):
+        return None
+    return directory
+
+
+def bury(store: Store) -> int:
+    """Settle the items whose last lease has run out, and return how many are dead now.
+
+    An item that may be lost once more stays with its holder, who may be late and not gone; unless
+    the claim has an output. Asking there shuts the holder out, so that all of the claim is settled:
+    what is in the output is done.
+    """
+    max_losses = store.settings(store.status_head()).config.max_losses
+    if max_losses is None:
+        return 0
+    spent = Gone(store.clock.now(), frozenset(), losses=max_losses - 1)
+    done = [_try_to_settle(store, claim, spent) for claim in _claims(store, spent)]
+    return sum(settled.counts.get(DEAD, 0) for settled in done if settled is not None)
+
+
+def ask(store: Store, lease: int, claim_id: str) -> None:
+    """Ask the output of a claim what it has of it, and leave it as it is; errors are passed on."""
+    if (output := _output(store, lease)) is not None:
+        output.find_record(output.rows(claim_id), claim_id)
+
+
+def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
+    """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
+    any_holder = Gone(store.clock.now(), frozenset(), is_sure=True)
+    return _settle(store, (lease, claim_id), "release", any_holder)
+
+
+def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
+    """Settle a claim of a holder that is gone, by what its output has, if it has one.
+
+    ``None`` where that cannot be asked: the claim waits for a caller that can.
+    """
+    return _try_to_settle(store, (lease, claim_id), gone)
+
+
+def read_held(store: Store) -> list[Row]:
+    """Return whose claims are in flight, until when, and how often an item of them was lost."""
+    facts = ("_lease", "_claim_id", "_worker_id")
+    until = F.min("_lease_expires_at").alias("_lease_expires_at")
+    losses = F.max("_losses").alias("_losses")
+    rows = _read_claimed(store).groupBy(*facts).agg(until, losses).collect()
+    return [{**row.asDict(), "_lease_expires_at": utc(row["_lease_expires_at"])} for row in rows]
+
+
+def _claims(store: Store, gone: Gone) -> list[tuple[int, str]]:
+    """Return lease and id of the claims that have such items in flight."""
+    if store.status_head().claimed == 0:
+        return []
+    rows = (
+        _read_claimed(store).where(_is_of(gone)).select("_lease", "_claim_id").distinct().collect()
+    )
+    return sorted((row[0], row[1]) for row in rows)
+
+
+def _read_claimed(store: Store) -> DataFrame:
+    with store.writing("status"):
+        return newest_rows(SparkLook, store, store.status_head(), "in_flight", HELD)
+
+
+def _is_of(gone: Gone) -> Column:
+    """Tell whether the holder of an item is gone, as :meth:`Gone.has` does."""
+    ended = F.coalesce(F.col("_worker_id").isin(*gone.ended), F.lit(False))
+    is_gone = F.lit(gone.is_sure) | (F.col("_lease_expires_at") <= gone.now) | ended
+    return is_gone & (F.col("_losses") >= gone.losses)
+
+
+def _try_to_settle(store: Store, claim: tuple[int, str], gone: Gone) -> SettledStep | None:
+    """Settle as lost what is left of a claim; one that cannot be asked holds up nobody else."""
+    try:
+        return _settle(store, claim, LOSE, gone)
+    except Exception:  # noqa: BLE001 - whatever it is, nobody knows what was done
+        logger.exception("%s: claim %s waits until its output can be asked", store.name, claim[1])
+        return None
+
+
+def _settle(store: Store, claim: tuple[int, str], otherwise: str, gone: Gone) -> SettledStep:
+    """Settle what is left of a claim: by what its output has, or those items that are meant.
+
+    Whether they are meant is asked again of their newest rows: a holder that renewed meanwhile
+    keeps them.
+    """
+    lease, claim_id = claim
+    output = _output(store, lease)
+    done = None if output is None else output.shut_out(claim_id)
+    record = None if output is None or done is None else output.find_record(done, claim_id)
+    mine = _read_claimed(store).where(F.col("_lease") == lease)
+    meant = gone if output is None else None
+    outcomes = _outcomes(
+        mine if meant is None else mine.where(_is_of(meant)), done, record, otherwise
+    )
+    verdict = settle.ByARescuer(settle.Each(outcomes), meant)
+    return settle.settle(store, lease, verdict, action="recover")
+
+
+def _output(store: Store, lease: int) -> Output | None:
+    """Return the output of a claim, as its own step names it."""
+    granted = (F.col("_kind") == ITEM) & (F.col("_step") == lease) & (F.col("_state") == CLAIMED)
+    row = store.status.read().where(granted).select("_body").head()
+    if row is None or row[0] is None:
+        return None
+    output = Output(store.spark, row[0])
+    # Where the table is gone, so is the evidence, and all that it said was done.
+    return output if output.exists() else None
+
+
+def _outcomes(
+    mine: DataFrame, done: DataFrame | None, record: ClaimRecord | None, otherwise: str
+) -> DataFrame:
+    """Return outcomes of items as :func:`~spark_queue.log.delta.claim_record.outcomes_of`."""
+    outcome: Column = F.lit(otherwise)
+    rows = mine.select("_seq")
+    if done is not None:
+        others = "ack" if record is not None and record.is_whole else otherwise
+        rows = rows.join(done.withColumn("_done", F.lit(True)).distinct(), "_seq", "left")
+        outcome = F.when(F.col("_done"), "ack").otherwise(others)
+    error = F.when(outcome == LOSE, GONE)
+    if record is not None and record.outcomes:
+        listed = [(seq, *outcome) for seq, outcome in record.outcomes.items()]
+        columns = "_seq long, _outcome string, _recorded string"
+        rows = rows.join(mine.sparkSession.createDataFrame(listed, columns), "_seq", "left")
+        error = F.when(F.col("_outcome").isNull(), error).otherwise(F.col("_recorded"))
+        outcome = F.coalesce("_outcome", outcome)
+    return rows.select("_seq", outcome.alias("outcome"), error.alias("error")).localCheckpoint()

@@ -1,0 +1,208 @@
+"""Recovery of claims whose holder is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime, timezone
+from importlib import import_module
+from types import ModuleType
+
+from spark_queue.commands import asking, settle
+from spark_queue.commands.settle import SettledStep
+from spark_queue.log.disk import liveness
+from spark_queue.log.schema import DEAD
+from spark_queue.log.session_options import PlainSession
+from spark_queue.sql.planner_choice import planner_of
+from spark_queue.state import replica_choice
+from spark_queue.state.replica import RememberedClaim, Replica, Row
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
+from spark_queue.state.verdicts import Gone
+from spark_queue.wording import line_of
+
+#: Before every lease that there is.
+_NEVER = datetime.fromtimestamp(0, timezone.utc)
+
+
+def recover(store: Store) -> list[SettledStep]:
+    """Settle the claims of processes that have ended, where a disk of this machine tells.
+
+    What such a process wrote to its output counts as done; the rest comes back, charged with a
+    loss. A lease whose time is over is another matter: a claim takes over the items that it gives
+    out, and the others stay their holder's.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, as the reader sees it whose claims they are.
+
+    Returns
+    -------
+    list of SettledStep
+        One for each claim that was settled.
+    """
+    return _recover(Snapshot(store))
+
+
+def recover_ended(at: Snapshot) -> bool:
+    """Settle the claims of processes that have ended, as far as this one knows the open items.
+
+    A claim does so first, and tells whether there were any.
+    """
+    if not at.is_local or _known_replica(at) is None:
+        return False
+    return bool(_recover(at))
+
+
+def _recover(at: Snapshot) -> list[SettledStep]:
+    store, held = at.store, _read_held(at)
+    if not held:
+        return []
+    gone = Gone(_NEVER, _find_ended(store, held))
+    claims = sorted({(row["_lease"], row["_claim_id"]) for row in held if gone.has(row)})
+    settled = [_settle(store, lease, claim_id, gone) for lease, claim_id in claims]
+    _tidy(store, gone)
+    return [done for done in settled if done is not None]
+
+
+def settle_lapsed(store: Store, claims: Mapping[int, str]) -> None:
+    """Settle claims, given by their leases, whose time is over, by what their outputs have.
+
+    Asking there shuts the holder out. Where an output cannot be asked, a claim stays its holder's.
+    """
+    gone = Gone(store.clock.now(), frozenset())
+    for lease, claim_id in sorted(claims.items()):
+        _settle(store, lease, claim_id, gone)
+
+
+def with_output(store: Store, replica: Replica | None, leases: frozenset[int]) -> dict[int, str]:
+    """Return the claims, by their leases, that name an output.
+
+    The log says so of those that were granted before what a replica has read.
+    """
+    grants = {} if replica is None else replica.grants
+    known = {lease: grants[lease] for lease in leases & grants.keys()}
+    found = {lease: grant.claim_id for lease, grant in known.items() if grant.output is not None}
+    unknown = leases - known.keys()
+    # No engine is loaded for nothing.
+    return found | planner_of(store).with_output(unknown) if unknown else found
+
+
+def bury(store: Store) -> int:
+    """Settle the items whose last lease has run out, and return how many are dead now.
+
+    An item that may be lost once more stays with its holder, who may be late and not gone; unless
+    the claim has an output. Asking there shuts the holder out, so that all of the claim is settled.
+    """
+    at = Snapshot(store)
+    gone = _lost_for_good(at)
+    if gone is None:
+        return 0
+    claims = {(row["_lease"], row["_claim_id"]) for row in _read_held(at) if gone.has(row)}
+    settled = [_settle(store, lease, claim_id, gone) for lease, claim_id in sorted(claims)]
+    return sum(done.counts.get(DEAD, 0) for done in settled if done is not None)
+
+
+def lost_for_good(store: Store) -> list[int]:
+    """Return the items whose last lease has run out, as :func:`bury` finds them."""
+    at = Snapshot(store)
+    gone = _lost_for_good(at)
+    return [] if gone is None else sorted(row["_seq"] for row in _read_held(at) if gone.has(row))
+
+
+def _lost_for_good(at: Snapshot) -> Gone | None:
+    most = at.settings.config.max_losses
+    return None if most is None else Gone(at.store.clock.now(), frozenset(), losses=most - 1)
+
+
+def find_unasked(store: Store, before: datetime) -> list[tuple[Row, str]]:
+    """Return an item of each claim whose lease ended before, and why its output is not asked."""
+    at = Snapshot(store)
+    held = {row["_lease"]: row for row in _read_held(at) if row["_lease_expires_at"] <= before}
+    known = _known_replica(at)
+    claims = with_output(store, known, frozenset(held))
+    found = [(held[lease], _why_unasked(store, known, lease, claims[lease])) for lease in claims]
+    return [(row, why) for row, why in found if why]
+
+
+def _why_unasked(store: Store, known: Replica | None, lease: int, claim_id: str) -> str:
+    grant = None if known is None else known.grants.get(lease)
+    ask = asking.ask if _is_asked_here(store, grant) else _by_spark().ask
+    try:
+        ask(store, lease, claim_id)
+    except Exception as exc:  # noqa: BLE001 - whatever keeps it from being asked is told
+        return f"{type(exc).__name__}: {line_of(exc)}"
+    return ""
+
+
+def lose(store: Store, lease: int, claim_id: str) -> SettledStep | None:
+    """Settle a claim as if its holder were gone, whether or not it is."""
+    return _settle(store, lease, claim_id, Gone(_NEVER, frozenset(), is_sure=True))
+
+
+def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
+    """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
+    if isinstance(store.session, PlainSession):
+        return asking.abandon(store, lease, claim_id)
+    done: SettledStep = _by_spark().abandon(store, lease, claim_id)
+    return done
+
+
+def _tidy(store: Store, gone: Gone) -> None:
+    """Remove what the ended have left to tell that they live: without it they have ended, too."""
+    directory = store.handle.place.directory()
+    if gone.ended and directory is not None:
+        with suppress(OSError):
+            liveness.sweep(directory)
+
+
+def _find_ended(store: Store, held: Iterable[Row]) -> frozenset[str]:
+    """Return the workers whose process has ended, as far as this machine can tell."""
+    directory = store.handle.place.directory()
+    if directory is None:
+        return frozenset()
+    workers = {row["_worker_id"] for row in held} - {None, ""}
+    return frozenset(name for name in workers if liveness.has_ended(directory, name))
+
+
+def _read_held(at: Snapshot) -> list[Row]:
+    """Return whose items are in flight, and until when."""
+    if at.status.claimed == 0:
+        return []
+    with at.cache.lock:
+        if (known := _known_replica(at)) is not None:
+            return known.items.held()
+    rows: list[Row] = _by_spark().read_held(at.store) if at.has_spark else asking.read_held(at)
+    return rows
+
+
+def _known_replica(at: Snapshot) -> Replica | None:
+    with at.cache.lock:
+        return replica_choice.at_hand(at)
+
+
+def _settle(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
+    """Settle what is left of a claim; ``None`` where that is left to somebody with Spark.
+
+    Who has named an output may have written there: it has to be asked first.
+    """
+    with store.cache().lock:
+        known = _known_replica(Snapshot(store))
+        grant = None if known is None else known.grants.get(lease)
+    if not with_output(store, known, frozenset({lease})):
+        return settle.settle(store, lease, gone, action="recover")
+    if _is_asked_here(store, grant):
+        return asking.settle_by_output(store, lease, claim_id, gone)
+    done: SettledStep | None = _by_spark().settle_by_output(store, lease, claim_id, gone)
+    return done
+
+
+def _is_asked_here(store: Store, grant: RememberedClaim | None) -> bool:
+    """Tell whether the output of a claim is asked without Spark."""
+    is_alone = isinstance(store.session, PlainSession)
+    return is_alone or (grant is not None and asking.is_asked_here(store, grant.output))
+
+
+def _by_spark() -> ModuleType:
+    return import_module("spark_queue.commands.evidence")

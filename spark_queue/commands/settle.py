@@ -1,0 +1,203 @@
+"""Settle and renew: what the holder of a lease says of its items, as one step.
+
+A settle counts for an item while the newest row of the item is still the holder's: nobody
+claimed it since, and it has not ended. What a later claim has taken is reported, not written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import pyarrow as pa
+
+from spark_queue.log.heads import StatusHead, following
+from spark_queue.log.schema import CLAIMED, READY, RENEWAL, RENEWAL_LANE, RENEWED, TERMINAL
+from spark_queue.log.step_events import Engine
+from spark_queue.sql import verify
+from spark_queue.sql.planner_choice import planner_of
+from spark_queue.sql.verify import Plan
+from spark_queue.state import replica_choice
+from spark_queue.state.replica import Replica
+from spark_queue.state.replica_rows import status_table
+from spark_queue.state.settle_decision import Judged
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.steps import Answer, Step, engine_of, is_small, on_status
+from spark_queue.state.store import Store
+from spark_queue.state.verdicts import (
+    NAMED,
+    OUTCOMES,
+    ByARescuer,
+    Each,
+    Every,
+    Gone,
+    Renewed,
+    Some,
+    StagedSettle,
+    Verdict,
+)
+
+#: Whoever settles finds here what there is to say.
+__all__ = [
+    "NAMED",
+    "OUTCOMES",
+    "ByARescuer",
+    "Each",
+    "Every",
+    "Gone",
+    "Renewed",
+    "SettledStep",
+    "Some",
+    "StagedSettle",
+    "Verdict",
+    "facts_of",
+    "judge_here",
+    "log_settle",
+    "report_step",
+    "settle",
+]
+
+#: What the row of a renewal has of those of its items.
+_OF_THE_LEASE = ("_state", "_lease", "_claim_id", "_worker_id", "_at", "_lease_expires_at")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettledStep:
+    """What a settle or a renewal did."""
+
+    step: int
+    """The step of the status log; 0 where nothing was left to write."""
+    counts: Mapping[str, int]
+    """Items by the state they went to."""
+    lost: tuple[int, ...]
+    """Items that were no longer held; the first thousand where there are more."""
+    failed: int = 0
+    """Of the items that are ready again, those that failed: the others were only released."""
+
+    @property
+    def released(self) -> int:
+        """Items that are ready again, and were charged no attempt."""
+        return self.counts.get(READY, 0) - self.failed
+
+    def plus(self, later: SettledStep) -> SettledStep:
+        """Return what both steps did, as of the later one."""
+        return SettledStep(
+            step=later.step or self.step,
+            counts=Counter(self.counts) + Counter(later.counts),
+            lost=(*self.lost, *later.lost)[:NAMED],
+            failed=self.failed + later.failed,
+        )
+
+
+def report_step(stage: StagedSettle | Judged, step: int) -> SettledStep:
+    """Return what the step that writes a stage did."""
+    return SettledStep(step=step, counts=stage.counts, lost=stage.lost, failed=stage.failed)
+
+
+def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle") -> SettledStep:
+    """Write what became of the items of a lease, as one step."""
+    now = store.clock.now()
+
+    def decide(at: Snapshot) -> Answer[SettledStep]:
+        here = _judge(at, lease, verdict, now)
+        if here is not None:
+            _check(at, lease, verdict, now, here, action)
+        stage = here or planner_of(store).judge(at, lease, verdict, now)
+        if not stage.counts:
+            return Answer(answer=report_step(stage, 0))
+        engine: Engine = "python" if here else engine_of(stage.rows)
+        if isinstance(verdict, Renewed) and at.settings.format >= RENEWED:
+            stage = _in_one_row(stage)
+        after = log_settle(at.status, stage)
+        return Step(
+            head=after,
+            rows=stage.rows,
+            small=is_small(stage.total()),
+            counts=stage.counts,
+            lease=lease,
+            failed=stage.failed,
+            answer=report_step(stage, after.step),
+            engine=engine,
+        )
+
+    # Which items there are has no bearing on those of a lease.
+    return on_status(store, action, decide, older_than=math.inf)
+
+
+def judge_here(
+    at: Snapshot, replica: Replica, lease: int, verdict: Verdict, now: datetime
+) -> Judged | None:
+    """Judge the items of a lease in this process; ``None`` where a planner has to."""
+    return verdict.judge(replica, lease, at.terms, now)
+
+
+def _judge(at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedSettle | None:
+    # Few outcomes are few, however much the claim has.
+    is_large = not isinstance(verdict, Some) or len(verdict.outcomes) > replica_choice.LARGE
+    with at.cache.lock:
+        if is_large and replica_choice.is_unread(at):
+            return None
+        replica = replica_choice.at_hand(at)
+        if replica is None or (is_large and _has_many(at, replica, lease)):
+            return None
+        found = judge_here(at, replica, lease, verdict, now)
+    if found is None:
+        return None
+    lost = found.lost[:NAMED]
+    return StagedSettle(rows=found.table(), counts=found.counts, lost=lost, failed=found.failed)
+
+
+def _in_one_row(stage: StagedSettle) -> StagedSettle:
+    """Return a renewal as one row, for all that its lease still holds."""
+    rows = stage.rows
+    first = rows.slice(0, 1) if isinstance(rows, pa.Table) else rows.limit(1)
+    (held,) = verify.rows_of(first)
+    row = {name: held[name] for name in _OF_THE_LEASE}
+    row |= {"_gen": RENEWAL_LANE, "_kind": RENEWAL}
+    return replace(stage, rows=status_table([row]), is_one_row=True)
+
+
+def _has_many(at: Snapshot, replica: Replica, lease: int) -> bool:
+    """Tell whether more is left of a lease than is decided well one by one."""
+    grant = replica.grants.get(lease)
+    count = 0 if grant is None else len(grant.left)
+    return count > replica_choice.LARGE and at.are_files_read
+
+
+def _check(
+    at: Snapshot,
+    lease: int,
+    verdict: Verdict,
+    now: datetime,
+    here: StagedSettle,
+    action: str,
+) -> None:
+    def plan(stage: StagedSettle) -> Plan:
+        return Plan(head=log_settle(at.status, stage), rows=stage.rows, facts=facts_of(stage))
+
+    verify.check(
+        at,
+        action,
+        lambda: plan(here),
+        lambda: plan(planner_of(at.store).judge(at, lease, verdict, now)),
+    )
+
+
+def facts_of(stage: StagedSettle | Judged) -> dict[str, object]:
+    """Return what is told of a settle beside its rows."""
+    return {"counts": stage.counts, "lost": stage.lost[:NAMED], "failed": stage.failed}
+
+
+def log_settle(head: StatusHead, stage: StagedSettle | Judged) -> StatusHead:
+    """Return the head of the step that writes a stage."""
+    left = sum(n for state, n in stage.counts.items() if state != CLAIMED)
+    finished = {state: n for state, n in stage.counts.items() if state in TERMINAL}
+    return following(
+        head,
+        claimed=head.claimed - left,
+        finished=head.finishing(finished),
+        log_rows=head.log_rows + stage.total(),
+    )

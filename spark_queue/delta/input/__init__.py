@@ -1,1 +1,0 @@
-"""Checks of a user's rows, and their keys, texts and sizes."""

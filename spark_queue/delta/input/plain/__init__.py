@@ -1,1 +1,0 @@
-"""The same without Spark: columns from DDL, keys and sizes over Arrow, rows of any kind."""

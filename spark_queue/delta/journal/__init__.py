@@ -1,1 +1,0 @@
-"""A queue on Delta as the durable half of a journaled queue, with Spark or without."""

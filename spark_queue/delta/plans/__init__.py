@@ -1,1 +1,0 @@
-"""Rules of a queue as Spark plans over its logs."""

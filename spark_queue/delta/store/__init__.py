@@ -1,1 +1,0 @@
-"""Logs of a queue, memory of them, and the right to write."""

@@ -1,1 +1,0 @@
-"""Logs of a queue, written by Spark, or natively."""

@@ -1,1 +1,0 @@
-"""Upkeep: what keeps the logs of a queue short."""

@@ -1,1 +1,0 @@
-"""Views of a queue: items, counts, lags and reasons."""

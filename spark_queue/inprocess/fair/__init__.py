@@ -1,8 +1,0 @@
-"""The fair queue: first in, first out within a key, and keys take turns."""
-
-from __future__ import annotations
-
-from spark_queue.inprocess.fair.fair_queue import AioFairQueue, FairQueue
-from spark_queue.inprocess.fair.rounds import FairSnapshot
-
-__all__ = ["AioFairQueue", "FairQueue", "FairSnapshot"]

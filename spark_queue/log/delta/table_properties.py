@@ -1,0 +1,336 @@
+"""Properties and features of Delta's tables, and what a queue does about each.
+
+The page ``docs/table-properties.md`` shows :data:`PROPERTIES` and :data:`FEATURES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
+from urllib.parse import quote, unquote
+
+from spark_queue.errors import InvalidConfigError
+from spark_queue.log.schema import SKIPPING_COLUMNS, is_item_log, mark_foreign, user_names
+
+#: What a queue does about a property or a feature:
+#:
+#: - ``set``: ``create`` sets it, whatever the session's defaults are; ``doctor`` names a change.
+#: - ``kept``: every writer of the queue keeps it.
+#: - ``spark``: steps are left to Spark, which keeps it; a queue without Spark is refused by name.
+#: - ``hint``: Spark goes by it for the files that it writes; no row depends on it.
+#: - ``not``: a queue cannot have it; Delta or the queue refuses it by name.
+Treatment: TypeAlias = Literal["set", "kept", "spark", "hint", "not"]
+
+
+class Property(NamedTuple):
+    """A property or a feature of Delta's tables."""
+
+    name: str
+    treatment: Treatment
+    meaning: str
+    value: str = ""
+    """What ``create`` sets; or what turns a feature on."""
+
+
+_APPEND_ONLY = "delta.appendOnly"
+_FORGETS = "delta.setTransactionRetentionDuration"
+_RANGED = "delta.dataSkippingStatsColumns"
+
+#: What a feature is that a column brings with it.
+_A_TYPE = "a type"
+
+#: Features that Delta drops; to turn off others has to be enough.
+_DROPPED = frozenset(
+    (
+        *("deletionVectors", "v2Checkpoint", "columnMapping", "inCommitTimestamp", "rowTracking"),
+        *("typeWidening", "vacuumProtocolCheck", "domainMetadata", "checkpointProtection"),
+        "materializePartitionColumns",
+    )
+)
+
+#: Turns on what Spark writes of changes.
+_FEED = "delta.enableChangeDataFeed"
+
+#: It is not unset.
+_MAPPING = "delta.columnMapping.mode"
+
+#: Begins the names of properties that are constraints.
+_CONSTRAINTS = "delta.constraints."
+
+#: The last versions of Delta's protocol that list no features, and those that do.
+_PLAIN_READER, _PLAIN_WRITER = 1, 2
+_LISTS, _LISTS_WRITTEN = 3, 7
+
+PROPERTIES = (
+    Property(
+        _APPEND_ONLY,
+        "set",
+        "where it is true, `purge` and `maintain(retention=...)` are refused, and upkeep removes "
+        "no row: the status log grows",
+        "false",
+    ),
+    Property(
+        _FORGETS,
+        "set",
+        "Spark refuses by its transaction a step that somebody else has made; a queue that was "
+        "quiet for longer takes the number of its newest step from the rows",
+        "interval 3650 days",
+    ),
+    Property(
+        _RANGED,
+        "set",
+        "columns by which a claim skips files; a file without their statistics is read",
+        SKIPPING_COLUMNS,
+    ),
+    Property(
+        "delta.checkpoint.writeStatsAsJson",
+        "set",
+        "a checkpoint has the statistics by which files are skipped",
+        "true",
+    ),
+    Property(
+        "delta.checkpointInterval",
+        "set",
+        "after how many commits the log is summed up, by Spark or beside the steps; a commit of "
+        "Spark that does it takes seconds",
+        "100",
+    ),
+    Property("delta.enableExpiredLogCleanup", "kept", "whether old commits are removed"),
+    Property("delta.logRetentionDuration", "kept", "how long old commits stay"),
+    Property(
+        "delta.deletedFileRetentionDuration", "kept", "how long files stay that were replaced"
+    ),
+    Property("delta.isolationLevel", "kept", "it can only be Serializable, which steps are"),
+    Property("delta.checkpoint.writeStatsAsStruct", "hint", "another form of the statistics"),
+    Property("delta.dataSkippingNumIndexedCols", "hint", "the columns are named, see above"),
+    Property("delta.dataSkippingStringPrefixLength", "hint", "how long a text of statistics is"),
+    Property("delta.randomizeFilePrefixes", "hint", "names of folders"),
+    Property("delta.randomPrefixLength", "hint", "names of folders"),
+    Property("delta.parquet.format.version", "hint", "how Spark encodes columns"),
+    Property("delta.autoOptimize", "hint", "an older name of the next two"),
+    Property("delta.autoOptimize.autoCompact", "hint", "Spark merges small files after a write"),
+    Property("delta.autoOptimize.optimizeWrite", "hint", "Spark shuffles before a write"),
+    Property("delta.sampleRetentionDuration", "hint", "nothing reads it"),
+    Property("delta.checkpointRetentionDuration", "hint", "checkpoints go with their commits"),
+    Property("delta.enableFullRetentionRollback", "hint", "how far RESTORE may go back"),
+    Property(
+        "delta.dropFeatureTruncateHistory.retentionDuration", "hint", "for DROP FEATURE alone"
+    ),
+    Property("delta.castIcebergTimeType", "hint", "for tables that were Iceberg's"),
+    Property("delta.ignoreIcebergBucketPartition", "hint", "for tables that were Iceberg's"),
+    Property(
+        "delta.universalFormat.iceberg.atomicConversion.supported", "hint", "for Iceberg alone"
+    ),
+    Property("delta.rowTrackingSuspended", "hint", "rows get no new ids"),
+    Property("delta.requireCheckpointProtectionBeforeVersion", "hint", "with its feature alone"),
+    Property("delta.writePartitionColumnsToParquet", "hint", "Spark writes `_gen` into files"),
+    Property("delta.checkpointPolicy", "spark", "`v2` is a feature, see below"),
+    Property(_MAPPING, "spark", "`name` and `id` are a feature, see below"),
+    Property("delta.minReaderVersion", "spark", "above 1"),
+    Property("delta.minWriterVersion", "spark", "above 2"),
+    Property(
+        "delta.compatibility.symlinkFormatManifest.enabled",
+        "spark",
+        "manifests are written by Spark alone",
+        "true",
+    ),
+    Property(
+        "delta.universalFormat.enabledFormats",
+        "not",
+        "Delta asks for features that tables of a queue have not",
+    ),
+    Property(
+        "delta.coordinatedCommits.commitCoordinator-preview",
+        "not",
+        "a preview; commits of a queue are files of its log",
+    ),
+    Property("delta.redirectReaderWriter-preview", "not", "a preview; the table is another one"),
+    Property("delta.redirectWriterOnly-preview", "not", "a preview; the table is another one"),
+)
+
+#: Features of Delta's, by their names in a table's protocol, with what turns them on.
+FEATURES = (
+    Property("appendOnly", "kept", "see the property", _APPEND_ONLY),
+    Property("invariants", "kept", "a table that has one is left to Spark", "`delta.invariants`"),
+    Property("checkConstraints", "spark", "checked by Spark", "ADD CONSTRAINT"),
+    Property("changeDataFeed", "spark", "written by Spark", _FEED),
+    Property("generatedColumns", "spark", "computed by Spark", "GENERATED ALWAYS AS"),
+    Property("identityColumns", "spark", "computed by Spark", "GENERATED AS IDENTITY"),
+    Property("allowColumnDefaults", "spark", "computed by Spark", "DEFAULT"),
+    Property("columnMapping", "spark", "names in files are others", _MAPPING),
+    Property("deletionVectors", "spark", "rows go by a list", "delta.enableDeletionVectors"),
+    Property("rowTracking", "spark", "rows have ids", "delta.enableRowTracking"),
+    Property("domainMetadata", "spark", "what other features keep in the log", "other features"),
+    Property("clustering", "spark", "OPTIMIZE sorts by it", "CLUSTER BY"),
+    Property("inCommitTimestamp", "spark", "commits say when", "delta.enableInCommitTimestamps"),
+    Property("typeWidening", "spark", "older files are cast", "delta.enableTypeWidening"),
+    Property("v2Checkpoint", "spark", "checkpoints of parts", "delta.checkpointPolicy"),
+    Property("vacuumProtocolCheck", "spark", "for VACUUM alone", "other features"),
+    Property("checkpointProtection", "spark", "for clean-up alone", "DROP FEATURE"),
+    Property("timestampNtz", "spark", _A_TYPE, "a column TIMESTAMP_NTZ"),
+    Property("variantType", "spark", _A_TYPE, "a column VARIANT"),
+    Property("collations", "spark", "texts are alike by rules", "COLLATE"),
+    Property("variantShredding", "spark", "a type", "delta.enableVariantShredding"),
+    Property(
+        "materializePartitionColumns",
+        "spark",
+        "files have `_gen`",
+        "delta.enableMaterializePartitionColumnsFeature",
+    ),
+    Property("icebergCompatV1", "not", "Delta asks for more first", "delta.enableIcebergCompatV1"),
+    Property("icebergCompatV2", "not", "Delta asks for more first", "delta.enableIcebergCompatV2"),
+    Property("icebergCompatV3", "not", "Delta asks for more first", "delta.enableIcebergCompatV3"),
+    Property("catalogManaged", "not", "commits are files of the log", "other features"),
+)
+
+_PLAIN = frozenset(one.name for one in FEATURES if one.treatment == "kept")
+
+#: Properties that turn on what only Spark keeps.
+_TURNING = frozenset(
+    one.name if one in PROPERTIES else one.value
+    for one in (*PROPERTIES, *FEATURES)
+    if one.treatment == "spark" and one.value
+)
+
+#: The property of an item log that lists the columns of the user's which the queue knows.
+_USERS = "spark_queue.columns"
+
+
+def made_with(schema: str, skipping: str) -> dict[str, str]:
+    """Return the properties that a table is made with.
+
+    Parameters
+    ----------
+    schema : str
+        Its columns, as Spark writes a schema in JSON.
+    skipping : str
+        The columns whose least and highest values are kept for each file.
+    """
+    made = {one.name: one.value for one in PROPERTIES if one.treatment == "set"}
+    made[_RANGED] = skipping
+    if is_item_log(schema):
+        made[_USERS] = _list(user_names(schema))
+    return made
+
+
+def with_users(properties: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """Return the properties of a table that is given more columns.
+
+    A table of an older release does not list them: all of its columns are the queue's.
+    """
+    if _USERS not in properties:
+        return dict(properties)
+    known = _names(properties[_USERS])
+    new = [name for name in names if name not in known]
+    return {**properties, _USERS: _list([*known, *new])}
+
+
+def known_columns(schema: str, properties: Mapping[str, str]) -> str:
+    """Return the columns of a table, those marked that somebody has added beside the queue."""
+    listed = properties.get(_USERS)
+    return schema if listed is None else mark_foreign(schema, _names(listed))
+
+
+def _list(names: Iterable[str]) -> str:
+    # As texts of SQL they need no quotes.
+    return ",".join(quote(name, safe="") for name in names)
+
+
+def _names(listed: str) -> list[str]:
+    return [unquote(name) for name in listed.split(",") if name]
+
+
+def find_changes(properties: Mapping[str, str]) -> list[tuple[Property, str]]:
+    """Return the properties of a log that are not as ``create`` sets them, each with its value.
+
+    A table of an older release has fewer of them: then Delta's default holds, which is good.
+    """
+    made = [(one, properties.get(one.name)) for one in PROPERTIES if one.treatment == "set"]
+    return [(one, value) for one, value in made if value not in (None, one.value)]
+
+
+def keeps_rows(properties: Mapping[str, str]) -> bool:
+    """Tell whether no row of a table may be removed."""
+    return properties.get(_APPEND_ONLY, "false").lower() == "true"
+
+
+def require_removable(table: str, properties: Mapping[str, str]) -> None:
+    """Raise where no row of a table may be removed; the table as SQL names it.
+
+    Raises
+    ------
+    InvalidConfigError
+        It says how to change that.
+    """
+    if keeps_rows(properties):
+        raise InvalidConfigError(
+            f"{table} has {_APPEND_ONLY} = true, so that its rows stay: ALTER TABLE {table} SET "
+            f"TBLPROPERTIES ('{_APPEND_ONLY}' = 'false'), or keep what is over"
+        )
+
+
+class Protocol(NamedTuple):
+    """What a table asks of those who read or write it."""
+
+    reader: int
+    writer: int
+    features: frozenset[str]
+    """Those that it lists; tables of the lower versions list none."""
+
+    @classmethod
+    def of(cls, found: Any) -> Protocol:
+        """Read it as ``deltalake`` says it."""
+        features = {*(found.reader_features or ()), *(found.writer_features or ())}
+        return cls(found.min_reader_version, found.min_writer_version, frozenset(features))
+
+    def is_read(self) -> bool:
+        """Tell whether it asks nothing of its readers."""
+        return self.reader <= _PLAIN_READER or (self.reader == _LISTS and self.features <= _PLAIN)
+
+    def is_written(self, properties: Mapping[str, str]) -> bool:
+        """Tell whether it asks of its writers what all of ours keep, as its properties are."""
+        lists = self.writer == _LISTS_WRITTEN
+        return self.writer <= _PLAIN_WRITER or (lists and not self.list_active(properties))
+
+    def list_active(self, properties: Mapping[str, str]) -> set[str]:
+        """Return the features that ask for something: some do nothing while they are off."""
+        off = {"changeDataFeed"} if properties.get(_FEED, "false").lower() != "true" else set()
+        if not any(name.startswith(_CONSTRAINTS) for name in properties):
+            off.add("checkConstraints")
+        return {*self.features} - _PLAIN - off
+
+
+def is_left_to_spark(properties: Mapping[str, str]) -> bool:
+    """Tell whether a property that is no feature asks for what only Spark writes."""
+    asked = {one.name: one.value for one in PROPERTIES if one.treatment == "spark" and one.value}
+    return any(properties.get(name, "").lower() == value for name, value in asked.items())
+
+
+def _way_back(name: str) -> str:
+    """Return what a statement says that takes a property back."""
+    if name.startswith(_CONSTRAINTS):
+        return f"DROP CONSTRAINT {name.removeprefix(_CONSTRAINTS)}"
+    if name == _MAPPING:
+        return f"SET TBLPROPERTIES ('{name}' = 'none')"
+    return f"UNSET TBLPROPERTIES ('{name}')"
+
+
+def why_spark(table: str, protocol: Protocol, properties: Mapping[str, str]) -> str:
+    """Say what a table asks that only Spark knows, what it is for, and how to take it back.
+
+    Parameters
+    ----------
+    table : str
+        The table as SQL names it.
+    """
+    known = {one.name: one for one in FEATURES}
+    asked = sorted(protocol.list_active(properties))
+    turned = [name for name in properties if name in _TURNING or name.startswith(_CONSTRAINTS)]
+    named = [f"{name} ({known[name].meaning if name in known else 'unknown'})" for name in asked]
+    if not named and not turned:
+        return f"{table} asks for version {protocol.writer} of Delta's protocol for writers"
+    back = [f"ALTER TABLE {table} {_way_back(name)}" for name in sorted(turned)]
+    back += [f"ALTER TABLE {table} DROP FEATURE {name}" for name in asked if name in _DROPPED]
+    what = ", ".join(named or (f"{name} = {properties[name]}" for name in sorted(turned)))
+    way = f"; to take it back: {'; '.join(back)}" if back else ""
+    return f"{table} has {what}, which only Spark keeps{way}"

@@ -1,0 +1,374 @@
+"""An append to a table on this machine's disk, made by hand: its files, then the commit.
+
+The library of Rust takes 24 ms of work for a small append, and the more the longer the log is since
+its checkpoint; and nobody forces the files to the disk, so that a power cut may leave a commit
+without content, or without its files. Here a commit is one file of Delta's protocol (version 2 of
+writers), and can be seen only when everything that it names is on the disk. So is a file that takes
+the place of others. Reading, and checkpoints, are left to those who know all of the protocol.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_queue.log.delta.commits import LogFile, gens_in
+from spark_queue.log.delta.integrity import seal
+from spark_queue.log.disk.fsync import at_once, sync_directory, sync_file, sync_named
+
+#: The longest text that statistics repeat.
+_LONGEST = 32
+
+
+def statistics_of(rows: pa.Table, ranged: Sequence[str]) -> dict[str, Any]:
+    """Return the statistics of a file: of each column both ends, where known, and the nulls."""
+    stats: dict[str, Any] = {"numRecords": rows.num_rows}
+    known = [name for name in ranged if name in rows.column_names]
+    if not known:
+        return stats
+    ends = {name: _ends(rows[name]) for name in known}
+    least = {name: pair[0] for name, pair in ends.items() if pair is not None}
+    highest = {name: pair[1] for name, pair in ends.items() if pair is not None}
+    nulls = {name: rows[name].null_count for name in known}
+    return {**stats, "minValues": least, "maxValues": highest, "nullCount": nulls}
+
+
+def _ends(values: pa.ChunkedArray) -> tuple[Any, Any] | None:
+    """Return the least and the highest value as statistics have them, where they can."""
+    if len(values) == 1:
+        one = _plain(values[0].as_py())
+        return None if one is None else (one, one)
+    found = pc.min_max(values)
+    least, highest = _plain(found["min"].as_py()), _plain(found["max"].as_py())
+    return None if least is None or highest is None else (least, highest)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        # Readers know that what is finer than a millisecond is cut off.
+        cut = value.astimezone(timezone.utc).isoformat(timespec="milliseconds")
+        return cut.replace("+00:00", "Z")
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST else None
+    return value if isinstance(value, int) else None
+
+
+def written_statistics(count: int, *columns: Mapping[str, Any] | None) -> str:
+    """Return statistics of a file as a commit has them: the least, the highest, and the nulls."""
+    least, highest, nulls = (column or {} for column in columns)
+    ends = {"minValues": least, "maxValues": highest}
+    told = {
+        name: {key: _plain(value) for key, value in values.items() if _plain(value) is not None}
+        for name, values in ends.items()
+    }
+    counted = {key: value for key, value in nulls.items() if value is not None}
+    stats = {"numRecords": count, **told, "nullCount": counted}
+    return json.dumps(stats, separators=(",", ":"))
+
+
+#: Rows that are read together: a step's are in the order of service, of which a claim reads a part.
+_GROUP, _GROUP_BYTES = 65_536, 32 * 2**20
+
+#: Makes a commit visible, as :func:`link_commit` does.
+Link: TypeAlias = Callable[..., bool]
+
+#: Partitions, and rows, that are put into one file at most, where a table is not partitioned.
+_MIXED, _MIXED_ROWS = 8, 20_000
+
+#: Rows up to which a dictionary of their values is larger than they are.
+_FEW = 16
+
+_ENGINE = "spark-queue"
+
+#: What the names of files begin with that are written here: while somebody has the right to write.
+OURS = "step-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appending:
+    """How rows are appended to one table.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the table is.
+    partition : str, optional
+        The one column that it is partitioned by, of whole numbers.
+    ranged : sequence of str
+        The columns whose least and highest values are written down for each file.
+    """
+
+    directory: Path
+    partition: str | None
+    ranged: Sequence[str]
+    mark: str = ""
+    """What the names of files have in them."""
+    mixes: str | None = None
+    """The column by which rows are parted that lie together in one file, where they are few."""
+    link: Link | None = None
+    """Makes a commit visible; by default :func:`link_commit`."""
+    _named: set[Path] = field(default_factory=set)
+    """Folders of partitions whose names are on the disk."""
+
+    def commit(
+        self,
+        version: int,
+        rows: Sequence[pa.Table],
+        *,
+        transaction: tuple[str, int],
+        metadata: str | None = None,
+        is_synced: bool = True,
+    ) -> bool:
+        """Append rows as a version of the table; False where somebody else has made that version.
+
+        Parameters
+        ----------
+        version : int
+            The version to make: the one after the newest.
+        rows : sequence of pyarrow.Table
+            The rows, with all columns of the table; perhaps none, for the transaction alone. Each
+            partition gets one file, from however many of them.
+        transaction : tuple of str and int
+            The application and its number, as the protocol has them.
+        metadata : str, optional
+            The commit's ``userMetadata``.
+        is_synced : bool
+            Whether everything is forced to the disk before the commit can be seen, and the commit
+            before this returns.
+        """
+        adds = [self._laid(gen, part, is_synced=is_synced) for gen, part in self.parts(rows)]
+        app, number = transaction
+        actions = [
+            {"commitInfo": self._info(metadata)},
+            {"txn": {"appId": app, "version": number, "lastUpdated": _millis()}},
+            *({"add": add} for add in adds),
+        ]
+        files = [self.directory / add["path"] for add in adds]
+        return self._link(
+            self.directory / "_delta_log", version, actions, files=files, is_synced=is_synced
+        )
+
+    def adopt(
+        self,
+        version: int,
+        adds: Sequence[Mapping[str, Any]],
+        *,
+        transaction: tuple[str, int],
+        metadata: str,
+        is_synced: bool = True,
+    ) -> bool:
+        """Make files part of the table that lie in its directories already; as :meth:`commit`.
+
+        Parameters
+        ----------
+        adds : sequence of mapping
+            What a commit says of them.
+        """
+        number = {"appId": transaction[0], "version": transaction[1], "lastUpdated": _millis()}
+        actions: list[dict[str, Any]] = [
+            {"commitInfo": self._info(metadata)},
+            {"txn": number},
+            *({"add": dict(add)} for add in adds),
+        ]
+        return self._link(self.directory / "_delta_log", version, actions, is_synced=is_synced)
+
+    def replace(
+        self,
+        version: int,
+        gone: Sequence[LogFile],
+        adds: Sequence[Mapping[str, Any]],
+        *,
+        takes_away: bool,
+        is_synced: bool = True,
+    ) -> bool:
+        """Put files in the place of others, as a version of the table; False as for :meth:`commit`.
+
+        Parameters
+        ----------
+        gone : sequence of LogFile
+            The files that are no longer read; they stay on the disk for those who look back.
+        adds : sequence of mapping
+            What :meth:`written` has said of the others, which are on the disk.
+        takes_away : bool
+            Whether rows are gone; else the same rows lie elsewhere.
+        is_synced : bool
+            Whether the commit is forced to the disk.
+        """
+        removes: list[dict[str, Any]] = [
+            {
+                "path": quote(file.name, safe="/=") if file.is_mixed else file.path,
+                "deletionTimestamp": _millis(),
+                "dataChange": takes_away,
+                "extendedFileMetadata": True,
+                "partitionValues": self._values(file.gen),
+                "size": file.size,
+            }
+            for file in {file.name: file for file in gone}.values()
+        ]
+        info = {
+            "timestamp": _millis(),
+            "operation": "DELETE" if takes_away else "OPTIMIZE",
+            "operationParameters": {"predicate": "[]"},
+            "isBlindAppend": False,
+            "engineInfo": _ENGINE,
+        }
+        actions: list[dict[str, Any]] = [
+            {"commitInfo": info},
+            *({"remove": remove} for remove in removes),
+            *({"add": {**add, "dataChange": takes_away}} for add in adds),
+        ]
+        return self._link(self.directory / "_delta_log", version, actions, is_synced=is_synced)
+
+    def _link(self, log: Path, *args: Any, **options: Any) -> bool:
+        return (self.link or link_commit)(log, *args, **options)
+
+    def parts(self, tables: Sequence[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
+        """Return the rows of each partition, without the column that it is named by."""
+        found: dict[int, list[pa.Table]] = {}
+        for table in tables:
+            for gen, rows in self._split(table):
+                found.setdefault(gen, []).append(rows)
+        parts = {gen: pa.concat_tables(found[gen]) for gen in sorted(found)}
+        if self._are_mixed(parts):
+            yield max(parts), pa.concat_tables(parts.values())
+        else:
+            yield from parts.items()
+
+    def _are_mixed(self, parts: Mapping[int, pa.Table]) -> bool:
+        """Tell whether rows are so few, of so few partitions, that they are put into one file."""
+        count = sum(part.num_rows for part in parts.values())
+        return self.mixes is not None and 1 < len(parts) <= _MIXED and count <= _MIXED_ROWS
+
+    def _split(self, rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        column = self.partition or self.mixes
+        if column is None:
+            if rows.num_rows:
+                yield 0, rows
+            return
+        gens = rows[column]
+        several = pc.unique(gens).to_pylist()
+        for gen in several:
+            # Most steps have rows of one partition, which are not looked at one by one.
+            part = rows if len(several) == 1 else rows.filter(pc.equal(gens, gen))
+            yield gen, part if self.partition is None else part.drop_columns([self.partition])
+
+    def written(self, gen: int, rows: pa.Table, *, is_synced: bool) -> dict[str, Any]:
+        """Write one file, and return what a commit says of it."""
+        add = self._laid(gen, rows, is_synced=is_synced)
+        if is_synced:
+            sync_named(self.directory / add["path"])
+        return add
+
+    def _laid(self, gen: int, rows: pa.Table, *, is_synced: bool) -> dict[str, Any]:
+        """Write one file in a folder whose own name is on the disk, and force it later."""
+        folder = self._folder(gen, is_synced=is_synced)
+        name = f"{OURS}{self.mark}{uuid.uuid4()}{self._gens(rows)}.snappy.parquet"
+        with (folder / name).open("xb") as file:
+            pq.write_table(
+                rows,
+                file,
+                row_group_size=_rows_together(rows),
+                use_dictionary=rows.num_rows > _FEW,
+                write_page_checksum=True,
+            )
+            size = file.tell()
+        return {
+            "path": str((folder / name).relative_to(self.directory)),
+            "partitionValues": self._values(gen),
+            "size": size,
+            "modificationTime": _millis(),
+            "dataChange": True,
+            "stats": json.dumps(statistics_of(rows, self.ranged), separators=(",", ":")),
+        }
+
+    def _gens(self, rows: pa.Table) -> str:
+        """Return what the name of a file says of the partitions in it."""
+        if self.mixes is None:
+            return ""
+        counted = pc.value_counts(rows[self.mixes]).to_pylist()
+        return gens_in({one["values"]: one["counts"] for one in counted})
+
+    def _folder(self, gen: int, *, is_synced: bool) -> Path:
+        """Return where the files of a partition are."""
+        if self.partition is None:
+            return self.directory
+        folder = self.directory / f"{self.partition}={gen}"
+        with suppress(FileExistsError):
+            folder.mkdir()
+        if is_synced and folder not in self._named:
+            # Its maker may not have.
+            sync_directory(self.directory)
+            self._named.add(folder)
+        return folder
+
+    def _values(self, gen: int) -> dict[str, str]:
+        return {} if self.partition is None else {self.partition: str(gen)}
+
+    def _info(self, metadata: str | None) -> dict[str, Any]:
+        columns = [] if self.partition is None else [self.partition]
+        by = json.dumps(columns, separators=(",", ":"))
+        info = {
+            "timestamp": _millis(),
+            "operation": "WRITE",
+            "operationParameters": {"mode": "Append", "partitionBy": by},
+            "isBlindAppend": True,
+            "engineInfo": _ENGINE,
+        }
+        return info if metadata is None else {**info, "userMetadata": metadata}
+
+
+# rule: order of forcing
+def link_commit(
+    log: Path,
+    version: int,
+    actions: Sequence[Mapping[str, Any]],
+    *,
+    files: Sequence[Path] = (),
+    is_synced: bool,
+) -> bool:
+    """Make a commit visible, whole and at once; False where its version is there.
+
+    Before that its content is forced to the disk, and the files that it names, if they are not yet.
+    """
+    new = log / f".{uuid.uuid4().hex}.tmp"
+    try:
+        with new.open("x", encoding="utf-8") as file:
+            file.write(seal(actions))
+        if is_synced:
+            at_once([*(partial(sync_named, file) for file in files), partial(sync_file, new)])
+        # A link, other than a rename, never replaces what is there.
+        os.link(new, log / f"{version:020}.json")
+    except FileExistsError:
+        return False
+    finally:
+        new.unlink(missing_ok=True)
+    if is_synced:
+        sync_directory(log)
+    return True
+
+
+def _rows_together(rows: pa.Table) -> int:
+    """Return how many rows are read together: those of a claim are few, where each is large."""
+    count, size = int(rows.num_rows), int(rows.nbytes)
+    return min(_GROUP, max(_GROUP_BYTES * count // max(size, 1), 1))
+
+
+def _millis() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,240 @@
+"""Delta tables on this machine's disk, opened by the library deltalake, and their checkpoints."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from spark_queue.errors import (
+    FileDamagedError,
+    FileGoneError,
+    SetupError,
+    SparkNeededError,
+    SparkQueueError,
+)
+from spark_queue.log.delta.commits import name_of, newest_version
+from spark_queue.log.delta.integrity import access_error, naming, read_actions, require_seal
+from spark_queue.log.disk.forks import fork_error, require_unforked
+from spark_queue.log.disk.fsync import sync_directory, sync_file
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+
+#: The last version of Delta's protocol for readers that have no features to know.
+PLAIN_READER = 1
+
+#: How often a table is opened, to which others commit meanwhile: a listing may miss one of two.
+_TRIES = 3
+
+#: What Rust raises for a defect of its own; it is a ``BaseException``, and has no module to import.
+_PANIC = "PanicException"
+
+#: How it says that a parent has used it, which may be by other code than ours.
+_FORKED = "Forked process detected"
+
+#: How Rust writes the number of an error of the system.
+_NUMBER = re.compile(r"(?:os error |code: )(\d+)")
+
+#: What the system says where it has no more of something.
+_NO_MORE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
+
+_COMMIT = re.compile(r"\d{20}\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*parquet")
+
+#: Letters of an error that are worth a look.
+_LONGEST = 300
+
+
+def opened(directory: Path) -> DeltaTable:
+    """Open a table as it is now.
+
+    Raises
+    ------
+    SparkNeededError
+        When its protocol asks more of a reader than deltalake knows.
+    FileDamagedError
+        When a file of its log is not what was written; it names the file.
+    FileAccessError
+        When the system refuses a file.
+    SetupError
+        When ``deltalake`` is not installed, or does not work in this process.
+    """
+    try:
+        from deltalake import DeltaTable  # noqa: PLC0415 - takes a while
+        from deltalake.exceptions import DeltaError  # noqa: PLC0415
+    except ModuleNotFoundError as exc:
+        raise SetupError(
+            "deltalake, which spark-queue requires, is not installed: pip install deltalake"
+        ) from exc
+    with telling(directory):
+        for left in range(_TRIES, 0, -1):
+            try:
+                table = DeltaTable(str(directory))
+                break
+            except DeltaError:
+                if left == 1:
+                    raise
+    _require_seals(directory)
+    return table
+
+
+@contextmanager
+def telling(directory: Path) -> Iterator[None]:
+    """Turn errors of deltalake about a table into errors of this library; as :func:`opened`.
+
+    It raises errors of its own, of Python and of Arrow, most of which do not name the file.
+    """
+    require_unforked()
+    try:
+        yield
+    except SparkQueueError:
+        raise
+    except BaseException as exc:
+        if isinstance(exc, Exception) or type(exc).__name__ == _PANIC:
+            raise _cause(directory, exc) from exc
+        raise
+
+
+def _cause(directory: Path, exc: BaseException) -> SparkQueueError:
+    # Behind the first line is where in Rust that was.
+    said = str(exc).strip().partition("\n")[0][:_LONGEST]
+    if said.startswith(_FORKED):
+        return fork_error()
+    found = _NUMBER.search(str(exc))
+    number = int(found[1]) if found else 0
+    if number not in _NO_MORE and (directory / "_delta_log").exists():
+        try:
+            _require_plain(directory)
+        except SparkQueueError as cause:
+            return cause
+    if number:
+        return access_error(directory, number)
+    if not directory.exists():
+        return FileGoneError(directory)
+    if type(exc).__name__ == _PANIC:
+        return SetupError(
+            f"deltalake, which reads the table at {str(directory)!r}, broke off: {said}; start "
+            "the process again"
+        )
+    return FileDamagedError(directory, f"is a table that deltalake cannot read ({said})")
+
+
+def _require_plain(directory: Path) -> None:
+    """Read the log of a table, and name the first file that is damaged; as :func:`opened`."""
+    log = directory / "_delta_log"
+    with naming(log):
+        names = sorted(os.listdir(log))  # noqa: PTH208 - thousands of names, of which few are wanted
+    _require_pointer(log, names)
+    summed = max((match[1] for name in names if (match := _CHECKPOINT.fullmatch(name))), default="")
+    parts = [name for name in names if summed and name.startswith(f"{summed}.checkpoint")]
+    commits = [name for name in names if _COMMIT.fullmatch(name) and name[:20] > summed]
+    found = [*map(_checkpoint, (log / name for name in parts))]
+    found += [_commit(log / name) for name in commits]
+    if any(version > PLAIN_READER for version in found):
+        raise SparkNeededError(
+            f"the table at {str(directory)!r}", "it asks for more than plain reads"
+        )
+
+
+def _require_seals(directory: Path) -> None:
+    """Check the commits that no checkpoint has summed up, of which deltalake believes each bit."""
+    log = directory / "_delta_log"
+    with naming(log):
+        names = os.listdir(log)  # noqa: PTH208 - as above
+    summed = max((match[1] for name in names if (match := _CHECKPOINT.fullmatch(name))), default="")
+    for name in names:
+        if _COMMIT.fullmatch(name) and name[:20] > summed:
+            # One that is gone was summed up meanwhile.
+            with suppress(FileNotFoundError), naming(log / name):
+                require_seal((log / name).read_text(encoding="utf-8"))
+
+
+def _require_pointer(log: Path, names: list[str]) -> None:
+    if "_last_checkpoint" in names:
+        with naming(log / "_last_checkpoint"):
+            text = (log / "_last_checkpoint").read_text(encoding="utf-8")
+            summed = f"{int(json.loads(text)['version']):020}.checkpoint"
+        if not any(name.startswith(summed) for name in names):
+            raise FileGoneError(log / f"{summed}.parquet")
+
+
+def _checkpoint(part: Path) -> int:
+    """Return the version of the protocol for readers that a part of a checkpoint asks for."""
+    with naming(part):
+        table = pq.ParquetFile(part).read()
+        table.validate(full=True)
+        known = table["protocol"].to_pylist() if "protocol" in table.column_names else []
+        return max((one["minReaderVersion"] for one in known if one), default=0)
+
+
+def _commit(commit: Path) -> int:
+    """Return the version of the protocol for readers that a commit asks for."""
+    with naming(commit):
+        text = commit.read_text(encoding="utf-8")
+        require_seal(text)
+        actions: list[dict[str, Any]] = read_actions(text)
+        if not actions or not all(isinstance(action, dict) for action in actions):
+            raise ValueError(f"no list of actions: {text[:100]!r}")
+        return max(
+            (act["protocol"]["minReaderVersion"] for act in actions if "protocol" in act), default=0
+        )
+
+
+_LAST = "_last_checkpoint"
+
+
+def write_checkpoint(directory: Path) -> None:
+    """Sum up the log of a table; the file is on the disk before it can be seen, and its name after.
+
+    The library of Rust forces nothing, and a reader trusts the newest checkpoint that it finds. So
+    it works on a copy of the commits since the checkpoint before, elsewhere.
+
+    Raises
+    ------
+    FileDamagedError
+        When a file of the log is not what was written.
+    """
+    log, newest = directory / "_delta_log", newest_version(directory, None) or 0
+    parts = [path for path in log.glob("*.checkpoint*.parquet") if _CHECKPOINT.fullmatch(path.name)]
+    last = max((path.name[:20] for path in parts), default="")
+    # Of what a checkpoint sums up the commits may be gone.
+    first = int(last) + 1 if last else 0
+    if first > newest:
+        # Another process has summed up all of it meanwhile.
+        return
+    wanted = [log / name_of(version) for version in range(first, newest + 1)]
+    wanted += [path for path in parts if path.name.startswith(last)]
+    with tempfile.TemporaryDirectory(prefix="spark-queue-") as place:
+        draft = Path(place, "_delta_log")
+        draft.mkdir()
+        for path in wanted:
+            shutil.copyfile(path, draft / path.name)
+        table = opened(Path(place))
+        table.create_checkpoint()
+        for path in draft.glob(f"{table.version():020}.checkpoint*.parquet"):
+            _put(path, log / path.name)
+        _put(draft / _LAST, log / _LAST)
+
+
+def _put(draft: Path, file: Path) -> None:
+    """Put a file in its place, whole and at once."""
+    new = file.with_name(f".{uuid.uuid4().hex}.tmp")
+    try:
+        new.write_bytes(draft.read_bytes())
+        sync_file(new)
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)
+    sync_directory(file.parent)

@@ -1,0 +1,165 @@
+"""Parts of a log's files, and what their statistics say: a large file is read in parts."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.log import instants
+from spark_queue.log.delta.commits import RANGED, LogFile, opened, read_file
+from spark_queue.log.delta.integrity import naming
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+#: Rows, and bytes, from which on it is worth looking where in a file rows may be.
+_LARGE, _HEAVY = 100_000, 32 * 2**20
+
+#: By how much rows may be larger than their file, so that its footer need not be asked.
+_PACKED = 20
+
+#: The column whose values are in the names of directories, and not in the files.
+_PARTITION = "_gen"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rows of a file that lie together: one of its row groups, or all."""
+
+    path: Path
+    file: LogFile
+    """What is known of them, as if they were a file."""
+    whole: LogFile
+    """The file that they are in."""
+    group: int | None = None
+
+    def read(self, names: Sequence[str], columns: pa.Schema) -> pa.Table:
+        """Return some columns of the rows, each as ``columns`` has it.
+
+        Raises
+        ------
+        OSError
+            When the file is gone: somebody has tidied the table up, and put its rows elsewhere; or
+            when it is not whole.
+        """
+        size, steps = self.whole.size, self.whole.ranges.get("_step")
+        if self.file.is_mixed:
+            rows = read_file(self.path, [*names, _PARTITION], size, steps)
+            rows = rows.filter(pc.equal(rows[_PARTITION], self.file.gen)).select(
+                [name for name in names if name in rows.column_names]
+            )
+        elif self.group is None:
+            rows = read_file(self.path, names, size, steps)
+        else:
+            with naming(self.path):
+                file = opened(self.path, size, steps)
+                rows = file.read_row_group(self.group, columns=list(names))
+        schema = pa.schema([columns.field(name) for name in names])
+        found = dict(zip(rows.column_names, rows.columns, strict=True))
+        found[_PARTITION] = pa.repeat(pa.scalar(self.file.gen, pa.int32()), rows.num_rows)
+        none = {field.name: pa.nulls(rows.num_rows, field.type) for field in schema}
+        cast = [(found.get(field.name, none[field.name])).cast(field.type) for field in schema]
+        return pa.table(cast, schema=schema)
+
+
+def parts_of(directory: Path, files: Iterable[LogFile]) -> Iterator[Part]:
+    """Return the parts of files of a table; the errors are those of :meth:`Part.read`."""
+    for file in files:
+        path = directory / file.name
+        if file.is_mixed or (file.rows < _LARGE and file.size < _HEAVY):
+            yield Part(path, file, file)
+            continue
+        known = opened(path, file.size, file.ranges.get("_step")).metadata
+        for group in range(known.num_row_groups):
+            yield Part(path, _of_group(file, known.row_group(group)), file, group)
+
+
+def rows_of(
+    directory: Path, files: Iterable[LogFile], columns: Sequence[str], schema: pa.Schema
+) -> pa.Table:
+    """Return some columns of files, each as a schema has it; errors as :meth:`Part.read`."""
+    parts = [Part(directory / file.name, file, file).read(columns, schema) for file in files]
+    none = pa.schema([schema.field(name) for name in columns]).empty_table()
+    return instants.clamp(pa.concat_tables([none, *parts]))
+
+
+def tables_of(
+    parts: Iterable[Part],
+    columns: Sequence[str],
+    schema: pa.Schema,
+    may_matter: Callable[[LogFile], bool] | None,
+) -> Iterator[pa.Table]:
+    """Return the same part by part, of those that may matter."""
+    for part in parts:
+        if may_matter is None or may_matter(part.file):
+            yield instants.clamp(part.read(columns, schema))
+
+
+def bytes_of(
+    directory: Path, files: Iterable[LogFile], seqs: Sequence[int], enough: float
+) -> float:
+    """Return about how many bytes items take in memory, by what the files of their rows say.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the table is.
+    files : iterable of LogFile
+        Those that have its items.
+    seqs : sequence of int
+        The items, in order.
+    enough : float
+        Below this the answer need not be near.
+    """
+    counts = [(file, _count_in(file, seqs)) for file in files]
+    found = sum(count for _, count in counts)
+    # Where ranges of files overlap some are counted twice.
+    share = len(seqs) / found if found else 0.0
+    packed = share * sum(count * file.size / file.rows for file, count in counts)
+    if packed * _PACKED <= enough:
+        return packed
+    return share * sum(
+        count * _size_of(directory / file.name, file.size) / file.rows
+        for file, count in counts
+        if count
+    )
+
+
+def _count_in(file: LogFile, seqs: Sequence[int]) -> int:
+    if "_seq" not in file.ranges:
+        return len(seqs)
+    first, last = file.ranges["_seq"]
+    return bisect_right(seqs, last) - bisect_left(seqs, first)
+
+
+@lru_cache(maxsize=4_096)
+def _size_of(path: Path, size: int) -> int:
+    """Return the bytes of a file before they are compressed; its size, where it is elsewhere."""
+    if not path.exists():
+        return size
+    known = opened(path, size).metadata
+    return sum(known.row_group(group).total_byte_size for group in range(known.num_row_groups))
+
+
+def _of_group(file: LogFile, group: pq.RowGroupMetaData) -> LogFile:
+    """Return what is known of one row group."""
+    ranges = dict(file.ranges)
+    for at in range(group.num_columns):
+        column = group.column(at)
+        known = column.statistics
+        if column.path_in_schema in RANGED and known is not None and known.has_min_max:
+            ranges[column.path_in_schema] = (known.min, known.max)
+    return LogFile(
+        path=file.path,
+        gen=file.gen,
+        size=group.total_byte_size,
+        rows=group.num_rows,
+        ranges=ranges,
+    )

@@ -1,0 +1,171 @@
+"""Removal of tables on this machine's disk, the right to tidy them up, and unfinished ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from spark_queue.log.delta.integrity import read_actions
+from spark_queue.log.disk.fsync import sync_directory
+from spark_queue.log.disk.write_lock import LockFile, require_locks
+
+#: What may be there before the first step: the first commit, and files that no commit names.
+_LOG = re.compile(r"0{20}\.(json(#\d+)?|crc)|\.0{20}\.[^/]*|\.[0-9a-f]{32}\.tmp|_commit_[^/]*\.tmp")
+_ROWS = re.compile(r"_gen=-1/step-[^/]*")
+_LOCKS = re.compile(r"_(writer\.next|writer\.lock|upkeep\.lock)|_lives/[^/]*")
+
+#: What the commit that makes an empty table consists of.
+_MAKING = frozenset(("commitInfo", "protocol", "metaData"))
+
+
+def is_unfinished(directory: Path) -> bool:
+    """Tell whether a log was begun in a directory that is there, and can hold no step.
+
+    Its first step writes one file of rows before its commit. More files, other ones, or the name of
+    a later commit may be what a power cut has left of steps.
+    """
+    if not directory.is_dir() or not _has_first_only(directory):
+        return False
+    files = [name for name in _files(directory) if not _LOCKS.fullmatch(name)]
+    if len(files) > 1 or not all(map(_ROWS.fullmatch, files)):
+        return False
+    actions = _first_actions(directory)
+    return actions is None or (
+        all(action.keys() <= _MAKING for action in actions) and '"_gen"' in json.dumps(actions)
+    )
+
+
+def is_whole(directory: Path) -> bool:
+    """Tell whether the first commit of a table is there, and whole."""
+    return _first_actions(directory) is not None
+
+
+def is_cut(directory: Path) -> bool:
+    """Tell whether a table was begun in a directory, and has no rows and no whole commit."""
+    if not _has_first_only(directory) or _first_actions(directory) is not None:
+        return False
+    return all(map(_LOCKS.fullmatch, _files(directory)))
+
+
+def remove_cut(directory: Path) -> None:
+    """Remove the commit of a table that was begun; one that somebody makes meanwhile is whole."""
+    first = directory / "_delta_log" / f"{0:020}.json"
+    if first.exists() and is_cut(directory):
+        first.unlink(missing_ok=True)
+
+
+def _has_first_only(directory: Path) -> bool:
+    """Tell whether no file of the log is of a later commit; of a long log few names are read."""
+    try:
+        with os.scandir(directory / "_delta_log") as names:
+            return all(_LOG.fullmatch(name.name) for name in names)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
+def _files(directory: Path) -> Iterator[str]:
+    """Return the paths of the files beside the log."""
+    for path in directory.rglob("*"):
+        name = path.relative_to(directory).as_posix()
+        if not name.startswith("_delta_log") and not path.is_dir():
+            yield name
+
+
+def _first_actions(directory: Path) -> list[dict[str, Any]] | None:
+    """Return what the first commit did; ``None`` where it is not whole."""
+    try:
+        text = (directory / "_delta_log" / f"{0:020}.json").read_text(encoding="utf-8")
+        actions = read_actions(text)
+    except (OSError, ValueError):
+        return None
+    is_whole = any(isinstance(action, dict) and "metaData" in action for action in actions)
+    return actions if is_whole and all(isinstance(one, dict) for one in actions) else None
+
+
+_FILE = "_upkeep.lock"
+
+#: Seconds that somebody waits for another who tidies up, and between two looks.
+_PATIENCE, _LOOK = 30.0, 0.02
+
+
+@contextmanager
+def resting(directory: Path, *, timeout: float = _PATIENCE) -> Iterator[bool]:
+    """Let nobody else tidy up in a directory meanwhile; tell whether that is so.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the table is.
+    timeout : float
+        How many seconds to wait for the writer.
+
+    Raises
+    ------
+    FileNotFoundError
+        When the directory is gone.
+    SetupError
+        When this system cannot lock a file.
+    """
+    require_locks(directory)
+    file, path = LockFile(), str(directory / _FILE)
+    until = time.monotonic() + timeout
+    try:
+        while not (is_mine := file.take(path)) and time.monotonic() < until:
+            time.sleep(_LOOK)
+        yield is_mine
+    finally:
+        file.give_up()
+
+
+def remove_unfinished(directory: Path, *, replaces: bool) -> None:
+    """Remove what a process left that was killed while it made a table.
+
+    So only one may make it at a time.
+
+    Parameters
+    ----------
+    directory : Path
+        Where it is.
+    replaces : bool
+        Whether a table that is whole, and has no step, goes, too.
+    """
+
+    def is_left(place: Path) -> bool:
+        # Of a whole one somebody may be about to make the first step.
+        return is_unfinished(place) and (replaces or not is_whole(place))
+
+    if is_left(directory):
+        remove_directory(directory, is_left)
+
+
+def remove_directory(directory: Path, may_go: Callable[[Path], bool] = lambda _: True) -> None:
+    """Remove a table, if it may go once nobody finds it.
+
+    Parameters
+    ----------
+    directory : Path
+        Where it is.
+    may_go : callable
+        Is asked of the place where it lies then.
+    """
+    # A waiting writer makes files in it; in a place that nobody knows nobody does.
+    gone = directory.with_name(f".{directory.name}-{uuid.uuid4().hex}")
+    with resting(directory):
+        directory.rename(gone)
+    # After a power cut files are missing only where nobody looks for them.
+    sync_directory(gone.parent)
+    if may_go(gone):
+        shutil.rmtree(gone)
+    else:
+        # Somebody has made the table while this looked.
+        gone.rename(directory)

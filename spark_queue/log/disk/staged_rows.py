@@ -1,0 +1,105 @@
+"""Rows on their way into a queue: files that tasks write, and one commit takes."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_queue.errors import FileGoneError
+
+if TYPE_CHECKING:
+    from spark_queue.log.object.object_requests import Bucket
+
+#: Where they lie in the directory of a status log: to Delta a name with ``_`` is no data.
+_DIRECTORY = "_staged"
+
+#: How old a file is that nobody commits any more: its task was done so long ago.
+_LOST = timedelta(days=7)
+
+
+class Staging:
+    """Files below the directory of a table."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def stage(self, batches: Iterable[pa.RecordBatch]) -> str | None:
+        """Write the rows of a task into a file, and return its name; ``None`` where it has none."""
+        name = f"{_DIRECTORY}/{uuid.uuid4().hex}.parquet"
+        return name if _write(self._directory / name, batches) else None
+
+    def read(self, names: Sequence[str]) -> pa.Table:
+        """Return the rows of files, in the order of the files."""
+        return pa.concat_tables([pq.read_table(self._directory / name) for name in names])
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files, if they are there."""
+        for name in names:
+            (self._directory / name).unlink(missing_ok=True)
+
+
+class FarStaging(Staging):
+    """Objects below the prefix of a table; those of who was killed go with its other objects."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+
+    def stage(self, batches: Iterable[pa.RecordBatch]) -> str | None:
+        """See :meth:`Staging.stage`."""
+        with tempfile.TemporaryDirectory(prefix="spark-queue-") as place:
+            name = Staging(Path(place)).stage(batches)
+            if name is not None:
+                self._bucket.put(name, Path(place, name).read_bytes())
+        return name
+
+    def read(self, names: Sequence[str]) -> pa.Table:
+        """See :meth:`Staging.read`."""
+        return pa.concat_tables(self._bucket.at_once(self._read_one, names))
+
+    def _read_one(self, name: str) -> pa.Table:
+        content = self._bucket.get(name)
+        if content is None:
+            raise FileGoneError(f"{self._bucket.url}/{name}")
+        return pq.read_table(pa.BufferReader(content))
+
+    def remove(self, names: Iterable[str]) -> None:
+        """See :meth:`Staging.remove`."""
+        self._bucket.delete(names)
+
+
+def sweep(directory: Path) -> None:
+    """Remove the files below a table's directory whose writers were killed."""
+    before = time.time() - _LOST.total_seconds()
+    for path in (directory / _DIRECTORY).glob("*.parquet"):
+        with suppress(FileNotFoundError):
+            if path.stat().st_mtime < before:
+                path.unlink()
+
+
+def _write(path: Path, batches: Iterable[pa.RecordBatch]) -> bool:
+    """Write rows into a file, and tell whether there were any."""
+    writer = None
+    try:
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            if writer is None:
+                path.parent.mkdir(exist_ok=True)
+                writer = pq.ParquetWriter(path, batch.schema)
+            writer.write_batch(batch)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    finally:
+        if writer is not None:
+            writer.close()
+    return writer is not None

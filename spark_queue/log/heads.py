@@ -1,0 +1,308 @@
+"""Heads of steps, and the rows of a step in the columns of its log."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import pyarrow as pa
+
+from spark_queue.log.schema import HEAD, META_LANE
+
+#: Where an order of service stands at one priority: the highest (turn, seq) handed out.
+Pointer = tuple[float, int]
+
+_Head = TypeVar("_Head", "QueueHead", "StatusHead")
+
+
+class UnknownHeadError(ValueError):
+    """Raised when a head is not what this release writes: it is of a newer one, or damaged."""
+
+
+def new_token() -> str:
+    """Return a token that tells this writer's attempt at a step from any other."""
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Who keeps all others from writing, and until when."""
+
+    by: str = ""
+    """Host, process and a token; empty where nobody does."""
+    until: str = ""
+    """As ISO 8601; by then it has to be renewed, where other processes can write at all."""
+
+
+class Head(Protocol):
+    """The state of a log after a step: a dataclass, written as the text of a row of the step."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def step(self) -> int:
+        """The number of the step."""
+
+    @property
+    def token(self) -> str:
+        """What tells this writer's attempt at the step from any other."""
+
+    @property
+    def at(self) -> str:
+        """When it was committed, by its writer's clock, as ISO 8601."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """One reader of a queue, as the item log knows it."""
+
+    name: str = ""
+    """Its name; the default reader has none."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """What differs from the defaults of a :class:`ReaderConfig`, as plain data."""
+    at: str = ""
+    """When it was registered, as ISO 8601."""
+    since_step: int = 0
+    """It sees the items of later steps only."""
+    since_items: int = 0
+    """How many items had been accepted up to there."""
+    pointers: Mapping[int, Pointer] = field(default_factory=dict)
+    """Where its order of service begins."""
+    lost: int = 0
+    """Items that it was to see, and that were dropped before it was registered."""
+    streams: bool = False
+    """Whether it is read as a stream, which says how far it has come instead of claiming."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The last batch of a source, and what it did."""
+
+    number: int
+    at: int = 0
+    """When it came, in seconds of UTC; 0 where an older format did not say."""
+    step: int | None = None
+    """The step that it became, 0 without rows; ``None`` where an older format did not say."""
+    inserted: int = 0
+    duplicates: int = 0
+    refused: int = 0
+
+    @classmethod
+    def of(cls, plain: int | list[Any]) -> Mark:
+        """Read a mark as a head has it: before format 5 its number alone."""
+        return cls(plain) if isinstance(plain, int) else cls(*plain)
+
+    def plain(self) -> int | list[int | None]:
+        """Return the mark as a head has it."""
+        if not self.at:
+            return self.number
+        return [self.number, self.at, self.step, self.inserted, self.duplicates, self.refused]
+
+    def since(self, at: int) -> Mark:
+        """Return the mark with a time, if it has none."""
+        return self if self.at else replace(self, at=at)
+
+
+def names_of(readers: Mapping[int, Registered]) -> list[str]:
+    """Return the names of readers; the default one has none."""
+    return [reader.name for reader in readers.values() if reader.name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueHead:
+    """The state of the item log after a step."""
+
+    step: int = 0
+    token: str = ""
+    at: str = ""
+    """When the step was committed, by its writer's clock, as ISO 8601."""
+    last_seq: int = 0
+    """The highest seq given to a row, refused ones included."""
+    items: int = 0
+    """Items ever accepted."""
+    refused: int = 0
+    """Rows ever refused as duplicates."""
+    gen: int = 0
+    """The generation that new items enter."""
+    gen_since: str | None = None
+    """When the first of its items entered it."""
+    status_step: int = 0
+    """The step of the status log that this step read."""
+    tops: Mapping[int, float] = field(default_factory=dict)
+    """Per priority, the highest tag given to an item."""
+    forgotten: int = 0
+    """Items that left the tables with their generation."""
+    streams: Mapping[str, Mark] = field(default_factory=dict)
+    """Sources whose batches are enqueued here, by the ids of queries or by names."""
+    readers: Mapping[int, Registered] = field(default_factory=lambda: {0: Registered()})
+    """The readers, by the number that each keeps under any name."""
+    last_reader: int = 0
+    """The highest number ever given to a reader."""
+    floor_step: int = 0
+    """Items of steps up to this one may be gone: a new reader starts behind it."""
+    floor_items: int = 0
+    """How many items had been accepted up to there."""
+    hold: Hold = field(default_factory=Hold)
+    """The front that holds the queue, if one does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """Where the fold of the status log starts.
+
+    The ``open`` rows of ``step`` hold every item of ``queue_step`` or before that the pointers had
+    passed or that was touched, and that still matters; everything else is found by its tag.
+    """
+
+    step: int = 0
+    queue_step: int = 0
+    pointers: Mapping[int, Pointer] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusHead:
+    """The state of the status log after a step."""
+
+    step: int = 0
+    token: str = ""
+    at: str = ""
+    """When the step was committed, by its writer's clock, as ISO 8601."""
+    config_step: int = 0
+    """The step whose configuration row is in force."""
+    pointers: Mapping[int, Pointer] = field(default_factory=dict)
+    """Per priority, how far the order of service has come."""
+    claimed: int = 0
+    """Items in flight, those with a run-out lease included."""
+    finished: Mapping[str, int] = field(default_factory=dict)
+    """Items per terminal state; under ``gone`` those that have left the queue since."""
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    log_rows: int = 0
+    """Item rows written since the checkpoint: the length of the fold."""
+    width: float = 0.0
+    """How far above the pointer the last claim had to look."""
+    hold: Hold = field(default_factory=Hold)
+    """The front that holds the queue, if one does."""
+
+    def advanced(self, pointers: Mapping[int, Pointer]) -> dict[int, Pointer]:
+        """Return the pointers after more turns were handed out; a pointer never goes back."""
+        merged = dict(self.pointers)
+        for priority, pointer in pointers.items():
+            merged[priority] = max(merged.get(priority, pointer), pointer)
+        return merged
+
+    def finishing(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """Return the totals per terminal state after more items finished."""
+        totals = dict(self.finished)
+        for state, count in counts.items():
+            totals[state] = totals.get(state, 0) + count
+        return totals
+
+
+def to_json(head: Any) -> str:
+    """Write a head as the text of its row."""
+    return json.dumps(head, separators=(",", ":"), default=_plain)
+
+
+def _plain(part: Any) -> Any:
+    if isinstance(part, Mark):
+        return part.plain()
+    # As ``asdict``, which copies all that is in it, for each step.
+    return {one.name: getattr(part, one.name) for one in fields(part)}
+
+
+def queue_head(text: str) -> QueueHead:
+    """Read the head row of an item step.
+
+    Raises
+    ------
+    UnknownHeadError
+        When it has more in it than is known, or less.
+    """
+    try:
+        return _queue_head(json.loads(text))
+    except (TypeError, LookupError, ValueError) as exc:
+        raise UnknownHeadError(str(exc)) from exc
+
+
+def _queue_head(plain: dict[str, Any]) -> QueueHead:
+    tops = {int(priority): float(tag) for priority, tag in plain.pop("tops").items()}
+    readers = {int(number): _parse_reader(facts) for number, facts in plain.pop("readers").items()}
+    hold = Hold(**plain.pop("hold"))
+    streams = {source: Mark.of(mark) for source, mark in plain.pop("streams").items()}
+    return QueueHead(**plain, tops=tops, readers=readers, hold=hold, streams=streams)
+
+
+def status_head(text: str) -> StatusHead:
+    """Read the head row of a status step; the errors are those of :func:`queue_head`."""
+    try:
+        return _status_head(json.loads(text))
+    except (TypeError, LookupError, ValueError) as exc:
+        raise UnknownHeadError(str(exc)) from exc
+
+
+def _status_head(plain: dict[str, Any]) -> StatusHead:
+    checkpoint = plain.pop("checkpoint")
+    hold = Hold(**plain.pop("hold"))
+    return StatusHead(
+        **{**plain, "pointers": _pointers(plain["pointers"])},
+        hold=hold,
+        checkpoint=Checkpoint(
+            **{**checkpoint, "pointers": _pointers(checkpoint["pointers"])},
+        ),
+    )
+
+
+def following(head: _Head, **changes: Any) -> _Head:
+    """Return the head of the next step, with a token of its own."""
+    return replace(head, step=head.step + 1, token=new_token(), **changes)
+
+
+def _parse_reader(plain: Mapping[str, Any]) -> Registered:
+    return Registered(**{**plain, "pointers": _pointers(plain["pointers"])})
+
+
+def _pointers(plain: Mapping[str, list[Any]]) -> dict[int, Pointer]:
+    return {int(priority): (float(turn), int(seq)) for priority, (turn, seq) in plain.items()}
+
+
+def step_rows(schema: pa.Schema, head: Head, rows: pa.Table | None) -> pa.Table:
+    """Return all rows of a step, that of its head among them, in the columns of a log."""
+    return pa.concat_tables(step_tables(schema, head, rows))
+
+
+def step_tables(schema: pa.Schema, head: Head, rows: pa.Table | None) -> list[pa.Table]:
+    """Return the same, the row of the head as a table of its own, which is the last one."""
+    line = {"_gen": META_LANE, "_step": head.step, "_kind": HEAD, "_body": to_json(head)}
+    named = {name: pa.array([value]) for name, value in line.items()}
+    last = table_of(schema, 1, named)
+    if rows is None:
+        return [last]
+    columns = columns_of(rows)
+    columns["_step"] = pa.repeat(pa.scalar(head.step, pa.int64()), rows.num_rows)
+    return [table_of(schema, rows.num_rows, columns), last]
+
+
+def columns_of(rows: pa.Table) -> dict[str, Any]:
+    """Return the columns of rows by their names."""
+    return dict(zip(rows.column_names, rows.columns, strict=True))
+
+
+def table_of(schema: pa.Schema, count: int, columns: Mapping[str, Any]) -> pa.Table:
+    """Return columns in the order and types of a schema, with nulls for those that are missing."""
+    return pa.table(
+        [
+            _of_type(columns[field.name], field.type)
+            if field.name in columns
+            else pa.nulls(count, field.type)
+            for field in schema
+        ],
+        schema=schema,
+    )
+
+
+def _of_type(values: Any, kind: pa.DataType) -> Any:
+    # To have Arrow find that there is nothing to do costs more than the question.
+    return values if values.type == kind else values.cast(kind)

@@ -1,0 +1,400 @@
+"""Tables that take results without Spark, under transactions of any name.
+
+A result is there exactly once because its commit is transaction 1 of an application that its writer
+names, and no name is used twice. Whether it was is asked under the right to write, which Spark's
+commits of results take, too. A claim that takes long is written in parts: see ADR 53.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.errors import (
+    FileDamagedError,
+    SchemaMismatchError,
+    SparkNeededError,
+    SparkQueueError,
+)
+from spark_queue.log import addresses
+from spark_queue.log.addresses import TableAddress
+from spark_queue.log.delta import table_properties
+from spark_queue.log.delta.claim_record import find_record
+from spark_queue.log.delta.commits import newest_version, read_file, summed_up
+from spark_queue.log.delta.table_properties import Protocol
+from spark_queue.log.disk import removal, write_lock
+from spark_queue.log.disk.append_files import OURS, Appending, Link
+from spark_queue.log.disk.delta_rs import opened, telling, write_checkpoint
+from spark_queue.log.disk.fsync import (
+    birth_of,
+    is_forced,
+    make_directory,
+    note_forced,
+    sync_commits,
+)
+from spark_queue.log.step_events import logger
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+    from spark_queue.log.delta.claim_record import ClaimRecord
+
+#: Seconds that somebody waits to write: Spark may be at it, with millions of rows.
+_PATIENCE = 600.0
+
+#: After how many commits the log of such a table is summed up, where the table does not say.
+OFTEN = 100
+_INTERVAL = "delta.checkpointInterval"
+
+#: Every claim leaves a transaction in the table's log; they are forgotten after a month.
+KEPT = {"delta.setTransactionRetentionDuration": "interval 30 days"}
+
+_CLEANS_UP = "delta.enableExpiredLogCleanup"
+
+#: The path of a file all of whose rows were written under one name.
+_MARKED = re.compile(rf"{OURS}([0-9A-Za-z]+)\.[0-9a-f-]{{36}}\.")
+
+#: The column of the rows that says of which transaction they are.
+NAME = "_claim_id"
+
+
+class AppendName(NamedTuple):
+    """What an append is known by."""
+
+    name: str
+    number: int = 1
+    """Counts appends of a name; 1 where it is used once."""
+    part: int | None = None
+    """Which part of a claim it is, before the last one."""
+
+    @property
+    def app(self) -> str:
+        """The application, as Delta has it."""
+        return self.name if self.part is None else f"{self.name}.{self.part}"
+
+    def is_late(self, table: DeltaTable) -> bool:
+        """Tell whether a table has had it, or a later one, or needs no further part."""
+        last = table.transaction_version(self.app)
+        is_shut = self.part is not None and table.transaction_version(self.name) is not None
+        return is_shut or (last is not None and last >= self.number)
+
+
+class ResultTable:
+    """A table of results in a directory, which need not be there yet.
+
+    Parameters
+    ----------
+    directory : Path
+        Where it is, or is to be.
+    is_synced : bool
+        Whether what is written is forced to the disk before anybody is told of it.
+    what, source : str
+        What it is to the caller, and where its rows come from, for errors.
+    """
+
+    def __init__(
+        self, directory: Path, *, is_synced: bool, what: str = "output", source: str = "returns"
+    ) -> None:
+        self._directory = directory
+        self._is_synced = is_synced
+        self._name = f"the {what} {str(directory)!r}"
+        self._source = source
+
+    @property
+    def directory(self) -> Path:
+        """Where its files are read."""
+        return self._directory
+
+    @property
+    def location(self) -> str:
+        """What it is called in any session."""
+        return addresses.location_of(self.directory)
+
+    def exists(self) -> bool:
+        """Tell whether the table is there: a directory that was begun is made a table of."""
+        begun = newest_version(self.directory, None) is not None
+        if begun and removal.is_cut(self.directory):
+            return False
+        return begun or summed_up(self.directory) is not None
+
+    def make(self, columns: pa.Schema) -> None:
+        """Make the table, unless somebody else just did.
+
+        Raises
+        ------
+        SparkNeededError
+            When its columns need more than the oldest version of Delta's protocol.
+        """
+        from deltalake import DeltaTable, Schema  # noqa: PLC0415 - takes a while
+
+        require_plain_types(self._name, columns)
+        make_directory(self.directory)
+        with write_lock.holding(str(self.directory), self.directory, timeout=_PATIENCE):
+            removal.remove_cut(self.directory)
+            try:
+                with telling(self.directory):
+                    DeltaTable.create(
+                        str(self.directory),
+                        Schema.from_arrow(columns),
+                        mode="error",
+                        configuration=KEPT,
+                    )
+            except SparkQueueError:
+                if not self.exists():
+                    raise
+            if self._is_synced:
+                sync_commits(self.directory)
+
+    def require(self, columns: pa.Schema) -> pa.Schema:
+        """Check that such rows can be appended to the table as it is now; return its columns.
+
+        Raises
+        ------
+        SchemaMismatchError
+            When a column is missing, or of another type.
+        SparkNeededError
+            When the table asks more of its writers than this one knows.
+        """
+        there = _schema(self._opened())
+        for column in columns:
+            if column.name not in there.names:
+                raise SchemaMismatchError(column.name, f"is missing in {self._name}")
+            kind = there.field(column.name).type
+            if kind != column.type:
+                where = f"in {self._name}, and {column.type} in {self._source}"
+                raise SchemaMismatchError(column.name, f"is {kind} {where}")
+        for column in there:
+            if not column.nullable and column.name not in columns.names:
+                where = f"in {self._name}, and missing in {self._source}"
+                raise SchemaMismatchError(column.name, f"is NOT NULL {where}")
+        return there
+
+    def require_plain(self) -> None:
+        """Check that the table is one that is known here; the error is that of :meth:`require`."""
+        self._opened()
+
+    def is_conditional(self) -> bool:
+        """Tell whether its commits are conditional PUTs, which Spark does not make."""
+        return False
+
+    def write(self, rows: pa.Table, name: str, metadata: str | None = None) -> bool:
+        """Append the rows of a claim, by its name; False where that was used without them."""
+        return self._put(rows, AppendName(name), metadata) or self._has_last(name)
+
+    def write_part(self, rows: pa.Table, name: str, part: int, metadata: str) -> bool:
+        """Append rows of a claim before its last ones; False where the name of the claim is used.
+
+        A part that is there is not written again.
+        """
+        return self._put(rows, AppendName(name, part=part), metadata) or not self._uses(name)
+
+    def _has_last(self, name: str) -> bool:
+        """Tell whether the last part of a claim is there, or all of it."""
+        record = self.record(name)
+        return len(self.rows(name)) > 0 if record is None else record.part is None
+
+    def _uses(self, name: str) -> bool:
+        with self._hold() as table:
+            return table.transaction_version(name) is not None
+
+    def append(self, rows: pa.Table, name: str, version: int) -> None:
+        """Append rows as a numbered transaction of a name, unless the table has had it."""
+        self._put(rows, AppendName(name, version))
+
+    def shut_out(self, name: str) -> frozenset[int]:
+        """Make sure that a name is used; return the seqs of the rows that were written under it."""
+        self._put(None, AppendName(name))
+        # A table forgets its transactions in time, and the rows of them stay.
+        return self.rows(name)
+
+    def rows(self, name: str) -> frozenset[int]:
+        """Return the seqs of the rows that were written under a name."""
+        with self._hold() as table:
+            return self._rows(table, name)
+
+    def peek(self, name: str) -> None:
+        """Read what was written under a name, by who does not write; errors are passed on."""
+        self._rows(self._opened(), name)
+        self.record(name)
+
+    def record(self, name: str) -> ClaimRecord | None:
+        """Return what the commit of a claim says of its items without a row."""
+        return find_record(self.directory, name)
+
+    def _put(
+        self, rows: pa.Table | None, transaction: AppendName, metadata: str | None = None
+    ) -> bool:
+        """Append rows as a transaction; False where the table has had it, or what excludes it."""
+        while True:
+            with self._hold() as table:
+                if transaction.is_late(table):
+                    return False
+                if self._commit(table, rows, transaction, metadata):
+                    self._sum_up(table, table.version() + 1)
+                    return True
+
+    @contextmanager
+    def _hold(self) -> Iterator[DeltaTable]:
+        """Hold the right to write to the table, and see it as it is meanwhile."""
+        with write_lock.holding(str(self.directory), self.directory, timeout=_PATIENCE):
+            yield self._opened()
+
+    def _opened(self) -> DeltaTable:
+        """Return the table as it is now, if everything that it asks of a writer is known here."""
+        table = opened(self.directory)
+        why = self._why_spark(table)
+        if why is not None:
+            raise SparkNeededError(f"to write to {self._name}", why)
+        return table
+
+    def _why_spark(self, table: DeltaTable) -> str | None:
+        """Say what a table asks of its writers, or readers, that only Spark may know."""
+        protocol, known = Protocol.of(table.protocol()), table.metadata().configuration
+        is_plain = protocol.is_read() and protocol.is_written(known)
+        if not is_plain or table_properties.is_left_to_spark(known):
+            name = TableAddress(str(self.directory), is_path=True).sql()
+            return table_properties.why_spark(name, protocol, known)
+        if table.metadata().partition_columns:
+            return f"the table is partitioned by {', '.join(table.metadata().partition_columns)}"
+        for field in table.schema().fields:
+            if "delta.invariants" in (field.metadata or {}):
+                return f"the table has an invariant for column {field.name!r}"
+        return None
+
+    # rule again: order of forcing
+    def _commit(
+        self,
+        table: DeltaTable,
+        rows: pa.Table | None,
+        transaction: AppendName,
+        metadata: str | None,
+    ) -> bool:
+        """Commit the version after a table's; False where somebody else has, and may be again."""
+        version = table.version()
+        if self._is_synced and not is_forced(birth_of(self.directory), version):
+            # Of what it stands on nothing may be lost either.
+            sync_commits(self.directory)
+        if not self._append(table, rows, transaction, metadata):
+            raise OSError(
+                f"somebody commits to {str(self.directory)!r} who does not wait for his turn"
+            )
+        if self._is_synced:
+            note_forced(birth_of(self.directory), version + 1)
+        return True
+
+    def _append(
+        self,
+        table: DeltaTable,
+        rows: pa.Table | None,
+        transaction: AppendName,
+        metadata: str | None,
+        link: Link | None = None,
+    ) -> bool:
+        # Of a file with statistics of some columns only, deltalake finds nothing by the others.
+        append = Appending(
+            directory=self.directory,
+            partition=None,
+            ranged=(),
+            mark=_mark(transaction.name),
+            link=link,
+        )
+        return append.commit(
+            table.version() + 1,
+            [] if rows is None else [_shape(_schema(table), rows)],
+            transaction=(transaction.app, transaction.number),
+            metadata=metadata,
+            is_synced=self._is_synced,
+        )
+
+    def _sum_up(self, table: DeltaTable, version: int) -> None:
+        """Write down, once in a while, what all commits come to."""
+        settings = table.metadata().configuration
+        if version - (summed_up(self.directory) or 0) < int(settings.get(_INTERVAL, OFTEN)):
+            return
+        cleans_up = settings.get(_CLEANS_UP, "true").lower() != "false"
+        try:
+            self._write_summary(table, cleans_up=cleans_up)
+        except Exception:  # noqa: BLE001 - the rows are there, and the next may do it
+            logger.exception("the log of %s could not be summed up", self.location)
+
+    def _write_summary(self, table: DeltaTable, *, cleans_up: bool) -> None:
+        with telling(self.directory):
+            write_checkpoint(self.directory)
+            table.update_incremental()
+            if cleans_up:
+                table.cleanup_metadata()
+
+    def _bring(self, names: Iterable[str]) -> None:
+        """Have files in the directory that are to be read."""
+
+    def _rows(self, table: DeltaTable, name: str) -> frozenset[int]:
+        files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+        mark = OURS + _mark(name)
+        wanted = [file for file in files if _may_have(file, name)]
+        self._bring(unquote(file["path"]) for file in wanted)
+        found: set[int] = set()
+        for file in wanted:
+            path = self.directory / unquote(file["path"])
+            rows = read_file(path, ["_seq", NAME], file["size_bytes"])
+            if NAME not in rows.column_names:
+                continue
+            ours = rows["_seq"].filter(pc.equal(_texts(rows[NAME]), name))
+            if mark != OURS and file["path"].startswith(mark) and len(ours) < rows.num_rows:
+                raise FileDamagedError(path, f"has rows of another claim than {name}")
+            found.update(ours.to_pylist())
+        return frozenset(found)
+
+
+def _texts(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts as one type: who rewrites a file may keep them as another one."""
+    is_one = pa.types.is_string(values.type)
+    return values if is_one else pa.chunked_array([pa.array(values.to_pylist(), pa.string())])
+
+
+def _mark(name: str) -> str:
+    """Return what the name of a file says of its rows, where it can."""
+    return f"{name}." if name.isascii() and name.isalnum() else ""
+
+
+def _may_have(file: dict[str, Any], name: str) -> bool:
+    """Tell whether a row of a file may be of a name, by what is known of the file."""
+    whose = _MARKED.match(file["path"])
+    if whose is not None and whose[1] != name:
+        return False
+    least, most = file.get(f"min.{NAME}"), file.get(f"max.{NAME}")
+    return least is None or most is None or bool(least <= name <= most)
+
+
+def _schema(table: DeltaTable) -> pa.Schema:
+    return pa.schema(table.schema().to_arrow())
+
+
+def _shape(columns: pa.Schema, rows: pa.Table) -> pa.Table:
+    """Return rows with all columns of a table, in its order; null where they have none."""
+    values = [
+        rows[column.name] if column.name in rows.column_names else pa.nulls(rows.num_rows, kind)
+        for column, kind in zip(columns, columns.types, strict=True)
+    ]
+    return pa.table(values, schema=columns)
+
+
+def require_plain_types(name: str, columns: pa.Schema) -> None:
+    """Raise where columns need more than the oldest version of Delta's protocol."""
+    for column in columns:
+        if _has_local_time(column.type):
+            why = f"column {column.name!r} has times without a zone, a feature of Delta's"
+            raise SparkNeededError(f"to make {name}", why)
+
+
+def _has_local_time(kind: pa.DataType) -> bool:
+    if pa.types.is_timestamp(kind):
+        return kind.tz is None
+    inner: Sequence[pa.Field] = [kind.field(at) for at in range(kind.num_fields)]
+    return any(_has_local_time(field.type) for field in inner)

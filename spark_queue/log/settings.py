@@ -1,0 +1,259 @@
+"""The configuration in force: a row of the status log, so that a change takes effect at a step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.config import QueueConfig
+from spark_queue.errors import FormatVersionError, InvalidConfigError, LogDamagedError
+from spark_queue.log.heads import Checkpoint, Pointer
+from spark_queue.log.schema import FORMAT_VERSION, MARKED
+
+#: By how much a bound of tags is wider than what it is worked out from, in parts of it.
+SLACK = 1e-9
+
+
+# rule again: weight of a key
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """How the stored tags of a weighted key map to turns.
+
+    A key's tags count its own cost, at any weight. At one priority, a tag ``t`` is the turn
+    ``turn + (t - tag) / weight``: when a weight changes, tags and turns are pinned together where
+    the pointer stands, so what waits moves at once and what was served stays.
+    """
+
+    weight: float
+    pins: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    """Per priority, the (tag, turn) that are pinned together; (0, 0) for others."""
+
+    def turn(self, priority: int, tag: float) -> float:
+        """Return the turn of a stored tag."""
+        pinned_tag, pinned_turn = self.pins.get(priority, (0.0, 0.0))
+        return pinned_turn + (tag - pinned_tag) / self.weight
+
+    def tag(self, priority: int, turn: float) -> float:
+        """Return the stored tag of a turn."""
+        pinned_tag, pinned_turn = self.pins.get(priority, (0.0, 0.0))
+        return pinned_tag + (turn - pinned_turn) * self.weight
+
+    def reweighted(self, weight: float, pointers: Mapping[int, Pointer]) -> Stretch:
+        """Return the map after a change of weight while the pointers stand where they do."""
+        pins = dict(self.pins)
+        for priority, (turn, _) in pointers.items():
+            pins[priority] = (self.tag(priority, turn), turn)
+        return Stretch(weight, pins)
+
+
+#: A key whose weight is, and was, 1.
+UNWEIGHTED = Stretch(1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a configuration row says."""
+
+    config: QueueConfig
+    paused: bool = False
+    stretches: Mapping[str, Stretch] = field(default_factory=dict)
+    """Fair keys whose weight is, or once was, not 1."""
+    format: int = FORMAT_VERSION
+    """The version that the queue was made in, or upgraded to: what its rows are like."""
+
+    @classmethod
+    def initial(cls, config: QueueConfig) -> Settings:
+        """Return the settings of a new queue."""
+        return cls(config=config, stretches={k: Stretch(w) for k, w in config.weights.items()})
+
+    def reconfigured(self, config: QueueConfig, pointers: Mapping[int, Pointer]) -> Settings:
+        """Return the settings with another configuration, from a step with these pointers on.
+
+        Raises
+        ------
+        InvalidConfigError
+            When a setting is changed that came after the queue's format.
+        """
+        after = config.forget_sources_after
+        if self.format < MARKED and after != self.config.forget_sources_after:
+            raise InvalidConfigError(
+                f"forget_sources_after is {after}: it came with format {MARKED}, and the queue is "
+                f"of format {self.format}; upgrade it"
+            )
+        stretches = dict(self.stretches)
+        for key in {*stretches, *config.weights}:
+            old = stretches.get(key, UNWEIGHTED)
+            weight = config.weights.get(key, 1.0)
+            if weight != old.weight:
+                stretches[key] = old.reweighted(weight, pointers)
+        return replace(self, config=config, stretches=stretches)
+
+    def turn(self, priority: int, fair_key: str | None, tag: float) -> float:
+        """Return the turn of the stored tag of a key, at its weight."""
+        return self.stretch(fair_key).turn(priority, tag)
+
+    def stretch(self, fair_key: str | None) -> Stretch:
+        """Return how the stored tags of a key map to turns."""
+        return UNWEIGHTED if fair_key is None else self.stretches.get(fair_key, UNWEIGHTED)
+
+    def is_clamped(self) -> bool:
+        """Tell whether members of a group may stand in an order of their own."""
+        config = self.config
+        has_lines = config.fair_key is not None or config.priority is not None
+        return config.group_key is not None and has_lines
+
+    def least_tag(self, priority: int, turn: float) -> float:
+        """Return a bound below the stored tags of all keys at a turn of a priority."""
+        return min(_slack(tag, -1) for tag in self._tags_of(priority, turn))
+
+    def highest_tag(self, priority: int, turn: float) -> float:
+        """Return a bound above the stored tags of all keys at a turn of a priority."""
+        return max(_slack(tag, 1) for tag in self._tags_of(priority, turn))
+
+    def _tags_of(self, priority: int, turn: float) -> list[float]:
+        return [turn, *(stretch.tag(priority, turn) for stretch in self.stretches.values())]
+
+    def to_json(self) -> str:
+        """Write the settings as the text of their row."""
+        plain = {
+            "format": self.format,
+            "config": self._config(),
+            "paused": self.paused,
+            "stretches": {
+                key: {"weight": s.weight, "pins": {str(p): pin for p, pin in s.pins.items()}}
+                for key, s in self.stretches.items()
+            },
+        }
+        return json.dumps(plain, separators=(",", ":"))
+
+    def _config(self) -> dict[str, Any]:
+        plain = self.config.to_dict()
+        if self.format < MARKED:
+            # To older releases the name is unknown.
+            del plain["forget_sources_after"]
+        return plain
+
+    @classmethod
+    def from_json(cls, name: str, text: str) -> Settings:
+        """Read the settings of a queue from the text of their row.
+
+        Raises
+        ------
+        FormatVersionError
+            When the row was written by a release with a newer format.
+        LogDamagedError
+            When it is no row of settings.
+        """
+        try:
+            return cls._from_json(name, text)
+        except (LookupError, TypeError, ValueError, AttributeError) as exc:
+            why = f"a row of its configuration cannot be read ({exc}): {text[:100]!r}"
+            raise LogDamagedError(name, "status", 0, why) from exc
+
+    @classmethod
+    def _from_json(cls, name: str, text: str) -> Settings:
+        plain: dict[str, Any] = json.loads(text)
+        if plain["format"] > FORMAT_VERSION:
+            raise FormatVersionError(name, plain["format"], FORMAT_VERSION)
+        stretches = {
+            key: Stretch(s["weight"], {int(p): (pin[0], pin[1]) for p, pin in s["pins"].items()})
+            for key, s in plain["stretches"].items()
+        }
+        return cls(
+            config=QueueConfig.from_dict(plain["config"]),
+            paused=plain["paused"],
+            stretches=stretches,
+            format=plain["format"],
+        )
+
+
+def format_of(text: str) -> int:
+    """Return the format that the text of a row of settings names; 0 where it names none."""
+    try:
+        return int(json.loads(text)["format"])
+    except (LookupError, TypeError, ValueError):
+        return 0
+
+
+def _slack(tag: float, side: int) -> float:
+    """Return a tag moved to one side: to a turn and back is not the same to the last digit."""
+    return tag + side * SLACK * max(1.0, abs(tag))
+
+
+#: Pinned together where nothing is said: the tag, and the turn.
+_UNPINNED = (0.0, 0.0)
+
+
+# rule again: weight of a key
+def turns_of(rows: pa.Table, settings: Settings) -> pa.ChunkedArray:
+    """Return the turn at which each row's ``_round`` comes up; weighted ones name their key.
+
+    The order of the sums is that of Spark's plans, and of :meth:`Stretch.turn`, so that the last
+    digit is, too.
+    """
+    tags = rows["_round"]
+    if not settings.stretches:
+        return tags
+    keys, stretches = list(settings.stretches), list(settings.stretches.values())
+    at = pc.index_in(rows["_fair_key"], pa.array(keys, pa.string()))
+    weights = _take([stretch.weight for stretch in stretches], at, 1.0)
+    pin_tags, pin_turns = (_pins(rows, stretches, at, end) for end in (0, 1))
+    return pc.add(pin_turns, pc.divide(pc.subtract(tags, pin_tags), weights))
+
+
+# rule: untouched item
+def are_unpassed(rows: pa.Table, turns: pa.ChunkedArray, checkpoint: Checkpoint) -> pa.ChunkedArray:
+    """Tell of items whether a checkpoint knows nothing of them: they were ahead, or came later."""
+    later = pc.greater(rows["_step"], checkpoint.queue_step)
+    return pc.or_kleene(are_ahead(rows, turns, checkpoint.pointers), later)
+
+
+# rule again: overdue item
+def are_ahead(
+    rows: pa.Table, turns: pa.ChunkedArray, pointers: Mapping[int, Pointer]
+) -> pa.ChunkedArray:
+    """Tell of rows whether the order has yet to reach them, by turn, ``_seq`` and ``_priority``."""
+    last = _by_priority(rows, {p: seq for p, (_, seq) in pointers.items()}, pa.scalar(0))
+    return are_after(rows, turns, (pointer_turns(rows, pointers), last))
+
+
+def are_after(
+    rows: pa.Table, turns: pa.ChunkedArray, place: tuple[pa.Array | float, pa.Array | float]
+) -> pa.ChunkedArray:
+    """Tell of rows whether they stand behind a turn and a seq, of all or of each."""
+    turn, seq = place
+    tied = pc.and_(pc.equal(turns, turn), pc.greater(rows["_seq"], seq))
+    return pc.or_(pc.greater(turns, turn), tied)
+
+
+def pointer_turns(rows: pa.Table, pointers: Mapping[int, Pointer]) -> pa.ChunkedArray:
+    """Return the turn that the order has reached at the priority of each row."""
+    return _by_priority(rows, {p: turn for p, (turn, _) in pointers.items()}, pa.scalar(0.0))
+
+
+def _by_priority(rows: pa.Table, values: Mapping[int, object], default: pa.Scalar) -> pa.Array:
+    """Return one of some values for each row, by its ``_priority``."""
+    chosen = pa.repeat(default, rows.num_rows)
+    for priority, value in values.items():
+        is_it = pc.fill_null(pc.equal(rows["_priority"], priority), False)
+        chosen = pc.if_else(is_it, pa.scalar(value, default.type), chosen)
+    return chosen
+
+
+def _pins(rows: pa.Table, stretches: list[Stretch], at: pa.Array, end: int) -> pa.Array:
+    """Return one end of what is pinned for the key and the priority of each row."""
+    pins = pa.repeat(pa.scalar(0.0), rows.num_rows)
+    for priority in sorted({p for stretch in stretches for p in stretch.pins}):
+        known = [stretch.pins.get(priority, _UNPINNED)[end] for stretch in stretches]
+        is_it = pc.fill_null(pc.equal(rows["_priority"], priority), False)
+        pins = pc.if_else(is_it, _take(known, at, 0.0), pins)
+    return pins
+
+
+def _take(values: list[float], at: pa.Array, otherwise: float) -> pa.Array:
+    return pc.fill_null(pc.take(pa.array(values, pa.float64()), at), otherwise)

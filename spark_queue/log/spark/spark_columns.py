@@ -1,0 +1,85 @@
+"""Columns of a log in a session of Spark, of which its queue may not know all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, functions as F
+from pyspark.sql.types import StructType
+
+from spark_queue.log.delta import table_properties
+from spark_queue.log.schema import LATER, foreign_names, is_item_log
+from spark_queue.log.spark.spark_types import struct_of
+
+
+class SparkColumns:
+    """Columns of one table.
+
+    Parameters
+    ----------
+    properties : callable
+        Returns the properties of the table, which may be a query.
+    """
+
+    def __init__(self, properties: Callable[[], Mapping[str, str]]) -> None:
+        self._properties = properties
+        self._known: set[tuple[str, ...]] = set()
+        """Columns of which none is foreign: what a queue knows it does not forget."""
+
+    def fit(self, rows: DataFrame) -> DataFrame:
+        """Return rows without the columns that the queue does not know.
+
+        What a log of an older format has not is null in them.
+        """
+        rows = self.drop_foreign(rows)
+        kinds = {field.name: field.dataType for field in struct_of(LATER)}
+        nulls = {name: F.lit(None).cast(kinds[name]) for name in missing(rows)}
+        return rows.withColumns(nulls) if nulls else rows
+
+    def drop_foreign(self, rows: DataFrame) -> DataFrame:
+        """Return rows without the columns that the queue does not know."""
+        there = tuple(rows.columns)
+        if there in self._known:
+            return rows
+        foreign = foreign_names(self.schema(rows))
+        if not foreign:
+            self._known.add(there)
+        return rows.drop(*foreign)
+
+    def schema(self, rows: DataFrame) -> str:
+        """Return the columns of rows, as Spark writes a schema in JSON, the foreign ones marked."""
+        schema = rows.schema.json()
+        if not is_item_log(schema):
+            return schema
+        return table_properties.known_columns(schema, self._properties())
+
+    def adding(self, table: str, rows: DataFrame, fields: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Return the statements that give a table more columns, or make those there the queue's.
+
+        Parameters
+        ----------
+        table : str
+            The table as SQL names it.
+        rows : DataFrame
+            Its rows.
+        fields : sequence of mapping
+            The columns, as Spark writes a schema in JSON.
+        """
+        new = [field for field in fields if field["name"] not in rows.columns]
+        known = self._properties()
+        wanted = table_properties.with_users(known, [field["name"] for field in fields])
+        said = []
+        if new:
+            added = StructType.fromJson(json.loads(json.dumps({"type": "struct", "fields": new})))
+            said.append(f"ALTER TABLE {table} ADD COLUMNS ({added.toDDL()})")
+        if listed := [f"'{name}' = '{value}'" for name, value in wanted.items() - known.items()]:
+            said.append(f"ALTER TABLE {table} SET TBLPROPERTIES ({', '.join(listed)})")
+        return said
+
+
+def missing(rows: DataFrame) -> list[str]:
+    """Return what an item log or a status log of an older format has not."""
+    there = set(rows.columns)
+    return [name for name in LATER.names if name not in there] if "_round" in there else []

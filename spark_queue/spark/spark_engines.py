@@ -1,0 +1,280 @@
+"""Engines of a session of Spark: SQL in this process over what Spark reads, and Spark's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
+from pyspark.sql.types import StructField, TimestampType
+
+from spark_queue.log.heads import StatusHead
+from spark_queue.log.schema import CLAIMED, ITEM, RECENT, RENEWAL, STATUS_COLUMNS
+from spark_queue.log.session_options import small_steps
+from spark_queue.log.settings import Settings
+from spark_queue.log.spark.spark_types import struct_of
+from spark_queue.spark.frames import bring, frame_of, plain
+from spark_queue.spark.spark_entries import BroughtEntries, FrameEntries
+from spark_queue.sql import log_rows
+from spark_queue.sql.database import Database
+from spark_queue.sql.log_rows import ENTERED, TooManyRowsError, bounds_of
+from spark_queue.sql.sql_engines import SqlEngine
+from spark_queue.sql.statements import over, query, statement
+from spark_queue.state import spark_frames
+from spark_queue.state.store import Store
+
+#: How a text says that rows are spread by a column.
+_SPREAD = re.compile(r"/\*\+ REPARTITION\(\$parts, \w+\) \*/")
+
+#: How a text says that a table is sent to where the rows are, and up to how many lines it is.
+_SENT = re.compile(r"/\*\+ BROADCAST\(\w\) \*/ ")
+_FEW_LINES = 200_000
+
+#: Items that are looked up by name.
+_FEW = 1_000
+
+
+def engines_of(store: Store) -> Iterator[SqlEngine]:
+    """Return the engines of a store's session, the first for what is not too much for it."""
+    if small_steps(store.session) != "spark":
+        yield SqlEngine(Database, BroughtRows(), BroughtEntries())
+
+    def start(variants: Mapping[str, str]) -> SparkDatabase:
+        return SparkDatabase(store.spark, variants)
+
+    yield SqlEngine(start, FrameRows(), FrameEntries(), "spark")
+
+
+class SparkDatabase:
+    """Tables of Spark, and what texts make of them; see :class:`Database`."""
+
+    draws_jitter = True
+    parts = 1
+    lines = 0
+
+    def __init__(self, spark: SparkSession, variants: Mapping[str, str]) -> None:
+        self.variants = dict(variants)
+        self._spark = spark
+        self._tables: dict[str, DataFrame] = {}
+
+    def close(self) -> None:
+        """Forget the tables."""
+        self._tables.clear()
+
+    def give(self, name: str, *rows: DataFrame | pa.Table) -> None:
+        """See :class:`Database`."""
+        frames = [frame_of(self._spark, one) for one in rows]
+        self._tables[name] = reduce(
+            lambda one, more: one.unionByName(more, allowMissingColumns=True), frames
+        )
+
+    def keep(self, name: str, limit: int = 0) -> None:
+        """See :class:`Database`."""
+        self._tables[name] = self.find(name, limit)
+
+    def rows(self, name: str, limit: int = 0) -> pa.Table:
+        """See :class:`Database`."""
+        return self._select(name, limit).toArrow()
+
+    def find(self, name: str, limit: int = 0) -> DataFrame:
+        """See :class:`Database`."""
+        return self._select(name, limit).localCheckpoint()
+
+    def table(self, name: str) -> DataFrame:
+        """See :class:`Database`; the rows of a text are computed where they are read."""
+        return self._tables[name] if name in self._tables else self._select(name)
+
+    def query(self, text: str) -> pa.Table:
+        """See :class:`Database`."""
+        return self._run(query(text, self._tables.keys(), self.variants)).toArrow()
+
+    def query_each(self, texts: Sequence[str]) -> list[pa.Table]:
+        """See :class:`Database`."""
+        return [self.query(text) for text in texts]
+
+    def is_empty(self, name: str) -> bool:
+        """See :class:`Database`."""
+        return self._tables[name].isEmpty()
+
+    def _select(self, name: str, limit: int = 0) -> DataFrame:
+        there = self._tables.keys() - {name}
+        return self._run(statement(name, there, self.variants, limit))
+
+    def _run(self, made: str) -> DataFrame:
+        if self.lines > _FEW_LINES:
+            made = _SENT.sub("", made)
+        text, used = over(_SPREAD.sub(self._spread, made), self._tables)
+        tables: dict[str, Any] = {f"sq_{one}": self._tables[one] for one in used}
+        return self._spark.sql(text, **tables)
+
+    def _spread(self, hint: re.Match[str]) -> str:
+        """Return a hint to spread rows; none where all of them fit into one part."""
+        return hint[0].replace("$parts", str(self.parts)) if self.parts > 1 else ""
+
+
+class FrameRows:
+    """Rows of both logs as frames of Spark; see :mod:`~spark_queue.sql.log_rows`."""
+
+    def states_of(self, store: Store, head: StatusHead) -> Any:
+        """See :class:`LogRows`."""
+        return _states(spark_frames.recent_rows(store, head))
+
+    def with_step(self, states: Any, rows: DataFrame | pa.Table, step: int) -> Any:
+        """See :class:`LogRows`."""
+        frame = frame_of(states.sparkSession, rows)
+        return states.unionByName(_states(spark_frames.of_step(frame, step)))
+
+    def entered_of(
+        self,
+        store: Store,
+        head: StatusHead,
+        settings: Settings,
+        reach: float | None,
+        names: Sequence[str] = ENTERED,
+    ) -> Any:
+        """See :class:`LogRows`."""
+        return plain(_items(store).where(_may_wait(store, head, settings, reach)).select(*names))
+
+    def items_of(self, store: Store, found: Any, names: Sequence[str]) -> Any:
+        """See :class:`LogRows`."""
+        seqs = found.select(F.col("seq").alias("_seq"))
+        few = seqs.limit(_FEW + 1).toArrow()["_seq"].to_pylist()
+        items = _items(store)
+        if len(few) <= _FEW:
+            return plain(items.where(F.col("_seq").isin(few)).select(*names))
+        return plain(items.join(seqs, "_seq", "left_semi").select(*names))
+
+    def grants_of(self, store: Store, head: StatusHead, lease: int) -> Any:
+        """See :class:`LogRows`."""
+        is_move = F.col("_kind").isin(ITEM, RENEWAL)
+        is_since = is_move & F.col("_step").between(lease, head.step)
+        return plain(store.status.read().where(is_since).select(*RECENT))
+
+    def outcomes_of(self, outcomes: DataFrame) -> Any:
+        """See :class:`LogRows`."""
+        return outcomes.select(F.col("_seq").alias("seq"), "outcome", "error")
+
+    def with_output(self, store: Store, leases: Collection[int]) -> dict[int, str]:
+        """See :class:`LogRows`."""
+        is_claim = (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
+        granted = store.status.read().where(is_claim & F.col("_step").isin(list(leases)))
+        named = granted.where(F.col("_body").isNotNull()).select("_step", "_claim_id")
+        return dict(named.distinct().collect())
+
+    def status_rows(self, found: Any, said: Mapping[str, object]) -> Any:
+        """See :class:`LogRows`."""
+        return found.select(*(_logged_rows(one, found, said) for one in struct_of(STATUS_COLUMNS)))
+
+    def joined(self, rows: DataFrame | pa.Table, others: DataFrame | pa.Table) -> Any:
+        """See :class:`LogRows`."""
+        spark = rows.sparkSession if isinstance(others, pa.Table) else others.sparkSession
+        return frame_of(spark, rows).unionByName(frame_of(spark, others), allowMissingColumns=True)
+
+    def without(self, found: Any, seqs: Collection[int]) -> Any:
+        """See :class:`LogRows`."""
+        return found.where(~F.col("seq").isin(list(seqs)))
+
+
+class BroughtRows(FrameRows):
+    """The same rows, brought to this process.
+
+    Raises
+    ------
+    TooManyRowsError
+        When there are more than half of what fits: the driver of Spark holds them as well.
+    """
+
+    def states_of(self, store: Store, head: StatusHead) -> pa.Table:
+        """See :class:`LogRows`."""
+        return bring(super().states_of(store, head), _most(store, head))
+
+    def with_step(self, states: pa.Table, rows: DataFrame | pa.Table, step: int) -> pa.Table:
+        """See :class:`LogRows`."""
+        if not isinstance(rows, pa.Table):
+            raise TooManyRowsError
+        return log_rows.with_step(states, rows, step)
+
+    def entered_of(
+        self,
+        store: Store,
+        head: StatusHead,
+        settings: Settings,
+        reach: float | None,
+        names: Sequence[str] = ENTERED,
+    ) -> pa.Table:
+        """See :class:`LogRows`."""
+        rows = super().entered_of(store, head, settings, reach, names)
+        return bring(rows, _most(store, head))
+
+    def items_of(self, store: Store, found: pa.Table, names: Sequence[str]) -> pa.Table:
+        """See :class:`LogRows`."""
+        seqs = frame_of(store.spark, found.select(["seq"]))
+        return super().items_of(store, seqs, names).toArrow()
+
+    def grants_of(self, store: Store, head: StatusHead, lease: int) -> pa.Table:
+        """See :class:`LogRows`."""
+        rows = super().grants_of(store, head, lease)
+        return bring(rows, head.log_rows if lease > head.checkpoint.step else None)
+
+    def outcomes_of(self, outcomes: DataFrame) -> pa.Table:
+        """See :class:`LogRows`."""
+        return bring(super().outcomes_of(outcomes), None)
+
+    def status_rows(self, found: pa.Table, said: Mapping[str, object]) -> pa.Table:
+        """See :class:`LogRows`."""
+        return log_rows.status_rows(found, said)
+
+    def joined(self, rows: pa.Table, others: pa.Table) -> pa.Table:
+        """See :class:`LogRows`."""
+        return log_rows.joined(rows, others)
+
+    def without(self, found: pa.Table, seqs: Collection[int]) -> pa.Table:
+        """See :class:`LogRows`."""
+        return log_rows.without(found, seqs)
+
+
+def _states(rows: DataFrame) -> DataFrame:
+    # The generation of an item is in the place of its row's already.
+    return plain(rows.withColumn("_item_gen", F.lit(None).cast("int")))
+
+
+def _items(store: Store) -> DataFrame:
+    return spark_frames.items(store).where(F.col("_kind") == ITEM)
+
+
+def _may_wait(store: Store, head: StatusHead, settings: Settings, reach: float | None) -> Column:
+    """Bound the stored tags by literals, so that files are skipped."""
+    is_later = F.col("_step") > head.checkpoint.queue_step
+    found = F.lit(False)
+    for priority in store.queue_head().tops:
+        least, most = (F.lit(end) for end in bounds_of(head, settings, priority, reach))
+        is_near = (F.col("_round") <= most) & ((F.col("_round") >= least) | is_later)
+        found = or_(found, (F.col("_priority") == priority) & is_near)
+    return found
+
+
+def _most(store: Store, head: StatusHead) -> int:
+    """Return how many rows a claim reads at most: what is open, and all since the checkpoint."""
+    return store.outstanding(head) + head.log_rows
+
+
+def _logged_rows(field: StructField, found: DataFrame, said: Mapping[str, object]) -> Column:
+    """Return a column of the status log."""
+    name = field.name.removeprefix("_")
+    if name in said:
+        value = said[name]
+        if isinstance(value, tuple):
+            column = F.when(F.col("state") == value[1], F.lit(value[0]))
+        else:
+            column = F.lit(value)
+    elif name not in found.columns:
+        column = F.lit(None)
+    elif isinstance(field.dataType, TimestampType):
+        column = F.timestamp_micros(name)
+    else:
+        column = F.col(name)
+    return column.cast(field.dataType).alias(field.name)

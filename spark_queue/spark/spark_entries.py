@@ -1,0 +1,225 @@
+"""Rows of an enqueue as frames of Spark, and brought to this process where they are few."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, functions as F
+
+from spark_queue.columns.values import bytes_of
+from spark_queue.log.schema import GROUP, ITEM, KEY, META_LANE, REFUSED, REFUSED_LANE
+from spark_queue.log.spark.spark_types import column_named
+from spark_queue.spark.frames import bring, frame_of, plain
+from spark_queue.sql.decisions import Frame
+from spark_queue.sql.entry_rows import (
+    BATCH,
+    KEYED,
+    LINE,
+    MEMBER,
+    Decided,
+    EnqueueState,
+    EntryBatch,
+    Room,
+)
+from spark_queue.sql.log_rows import TooManyRowsError
+from spark_queue.state import spark_frames
+
+#: Rows up to which a batch is decided in this process: their keys are brought, not their values.
+_MOST = 1_000_000
+
+#: Keys that are looked up by name, so that files are skipped.
+_FEW = 1_000
+
+
+class FrameEntries:
+    """Rows of a batch and of the item log as frames; see :class:`EntryRows`."""
+
+    def batch_of(self, frame: Frame, entry: EnqueueState, room: Room) -> EntryBatch:
+        """See :class:`EntryRows`."""
+        stage = frame.stage()
+        rows = _batch(stage.rows, entry, room)
+        return EntryBatch(
+            rows=rows,
+            given=rows.select("seq", "given"),
+            count=stage.count,
+            has_keys=stage.has_keys,
+        )
+
+    def keyed_of(self, entry: EnqueueState, batch: EntryBatch) -> Any:
+        """See :class:`EntryRows`."""
+        del batch
+        return plain(_items(entry).select(*KEYED))
+
+    def redriven_of(self, entry: EnqueueState, since: int) -> Any:
+        """See :class:`EntryRows`."""
+        items = _items(entry).where((F.col("_step") > since) & F.col("_origin").isNotNull())
+        return plain(items.select("_origin", "_seq"))
+
+    def line_rows(self, entry: EnqueueState) -> Any:
+        """See :class:`EntryRows`."""
+        return plain(_meta(entry, KEY).where(_may_be_ahead(entry)).select(*LINE))
+
+    def group_rows(self, entry: EnqueueState, groups: Any) -> Any:
+        """See :class:`EntryRows`."""
+        return _of_groups(_meta(entry, GROUP), groups)
+
+    def members_of(self, entry: EnqueueState, groups: Any) -> Any:
+        """See :class:`EntryRows`."""
+        return _of_groups(_items(entry).where(_may_be_ahead(entry)), groups)
+
+    def there_of(self, entry: EnqueueState, members: Any) -> Any:
+        """See :class:`EntryRows`."""
+        return plain(_items(entry).select("_seq")).join(members.select("seq"), "seq", "left_semi")
+
+    def step_rows(self, batch: EntryBatch, decided: Decided, entry: EnqueueState) -> DataFrame:
+        """See :class:`EntryRows`."""
+        items = _beside(batch, decided.items)
+        now, columns = F.lit(entry.now), _given_columns(batch)
+        # What a step took back waits since the item that it was has.
+        since = F.coalesce(columns["_enqueued_at"], now) if "_enqueued_at" in columns else now
+        place = {"_priority": F.col("lowest"), "_round": F.col("place")}
+        own = {"_gen": entry.before.gen, "_kind": ITEM}
+        step = _rows_to_log(items, columns | place | {"_enqueued_at": since}, own)
+        # A sort by one number is a radix sort; by two columns it compares rows.
+        has_priority = entry.settings.config.priority is not None
+        step = step.sortWithinPartitions(*(["_priority"] if has_priority else []), "_round")
+        if decided.refused is not None:
+            # What is refused has no place, not even the one that it had.
+            kept = {name: column for name, column in columns.items() if name != "_round"}
+            said = {"_duplicate_of": F.col("duplicate_of"), "_enqueued_at": now}
+            own = {"_gen": REFUSED_LANE, "_kind": REFUSED}
+            step = _join_rows(step, _rows_to_log(_beside(batch, decided.refused), kept | said, own))
+        for kind, ends in ((KEY, decided.line_ends), (GROUP, decided.group_ends)):
+            if ends is not None:
+                rows = frame_of(entry.store.spark, ends)
+                named = {f"_{name}": F.col(name) for name in rows.columns if name != "seq"}
+                step = _join_rows(
+                    step, _rows_to_log(rows, named, {"_gen": META_LANE, "_kind": kind})
+                )
+        return step
+
+
+class BroughtEntries(FrameEntries):
+    """What a batch is decided by, brought to this process; its values stay with Spark.
+
+    Raises
+    ------
+    TooManyRowsError
+        When there are too many rows.
+    """
+
+    def batch_of(self, frame: Frame, entry: EnqueueState, room: Room) -> EntryBatch:
+        """See :class:`EntryRows`."""
+        batch = super().batch_of(frame, entry, room)
+        if batch.count > _MOST:
+            raise TooManyRowsError
+        keys = batch.rows.withColumn("given", F.lit(None).cast("int"))
+        rows = bring(keys, batch.count).sort_by("seq")
+        return EntryBatch(rows=rows, given=batch.given, count=batch.count, has_keys=batch.has_keys)
+
+    def keyed_of(self, entry: EnqueueState, batch: EntryBatch) -> pa.Table:
+        """See :class:`EntryRows`."""
+        hashes = batch.rows.select(["dedup_hash"]).group_by("dedup_hash").aggregate([])
+        items = super().keyed_of(entry, batch)
+        if hashes.num_rows <= _FEW:
+            wanted = [one for one in hashes["dedup_hash"].to_pylist() if one is not None]
+            found = items.where(F.col("dedup_hash").isin(wanted))
+        else:
+            asked = frame_of(entry.store.spark, hashes)
+            found = items.join(F.broadcast(asked), "dedup_hash", "left_semi")
+        return bring(found, entry.before.items)
+
+    def redriven_of(self, entry: EnqueueState, since: int) -> pa.Table:
+        """See :class:`EntryRows`."""
+        return bring(super().redriven_of(entry, since), entry.before.items)
+
+    def line_rows(self, entry: EnqueueState) -> pa.Table:
+        """See :class:`EntryRows`."""
+        return bring(super().line_rows(entry), entry.before.items)
+
+    def group_rows(self, entry: EnqueueState, groups: pa.Table) -> pa.Table:
+        """See :class:`EntryRows`."""
+        asked = frame_of(entry.store.spark, groups)
+        return bring(super().group_rows(entry, asked), entry.before.items)
+
+    def members_of(self, entry: EnqueueState, groups: pa.Table) -> pa.Table:
+        """See :class:`EntryRows`."""
+        asked = frame_of(entry.store.spark, groups)
+        return bring(super().members_of(entry, asked), entry.before.items)
+
+    def there_of(self, entry: EnqueueState, members: pa.Table) -> pa.Table:
+        """See :class:`EntryRows`."""
+        asked = frame_of(entry.store.spark, members.select(["seq"]))
+        return bring(super().there_of(entry, asked), members.num_rows)
+
+
+def _batch(rows: DataFrame, entry: EnqueueState, room: Room) -> DataFrame:
+    """Return what a batch is decided by, with its values as one column."""
+    columns = {name: F.col(name) for name in BATCH}
+    for name, kind in (("_origin", "long"), ("_round", "double")):
+        own = F.col(name) if name in rows.columns else F.lit(None)
+        columns[name] = own.cast(kind)
+    if entry.settings.config.fair_key is None:
+        columns["_cost"] = F.lit(1.0)
+    columns["_seq"] = F.col("_pos") + entry.before.last_seq
+    # Rows are compared by the first eight bytes of the sort key where they differ.
+    columns["_line"] = F.xxhash64("_fair_key")
+    has_sizes = room.bytes is not None
+    columns["_bytes"] = (
+        bytes_of(spark_frames.user_schema(entry.store)) if has_sizes else F.lit(None)
+    )
+    named = [column.alias(name[1:]) for name, column in columns.items()]
+    given = [column_named(name) for name in rows.columns if name != "_pos"]
+    return rows.select(*named, F.struct(*given).alias("given"))
+
+
+def _beside(batch: EntryBatch, rows: DataFrame | pa.Table) -> DataFrame:
+    """Return decided rows with their values."""
+    if isinstance(rows, pa.Table):
+        decided = ("seq", "lowest", "place", "duplicate_of")
+        rows = rows.select([name for name in decided if name in rows.column_names])
+        rows = frame_of(batch.given.sparkSession, rows)
+    return rows if "given" in rows.columns else rows.join(batch.given, "seq")
+
+
+def _given_columns(batch: EntryBatch) -> dict[str, Column]:
+    names = batch.given.schema["given"].dataType.names
+    return {name: F.col("given").getField(name) for name in names}
+
+
+def _rows_to_log(rows: DataFrame, columns: dict[str, Column], own: dict[str, object]) -> DataFrame:
+    if "seq" in rows.columns:
+        columns = {**columns, "_seq": F.col("seq")}
+    said = {name: F.lit(value) for name, value in own.items()}
+    return rows.select(*(column.alias(name) for name, column in {**columns, **said}.items()))
+
+
+def _join_rows(rows: DataFrame, others: DataFrame) -> DataFrame:
+    return rows.unionByName(others, allowMissingColumns=True)
+
+
+def _items(entry: EnqueueState) -> DataFrame:
+    rows = entry.store.queue.read()
+    return rows.where((F.col("_kind") == ITEM) & (F.col("_step") <= entry.before.step))
+
+
+def _meta(entry: EnqueueState, kind: str) -> DataFrame:
+    """Return rows that say where lines, or groups, end."""
+    rows = entry.store.queue.read().where(F.col("_step") <= entry.before.step)
+    return rows.where((F.col("_gen") == META_LANE) & (F.col("_kind") == kind))
+
+
+def _of_groups(rows: DataFrame, groups: DataFrame) -> DataFrame:
+    return plain(rows.select(*MEMBER)).join(groups.select("group_key"), "group_key", "left_semi")
+
+
+def _may_be_ahead(entry: EnqueueState) -> Column:
+    """Bound the stored tags by literals, so that files are skipped."""
+    ahead = (
+        (F.col("_priority") == priority) & (F.col("_round") >= F.lit(tag))
+        for priority, tag in entry.least_tags().items()
+    )
+    return reduce(or_, ahead, F.lit(False))

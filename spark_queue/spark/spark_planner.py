@@ -1,0 +1,188 @@
+"""Spark as the one who decides the steps of a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, functions as F
+from pyspark.sql.types import IntegralType
+
+from spark_queue.columns.columns import OrderBy
+from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
+from spark_queue.log.job_descriptions import named
+from spark_queue.log.schema import DEAD, EXPIRED, ITEM, moves_of
+from spark_queue.log.settings import Settings
+from spark_queue.reader_config import ReaderConfig
+from spark_queue.spark import spark_enqueue
+from spark_queue.spark.frames import user_columns
+from spark_queue.spark.spark_engines import engines_of
+from spark_queue.spark.spark_enqueue import SparkFrame
+from spark_queue.spark.spark_look import SparkLook
+from spark_queue.sql.decisions import LogPosition
+from spark_queue.sql.sql_engines import SqlEngine
+from spark_queue.state import spark_frames
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
+from spark_queue.state.verdicts import OUTCOMES
+from spark_queue.tracing import Traces
+from spark_queue.wording import shorten
+
+
+@dataclass(frozen=True, slots=True)
+class _LeavingFrame:
+    """See :class:`Leaving`: frames of Spark."""
+
+    ended: DataFrame
+    """All that ended, also what goes nowhere."""
+    rows: DataFrame
+    """What goes there, with ``_step`` and ``_seq``, in the order in which it ended."""
+
+    def count(self) -> int:
+        """See :class:`Leaving`."""
+        return self.rows.count()
+
+    def first(self, count: int | None = None) -> DataFrame:
+        """See :class:`Leaving`."""
+        rows = self.rows if count is None else self._in_order().limit(count)
+        return rows.drop("_step", "_seq")
+
+    def position_behind(self, count: int) -> LogPosition:
+        """See :class:`Leaving`."""
+        last = self._in_order().offset(count - 1).first()
+        assert last is not None  # noqa: S101 - for the type checker: so many there are
+        is_done = (F.col("_step") == last["_step"]) & (F.col("_seq") <= last["_seq"])
+        return LogPosition(last["_step"], self.ended.where(is_done).count())
+
+    def _in_order(self) -> DataFrame:
+        # What is cut from a frame is of its first rows only where its plan says their order.
+        return self.rows.orderBy("_step", "_seq")
+
+
+def leaving(
+    at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition
+) -> _LeavingFrame | None:
+    """Return the items that ended from there on and go to a target; ``None`` for no item."""
+    ended = at.store.status.read().where(
+        (F.col("_kind") == ITEM)
+        & F.col("_state").isin(EXPIRED, DEAD)
+        & F.col("_step").between(since.step, at.status.step)
+    )
+    fresh = ended
+    if since.done:
+        done = ended.where(F.col("_step") == since.step).orderBy("_seq").limit(since.done)
+        fresh = ended.join(done.select("_step", "_seq"), ["_step", "_seq"], "left_anti")
+    meant = fresh.where(_goes_to(limits, target)).select("_step", "_seq", "_attempts")
+    rows = _rows(at.store, meant).localCheckpoint()
+    return None if rows.isEmpty() else _LeavingFrame(ended, rows)
+
+
+def _goes_to(limits: ReaderConfig, target: str) -> Column:
+    """Tell whether an item that ended goes to a target."""
+    goes = F.lit(False)
+    if limits.expire_to == target:
+        goes = goes | (F.col("_state") == EXPIRED)
+    many = F.lit(limits.punt_many_to is not None) & (F.col("_attempts") >= limits.punt_many_at)
+    dead = F.col("_state") == DEAD
+    if limits.punt_many_to == target:
+        goes = goes | (dead & many)
+    if limits.punt_to == target:
+        goes = goes | (dead & ~many)
+    return goes
+
+
+def _rows(store: Store, meant: DataFrame) -> DataFrame:
+    """Return the items as rows to enqueue: their errors come with them, and where they were."""
+    items = spark_frames.items(store).where(F.col("_kind") == ITEM)
+    names = user_columns(items)
+    kept = moves_of(names)
+    origin = F.concat(F.lit(f"{store.name}+{store.registered().name}/"), F.col("_seq"))
+    return (
+        items.select(*names, "_seq", *(F.col(column).alias(name) for column, name in kept.items()))
+        .join(meant, "_seq")
+        .orderBy("_step", "_seq")
+        .select(
+            *names,
+            *kept.values(),
+            F.col("_attempts").alias("_errors"),
+            origin.alias("_body"),
+            "_step",
+            "_seq",
+        )
+    )
+
+
+def of(store: Store) -> SparkPlanner:
+    """Return the planner of a store's session."""
+    return SparkPlanner(store)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkPlanner:
+    """See :class:`~spark_queue.sql.planner_choice.Planner`: by the session of the store."""
+
+    store: Store
+    look: ClassVar = SparkLook
+
+    @named("read what is enqueued")
+    def frame(
+        self,
+        df: object,
+        order_by: OrderBy,
+        settings: Settings,
+        extra: Sequence[str],
+        *,
+        is_decidable: bool,
+        trace: Traces = None,
+    ) -> SparkFrame:
+        """See :class:`Planner`."""
+        return spark_enqueue.frame(
+            self.store, df, order_by, settings, extra, is_decidable=is_decidable, trace=trace
+        )
+
+    def outcomes(self, step: int, logged: pa.Table | None) -> DataFrame:
+        """See :class:`Planner`."""
+        return spark_enqueue.outcomes(self.store, step, logged)
+
+    def engines(self, what: str) -> Iterator[SqlEngine]:
+        """See :class:`Planner`."""
+        del what
+        return engines_of(self.store)
+
+    @named("forward items")
+    def leaving(
+        self, at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition
+    ) -> _LeavingFrame | None:
+        """See :class:`Planner`."""
+        return leaving(at, limits, target, since)
+
+
+def checked(outcomes: DataFrame) -> DataFrame:
+    """Return outcomes, evaluated once; the errors are those of :meth:`Claim.settle`."""
+    if not isinstance(outcomes, DataFrame):
+        raise InvalidArgumentError(f"outcomes is {shorten(outcomes)}: it must be a frame of Spark")
+    for column in ("_seq", "outcome"):
+        if column not in outcomes.columns:
+            raise SchemaMismatchError(column, f"is missing; the frame has {outcomes.columns}")
+    kind = outcomes.schema["_seq"].dataType
+    if not isinstance(kind, IntegralType):
+        raise SchemaMismatchError("_seq", f"is {kind.simpleString()}, not a whole number")
+    error = F.col("error") if "error" in outcomes.columns else F.lit(None)
+    rows = outcomes.select(
+        F.col("_seq").cast("long"), "outcome", error.cast("string").alias("error")
+    ).localCheckpoint()
+    known = F.col("outcome").isin(*OUTCOMES)
+    nobody = F.col("_seq").isNull()
+    wrong = rows.where(~known | F.col("outcome").isNull() | nobody).first()
+    if wrong is not None and wrong["_seq"] is None:
+        raise InvalidArgumentError(f"a row with outcome {wrong['outcome']!r} has no _seq")
+    if wrong is not None:
+        raise InvalidArgumentError(
+            f"outcome {wrong['outcome']!r} of seq {wrong['_seq']}: use {', '.join(OUTCOMES)}"
+        )
+    twice = rows.groupBy("_seq").count().where("count > 1").first()
+    if twice is not None:
+        raise InvalidArgumentError(f"seq {twice['_seq']} has {twice['count']} outcomes; give one")
+    return rows

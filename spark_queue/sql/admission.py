@@ -1,0 +1,314 @@
+"""Enqueues decided by SQL: duplicates, room, places in the order, and ends of lines and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from spark_queue.errors import DuplicateItemError, ReaderFullError
+from spark_queue.log.heads import StatusHead
+from spark_queue.sql import log_rows
+from spark_queue.sql.decisions import Frame
+from spark_queue.sql.entry_rows import Decided, EnqueueState, EntryBatch, Room
+from spark_queue.sql.planner_choice import planner_of
+from spark_queue.sql.sql_engines import SqlEngine, Tables
+from spark_queue.state.request import EnqueueFacts
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.steps import is_small
+from spark_queue.state.store import Store
+
+_ASKED = pa.schema(
+    [
+        ("since_step", pa.int64()),
+        ("checkpoint_step", pa.int64()),
+        ("is_forever", pa.bool_()),
+        ("held_since", pa.int64()),
+        ("room_items", pa.int64()),
+        ("room_bytes", pa.int64()),
+        ("cut", pa.int64()),
+    ]
+)
+
+#: Tables that are empty unless there is something to say.
+_NOTHING = {
+    "repeated": [("dedup_hash", pa.int64())],
+    "holders": [("dedup_key", pa.string()), ("seq", pa.int64())],
+    "open": [("seq", pa.int64())],
+    "duplicates": [
+        ("seq", pa.int64()),
+        ("dedup_key", pa.string()),
+        ("duplicate_of", pa.int64()),
+    ],
+    "successors": [("origin", pa.int64()), ("seq", pa.int64())],
+    "ends": [("group_key", pa.string()), ("priority", pa.int32()), ("turn", pa.float64())],
+    "line_rows": [("priority", pa.int32()), ("fair_key", pa.string()), ("round", pa.float64())],
+}
+
+
+def admit(frame: Frame, entry: EnqueueState, engine: SqlEngine) -> tuple[Any, EnqueueFacts]:
+    """Decide the rows of a step, and return them with the facts of them.
+
+    Raises
+    ------
+    DuplicateItemError, ReaderFullError
+        When there are such rows, and the rules say so.
+    TooManyRowsError
+        When more rows would be read than the engine takes.
+    """
+    room = _room_of(entry.readers)
+    batch = engine.entries.batch_of(frame, entry, room)
+    with closing(engine.start({})) as database:
+        decision = _Decision(engine, database, entry, batch, room)
+        duplicates, full = decision.refuse()
+        decided = decision.place(has_refused=bool(duplicates or full))
+        rows = engine.entries.step_rows(batch, decided, entry)
+    return rows, EnqueueFacts(batch.count, duplicates, full, decided.tops, engine.name)
+
+
+def _room_of(readers: Sequence[Store]) -> Room:
+    """Return the room of the readers that refuse when they are full: the least of each kind."""
+    room = Room()
+    for reader in readers:
+        limits = reader.limits()
+        if limits.full_policy != "refuse":
+            continue
+        most, most_bytes = limits.max_items, limits.max_bytes
+        items = None if most is None else max(0, most - reader.outstanding(reader.status_head()))
+        count_bytes = planner_of(reader).outstanding_bytes
+        left = None if most_bytes is None else most_bytes - count_bytes(Snapshot(reader))
+        room = room.within(reader.registered().name, items, left)
+    return room
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    """One decision: the tables of its database, and what is asked of them."""
+
+    engine: SqlEngine
+    database: Tables
+    entry: EnqueueState
+    batch: EntryBatch
+    room: Room
+    states: dict[int, tuple[StatusHead, Any]] = field(default_factory=dict)
+    """What each reader's log says, once it was read."""
+
+    def refuse(self) -> tuple[int, int]:
+        """Decide which rows are not taken; return how many are duplicates, and have no room."""
+        database = self.database
+        database.parts = self.batch.parts()
+        database.give("batch", self.batch.rows)
+        self._ask()
+        found = [self._find_repeated(), self._find_holders(), self._find_successors()]
+        if any(found):
+            database.keep("duplicates")
+        else:
+            self._have_none("duplicates")
+        told = database.rows("duplicates_told").to_pylist() if any(found) else []
+        if told and self.entry.rules.on_duplicate == "raise":
+            what = f"key {told[0]['dedup_key']!r} of seq {told[0]['duplicate_of']}"
+            raise DuplicateItemError(told[0]["items"], what)
+        return self._cut(told[0]["items"] if told else 0)
+
+    def place(self, *, has_refused: bool) -> Decided:
+        """Decide where accepted rows stand, and where their lines and groups end then."""
+        database, settings = self.database, self.entry.settings
+        database.variants["accepted"] = "accepted" if has_refused else "accepted_all"
+        self._give_scales()
+        is_clamped, has_lines = settings.is_clamped(), settings.config.fair_key is not None
+        if is_clamped:
+            self._find_ends()
+        else:
+            database.variants |= {"lowered": "lowered_alone", "raised": "raised_alone"}
+        if has_lines:
+            self._tag()
+        else:
+            database.variants["tagged"] = "tagged_by_seq"
+        if has_lines:
+            database.keep("line_ends")
+        tops = self._tops()
+        if is_clamped or is_small(self.batch.count):
+            database.keep("raised")
+        return Decided(
+            items=database.table("raised"),
+            refused=database.table("refused") if has_refused else None,
+            line_ends=database.table("line_ends") if has_lines else None,
+            group_ends=database.table("group_ends") if is_clamped else None,
+            tops=tops,
+        )
+
+    def _find_repeated(self) -> bool:
+        """Tell whether the batch may have a key twice."""
+        if not self.batch.has_keys:
+            return self._have_none("repeated")
+        self.database.keep("repeated")
+        return not self.database.is_empty("repeated")
+
+    def _find_holders(self) -> bool:
+        """Tell whether an item may hold a key of the batch before it."""
+        database, entry = self.database, self.entry
+        if not self.batch.has_keys or not entry.before.items:
+            return self._have_none("holders")
+        database.give("keyed", self.engine.entries.keyed_of(entry, self.batch))
+        database.keep("met")
+        if database.is_empty("met"):
+            return self._have_none("holders")
+        database.keep("newest_of_keys")
+        if entry.settings.config.dedup_scope == "forever":
+            self._have_none("open")
+        else:
+            self._find_open(database.table("newest_of_keys"))
+        database.keep("holders")
+        return True
+
+    def _find_successors(self) -> bool:
+        """Tell whether an item of the batch may have been enqueued again meanwhile."""
+        since, before = self.entry.rules.redriven_since, self.entry.before
+        if since is None or before.step <= since:
+            return self._have_none("successors")
+        self.database.give("redriven", self.engine.entries.redriven_of(self.entry, since))
+        self.database.keep("successors")
+        return True
+
+    def _have_none(self, name: str) -> bool:
+        """Have an empty table, and return that nothing is found."""
+        self.database.give(name, pa.schema(_NOTHING[name]).empty_table())
+        return False
+
+    def _cut(self, duplicates: int) -> tuple[int, int]:
+        """Refuse also what finds no room: every row behind the first that does not."""
+        database, entry, room = self.database, self.entry, self.room
+        cut = database.rows("cut")["seq"][0].as_py() if room.is_bounded() else None
+        if cut is None:
+            database.give("refused", database.table("duplicates"))
+            return duplicates, 0
+        if entry.rules.on_full == "raise":
+            raise ReaderFullError(entry.store.name, room.reader, self.batch.count)
+        self._ask(cut)
+        database.keep("refused")
+        counted = database.rows("refused_counted").to_pylist()[0]
+        return counted["duplicates"], counted["items"] - counted["duplicates"]
+
+    # rule again: scope of a key
+    def _ask(self, cut: int | None = None) -> None:
+        scope = self.entry.settings.config.dedup_scope
+        since = self.entry.now - scope if isinstance(scope, timedelta) else None
+        asked = {
+            "is_forever": scope == "forever",
+            "held_since": None if since is None else log_rows.micros(since),
+            "room_items": self.room.items,
+            "room_bytes": self.room.bytes,
+            "cut": cut,
+        }
+        self.database.give("asked", pa.Table.from_pylist([asked], _ASKED))
+
+    def _give_scales(self) -> None:
+        """Have the weights, and how far the order has come."""
+        entry, settings = self.entry, self.entry.settings
+        priorities = {*entry.before.tops, 0}
+        if settings.stretches and settings.config.priority is not None:
+            priorities.update(self.database.rows("priorities")["priority"].to_pylist())
+        self.database.give("weights", log_rows.weights_of(settings, sorted(priorities)))
+        pointers = log_rows.pointers_of(entry.pointers, {}, sorted(priorities))
+        self.database.give("pointers", pointers)
+
+    def _tag(self) -> None:
+        """Have the lines that rows enter, in which each has its tag."""
+        database, entry = self.database, self.entry
+        if entry.before.items:
+            database.give("line_rows", self.engine.entries.line_rows(entry))
+        else:
+            self._have_none("line_rows")
+        database.keep("spans")
+
+    # rule: place of a new member
+    def _find_ends(self) -> None:
+        """Have the last open member of each group of the batch that the order has not passed."""
+        database, entry, entries = self.database, self.entry, self.engine.entries
+        self._have_none("ends")
+        if not entry.before.items:
+            return
+        groups = database.find("groups_entered")
+        named = self._newest(entries.group_rows(entry, groups))
+        if database.is_empty("newest_members"):
+            return
+        last = self._ahead(named)
+        database.give("members", last)
+        database.give("there", entries.there_of(entry, last))
+        kept = self._open(database.find("members_there"))
+        database.give("ends", kept)
+        # It has ended before its turn, or a changed weight, or a lower priority, has let it pass:
+        # an earlier one may be the last.
+        is_mixed = entry.settings.config.priority is not None or entry.settings.stretches
+        database.give("members", named if is_mixed else last)
+        database.keep("groups_left")
+        if not database.is_empty("groups_left"):
+            members = self._ahead(entries.members_of(entry, database.table("groups_left")))
+            database.give("ends", kept, self._newest(self._open(members)))
+
+    def _newest(self, members: Any) -> Any:
+        self.database.give("members", members)
+        self.database.keep("newest_members")
+        return self.database.table("newest_members")
+
+    def _ahead(self, members: Any) -> Any:
+        self.database.give("members", members)
+        return self.database.find("members_ahead")
+
+    def _open(self, members: Any) -> Any:
+        """Return the members with which some reader is not done."""
+        self._find_open(members)
+        self.database.give("members", members)
+        return self.database.find("open_members")
+
+    def _find_open(self, candidates: Any) -> None:
+        """Have the seqs of items with which some reader is not done."""
+        claiming = {reader.reader: reader for reader in self.entry.readers}
+        found = [
+            self._standing(candidates, facts.since_step, claiming.get(number))
+            for number, facts in self.entry.before.readers.items()
+        ]
+        if not found:
+            self._have_none("open")
+        else:
+            self.database.give("open", *found)
+
+    def _standing(self, candidates: Any, since_step: int, reader: Store | None) -> Any:
+        """Return the candidates with which one reader is not done; a stream is with none."""
+        asked = {"since_step": since_step}
+        with closing(self.engine.start({"latest": "latest_of_candidates"})) as database:
+            database.give("candidates", candidates)
+            if reader is not None:
+                head, states = self._states_of(reader)
+                settings, priorities = reader.settings(head), sorted(self.entry.before.tops)
+                checkpoint = head.checkpoint
+                database.give("states", states)
+                database.give("weights", log_rows.weights_of(settings, priorities))
+                pointers = log_rows.pointers_of(head.pointers, checkpoint.pointers, priorities)
+                database.give("pointers", pointers)
+                asked["checkpoint_step"] = checkpoint.queue_step
+            database.give("asked", pa.Table.from_pylist([asked], _ASKED))
+            return database.find("seen" if reader is None else "still_open")
+
+    def _states_of(self, reader: Store) -> tuple[StatusHead, Any]:
+        if reader.reader not in self.states:
+            head = reader.status_head()
+            self.states[reader.reader] = (head, self.engine.logs.states_of(reader, head))
+        return self.states[reader.reader]
+
+    # rule again: one line without keys
+    def _tops(self) -> dict[int, float]:
+        """Return the highest tag of the step at each priority."""
+        config, last = self.entry.settings.config, self.entry.before.last_seq + self.batch.count
+        if config.fair_key is not None:
+            rows = self.database.rows("tops").to_pylist()
+            self.database.lines = sum(row["lines"] for row in rows)
+            return {row["priority"]: row["top"] for row in rows}
+        if config.priority is None:
+            return {0: float(last)}
+        priorities = self.database.rows("priorities_entered")["priority"].to_pylist()
+        return dict.fromkeys(sorted(priorities), float(last))

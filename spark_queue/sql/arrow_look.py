@@ -1,0 +1,176 @@
+"""Questions about the items of a queue, answered in this process over its files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.columns.arrow.rows import sizes_of
+from spark_queue.log.delta.commits import LogFile
+from spark_queue.log.schema import CONFIG, ITEM, RENEWAL
+from spark_queue.log.step_events import LogName
+from spark_queue.sql import log_rows
+from spark_queue.sql.database import Database
+from spark_queue.sql.file_rows import (
+    beside,
+    files_of,
+    having,
+    log_of,
+    once_more,
+    rows_of,
+    user_fields,
+)
+from spark_queue.sql.log_rows import plain
+from spark_queue.sql.look import CONFIGURED, ENTERED, MOVED, MOVES, VIEWED, QueueLook
+from spark_queue.sql.where import choose
+
+_SIZED = ("_seq", "_step", "_enqueued_at")
+
+
+class ArrowLook(QueueLook[pa.Table]):
+    """See :class:`QueueLook`.
+
+    Raises
+    ------
+    SparkNeededError
+        When only Spark reads the logs, or they have more rows than may be read.
+    """
+
+    logs = log_rows
+    _items: pa.Table
+
+    def _start(self) -> Database:
+        log_of(self.store, "queue")
+        return Database({})
+
+    def entries(self, kind: str) -> pa.Table:
+        """See :class:`QueueLook`; what leads to the user's columns is the seq."""
+        is_shown = kind == ITEM and self.has_values
+        users = self.store.user_columns() if is_shown else []
+        rows = self._rows("queue", (*ENTERED, *users), kind, self.since, self.queue_step)
+        if is_shown:
+            self._items = rows
+        return plain(rows.select(ENTERED)).append_column("own", rows["_seq"])
+
+    def moves(self) -> pa.Table:
+        """See :class:`QueueLook`."""
+        parts = (
+            self._rows("status", MOVES, kind, self.moved_since, self.status_step)
+            for kind in (ITEM, RENEWAL)
+        )
+        return plain(pa.concat_tables(parts))
+
+    def _rows(
+        self, which: LogName, names: Sequence[str], kind: str, since: int, step: int | None
+    ) -> pa.Table:
+        """Return the rows of a kind that are looked at."""
+        one = None if self.seq is None or kind == RENEWAL else pa.scalar(self.seq, pa.int64())
+        may_have_it = None if one is None else having(pa.chunked_array([[self.seq]], pa.int64()))
+
+        def may_matter(file: LogFile) -> bool:
+            is_one = may_have_it is None or may_have_it(file)
+            return is_one and file.may_have("_step", since + 1, step or float("inf"))
+
+        rows = rows_of(self.store, which, names, may_matter, kind=kind, most=self.most)
+        meant = pc.greater(rows["_step"], since)
+        if step is not None:
+            meant = pc.and_(meant, pc.less_equal(rows["_step"], step))
+        if one is not None:
+            meant = pc.and_(meant, pc.equal(rows["_seq"], one))
+        return rows.select(list(names)).filter(meant)
+
+    def step_rows(self, step: int) -> pa.Table:
+        """See :class:`QueueLook`."""
+        log = log_of(self.store, "status")
+        files = [file for file in log.files() if file.may_have("_step", step, step)]
+        rows = log.rows_of(files, MOVES)
+        return plain(rows.filter(pc.equal(rows["_step"], step)))
+
+    def configs(self) -> pa.Table:
+        """See :class:`QueueLook`."""
+        log, names = log_of(self.store, "status"), ("_kind", *CONFIGURED)
+        rows = once_more(lambda: log.rows_of(files_of(log, CONFIG), names))
+        rows = rows.filter(pc.equal(rows["_kind"], CONFIG)).select(CONFIGURED)
+        if self.status_step is not None:
+            rows = rows.filter(pc.less_equal(rows["_step"], self.status_step))
+        return plain(rows)
+
+    def item_sizes(self) -> pa.Table:
+        """See :class:`QueueLook`.
+
+        Raises
+        ------
+        SparkNeededError
+            When only Spark counts the bytes of a column.
+        """
+        fields = user_fields(self.store)
+        names = (*_SIZED, *(field.name for field in fields))
+        open_items = self.database.table("turned")["seq"] if "turned" in self._there else None
+        may_matter = None if open_items is None else having(open_items)
+        rows = rows_of(self.store, "queue", names, may_matter)
+        meant = pc.greater(rows["_step"], self.since)
+        if open_items is not None:
+            meant = pc.and_(meant, pc.is_in(rows["_seq"], open_items.combine_chunks()))
+        rows = rows.filter(meant)
+        return plain(rows.select(_SIZED)).append_column("bytes", sizes_of(rows, fields))
+
+    def show(self, found: pa.Table, columns: Sequence[str]) -> pa.Table:
+        """See :class:`QueueLook`; items are in their order."""
+        kinds = {name: VIEWED.arrow.field(name).type for name in columns if name != "log"}
+        if "own" in found.column_names and not _is_in_order(found["seq"].combine_chunks()):
+            found = found.sort_by("seq")
+        shown = [
+            found[name.removeprefix("_")].cast(kinds.get(name, pa.string())) for name in columns
+        ]
+        if not self.has_values or "own" not in found.column_names:
+            return pa.table(shown, names=list(columns))
+        items = self._items.select(["_seq", *self.store.user_columns()])
+        # Mostly all of them are shown, in their order: a copy takes long.
+        shows_all = items["_seq"].equals(found["own"])
+        own = (items if shows_all else beside(items, found["own"])).drop_columns("_seq")
+        return pa.table([*own.columns, *shown], names=[*own.column_names, *columns])
+
+    def choose(self, found: pa.Table, where: Any) -> pa.Table:
+        """See :class:`QueueLook`; the errors are those of :func:`rows_meant`."""
+        return choose(self.store, found, where)
+
+    def find_selected(self, where: Any) -> pa.Table:
+        """See :class:`QueueLook`."""
+        steps = (self.queue_step, self.status_step)
+        with ArrowLook(self.store, steps=steps, asked=self._asked) as look:
+            return look.facts_of(look.choose(look.view("status"), where), ("_seq",))
+
+    def facts_of(self, found: pa.Table, names: Sequence[str] = MOVED) -> pa.Table:
+        """See :class:`QueueLook`."""
+        return plain(found.select(list(names)))
+
+    def evaluate(self, found: pa.Table) -> pa.Table:
+        """See :class:`QueueLook`."""
+        return found
+
+    def sample(self, found: pa.Table, names: Sequence[str], count: int) -> list[Mapping[str, Any]]:
+        """See :class:`QueueLook`."""
+        shown = found.slice(0, count)
+        others = [name for name in names if name not in shown.column_names]
+        if others:
+            own = rows_of(self.store, "queue", ("_seq", *others), having(shown["_seq"]))
+            own = beside(own, shown["_seq"]).select(others)
+            shown = pa.table([*shown.columns, *own.columns], [*shown.column_names, *others])
+        rows: list[Mapping[str, Any]] = shown.select(list(names)).to_pylist()
+        return rows
+
+    def rename(self, found: pa.Table, names: Mapping[str, str], nothing: str | None) -> pa.Table:
+        """See :class:`QueueLook`."""
+        users = self.store.user_columns()
+        rows = found.select([*users, *names.values()]).rename_columns([*users, *names])
+        if nothing is None:
+            return rows
+        at = rows.schema.get_field_index(nothing)
+        return rows.set_column(at, nothing, pa.nulls(rows.num_rows, rows.schema.field(at).type))
+
+
+def _is_in_order(seqs: pa.Array) -> bool:
+    return bool(pc.all(pc.less(seqs[:-1], seqs[1:])).as_py()) if len(seqs) else True

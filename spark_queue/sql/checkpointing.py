@@ -1,0 +1,85 @@
+"""Rows that a checkpoint of the status log keeps."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pyarrow as pa
+
+from spark_queue.log.heads import Checkpoint, following
+from spark_queue.log.schema import OPEN_LANE, STATUS_COLUMNS
+from spark_queue.log.settings import SLACK, Settings
+from spark_queue.sql import log_rows
+from spark_queue.sql.decisions import StagedCheckpoint
+from spark_queue.sql.sql_engines import HERE, SqlEngine
+from spark_queue.state.snapshot import Snapshot
+
+#: How far ahead of the pointer an item may be that another weight puts behind it: a last
+#: digit. At least; where turns have few digits behind the point, it is more.
+_NEAR = 1e-3
+
+_ASKED = pa.schema(
+    [
+        ("since_step", pa.int64()),
+        ("queue_step", pa.int64()),
+        ("checkpoint_step", pa.int64()),
+        ("reach", pa.float64()),
+    ]
+)
+
+_TIMES = log_rows.plain(STATUS_COLUMNS.arrow.empty_table().select(log_rows.TIMES))
+_LINES = pa.schema(
+    [
+        ("priority", pa.int32()),
+        ("fair_key", pa.string()),
+        ("regular", pa.float64()),
+        ("late", pa.float64()),
+    ]
+)
+
+
+def stage(
+    at: Snapshot,
+    changed: Settings | None,
+    beside: pa.Table | None,
+    by: SqlEngine = HERE,
+) -> StagedCheckpoint:
+    """Fold the queue to a step, and keep what still matters; see :class:`Planner`.
+
+    Raises
+    ------
+    TooManyRowsError
+        When more rows would be read than the engine takes.
+    """
+    store, head, settings = at.store, at.status, at.settings
+    queue_step = _queue_step(at)
+    priorities = sorted(at.queue.tops)
+    with closing(by.start({})) as database:
+        database.give("states", by.logs.states_of(store, head))
+        database.keep("latest")
+        made = head.checkpoint
+        near = max([_NEAR, *(SLACK * turn for turn, _ in head.pointers.values())])
+        asked = (at.facts.since_step, queue_step, made.queue_step, near)
+        database.give("asked", pa.table([[one] for one in asked], schema=_ASKED))
+        database.give("weights", log_rows.weights_of(settings, priorities))
+        database.give("weights_after", log_rows.weights_of(changed or settings, priorities))
+        pointers = log_rows.pointers_of(head.pointers, made.pointers, priorities)
+        database.give("pointers", pointers)
+        # What was touched keeps the times that its newest row has.
+        database.give("times", _TIMES)
+        database.give("entered", by.logs.entered_of(store, head, settings, near))
+        if settings.config.fair_key is None:
+            database.give("lines", _LINES.empty_table())
+        rows = by.logs.status_rows(database.find("checkpoint"), {"gen": OPEN_LANE})
+    rows = rows if beside is None else by.logs.joined(beside, rows)
+    step = head.step + 1
+    checkpoint = Checkpoint(step=step, queue_step=queue_step, pointers=head.pointers)
+    return StagedCheckpoint(rows=rows, head=following(head, log_rows=0, checkpoint=checkpoint))
+
+
+def _queue_step(at: Snapshot) -> int:
+    """Return the newest step of the item log; one of this very moment may not be known yet."""
+    if at.are_files_read:
+        return at.queue.step
+    newest = at.store.queue.head()
+    return 0 if newest is None else newest.step

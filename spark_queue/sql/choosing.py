@@ -1,0 +1,335 @@
+"""Claims chosen by SQL over the files of the logs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from spark_queue.log.heads import Pointer, StatusHead
+from spark_queue.log.schema import CLAIMED, DEAD, EXPIRED, ITEM, QUEUE_COLUMNS
+from spark_queue.log.settings import Settings
+from spark_queue.sql import log_rows, verify
+from spark_queue.sql.decisions import EvidenceFirst
+from spark_queue.sql.reach import is_sure, nearest, reaches, wanted_of
+from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables
+from spark_queue.sql.verify import Plan
+from spark_queue.state.claim_decision import LEASE_LOST, turns_ahead
+from spark_queue.state.request import MARGIN, Choice, Request
+from spark_queue.state.snapshot import Snapshot
+
+_ASKED = pa.schema(
+    [
+        ("now", pa.int64()),
+        ("spared", pa.list_(pa.int64())),
+        ("max_age", pa.int64()),
+        ("run", pa.int64()),
+        ("group_limit", pa.int64()),
+        ("blocking", pa.bool_()),
+        ("max_in_flight", pa.int64()),
+        ("max_losses", pa.int64()),
+        ("since_step", pa.int64()),
+        ("queue_step", pa.int64()),
+        ("checkpoint_step", pa.int64()),
+        ("reach", pa.float64()),
+    ]
+)
+
+#: The times of items where all rows have them.
+_TIMES = log_rows.plain(QUEUE_COLUMNS.arrow.empty_table().select(log_rows.TIMES))
+
+#: Parts of a reach that are tried before it, and how many times the items that are asked for have
+#: to wait within one: lines are of many lengths, so that the first turns have more than others.
+_NEARER, _ENOUGH = (64, 32, 16, 8, 4, 2), 2
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlChoice(Choice):
+    """Rows that a claim would write, and the facts of them."""
+
+    engine: SqlEngine
+    rows: Any
+    """As the text returns them, of its engine."""
+    said: Mapping[str, object]
+    """What a row of the log has beside them."""
+
+    def table(self) -> Any:
+        """See :class:`Choice`."""
+        return self.engine.logs.status_rows(self.rows, self.said)
+
+    def without(self, head: StatusHead, seqs: Collection[int]) -> SqlChoice:
+        """See :class:`Choice`."""
+        with closing(self.engine.start({})) as database:
+            left = self.engine.logs.without(self.rows, seqs)
+            return _choice(self.engine, database, head, left, self.said)
+
+
+def compare(
+    at: Snapshot, request: Request, ours: SqlChoice | None, theirs: SqlChoice | None
+) -> None:
+    """Hold a choice against that of another engine.
+
+    Raises
+    ------
+    PlannersDifferError
+        When they are not the same; nothing was written.
+    """
+    head, settings = at.status, at.settings
+    reach = nearest(settings, request)
+    expired = [
+        {row["_seq"]: row for row in _rows_of(choice) if row["_state"] == EXPIRED}
+        for choice in (ours, theirs)
+    ]
+    # Neither need look further than for what the claim gets.
+    far = {
+        seq
+        for seq in expired[0].keys() ^ expired[1].keys()
+        if turns_ahead({**expired[0], **expired[1]}[seq], head, settings) > reach
+    }
+
+    def plan(choice: Choice | None) -> Plan | None:
+        left = None if choice is None else choice.without(head, far)
+        if left is None or not left.total():
+            return None
+        facts = {"counts": dict(left.counts), "pointers": dict(left.pointers)}
+        after = replace(head, step=head.step + 1)
+        return Plan(head=after, rows=left.table(), facts=facts)
+
+    verify.check(at, "claim", lambda: plan(ours), lambda: plan(theirs))
+
+
+def compares(at: Snapshot) -> bool:
+    """Tell whether a decision is held against that of Spark."""
+    return verify.is_wanted(at) and at.has_spark
+
+
+def _rows_of(choice: Choice | None) -> list[dict[str, Any]]:
+    return [] if choice is None else verify.rows_of(choice.table())
+
+
+# rule again: paused queue
+def choose(
+    at: Snapshot,
+    request: Request,
+    now: datetime,
+    after: tuple[StatusHead, Any] | None = None,
+    by: SqlEngine = HERE,
+) -> SqlChoice | None:
+    """Choose the next items as of a step; ``None`` where there is nothing to write.
+
+    Parameters
+    ----------
+    after : tuple of StatusHead and rows, optional
+        The head after the rows of a settle, which the claim is to join in the next step.
+    by : SqlEngine
+        What runs the texts.
+
+    Raises
+    ------
+    EvidenceFirst
+        When the time of claims is over that name outputs, and are not spared.
+    TooManyRowsError
+        When more rows would be read than the engine takes.
+    """
+    head, settled = (at.status, None) if after is None else after
+    if at.settings.paused or at.count_left(head) <= 0:
+        return None
+    with closing(by.start(_variants(at.settings, request))) as database:
+        claim = _Claim(by, database, at, head, request, now)
+        claim.read_states(settled)
+        said = _say(head, request, now)
+        choice = _choice(by, database, head, claim.choose(), said)
+    return choice if choice.total() else None
+
+
+def _variants(settings: Settings, request: Request) -> dict[str, str]:
+    """Return the texts for the queue as it is configured."""
+    config = settings.config
+    variants = {"timed2": "timed", "granted": "granted_once"}
+    if config.fair_key is None:
+        variants["placed"] = "placed_in_order"
+    if config.group_key is None:
+        variants["eligible"] = "eligible_alone"
+    if config.group_key is None or config.group_limit * request.run == 1:
+        variants["ranked"] = "ranked_alone"
+    return variants
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """One decision: the tables of its database, and what is asked of them."""
+
+    engine: SqlEngine
+    database: Tables
+    at: Snapshot
+    head: StatusHead
+    request: Request
+    now: datetime
+
+    def read_states(self, settled: Any) -> None:
+        """Have what was touched since the checkpoint, and by rows of the next step."""
+        database, logs, head = self.database, self.engine.logs, self.head
+        states = logs.states_of(self.at.store, head)
+        if settled is not None:
+            states = logs.with_step(states, settled, head.step + 1)
+        database.give("states", states)
+        database.keep("latest")
+        self._ask(None)
+        noticed = database.rows("noticed").to_pylist()[0]
+        if noticed["ranout"]:
+            leases = {*database.rows("ranout")["lease"].to_pylist()} - self.request.spared
+            if named := logs.with_output(self.at.store, leases):
+                raise EvidenceFirst(named)
+        times: Any = _TIMES
+        if noticed["untimed"]:
+            times = logs.items_of(self.at.store, database.find("untimed"), log_rows.TIMES)
+        database.give("times", times)
+        database.give("weights", log_rows.weights_of(self.at.settings, self._priorities()))
+        database.give(
+            "pointers",
+            log_rows.pointers_of(head.pointers, head.checkpoint.pointers, self._priorities()),
+        )
+
+    def choose(self) -> Any:
+        """Return the rows that are chosen, looking further until they are enough."""
+        database, limit = self.database, self.request.limit
+        for look, (reach, entered) in enumerate(self._looks()):
+            facts = self._look(reach, entered)
+            if reach is not None or look:
+                database.keep("ranked")
+            if reach is None or self._is_enough(facts, reach):
+                break
+        if facts["room"] is not None and facts["lapsed"]:
+            del database.variants["granted"]
+            database.keep("first", limit)
+            database.keep("placed2")
+        return database.find("chosen", limit)
+
+    def _is_tangled(self) -> bool:
+        """Tell whether members of a group stand in several lines."""
+        config = self.at.settings.config
+        return config.fair_key is not None and config.group_key is not None
+
+    def _looks(self) -> Iterator[tuple[float | None, Any]]:
+        """Return how far to look, and what has entered within it: the nearer the sooner."""
+        at, head, request = self.at, self.head, self.request
+        least, wanted = nearest(at.settings, request), _ENOUGH * request.limit
+        for reach in reaches(at, head, request):
+            entered = self._enter(reach)
+            if reach is not None and isinstance(entered, pa.Table):
+                # Each engine expires what it passes as far as the least, at any rate.
+                for near in (reach / part for part in _NEARER if reach / part >= least):
+                    found, ahead = log_rows.nearer(entered, head, at.settings, near)
+                    if ahead >= wanted:
+                        yield near, found
+                        break
+            yield reach, entered
+
+    def _look(self, reach: float | None, entered: Any) -> dict[str, int | None]:
+        """Compute what is within reach, and return the facts of it."""
+        database = self.database
+        self._ask(reach)
+        facts = self._judge(entered)
+        is_mixed = self._is_tangled() and (self.at.settings.stretches or facts["overdue"])
+        if reach is not None and is_mixed:
+            facts = self._judge(entered, self._before())
+        database.variants.pop("timed", None)
+        if not facts["overdue"]:
+            database.variants["timed"] = "timed_by_tag"
+        return facts
+
+    def _enter(self, reach: float | None, names: Sequence[str] = log_rows.ENTERED) -> Any:
+        return self.engine.logs.entered_of(self.at.store, self.head, self.at.settings, reach, names)
+
+    def _judge(self, *entered: Any) -> dict[str, int | None]:
+        """Have items that only entered, and return the facts of all."""
+        self.database.give("entered", *entered)
+        self.database.keep("judged")
+        self.database.keep("placed")
+        facts: dict[str, int | None] = self.database.rows("facts").to_pylist()[0]
+        return facts
+
+    def _before(self) -> Any:
+        """Return the items beyond reach that stand before one within it."""
+        self.database.give("waiting", self._enter(None, log_rows.PLACES))
+        self.database.keep("far")
+        found = self.database.find("predecessors")
+        # Without a step they count, however far they are.
+        names = [name for name in log_rows.ENTERED if name != "_step"]
+        return self.engine.logs.items_of(self.at.store, found, names)
+
+    def _is_enough(self, facts: Mapping[str, int | None], reach: float) -> bool:
+        """Tell whether what comes next is within reach, so that nothing beyond matters."""
+        room, eligible = facts["room"], facts["eligible"] or 0
+        wanted = wanted_of(self.request.limit, room, facts["lapsed"] or 0)
+        if room == 0 or eligible < wanted:
+            return room == 0
+        found = self.database.rows("within").to_pylist()
+        within = {row["priority"]: row["items"] for row in found}
+        return is_sure(self.at, self.head, within, wanted, reach)
+
+    def _ask(self, reach: float | None) -> None:
+        config, request = self.at.settings.config, self.request
+        max_age = self.at.limits.max_age
+        asked = {
+            "now": log_rows.micros(self.now),
+            "spared": sorted(request.spared),
+            "max_age": None if max_age is None else max_age // _MICROSECOND,
+            "run": request.run,
+            "group_limit": config.group_limit,
+            "blocking": config.on_failure == "block",
+            "max_in_flight": config.max_in_flight,
+            "max_losses": config.max_losses,
+            "since_step": self.at.facts.since_step,
+            "queue_step": self.at.queue.step,
+            "checkpoint_step": self.head.checkpoint.queue_step,
+            "reach": reach,
+        }
+        self.database.give("asked", pa.Table.from_pylist([asked], _ASKED))
+
+    def _priorities(self) -> list[int]:
+        return sorted(self.at.queue.tops)
+
+
+def _say(head: StatusHead, request: Request, now: datetime) -> dict[str, object]:
+    """Return what rows of a claim say, all of them or those of a state."""
+    return {
+        "kind": ITEM,
+        "lease": head.step + 1,
+        "at": now,
+        "claim_id": (request.claim_id, CLAIMED),
+        "worker_id": (request.worker_id, CLAIMED),
+        "lease_expires_at": (now + request.lease, CLAIMED),
+        "body": (request.output, CLAIMED),
+        "error": (LEASE_LOST, DEAD),
+    }
+
+
+def _choice(
+    engine: SqlEngine, database: Tables, head: StatusHead, rows: Any, said: Mapping[str, object]
+) -> SqlChoice:
+    """Return rows of a claim with the facts of them."""
+    database.give("chosen", rows)
+    counts: dict[tuple[str, str], int] = {}
+    pointers: dict[int, Pointer] = {}
+    for row in database.rows("counted").to_pylist():
+        kind, priority = (row["state"], row["was"]), row["priority"]
+        counts[kind] = counts.get(kind, 0) + row["items"]
+        if row["state"] == CLAIMED:
+            last = (row["turn"], row["seq"])
+            pointers[priority] = max(pointers.get(priority, last), last)
+    ahead = (turn - head.pointers.get(p, (0.0, 0))[0] for p, (turn, _) in pointers.items())
+    return SqlChoice(
+        engine=engine,
+        rows=rows,
+        said=said,
+        counts=counts,
+        pointers=pointers,
+        width=MARGIN * max(ahead, default=0.0),
+    )

@@ -1,0 +1,235 @@
+"""In-process SQL engine over tables of Arrow: databases of DuckDB, closed to the outside."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from spark_queue.errors import InvalidConfigError
+from spark_queue.log.disk import scratch
+from spark_queue.sql.statements import query, statement
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+#: The variable of the environment that says how much memory SQL in this process may take.
+MEMORY = "SPARK_QUEUE_MEMORY"
+
+_SIZE = re.compile(r"(\d{1,6})(MB|GB)")
+_BYTES = {"MB": 10**6, "GB": 10**9}
+
+#: Below this a database cannot even spill.
+_LEAST = 100 * 10**6
+
+#: Bytes of a row as a decision reads it.
+_ROW = 100
+
+
+def memory_setting() -> str:
+    """Return how much memory SQL in this process may take, as the environment says it."""
+    return os.environ.get(MEMORY) or "1GB"
+
+
+def memory() -> int:
+    """Return how many bytes a database may take before it goes on by files: a gigabyte by default.
+
+    Raises
+    ------
+    InvalidConfigError
+        When the environment says something that is no size.
+    """
+    found = _SIZE.fullmatch(memory_setting())
+    size = int(found[1]) * _BYTES[found[2]] if found else 0
+    if size < _LEAST:
+        raise InvalidConfigError(
+            f"{MEMORY} is {memory_setting()!r}, and must be a size from 100MB, such as '4GB'"
+        )
+    return size
+
+
+def most_rows() -> int:
+    """Return how many rows a decision reads at most: what fits into that memory."""
+    return memory() // _ROW
+
+
+def connect(spilled: str, statements: Iterable[str]) -> DuckDBPyConnection:
+    """Return an empty database that knows nothing of the machine.
+
+    No text of SQL reads a file, or a variable of Python, installs an extension, or changes a
+    setting. Rows come in as tables that a program registers.
+
+    Parameters
+    ----------
+    spilled : str
+        The one directory that it uses, for what does not fit into memory.
+    statements : iterable of str
+        What is executed before it is closed.
+    """
+    import duckdb  # noqa: PLC0415 - takes a while
+
+    connection = duckdb.connect(
+        config={
+            "memory_limit": f"{memory()}B",
+            "temp_directory": spilled,
+            "allow_community_extensions": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "python_enable_replacements": False,
+        }
+    )
+    for text in statements:
+        connection.execute(text)
+    # Last: nothing can be set after it. Where it spills stays open to it.
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+class OneDatabase:
+    """The one database of a process for all who ask alike: a start takes longer than most answers.
+
+    Parameters
+    ----------
+    start : callable
+        Returns an empty database that spills into a directory.
+    """
+
+    def __init__(self, start: Callable[[str], DuckDBPyConnection]) -> None:
+        self._start = start
+        self._lock = threading.Lock()
+        self._connection: DuckDBPyConnection | None = None
+        if hasattr(os, "register_at_fork"):
+            # The threads of the other are the parent's.
+            os.register_at_fork(after_in_child=self._forget)
+
+    def connect(self) -> DuckDBPyConnection:
+        """Return a connection whose temporary tables are its own."""
+        with self._lock:
+            if self._connection is None:
+                self._connection = self._make()
+            return self._connection.cursor()
+
+    def _make(self) -> DuckDBPyConnection:
+        spilled = scratch.begin()
+        atexit.register(scratch.end, spilled, os.getpid())
+        connection = self._start(spilled)
+        # In a child of a fork the end of a database would wait for threads that are not there.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+        return connection
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._connection = None
+
+
+#: By these it sorts, and replaces what matches, as Spark does.
+AS_SPARK = (
+    "SET GLOBAL default_null_order = 'nulls_first_on_asc_last_on_desc'",
+    """CREATE MACRO regexp_replace(text, pattern, put) AS
+    system.main.regexp_replace(text, pattern, replace(put, '$1', '\\1'), 'g')""",
+)
+
+
+def _start(spilled: str) -> DuckDBPyConnection:
+    return connect(spilled, AS_SPARK)
+
+
+_ONE = OneDatabase(_start)
+
+
+class Database:
+    """Tables of Arrow, and what texts make of them; it reads no files and spills what does not fit.
+
+    Parameters
+    ----------
+    variants : mapping
+        The file that is read for a text in the place of its own.
+    """
+
+    #: Whether it has the draw of the jitter.
+    draws_jitter = False
+
+    #: Over how many parts Spark spreads rows where a text says so.
+    parts = 1
+
+    #: How many lines a batch has, by which Spark joins them.
+    lines = 0
+
+    def __init__(self, variants: Mapping[str, str]) -> None:
+        self.variants = dict(variants)
+        self._there: set[str] = set()
+        self._connection = _ONE.connect()
+
+    def close(self) -> None:
+        """Forget the tables."""
+        self._connection.close()
+
+    def give(self, name: str, *rows: pa.Table) -> None:
+        """Have a table under a name of the texts; of several, what one lacks is null."""
+        table = rows[0] if len(rows) == 1 else pa.concat_tables(rows, promote_options="default")
+        self._connection.register(f"sq_{name}", table)
+        self._there.add(name)
+
+    def keep(self, name: str, limit: int = 0) -> None:
+        """Compute the table of a text once for those that come after."""
+        text = self._text_of(name, limit)
+        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE sq_{name} AS {text}")
+        self._there.add(name)
+
+    def rows(self, name: str, limit: int = 0) -> pa.Table:
+        """Return the rows of a text."""
+        return self._connection.sql(self._text_of(name, limit)).to_arrow_table()
+
+    def find(self, name: str, limit: int = 0) -> pa.Table:
+        """Return the rows of a text, which may be many, as this engine has them."""
+        return self.rows(name, limit)
+
+    def table(self, name: str) -> pa.Table:
+        """Return a table that was given or computed, or the rows of a text."""
+        if name not in self._there:
+            return self.rows(name)
+        return self._connection.table(f"sq_{name}").to_arrow_table()
+
+    def query(self, text: str) -> pa.Table:
+        """Return the rows of a query over texts."""
+        return self._connection.sql(self._whole(text)).to_arrow_table()
+
+    def query_each(self, texts: Sequence[str]) -> list[pa.Table]:
+        """Return the rows of several queries; what they have in common is worked out once."""
+        # One query, with each answer in a column of its own.
+        lists = (f"SELECT list(r) AS n{at} FROM ({text}) r" for at, text in enumerate(texts))  # noqa: S608 - our own
+        answer = self.query(" UNION ALL BY NAME ".join(lists))
+        rows = (column.combine_chunks().flatten() for column in answer.columns)
+        return [pa.Table.from_struct_array(one) for one in rows]
+
+    def replace(self, name: str, key: str, rows: pa.Table) -> None:
+        """Put rows into a table that was computed, in the place of those with the same keys."""
+        self._connection.register("sq_rows", rows)
+        former = f"{key} IN (SELECT {key} FROM sq_rows)"  # noqa: S608 - our own
+        self._connection.execute(f"DELETE FROM sq_{name} WHERE {former}")  # noqa: S608 - as above
+        self._connection.execute(f"INSERT INTO sq_{name} FROM sq_rows")
+        self._connection.unregister("sq_rows")
+
+    def _whole(self, text: str) -> str:
+        return query(text, self._there, self.variants, inlined=True)
+
+    def forget(self, name: str) -> None:
+        """Drop a table that was computed."""
+        self._connection.execute(f"DROP TABLE sq_{name}")
+        self._there.remove(name)
+
+    def is_empty(self, name: str) -> bool:
+        """Tell whether a table that was given or computed has no rows."""
+        return not self._connection.table(f"sq_{name}").limit(1).fetchall()
+
+    def _text_of(self, name: str, limit: int = 0) -> str:
+        # One that is computed again is made of the others.
+        return statement(name, self._there - {name}, self.variants, limit)

@@ -1,0 +1,390 @@
+"""Questions about the items of a queue: both its logs, and the texts over them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import pyarrow as pa
+
+from spark_queue.log.heads import StatusHead
+from spark_queue.log.schema import (
+    ITEM,
+    QUEUE_COLUMNS,
+    REFUSED,
+    SCHEDULE,
+    SHOWN,
+    STATUS_COLUMNS,
+    Columns,
+    LogColumn,
+)
+from spark_queue.sql import log_rows
+from spark_queue.sql.sql_engines import LogRows, Tables
+from spark_queue.sql.statements import leaves_in, leaves_of
+from spark_queue.state import existence
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+#: A table to the caller: a frame of Spark, or a table of Arrow.
+FrameT = TypeVar("FrameT")
+
+#: What the texts read of the row by which an item entered, and of a transition.
+ENTERED = (
+    *("_seq", "_gen", "_step", "_errors", "_dedup_key", "_duplicate_of", "_origin"),
+    *SCHEDULE,
+)
+MOVES = (
+    *("_kind", "_seq", "_gen", "_step", "_state", "_lease", "_attempts", "_losses", "_claim_id"),
+    *("_worker_id", "_at", "_lease_expires_at", "_error"),
+    *("_available_at", "_expires_at", "_enqueued_at"),
+)
+
+#: What they read of a row of settings.
+CONFIGURED = ("_step", "_at", "_worker_id", "_error", "_body")
+
+#: What is shown of an item without the user's columns, in this order.
+STATUS = (
+    *("_seq", "_state", "_attempts", "_losses", "_dedup_key", "_fair_key", "_group_key"),
+    *SHOWN,
+    *("_first_claimed_at", "_claimed_at", "_finished_at", "_lease", "_worker_id"),
+    *("_lease_expires_at", "_error", "_origin", "_step", "_gen"),
+)
+#: The same in short: where an item is, how often it was tried, who has it, and what failed.
+SHORT_STATUS = ("_seq", "_state", "_attempts", "_worker_id", "_error")
+
+#: What is shown of a transition.
+HISTORY = (
+    *("_step", "_at", "_state", "_duplicate_of", "_origin", "_attempts", "_losses", "_lease"),
+    *("_claim_id", "_worker_id", "_lease_expires_at", "_available_at", "_error"),
+)
+
+#: What a row says of an item that comes to another state.
+MOVED = ("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
+
+#: What columns of views are that no log has.
+_MADE = [
+    LogColumn("_successor", "bigint", "the newest item that it was redriven as"),
+    LogColumn("_first_claimed_at", "timestamp", "when it was claimed first"),
+    LogColumn("_claimed_at", "timestamp", "when it was claimed last"),
+    LogColumn("_finished_at", "timestamp", "when it ended"),
+]
+
+#: What all columns of views are.
+VIEWED = Columns(
+    [*{c.name: c for c in (*QUEUE_COLUMNS.columns, *STATUS_COLUMNS.columns, *_MADE)}.values()]
+)
+
+#: What the texts are asked about: the row of ``sq_asked``.
+ASKED = pa.schema(
+    [
+        ("claim_id", pa.string()),
+        ("now", pa.int64()),
+        ("max_age", pa.int64()),
+        ("step", pa.int64()),
+        ("since_step", pa.int64()),
+        ("queue_step", pa.int64()),
+        ("checkpoint_step", pa.int64()),
+        ("reach", pa.float64()),
+        ("since", pa.int64()),
+        ("paused", pa.bool_()),
+        ("blocking", pa.bool_()),
+        ("group_limit", pa.int32()),
+        ("max_in_flight", pa.int32()),
+        ("max_losses", pa.int32()),
+    ]
+)
+
+_TIMES = log_rows.plain(STATUS_COLUMNS.arrow.empty_table().select(log_rows.TIMES))
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+#: No log has a step that high.
+_BEYOND = 1 << 62
+
+
+class QueueLook(ABC, Generic[FrameT]):
+    """Both logs of a reader as tables of an engine, each read when a text asks for it.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, as the reader sees it.
+    steps : tuple of int, optional
+        The last steps of the item log and of the status log that are looked at.
+    since, moved_since : int, optional
+        The steps of the same after which they are; by default all that the reader sees.
+    seq : int, optional
+        The one item that is looked at, also if the reader does not see it.
+    asked : mapping
+        What the texts ask for.
+    most : float
+        Rows up to which each log is read.
+    has_values : bool
+        Whether the user's columns are shown.
+    """
+
+    #: Rows of the logs since a checkpoint.
+    logs: LogRows[Any]
+
+    #: Whether what is shown is read when it is used, and costs nothing before.
+    is_lazy: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        steps: tuple[int | None, int | None] = (None, None),
+        since: int | None = None,
+        moved_since: int = 0,
+        seq: int | None = None,
+        asked: Mapping[str, object] | None = None,
+        most: float = float("inf"),
+        has_values: bool = True,
+    ) -> None:
+        self.store = store
+        self.queue_step, self.status_step = steps
+        if since is None:
+            since = store.registered().since_step if seq is None else 0
+        self.since = since
+        self.moved_since = moved_since
+        self.seq = seq
+        self.most = most
+        self.has_values = has_values
+        self._asked = dict(asked or {})
+        self._there: set[str] = set()
+        self.database = self._start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forget all tables."""
+        self.database.close()
+
+    def give(self, name: str, rows: Any) -> None:
+        """Have a table under a name of the texts."""
+        self._there.add(name)
+        self.database.give(name, rows)
+
+    def share(self, name: str) -> None:
+        """Have the rows of a text for several others."""
+        self.give(name, self.table(name))
+
+    def table(self, name: str, **variants: str) -> Any:
+        """Return the rows of a text, as the engine has them; see :class:`Database`."""
+        self._prepare(name, variants)
+        return self.database.table(name)
+
+    def rows(self, name: str, limit: int = 0, **variants: str) -> list[dict[str, Any]]:
+        """Return the few rows of a text."""
+        self._prepare(name, variants)
+        found: list[dict[str, Any]] = self.database.rows(name, limit).to_pylist()
+        return found
+
+    def keep(self, name: str) -> None:
+        """Compute the table of a text once for all that is asked later."""
+        if name not in self._there:
+            self._prepare(name, {})
+            self.database.keep(name)
+            self._there.add(name)
+
+    def load(self, *leaves: str) -> None:
+        """Read some tables that no text makes."""
+        for leaf in leaves:
+            self.give(leaf, self._read(leaf))
+
+    def query(self, text: str) -> pa.Table:
+        """Return the rows of a query over texts."""
+        self._load_for(leaves_in(text, self._there, self.database.variants))
+        return self.database.query(text)
+
+    def query_each(self, texts: Sequence[str]) -> list[pa.Table]:
+        """Return the rows of several queries."""
+        whole = "\n".join(texts)
+        self._load_for(leaves_in(whole, self._there, self.database.variants))
+        return self.database.query_each(texts)
+
+    def find(self, name: str, limit: int) -> FrameT:
+        """Return items of a text in their order, computed, as rows of a status log have them."""
+        self._prepare(name, {})
+        return self.show(self.database.find(name, limit), MOVED)
+
+    def view(self, name: str, columns: Sequence[str] = STATUS, **variants: str) -> FrameT:
+        """Return rows of a text as :meth:`show` does."""
+        return self.show(self.table(name, **variants), columns)
+
+    def fold(self, at: Snapshot) -> None:
+        """Have what is open as of a step: what a checkpoint keeps, and all since."""
+        head, settings, priorities = at.status, at.settings, sorted(at.queue.tops)
+        self.give("states", self.logs.states_of(self.store, head))
+        self.database.keep("latest")
+        self._there.add("latest")
+        self._asked |= {
+            "since_step": at.facts.since_step,
+            "queue_step": at.queue.step,
+            "checkpoint_step": head.checkpoint.queue_step,
+        }
+        self.give("weights", log_rows.weights_of(settings, priorities))
+        pointers = log_rows.pointers_of(head.pointers, head.checkpoint.pointers, priorities)
+        self.give("pointers", pointers)
+        # What was touched keeps the times that its newest row has.
+        self.give("times", _TIMES)
+        self.give("entered", self.logs.entered_of(self.store, head, settings, None))
+
+    def _prepare(self, name: str, variants: Mapping[str, str]) -> None:
+        self.database.variants |= variants
+        self._load_for(leaves_of(name, self._there, self.database.variants))
+
+    def _load_for(self, leaves: Sequence[str]) -> None:
+        # The items last: all that a transition names have entered by then.
+        self.load(*sorted(leaves, key=lambda leaf: leaf == "items"))
+
+    def _read(self, leaf: str) -> Any:
+        """Return a table that no text makes."""
+        read: Mapping[str, Callable[[], Any]] = {
+            "asked": lambda: pa.Table.from_pylist([self._asked], ASKED),
+            "states": self.moves,
+            "written": lambda: self.step_rows(int(str(self._asked["step"]))),
+            "sized": self.item_sizes,
+            "configs": self.configs,
+            "weights": lambda: self._order_of_service("weights"),
+            "pointers": lambda: self._order_of_service("pointers"),
+            "items": lambda: self.entries(ITEM),
+            "rejected": lambda: self.entries(REFUSED),
+        }
+        return read[leaf]()
+
+    def _order_of_service(self, leaf: str) -> pa.Table:
+        """Return how tags map to turns, or which turn the order has come to."""
+        head, priorities = self.store.status_head(), sorted(self.store.queue_head().tops)
+        settings = self.store.settings(head)
+        if leaf == "weights":
+            return log_rows.weights_of(settings, priorities)
+        if settings.config.fair_key is None:
+            # In one line, in the order of seq, nothing is overdue.
+            return log_rows.pointers_of({}, {}, [])
+        return log_rows.pointers_of(head.pointers, head.checkpoint.pointers, priorities)
+
+    def select(self, where: Any) -> None:
+        """Have the items that an operator means as ``sq_selected``; errors as for ``choose``."""
+        self.give("selected", self.find_selected(where))
+
+    @abstractmethod
+    def find_selected(self, where: Any) -> Any:
+        """Return the ``seq`` of each item that is meant, by all columns of the status."""
+
+    @abstractmethod
+    def _start(self) -> Tables:
+        """Return the engine of the texts."""
+
+    @abstractmethod
+    def entries(self, kind: str) -> Any:
+        """Return rows of the item log, with what leads to the user's columns as ``own``."""
+
+    @abstractmethod
+    def moves(self) -> Any:
+        """Return the transitions of items, and the renewals of leases."""
+
+    @abstractmethod
+    def step_rows(self, step: int) -> Any:
+        """Return all rows of a step of the status log."""
+
+    @abstractmethod
+    def configs(self) -> Any:
+        """Return the rows by which the reader was configured."""
+
+    @abstractmethod
+    def item_sizes(self) -> Any:
+        """Return the bytes of the items of ``turned``, or of all."""
+
+    @abstractmethod
+    def show(self, found: Any, columns: Sequence[str]) -> FrameT:
+        """Return rows of a text under the names and types of the log; of items all, if wanted."""
+
+    @abstractmethod
+    def choose(self, found: FrameT, where: Any) -> FrameT:
+        """Return the items that are meant."""
+
+    @abstractmethod
+    def facts_of(self, found: FrameT, names: Sequence[str] = MOVED) -> Any:
+        """Return some columns of what was shown as the texts have them, computed once."""
+
+    @abstractmethod
+    def evaluate(self, found: FrameT) -> FrameT:
+        """Return what was shown, computed once."""
+
+    @abstractmethod
+    def sample(self, found: FrameT, names: Sequence[str], count: int) -> list[Mapping[str, Any]]:
+        """Return the first rows of what was shown, also with values that were not."""
+
+    @abstractmethod
+    def rename(self, found: FrameT, names: Mapping[str, str], nothing: str | None) -> FrameT:
+        """Return items as rows to enqueue: the user's columns, and others under new names.
+
+        Parameters
+        ----------
+        names : mapping
+            The names of the log by those that the rows have.
+        nothing : str, optional
+            The one of the latter that is null.
+        """
+
+
+def find_needed(look: Callable[..., QueueLook[FrameT]], reader: Store, since: int | None) -> FrameT:
+    """Return the items that a reader is not done with: ``_seq`` and ``_gen``.
+
+    Parameters
+    ----------
+    look : type of QueueLook
+        The engine.
+    reader : Store
+        The queue as the reader sees it. One that reads a stream is not done with the
+        items behind where it said to be, and one that has no log with nothing.
+    since : int, optional
+        A step of its log as of which that is known: then what was in its hands, or came back to
+        it, after that one; to a stream nothing does.
+    """
+    if reader.registered().streams:
+        steps = {} if since is None else {"since": _BEYOND}
+    elif existence.is_prepared(reader):
+        with look(reader, moved_since=since or 0, has_values=False) as at:
+            if since is None:
+                return at.view("needed", ("_seq", "_gen"), found="status")
+            at.give("found", at.moves())
+            return at.view("needed", ("_seq", "_gen"))
+    else:
+        steps = {}
+    with look(reader, **steps, has_values=False) as at:
+        return at.view("unread", ("_seq", "_gen"))
+
+
+def newest_rows(
+    look: Callable[..., QueueLook[FrameT]],
+    store: Store,
+    head: StatusHead,
+    text: str,
+    names: Sequence[str],
+) -> FrameT:
+    """Return some columns of a text over the newest rows of what was touched, as of a step."""
+    with look(store) as at:
+        at.give("states", at.logs.states_of(store, head))
+        return at.show(at.table(text), names)
+
+
+def instant_of(micros: int) -> datetime:
+    """Return an instant of the texts."""
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def micros_of(span: timedelta | None) -> int | None:
+    """Return a duration as the texts have it."""
+    return None if span is None else span // timedelta(microseconds=1)

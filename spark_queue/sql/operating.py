@@ -1,0 +1,232 @@
+"""Questions of operators, and rows by which items are moved by what they are, not by a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from spark_queue.acting import operator
+from spark_queue.log.heads import StatusHead
+from spark_queue.log.job_descriptions import named
+from spark_queue.log.schema import CLAIMED, ITEM, READY, inputs_of, moves_of
+from spark_queue.log.settings import Settings
+from spark_queue.results import SAMPLED, SAMPLES, Affected
+from spark_queue.sql import log_rows
+from spark_queue.sql.decisions import RESTORED, TAKEN, Coming, Made, Moved
+from spark_queue.sql.look import MOVED, QueueLook, instant_of, micros_of, newest_rows
+from spark_queue.sql.session_planner import Planner
+from spark_queue.state import replica_choice
+from spark_queue.state.replica import Row
+from spark_queue.state.request import GrantedClaim
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPlanner:
+    """Finds items and moves them; everything else is left to another.
+
+    Attributes
+    ----------
+    beyond : Planner
+        The other: Spark, or the one who refuses.
+    """
+
+    store: Store
+    beyond: Planner
+
+    def matching(self, where: Any, states: tuple[str, ...], *, is_first: bool = False) -> Any:
+        """Return the items in some states that are meant: to Spark, by a SQL predicate.
+
+        With ``is_first`` those are left out that were enqueued again.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the predicate does not parse, is more than an expression, or names no such column.
+        """
+        with self._look() as at:
+            text = "not_redriven" if is_first else "status"
+            found = at.view(text, meant="status")
+            return at.choose(at.choose(found, {"_state": list(states)}), where)
+
+    def cancelled_in(self, step: int, *, is_first: bool = False) -> Any:
+        """Return the items that a cancel of a step ended, and that are cancelled since.
+
+        With ``is_first`` those are left out that were enqueued again.
+        """
+        with self._look(asked={"step": step}) as at:
+            return at.view("not_redriven" if is_first else "cancelled", meant="cancelled")
+
+    def due(self, now: datetime) -> Any:
+        """Return the ready items whose time is over."""
+        max_age = micros_of(self.store.limits().max_age)
+        with self._look(asked={"now": log_rows.micros(now), "max_age": max_age}) as at:
+            return at.view("due")
+
+    def again(self, found: Any) -> Any:
+        """Return items as rows to enqueue again, each with ``_origin``: the item that it was."""
+        moves = {new: old for old, new in moves_of(self.store.user_columns()).items()}
+        with self._look() as at:
+            return at.rename(found, {**moves, "_origin": "_seq"}, None)
+
+    def restore(self, found: Any, *, keeps_place: bool) -> Any:
+        """Return items as rows to enqueue again, as they were: with their times and failures.
+
+        They have the columns of the log that :data:`RESTORED` names; ``_round`` is null where an
+        item keeps no place.
+        """
+        inputs = inputs_of(self.store.user_columns()).items()
+        kept = dict(zip(RESTORED, ("_seq", "_round", "_attempts", "_enqueued_at"), strict=True))
+        names = {name: column.name for name, column in inputs} | kept
+        with self._look() as at:
+            return at.rename(found, names, None if keeps_place else "_round")
+
+    def read_made(self, step: int) -> Made:
+        """Return what a step of the reader's log has written."""
+        with self._look(asked={"step": step}) as at:
+            found = at.rows("made")
+        return Made(
+            rows={(row["kind"], row["state"]): row["items"] for row in found},
+            dropped=sum(row["dropped"] for row in found),
+        )
+
+    def find_taken(self, step: int) -> list[tuple[int, int]]:
+        """Return items that a step of the item log refused to enqueue again, and who has their key.
+
+        The first thousand.
+        """
+        with self._look(steps=(step, None), since=step - 1) as at:
+            return [(row["origin"], row["duplicate_of"]) for row in at.rows("taken", TAKEN)]
+
+    def count_affected(self, found: Any, becomes: str) -> Affected:
+        """Count items by their state, and show the first; nothing is written."""
+        with self._look() as at:
+            found = at.evaluate(found)
+            at.give("found", at.facts_of(found))
+            states = {row["state"]: row["items"] for row in at.rows("by_state")}
+            shown = at.sample(found, [*self.store.user_columns(), *SAMPLED], SAMPLES)
+        total = sum(states.values())
+        made = {becomes: total} if total else {}
+        return Affected(total, states=states, becomes=made, sample=shown)
+
+    @named("look for a claim")
+    def find_claim(self, claim_id: str) -> GrantedClaim | None:
+        """Return the newest claim that was granted under an id, if there was one.
+
+        Ignores claims whose items were all released without a worker id, as by ``clone``.
+        """
+        with self._look(asked={"claim_id": claim_id}) as at:
+            at.give("granted_items", at.evaluate(at.table("granted_items")))
+            found = at.rows("claim_facts")
+            if not found or found[0]["items"] == found[0]["back"]:
+                return None
+            over = tuple(row["seq"] for row in at.rows("claim_over"))
+        return GrantedClaim(
+            step=found[0]["step"],
+            count=found[0]["items"] - len(over),
+            claim_id=claim_id,
+            claimed_at=instant_of(found[0]["claimed_at"]),
+            lease_expires_at=instant_of(found[0]["until"]),
+            over=over,
+        )
+
+    @named("look at what waits")
+    def coming(self, at: Snapshot, now: datetime) -> Coming:
+        """Return what time alone lets run; nothing waits in a paused queue."""
+        with at.cache.lock:
+            replica = replica_choice.at_hand(at)
+            if replica is not None and replica.horizon() is None:
+                return _coming_of(replica.items.values(), at.settings, now)
+        return self.coming_by_tables(at, now)
+
+    def coming_by_tables(self, at: Snapshot, now: datetime) -> Coming:
+        """Return what :meth:`coming` does, by the tables."""
+        with self._look(asked={"now": log_rows.micros(now)}) as look:
+            look.fold(at)
+            (found,) = look.rows("coming")
+        held_until = _instant(found["held_until"])
+        if at.settings.paused:
+            return Coming(held_until=held_until)
+        return Coming(held_until=held_until, delayed=found["delayed"], due=_instant(found["due"]))
+
+    @named("count what waits")
+    def outstanding_bytes(self, at: Snapshot) -> int:
+        """Return how many bytes wait for the reader or are in its hands."""
+        with self._look() as look:
+            return _bytes(look, at)
+
+    @named("look for the oldest")
+    def oldest(self, at: Snapshot, most: int) -> Any:
+        """Return the oldest items that wait, so that no more than so many are left in all."""
+        with self._look() as look:
+            look.fold(at)
+            return look.find("oldest", max(0, at.outstanding - most))
+
+    @named("look for the oldest")
+    def oldest_by_bytes(self, at: Snapshot, most: int) -> Any:
+        """Return the oldest items that wait, so that no more than so many bytes are left in all."""
+        with self._look() as look:
+            return look.find("oldest_by_bytes", _bytes(look, at) - most)
+
+    @named("end items")
+    def end(self, found: Any, state: str, now: datetime, error: str | None) -> Moved:
+        """Return the rows by which items that this planner has found come to a state, and why.
+
+        They end, or are ready again with all that they had.
+        """
+        return self._move(found, {"state": state, "at": now, "error": error})
+
+    @named("redrive")
+    def revive(self, found: Any, now: datetime) -> Moved:
+        """Return the rows by which such items are ready again, as if nothing had been."""
+        nothing = {"attempts": 0, "losses": 0, "available_at": None, "expires_at": None}
+        return self._move(found, {"state": READY, "at": now, **nothing})
+
+    def _move(self, found: Any, said: Mapping[str, object]) -> Moved:
+        """Return the rows by which items come to a state, signed where somebody has said who."""
+        with self._look() as at:
+            rows = at.facts_of(found)
+            at.give("found", rows)
+            was = {row["state"]: row["items"] for row in at.rows("by_state")}
+            said = {"kind": ITEM, "worker_id": operator(), **said}
+            return Moved(rows=at.logs.status_rows(rows, said), was=was)
+
+    def _look(self, **options: Any) -> QueueLook[Any]:
+        return self.beyond.look(self.store, **options)
+
+
+def _bytes(look: QueueLook[Any], at: Snapshot) -> int:
+    """Return how many bytes wait, or are in somebody's hands."""
+    look.fold(at)
+    look.share("turned")
+    return int(look.rows("lag")[0]["bytes"])
+
+
+def release_claimed(look: type[QueueLook[Any]], store: Store, head: StatusHead) -> tuple[Any, int]:
+    """Return the rows by which items in flight are back, without a worker id and uncharged."""
+    found = newest_rows(look, store, head, "in_flight", MOVED)
+    with look(store) as at:
+        rows = at.facts_of(found)
+        at.give("found", rows)
+        total = sum(row["items"] for row in at.rows("by_state"))
+        said = {"kind": ITEM, "state": READY, "at": store.clock.now()}
+        return at.logs.status_rows(rows, said), total
+
+
+# rule again: next event
+def _coming_of(rows: Collection[Row], settings: Settings, now: datetime) -> Coming:
+    """Count what is delayed of all open items, in memory; in a paused queue nothing is."""
+    leases = (row["_lease_expires_at"] for row in rows if row["_state"] == CLAIMED)
+    held_until = min(leases, default=None)
+    if settings.paused:
+        return Coming(held_until=held_until)
+    times = [row["_available_at"] for row in rows if row["_state"] == READY]
+    late = [time for time in times if time is not None and time > now]
+    return Coming(held_until=held_until, delayed=len(late), due=min(late, default=None))
+
+
+def _instant(micros: int | None) -> datetime | None:
+    return None if micros is None else instant_of(micros)

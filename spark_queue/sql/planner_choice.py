@@ -1,0 +1,31 @@
+"""Planner of the steps that this process cannot decide itself."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from spark_queue.log.session_options import PlainSession
+from spark_queue.state.store import Store
+
+if TYPE_CHECKING:
+    from spark_queue.sql.session_planner import Planner
+    from spark_queue.sql.sql_planner import SqlPlanner
+
+
+def planner_of(store: Store) -> SqlPlanner:
+    """Return who decides by the tables of a store: SQL first.
+
+    Nothing of Spark, and no engine, is imported before it is needed.
+    """
+    last = last_planner_of(store)
+    planner: SqlPlanner = import_module("spark_queue.sql.sql_planner").of(store, last)
+    return planner
+
+
+def last_planner_of(store: Store) -> Planner:
+    """Return who decides by the session of a store: Spark, or one who refuses."""
+    is_alone = isinstance(store.session, PlainSession)
+    name = "spark_queue.sql.without_spark" if is_alone else "spark_queue.spark.spark_planner"
+    planner: Planner = import_module(name).of(store)
+    return planner

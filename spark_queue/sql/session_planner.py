@@ -1,0 +1,83 @@
+"""Planner of a session: its engines, and what only the session can decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from spark_queue.log.settings import Settings
+from spark_queue.reader_config import ReaderConfig
+from spark_queue.sql.decisions import Frame, Leaving, LogPosition
+from spark_queue.sql.look import QueueLook
+from spark_queue.sql.sql_engines import SqlEngine
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.tracing import Traces
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark_queue.columns.columns import OrderBy
+
+
+class Planner(Protocol):
+    """Has the engines of a session, and decides what only that can; see :class:`SqlPlanner`.
+
+    Attributes
+    ----------
+    look : type of QueueLook
+        The engine of questions about items.
+    """
+
+    look: type[QueueLook[Any]]
+
+    def frame(
+        self,
+        df: object,
+        order_by: OrderBy,
+        settings: Settings,
+        extra: Sequence[str],
+        *,
+        is_decidable: bool,
+        trace: Traces = None,
+    ) -> Frame:
+        """Check a frame, compute its keys, and evaluate it.
+
+        Parameters
+        ----------
+        df : DataFrame, pyarrow.Table, pandas.DataFrame or list of dict
+            What is enqueued.
+        order_by : str, Column or list of them, optional
+            The order in which its rows enter.
+        settings : Settings
+            The settings in force.
+        extra : sequence of str
+            Columns of the log that the frame has as well.
+        is_decidable : bool
+            Whether its rows are such as can be decided in this process.
+        trace : str or sequence of str, optional
+            The trace that its rows belong to; or one for each, of a table that is in this process.
+
+        Raises
+        ------
+        SchemaMismatchError
+            When it does not fit the queue; it names the column.
+        """
+
+    def outcomes(self, step: int, logged: pa.Table | None) -> DataFrame:
+        """Return what became of each row of an enqueue; ``logged`` where its rows are at hand."""
+
+    def engines(self, what: str) -> Iterator[SqlEngine]:
+        """Return the engines of SQL that the session has, the first for what is not too much.
+
+        Raises
+        ------
+        SparkNeededError
+            When there is none; it says what it was needed for.
+        """
+
+    def leaving(
+        self, at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition
+    ) -> Leaving | None:
+        """Return the items that ended from there on and go to a target; ``None`` for no item."""

@@ -1,0 +1,176 @@
+"""Settles and renewals decided by SQL over the rows of a status log."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.log.schema import ITEM
+from spark_queue.reader_config import ReaderConfig
+from spark_queue.rules.scheduler_state import retry_draw
+from spark_queue.sql import log_rows
+from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables
+from spark_queue.state.schedulers import punted_at
+from spark_queue.state.settle_decision import GONE, LOSE
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.verdicts import (
+    NAMED,
+    ByARescuer,
+    Each,
+    Every,
+    Gone,
+    Renewed,
+    Some,
+    StagedSettle,
+    Verdict,
+)
+
+_ASKED = pa.schema(
+    [
+        ("lease", pa.int64()),
+        ("now", pa.int64()),
+        ("outcome", pa.string()),
+        ("error", pa.string()),
+        ("until", pa.int64()),
+        ("gone_by", pa.int64()),
+        ("is_sure", pa.bool_()),
+        ("least_losses", pa.int64()),
+        ("max_attempts", pa.int64()),
+        ("punted_at", pa.int64()),
+        ("max_losses", pa.int64()),
+        ("jitter", pa.float64()),
+    ]
+)
+
+_OUTCOMES = pa.schema([("seq", pa.int64()), ("outcome", pa.string()), ("error", pa.string())])
+_RETRIES = pa.schema([("seq", pa.int64()), ("available_at", pa.int64())])
+_DELAYS = pa.schema([("attempts", pa.int64()), ("seconds", pa.float64())])
+_WORKERS = pa.schema([("worker_id", pa.string())])
+
+
+def settle(
+    at: Snapshot,
+    lease: int,
+    verdict: Verdict,
+    now: datetime,
+    by: SqlEngine = HERE,
+) -> StagedSettle:
+    """Judge the items of a lease as of a step.
+
+    Parameters
+    ----------
+    by : SqlEngine
+        What runs the texts.
+
+    Raises
+    ------
+    TooManyRowsError
+        When more rows would be read than the engine takes.
+    """
+    rescuer = verdict if isinstance(verdict, ByARescuer) else None
+    verdict = verdict if rescuer is None else rescuer.verdict
+    gone = (rescuer and rescuer.which) or verdict
+    config, limits = at.settings.config, at.limits
+    said: dict[str, object] = {"kind": ITEM}
+    if rescuer is not None or isinstance(verdict, Gone):
+        said["lease"] = None
+    with closing(by.start({"told": _text_of(verdict)})) as database:
+        database.give("states", by.logs.grants_of(at.store, at.status, lease))
+        gone = gone if isinstance(gone, Gone) else Gone(now, frozenset(), is_sure=True)
+        database.give("asked", _question(verdict, gone, lease, config, limits, now))
+        ended = pa.array(sorted(gone.ended), pa.string())
+        database.give("workers_ended", pa.table([ended], schema=_WORKERS))
+        if isinstance(verdict, Renewed):
+            return _stage(by, database, database.find("renewed"), said)
+        if isinstance(verdict, Each | Some):
+            database.give("outcomes", _outcomes(by, verdict))
+        if isinstance(verdict, Gone) or (isinstance(verdict, Every) and verdict.outcome != "nack"):
+            database.give("retry_times", _RETRIES.empty_table())
+        else:
+            database.keep("told")
+            _add_retries(database, config.retry, now)
+        return _stage(by, database, database.find("settled"), said)
+
+
+def _text_of(verdict: Verdict) -> str:
+    if isinstance(verdict, Each | Some):
+        return "told_each"
+    return "told_gone" if isinstance(verdict, Gone) else "told_every"
+
+
+def _question(
+    verdict: Verdict,
+    gone: Gone,
+    lease: int,
+    config: QueueConfig,
+    limits: ReaderConfig,
+    now: datetime,
+) -> pa.Table:
+    asked: dict[str, object] = {
+        "lease": lease,
+        "now": log_rows.micros(now),
+        "max_attempts": config.max_attempts,
+        "punted_at": punted_at(limits),
+        "max_losses": config.max_losses,
+        "jitter": config.retry.jitter,
+        "gone_by": log_rows.micros(gone.now),
+        "is_sure": gone.is_sure,
+        "least_losses": gone.losses,
+    }
+    if isinstance(verdict, Every):
+        asked |= {"outcome": verdict.outcome, "error": verdict.error}
+    elif isinstance(verdict, Renewed):
+        asked["until"] = log_rows.micros(now + verdict.by)
+    elif isinstance(verdict, Gone):
+        asked |= {"outcome": LOSE, "error": GONE}
+    return pa.Table.from_pylist([asked], _ASKED)
+
+
+def _outcomes(by: SqlEngine, verdict: Each | Some) -> Any:
+    """Return the outcome of each of some items."""
+    if isinstance(verdict, Each):
+        return by.logs.outcomes_of(verdict.outcomes)
+    columns = [list(verdict.outcomes), *zip(*verdict.outcomes.values(), strict=True)]
+    return pa.table(columns if verdict.outcomes else [[], [], []], schema=_OUTCOMES)
+
+
+def _add_retries(database: Tables, policy: RetryPolicy, now: datetime) -> None:
+    """Have the times when items that fail are tried again, or what the engine needs for that."""
+    if database.draws_jitter:
+        attempts = database.rows("attempts")["attempts"].to_pylist()
+        seconds = [policy.seconds_after(n) for n in attempts]
+        database.give("delays", pa.table([attempts, seconds], schema=_DELAYS))
+    else:
+        database.give("retry_times", _retries(database.rows("failing"), policy, now))
+
+
+def _retries(failing: pa.Table, policy: RetryPolicy, now: datetime) -> pa.Table:
+    """Return when items that fail are tried again; jitter is drawn in Python."""
+    seqs, attempts = (failing[name].to_pylist() for name in ("seq", "attempts"))
+    if policy.jitter:
+        delays = [
+            policy.delay_after(n, retry_draw(seq, n)) for seq, n in zip(seqs, attempts, strict=True)
+        ]
+    else:
+        known = {n: policy.delay_after(n) for n in set(attempts)}
+        delays = [known[n] for n in attempts]
+    at = [log_rows.micros(now + delay) for delay in delays]
+    return pa.table([seqs, at], schema=_RETRIES)
+
+
+def _stage(by: SqlEngine, database: Tables, rows: Any, said: dict[str, object]) -> StagedSettle:
+    """Return rows of a settle with the facts of them."""
+    database.give("outcome_rows", rows)
+    facts = database.rows("settled_facts").to_pylist()
+    held = [row for row in facts if row["state"] is not None]
+    lost = database.rows("lost", NAMED)["seq"].to_pylist() if len(held) < len(facts) else []
+    return StagedSettle(
+        rows=by.logs.status_rows(database.table("logged"), said),
+        counts={row["state"]: row["items"] for row in held},
+        lost=tuple(lost),
+        failed=sum(row["failed"] for row in held),
+    )

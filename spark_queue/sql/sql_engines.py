@@ -1,0 +1,143 @@
+"""Engines that run the texts, and what each reads of the logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+from spark_queue.log.heads import StatusHead
+from spark_queue.log.session_options import PlainSession
+from spark_queue.log.settings import Settings
+from spark_queue.log.step_events import Engine
+from spark_queue.sql import entry_rows, log_rows
+from spark_queue.sql.database import Database
+from spark_queue.sql.entry_rows import EntryRows
+from spark_queue.sql.log_rows import ENTERED, TooManyRowsError
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_Rows = TypeVar("_Rows")
+_T = TypeVar("_T")
+
+
+class Tables(Protocol):
+    """Tables of one decision, and what texts make of them; see :class:`Database`."""
+
+    variants: dict[str, str]
+    draws_jitter: bool
+    parts: int
+    lines: int
+
+    def give(self, name: str, *rows: Any) -> None:
+        """Have a table under a name of the texts; of several, what one lacks is null."""
+
+    def keep(self, name: str, limit: int = 0) -> None:
+        """Compute the table of a text once for those that come after."""
+
+    def rows(self, name: str, limit: int = 0) -> pa.Table:
+        """Return the few rows of a text."""
+
+    def find(self, name: str, limit: int = 0) -> Any:
+        """Return the rows of a text, which may be many, as this engine has them."""
+
+    def table(self, name: str) -> Any:
+        """Return a table that was given or computed, or the rows of a text."""
+
+    def query(self, text: str) -> pa.Table:
+        """Return the rows of a query over texts."""
+
+    def query_each(self, texts: Sequence[str]) -> list[pa.Table]:
+        """Return the rows of several queries."""
+
+    def is_empty(self, name: str) -> bool:
+        """Tell whether a table that was given or computed has no rows."""
+
+    def close(self) -> None:
+        """Forget the tables."""
+
+
+class LogRows(Protocol[_Rows]):
+    """Rows of both logs as tables of an engine; see the functions of :mod:`log_rows`."""
+
+    def states_of(self, store: Store, head: StatusHead) -> _Rows:
+        """Return the rows of a status log that count."""
+
+    def with_step(self, states: _Rows, rows: Any, step: int) -> _Rows:
+        """Return rows of a status log with those of one step that is not in it yet."""
+
+    def entered_of(
+        self,
+        store: Store,
+        head: StatusHead,
+        settings: Settings,
+        reach: float | None,
+        names: Sequence[str] = ENTERED,
+    ) -> _Rows:
+        """Return items that may wait within reach."""
+
+    def items_of(self, store: Store, found: _Rows, names: Sequence[str]) -> _Rows:
+        """Return some columns of the items of a table's ``seq``, as they entered."""
+
+    def grants_of(self, store: Store, head: StatusHead, lease: int) -> _Rows:
+        """Return the rows of a status log from a lease on."""
+
+    def outcomes_of(self, outcomes: DataFrame) -> _Rows:
+        """Return the outcomes of items that a frame has."""
+
+    def with_output(self, store: Store, leases: Collection[int]) -> dict[int, str]:
+        """Return the claims, by their leases, that name an output."""
+
+    def status_rows(self, found: _Rows, said: Mapping[str, object]) -> Any:
+        """Return rows of a text as they are logged."""
+
+    def joined(self, rows: Any, others: Any) -> Any:
+        """Return rows of a status log and others; what one lacks is null."""
+
+    def without(self, found: _Rows, seqs: Collection[int]) -> _Rows:
+        """Return rows of a text but for some items."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlEngine:
+    """What runs the texts, over what it reads."""
+
+    start: Callable[[Mapping[str, str]], Tables]
+    logs: LogRows[Any]
+    entries: EntryRows
+    name: Engine = "duckdb"
+
+
+#: SQL in this process over files that it reads.
+HERE = SqlEngine(Database, log_rows, entry_rows)
+
+
+def engines_of(
+    store: Store, beyond: Callable[[str], Iterator[SqlEngine]], what: str
+) -> Iterator[SqlEngine]:
+    """Return the engines that may decide, one after the other.
+
+    Raises
+    ------
+    SparkNeededError
+        When there is none left; it says what it was needed for.
+    """
+    if Snapshot(store).are_files_read or isinstance(store.session, PlainSession):
+        yield HERE
+    yield from beyond(what)
+
+
+def first_able(
+    engines: Iterator[SqlEngine], decide: Callable[[SqlEngine], _T]
+) -> tuple[_T, Iterator[SqlEngine]]:
+    """Decide by the first engine for which it is not too much; return the engines left as well."""
+    for engine in engines:
+        with suppress(TooManyRowsError):
+            return decide(engine), engines
+    raise LookupError("the last engine takes any number of rows")

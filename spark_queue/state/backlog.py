@@ -1,0 +1,273 @@
+"""Items beyond those in memory, read from the tables' files.
+
+The statistics of the files, and of the row groups in them, say where the next turns are, so that
+the size of what waits behind them does not matter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.log.delta.commits import LogFile
+from spark_queue.log.disk.file_scans import Part
+from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.heads import Checkpoint
+from spark_queue.log.schema import KEY, META_LANE, QUEUE_COLUMNS
+from spark_queue.log.settings import SLACK, Settings, are_after, are_unpassed, turns_of
+from spark_queue.state.open_items import NAMED, Place, Row
+from spark_queue.state.window import WAITED, WAITING, KeyHashes, LineKey
+
+#: A turn and a seq.
+_Turn = tuple[float, float]
+
+_BY_TURN = [("turn", "ascending"), ("_seq", "ascending")]
+_TURN = pa.field("turn", pa.float64())
+_WAITING = pa.schema([QUEUE_COLUMNS.arrow.field(name) for name in WAITING])
+
+_TOLD = pa.schema([*(QUEUE_COLUMNS.arrow.field(name) for name in NAMED), _TURN])
+
+#: Before all turns.
+_BEGIN = (-math.inf, 0.0)
+
+#: What is read to learn the keys of items.
+_HASHED = ("_step", "_seq", "_priority", "_round", "_fair_key", "_dedup_hash")
+
+#: What is read of an item that may hold a dedup key.
+_NAMED = (*WAITING, "_step", "_dedup_key")
+
+
+@dataclass(slots=True)
+class TablesAhead:
+    """The item log, for one reader, as of a step.
+
+    Attributes
+    ----------
+    log : Log[Any]
+        The item log.
+    settings : Settings
+        Those in force: what turns the stored tags are.
+    checkpoint : Checkpoint
+        The newest one of the reader's log, or an earlier one.
+    over : pyarrow.Array
+        The items that have ended since, as far as that was read.
+    touched : pyarrow.Array
+        The items that were open then, and that the order may have passed.
+    since : int
+        The reader sees the items of later steps.
+    step : int
+        The step of the item log that is looked at.
+    priorities : tuple of int
+        All that an item of it may have.
+    hashes : KeyHashes
+        The dedup keys of its items,
+    named_to : int
+        at least up to this step.
+    """
+
+    log: LocalLog[Any]
+    settings: Settings
+    checkpoint: Checkpoint
+    over: pa.Array
+    touched: pa.Array
+    since: int
+    step: int = 0
+    priorities: tuple[int, ...] = ()
+    hashes: KeyHashes = field(default_factory=KeyHashes)
+    named_to: int = 0
+
+    def as_of(self, step: int, priorities: Sequence[int]) -> None:
+        """See :class:`~spark_queue.state.window.Source`."""
+        self.step, self.priorities = step, tuple(priorities)
+
+    def go_on(self, hashes: KeyHashes) -> None:
+        """See :class:`~spark_queue.state.window.Source`."""
+        self.hashes = hashes
+
+    def remember_to(self, step: int) -> None:
+        """See :class:`~spark_queue.state.window.Source`."""
+        self.named_to = step
+
+    def next_turns(self, after: Place, most: int) -> tuple[pa.Table, Place | None]:
+        """See :class:`~spark_queue.state.window.Source`."""
+        found, left = [_WAITING.empty_table()], most
+        for priority in sorted(self.priorities, reverse=True):
+            if -priority < after[0]:
+                continue
+            begin = after[1:] if -priority == after[0] else _BEGIN
+            rows, is_all = self._turns_of(priority, begin, left)
+            found.append(rows.select(WAITING))
+            left -= rows.num_rows
+            if not is_all:
+                last = rows.slice(rows.num_rows - 1).to_pylist()[0]
+                return pa.concat_tables(found), (-priority, last["turn"], last["_seq"])
+            if not left:
+                return pa.concat_tables(found), (-priority, math.inf, 0)
+        return pa.concat_tables(found), None
+
+    def untouched(self) -> pa.Table:
+        """See :class:`~spark_queue.state.window.Source`."""
+
+        def may(file: LogFile) -> bool:
+            return any(self._may_wait(file, priority, _BEGIN) for priority in self.priorities)
+
+        found = [_TOLD.empty_table()]
+        for part in self._parts(may):
+            rows = part.read((*NAMED, "_step", "_round"), QUEUE_COLUMNS.arrow)
+            rows = rows.filter(pc.and_(self._is_seen(rows), self._waited(rows)))
+            found.append(
+                rows.append_column(_TURN, turns_of(rows, self.settings)).select(_TOLD.names)
+            )
+        return pa.concat_tables(found)
+
+    def items_of(self, hashes: Collection[int], seqs: Collection[int]) -> Iterator[Row]:
+        """See :class:`~spark_queue.state.window.Source`."""
+        if hashes:
+            self._learn_hashes()
+        wanted = sorted({*seqs, *(seq for one in hashes for seq in self.hashes.seqs_of(one))})
+        among = pa.array(wanted, pa.int64())
+        for part in self._parts(lambda file: file.gen >= 0 and file.may_have_one("_seq", wanted)):
+            if pc.any(pc.is_in(part.read(("_seq",), QUEUE_COLUMNS.arrow)["_seq"], among)).as_py():
+                rows = part.read(_NAMED, QUEUE_COLUMNS.arrow)
+                known = pc.less_equal(rows["_step"], self.step)
+                rows = rows.filter(pc.and_(pc.is_in(rows["_seq"], among), known))
+                yield from rows.append_column(WAITED, self._waited(rows)).to_pylist()
+
+    def ends_of(self, lines: Collection[LineKey]) -> Mapping[LineKey, float]:
+        """See :class:`~spark_queue.state.window.Source`."""
+        found: dict[LineKey, float] = {}
+        keys = pa.array({key for _, key in lines}, pa.string())
+        for part in self._parts(lambda file: file.gen == META_LANE):
+            rows = part.read(
+                ("_kind", "_step", "_priority", "_round", "_fair_key"), QUEUE_COLUMNS.arrow
+            )
+            is_end = pc.and_(pc.equal(rows["_kind"], KEY), pc.is_in(rows["_fair_key"], keys))
+            known = pc.less_equal(rows["_step"], self.step)
+            for row in rows.filter(pc.and_(is_end, known)).to_pylist():
+                line = (row["_priority"], row["_fair_key"])
+                found[line] = max(found.get(line, 0.0), row["_round"])
+        return {line: found[line] for line in lines if line in found}
+
+    def _parts(self, may: Callable[[LogFile], bool]) -> list[Part]:
+        """Return the parts of files that may have what is looked for."""
+        files = [file for file in self.log.files() if may(file)]
+        return [part for part in self.log.parts(files) if may(part.file)]
+
+    def _turns_of(self, priority: int, begin: _Turn, most: int) -> tuple[pa.Table, bool]:
+        """Return the next items of a priority in their order, and whether those are the last."""
+        parts = self._parts(lambda file: self._may_wait(file, priority, begin))
+        by_turn = sorted(
+            (self._least_turn(part.file, priority), at) for at, part in enumerate(parts)
+        )
+        number = pa.field("part", pa.int64())
+        kept = pa.schema([_WAITING.field("_seq"), _TURN, number]).empty_table()
+        bound, is_all = math.inf, True
+        for least, at in by_turn:
+            if least > bound:
+                return self._whole(kept, parts), False
+            rows = self._placed(parts[at], priority, begin, bound)
+            rows = rows.append_column(number, pa.repeat(pa.scalar(at, pa.int64()), rows.num_rows))
+            kept = pa.concat_tables([kept, rows])
+            if kept.num_rows > most:
+                kept = kept.take(pc.select_k_unstable(kept, most, _BY_TURN))
+                is_all, bound = False, pc.max(kept["turn"]).as_py()
+        return self._whole(kept, parts), is_all
+
+    def _placed(self, part: Part, priority: int, begin: _Turn, most: float) -> pa.Table:
+        """Return seq and turn of the items of a part that wait behind a place, up to a turn."""
+        weighted = ["_fair_key"] if self.settings.stretches else []
+        rows = part.read(["_step", "_seq", "_priority", "_round", *weighted], QUEUE_COLUMNS.arrow)
+        rows = rows.filter(pc.and_(pc.equal(rows["_priority"], priority), self._is_seen(rows)))
+        turns = turns_of(rows, self.settings)
+        waits = pc.and_(are_after(rows, turns, begin), pc.less_equal(turns, most))
+        waits = pc.and_(waits, are_unpassed(rows, turns, self.checkpoint))
+        rows = rows.append_column(_TURN, turns).filter(waits)
+        return rows.filter(pc.invert(pc.is_in(rows["_seq"], self.over))).select(["_seq", "turn"])
+
+    def _whole(self, kept: pa.Table, parts: Sequence[Part]) -> pa.Table:
+        """Return all that is to be known of items, with their turns, in order."""
+        found = [_WAITING.append(_TURN).empty_table()]
+        for at in pc.unique(kept["part"]).to_pylist():
+            of_part = kept.filter(pc.equal(kept["part"], at)).sort_by("_seq")
+            rows = parts[at].read(WAITING, QUEUE_COLUMNS.arrow)
+            rows = rows.filter(pc.is_in(rows["_seq"], of_part["_seq"].combine_chunks()))
+            found.append(rows.sort_by("_seq").append_column(_TURN, of_part["turn"]))
+        return pa.concat_tables(found).sort_by(_BY_TURN)
+
+    def _least_turn(self, file: LogFile, priority: int) -> float:
+        """Return a bound below the turns of a file."""
+        return min(self._bounds(file, priority, 0)) if "_round" in file.ranges else -math.inf
+
+    def _highest_turn(self, file: LogFile, priority: int) -> float:
+        """Return a bound above the turns of a file."""
+        return max(self._bounds(file, priority, 1)) if "_round" in file.ranges else math.inf
+
+    def _bounds(self, file: LogFile, priority: int, end: int) -> list[float]:
+        """Return what turn the least or highest tag of a file may be, wider by a last digit."""
+        tag, side = file.ranges["_round"][end], 2 * end - 1
+        stretches = self.settings.stretches.values()
+        turns = [tag, *(stretch.turn(priority, tag) for stretch in stretches)]
+        return [turn + side * SLACK * max(1.0, abs(turn)) for turn in turns]
+
+    def _may_wait(self, file: LogFile, priority: int, begin: _Turn) -> bool:
+        """Tell whether a file may have items of a priority that wait behind a place."""
+        if file.gen < 0 or not file.may_have("_priority", priority, priority):
+            return False
+        if not file.may_have("_step", self.since + 1, self.step):
+            return False
+        highest = self._highest_turn(file, priority)
+        later = file.may_have("_step", self.checkpoint.queue_step + 1)
+        return highest >= begin[0] and (highest >= self._passed(priority) or later)
+
+    def _is_seen(self, rows: pa.Table) -> pa.ChunkedArray:
+        """Tell of items whether the reader sees them, and they are known."""
+        step = rows["_step"]
+        return pc.and_(pc.greater(step, self.since), pc.less_equal(step, self.step))
+
+    def _learn_hashes(self) -> None:
+        """Learn the keys of the items that have entered since they were learnt last."""
+        known = self.hashes.step
+        if known >= self.named_to:
+            return
+        touched = sorted(self.touched.to_pylist())
+        for part in self._parts(lambda file: self._may_name(file, known, touched)):
+            rows = part.read(_HASHED, QUEUE_COLUMNS.arrow)
+            new = pc.and_(pc.greater(rows["_step"], known), pc.less_equal(rows["_step"], self.step))
+            rows = rows.filter(new)
+            rows = rows.filter(self._may_hold(rows))
+            self.hashes.add(rows["_dedup_hash"], rows["_seq"])
+        self.hashes.step = self.step
+
+    def _may_name(self, file: LogFile, known: int, touched: Sequence[int]) -> bool:
+        """Tell whether a file may have items that hold a key, of later steps than one."""
+        if file.gen < 0 or not file.may_have("_step", known + 1, self.step):
+            return False
+        if self.settings.config.dedup_scope != "live" or file.may_have_one("_seq", touched):
+            return True
+        later = file.may_have("_step", self.checkpoint.queue_step + 1)
+        return later or any(
+            file.may_have("_priority", priority, priority)
+            and self._highest_turn(file, priority) >= self._passed(priority)
+            for priority in self.priorities
+        )
+
+    # rule again: scope of a key
+    def _may_hold(self, rows: pa.Table) -> pa.ChunkedArray:
+        """Tell of items whether they may hold a key: they are not over, or it outlives them."""
+        if self.settings.config.dedup_scope != "live":
+            return pa.chunked_array([pa.repeat(pa.scalar(True), rows.num_rows)])
+        return pc.or_(self._waited(rows), pc.is_in(rows["_seq"], self.touched))
+
+    def _waited(self, rows: pa.Table) -> pa.ChunkedArray:
+        """Tell of items whether they waited, untouched, when the reader's log was read."""
+        ahead = are_unpassed(rows, turns_of(rows, self.settings), self.checkpoint)
+        return pc.and_not(ahead, pc.is_in(rows["_seq"], self.over))
+
+    def _passed(self, priority: int) -> float:
+        """Return the turn to which the order of service had come with the checkpoint."""
+        return self.checkpoint.pointers.get(priority, (-math.inf, 0))[0]

@@ -1,0 +1,205 @@
+"""A small claim: what comes next, decided by the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+from spark_queue.log.heads import Pointer, StatusHead
+from spark_queue.log.schema import CLAIMED, DEAD, EXPIRED, ITEM
+from spark_queue.log.settings import Settings
+from spark_queue.rules import Grant, Leased
+from spark_queue.state.open_items import Place
+from spark_queue.state.replica import Replica, Row
+from spark_queue.state.replica_rows import status_table
+from spark_queue.state.request import MARGIN, Choice, Request
+from spark_queue.state.schedulers import ReaderTerms, standing_of
+from spark_queue.state.window import place_of
+
+#: Open items that are looked at one by one at most: 2 KB, and 50 microseconds to begin, each.
+MOST_OPEN = 50_000
+
+#: The error of an item that lost its lease too often.
+LEASE_LOST = "lease lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen(Choice):
+    """The rows that a claim would write, and the facts of them."""
+
+    rows: list[Row]
+    """Beside the columns of the log, ``_was``: the state before."""
+    horizon: Place | None = None
+    """The place up to which it was looked at what waits; ``None`` for all."""
+
+    def table(self) -> pa.Table:
+        """See :class:`Choice`."""
+        return status_table(self.rows)
+
+    def seqs(self) -> list[int]:
+        """See :class:`Choice`."""
+        return sorted(row["_seq"] for row in self.rows if row["_state"] == CLAIMED)
+
+    def without(self, head: StatusHead, seqs: Collection[int]) -> Chosen:
+        """See :class:`Choice`."""
+        left = [row for row in self.rows if row["_seq"] not in seqs]
+        return _choice(head, left, self.horizon)
+
+
+# rule again: place at an instant
+def lapsed_leases(replica: Replica, now: datetime) -> frozenset[int]:
+    """Return the leases whose time is over, and of which items are still in flight."""
+    held = replica.items.held()
+    return frozenset(row["_lease"] for row in held if row["_lease_expires_at"] <= now)
+
+
+# rule again: loss of a lease, paused queue
+def choose(
+    replica: Replica,
+    head: StatusHead,
+    terms: ReaderTerms,
+    request: Request,
+    now: datetime,
+) -> Chosen:
+    """Choose the next items as of a step; perhaps none.
+
+    Raises
+    ------
+    TooManyItemsError
+        When more items have to be looked at than a process keeps in memory.
+    """
+    if terms.settings.paused or replica.is_empty():
+        return nothing(head)
+    grant = _propose(replica, head, terms, request, now)
+    common = {"_kind": ITEM, "_lease": head.step + 1, "_at": now}
+    leased = {
+        "_state": CLAIMED,
+        "_claim_id": request.claim_id,
+        "_worker_id": request.worker_id,
+        "_lease_expires_at": now + request.lease,
+        "_body": request.output,
+    }
+    fair = terms.settings.config.fair_key is not None
+    rows = [
+        {**_without_lease(replica, item.seq), **common, **leased, **_turn(replica, item, fair=fair)}
+        for item in grant.items
+    ]
+    rows += [{**_without_lease(replica, seq), **common, "_state": EXPIRED} for seq in grant.expired]
+    lost = {"_state": DEAD, "_error": LEASE_LOST}
+    rows += [
+        {
+            **_without_lease(replica, seq),
+            **common,
+            **lost,
+            "_losses": replica.items[seq]["_losses"] + 1,
+        }
+        for seq in grant.dead
+    ]
+    return _choice(head, rows, replica.horizon())
+
+
+def _propose(
+    replica: Replica,
+    head: StatusHead,
+    terms: ReaderTerms,
+    request: Request,
+    now: datetime,
+) -> Grant:
+    """Return what a claim would get; what it has to look at for that is brought here."""
+    standing = standing_of(replica, terms, head, now, spared=request.spared)
+    wanted = request.limit
+    replica.bring_before(MOST_OPEN)
+    while (grant := standing.propose(head, request, now)) is None:
+        replica.come_nearer(wanted, MOST_OPEN)
+        replica.bring_before(MOST_OPEN)
+        # Most of what came may have to wait for something.
+        wanted *= 2
+    return grant
+
+
+def nothing(head: StatusHead) -> Chosen:
+    """Return the choice of a claim that gets nothing, and ends nothing."""
+    return Chosen(rows=[], counts={}, pointers={}, width=head.width)
+
+
+def chosen_after(
+    rows: Sequence[Row],
+    replica: Replica,
+    head: StatusHead,
+    terms: ReaderTerms,
+    request: Request,
+    now: datetime,
+) -> Chosen:
+    """Choose the next items as if rows that end items were a step; ``head`` is that step's."""
+    standing = standing_of(replica, terms, head, now, spared=request.spared)
+    with standing.supposing(rows):
+        return choose(replica, head, terms, request, now)
+
+
+def unmet(
+    here: Chosen, there: Iterable[Row], head: StatusHead, settings: Settings, reach: float
+) -> frozenset[int]:
+    """Return the items that one planner ends in a claim, and that the other need not have met.
+
+    Any claim ends what has expired as far as it looks, and need not look further than for what it
+    gets: a scheduler up to a horizon, Spark some turns ahead of the pointer. Both look at all that
+    was touched.
+
+    Parameters
+    ----------
+    here : Chosen
+        What the scheduler chose.
+    there : iterable of dict
+        The rows that Spark would write.
+    reach : float
+        How many turns ahead Spark looks at the least.
+    """
+    ended = [row for row in here.rows if row["_state"] == EXPIRED]
+    far = {row["_seq"] for row in ended if turns_ahead(row, head, settings) > reach}
+    met = {row["_seq"] for row in ended}
+    others = [row for row in there if row["_state"] == EXPIRED and row["_seq"] not in met]
+    beyond = {row["_seq"] for row in others if _is_beyond(row, settings, here.horizon)}
+    return frozenset(far | beyond)
+
+
+def _is_beyond(row: Row, settings: Settings, horizon: Place | None) -> bool:
+    return horizon is not None and place_of(row, settings) > horizon
+
+
+def turns_ahead(row: Row, head: StatusHead, settings: Settings) -> float:
+    """Return how many turns ahead of the pointer an item's own turn is."""
+    _, turn, _ = place_of(row, settings)
+    return float(turn - head.pointers.get(row["_priority"], (0.0, 0))[0])
+
+
+def _without_lease(replica: Replica, seq: int) -> Row:
+    nothing = dict.fromkeys(("_claim_id", "_worker_id", "_lease_expires_at", "_error", "_turn"))
+    item = replica.items[seq]
+    return {**item, **nothing, "_overdue": None, "_was": item["_state"]}
+
+
+# rule again: one line without keys
+def _turn(replica: Replica, item: Leased, *, fair: bool) -> Row:
+    given = {"_losses": item.losses, "_turn": item.turn, "_overdue": item.overdue}
+    if not fair:
+        # In one line the order is that of the seqs, and so are its turns.
+        given |= {"_turn": replica.items[item.seq]["_round"], "_overdue": False}
+    return given
+
+
+# rule again: turns handed out
+def _choice(head: StatusHead, rows: list[Row], horizon: Place | None) -> Chosen:
+    counts: dict[tuple[str, str], int] = {}
+    pointers: dict[int, Pointer] = {}
+    for row in rows:
+        kind = (row["_state"], row["_was"])
+        counts[kind] = counts.get(kind, 0) + 1
+        if row["_state"] == CLAIMED:
+            last = (row["_turn"], row["_seq"])
+            pointers[row["_priority"]] = max(pointers.get(row["_priority"], last), last)
+    ahead = (turn - head.pointers.get(p, (0.0, 0))[0] for p, (turn, _) in pointers.items())
+    width = MARGIN * max(ahead, default=0.0)
+    return Chosen(rows=rows, counts=counts, pointers=pointers, width=width, horizon=horizon)

@@ -1,0 +1,228 @@
+"""A small enqueue: its duplicates and tags, decided by the scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.config import QueueConfig
+from spark_queue.log.heads import Pointer, QueueHead
+from spark_queue.log.schema import GROUP, ITEM, KEY, META_LANE, QUEUE_COLUMNS, REFUSED, REFUSED_LANE
+from spark_queue.log.settings import Settings
+from spark_queue.rules import Admitted, NewItem, Scheduler
+from spark_queue.state import schedulers
+from spark_queue.state.replica import LineKey, Row
+from spark_queue.state.schedulers import Measure
+
+#: What is decided of each row of a frame.
+_DECIDED = ("_seq", "_gen", "_kind", "_priority", "_round", "_enqueued_at", "_duplicate_of")
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """The rows of a step that enqueues, and the facts of them."""
+
+    rows: pa.Table
+    """Rows of the item log, without the head."""
+    count: int
+    """Rows of the frame."""
+    duplicates: list[Row]
+    """Rows that are refused because an item has their key."""
+    tops: dict[int, float]
+    """The highest tag that the step gives at each priority."""
+
+    def first_duplicate(self) -> tuple[str, int]:
+        """Return the key of a refused row, and who holds it."""
+        return self.duplicates[0]["_dedup_key"], self.duplicates[0]["_duplicate_of"]
+
+
+def decide_entry(
+    known: Measure,
+    settings: Settings,
+    frame: pa.Table,
+    before: QueueHead,
+    pointers: Mapping[int, Pointer],
+    now: datetime,
+) -> Entered:
+    """Decide the rows of a step.
+
+    Parameters
+    ----------
+    known : Replica or Several
+        The state as of the step before.
+    settings : Settings
+        The settings in force.
+    frame : pyarrow.Table
+        The user's columns and the computed ones, as :func:`columns.add_keys` has them, in order.
+    before : QueueHead
+        The head of the step before.
+    pointers : mapping
+        How far the order of service has come, by priority.
+    now : datetime
+        The instant of the enqueue.
+    """
+    config = settings.config
+    ours = [name for name in frame.column_names if name in QUEUE_COLUMNS.names]
+    given = frame.select(ours).to_pylist()
+    scheduler = _scheduler(known, settings, given, before, pointers, now)
+    named = {n: row["_origin"] for n, row in enumerate(given) if row.get("_origin") is not None}
+    admitted = scheduler.admit([_new(row, config) for row in given], schedulers.seconds(now), named)
+    log = [
+        _row(row, answer, scheduler, config, before, now)
+        for row, answer in zip(given, admitted, strict=True)
+    ]
+    accepted = [row for row in log if row["_kind"] == ITEM]
+    # Who keeps a place is not the last of its line.
+    tagged = [row["_seq"] for row, was in zip(log, given, strict=True) if was.get("_round") is None]
+    ends = [] if config.fair_key is None else _line_ends(scheduler, _only(accepted, tagged))
+    meta = [*ends, *_group_ends(config, accepted)]
+    return Entered(
+        rows=pa.concat_tables([_table(frame, log), *_meta(meta)], promote_options="default"),
+        count=len(log),
+        duplicates=[row for row in log if row["_duplicate_of"] is not None],
+        tops=_tops(config, accepted, ends, before.last_seq + len(log)),
+    )
+
+
+# rule again: one line without keys
+def _scheduler(
+    known: Measure,
+    settings: Settings,
+    given: list[Row],
+    before: QueueHead,
+    pointers: Mapping[int, Pointer],
+    now: datetime,
+) -> Scheduler:
+    """Return a scheduler that knows what the rows of a frame may meet."""
+    config = settings.config
+    members = known.members({row["_group_key"] for row in given} - {None}, pointers)
+    if config.fair_key is None:
+        # One line, whose tag is the seq.
+        priorities = {row["_priority"] for row in [*given, *members]}
+        lines = [[p, None, 1.0, 0.0, 0.0, float(before.last_seq), None, None] for p in priorities]
+    else:
+        entered = _lines(given, members)
+        known.learn_ends(entered)
+        lines = [schedulers.line_of(known, settings, at) for at in entered]
+    asked = {row["_dedup_key"]: row.get("_dedup_hash") for row in given}
+    asked.pop(None, None)
+    return schedulers.scheduler(
+        config,
+        members,
+        pointers,
+        lines,
+        holders=schedulers.holders(known, config, asked, now),
+        last_seq=before.last_seq,
+    )
+
+
+def _lines(given: list[Row], members: list[Row]) -> list[LineKey]:
+    """Return the lines that rows may enter, or that members of their groups are in."""
+    priorities = {row["_priority"] for row in [*given, *members]}
+    keys = {row["_fair_key"] for row in given}
+    entered = {(priority, key) for priority in priorities for key in keys}
+    standing = {(row["_priority"], row["_fair_key"]) for row in members}
+    return sorted(entered | standing, key=repr)
+
+
+def _new(row: Row, config: QueueConfig) -> NewItem:
+    return NewItem(
+        dedup_key=row["_dedup_key"],
+        fair_key=row["_fair_key"],
+        group_key=row["_group_key"],
+        priority=row["_priority"],
+        cost=1.0 if config.fair_key is None else row["_cost"],
+        tag=row.get("_round"),
+    )
+
+
+# rule again: one line without keys
+def _row(
+    row: Row,
+    answer: Admitted,
+    scheduler: Scheduler,
+    config: QueueConfig,
+    before: QueueHead,
+    now: datetime,
+) -> Row:
+    logged = {**row, "_seq": answer.seq, "_enqueued_at": now, "_duplicate_of": answer.duplicate_of}
+    item = scheduler.item(answer.seq)
+    if item is None:
+        return {**logged, "_gen": REFUSED_LANE, "_kind": REFUSED, "_round": None}
+    is_seq = config.fair_key is None and row.get("_round") is None
+    tag = float(answer.seq) if is_seq else scheduler.stored_tag(answer.seq)
+    # What a step took back waits since the item that it was has.
+    since = row.get("_enqueued_at") or now
+    placed = {"_priority": item.priority, "_round": tag, "_enqueued_at": since}
+    return {**logged, **placed, "_gen": before.gen, "_kind": ITEM}
+
+
+def _only(rows: list[Row], seqs: Collection[int]) -> list[Row]:
+    wanted = frozenset(seqs)
+    return [row for row in rows if row["_seq"] in wanted]
+
+
+def _line_ends(scheduler: Scheduler, accepted: list[Row]) -> list[Row]:
+    lines = sorted({(row["_priority"], row["_fair_key"]) for row in accepted}, key=repr)
+    return [
+        {"_kind": KEY, "_priority": p, "_fair_key": key, "_round": scheduler.last_tag(p, key)}
+        for p, key in lines
+    ]
+
+
+def _group_ends(config: QueueConfig, accepted: list[Row]) -> list[Row]:
+    """Return the last member of each group, where members may stand in an order of their own."""
+    if config.group_key is None or (config.fair_key is None and config.priority is None):
+        return []
+    names = ("_group_key", "_priority", "_fair_key", "_round", "_seq")
+    last = {row["_group_key"]: row for row in accepted if row["_group_key"] is not None}
+    return [{"_kind": GROUP} | {name: row[name] for name in names} for row in last.values()]
+
+
+def _tops(
+    config: QueueConfig, accepted: list[Row], ends: list[Row], last_seq: int
+) -> dict[int, float]:
+    if config.fair_key is None:
+        priorities = {row["_priority"] for row in accepted} if config.priority else {0}
+        return dict.fromkeys(sorted(priorities), float(last_seq))
+    tops: dict[int, float] = {}
+    for end in ends:
+        tops[end["_priority"]] = max(tops.get(end["_priority"], 0.0), end["_round"])
+    return tops
+
+
+def _table(frame: pa.Table, log: list[Row]) -> pa.Table:
+    """Return the rows with the user's columns, in the order in which they are served."""
+    decided = {name: pa.array([row[name] for row in log], _types[name]) for name in _DECIDED}
+    given = {name: frame[name] for name in frame.column_names if name not in decided}
+    table = pa.table(given | decided)
+    if len(log) <= 1:
+        return table
+    order = pc.sort_indices(table, [("_priority", "ascending"), ("_round", "ascending")])
+    return table.take(order)
+
+
+def _meta(rows: list[Row]) -> list[pa.Table]:
+    if not rows:
+        return []
+    for row in rows:
+        row["_gen"] = META_LANE
+    names = ("_kind", "_gen", "_priority", "_fair_key", "_round", "_group_key", "_seq")
+    return [pa.table({n: pa.array([row.get(n) for row in rows], _types[n]) for n in names})]
+
+
+_types = {
+    "_kind": pa.string(),
+    "_gen": pa.int32(),
+    "_seq": pa.int64(),
+    "_priority": pa.int32(),
+    "_round": pa.float64(),
+    "_fair_key": pa.string(),
+    "_group_key": pa.string(),
+    "_enqueued_at": pa.timestamp("us", "UTC"),
+    "_duplicate_of": pa.int64(),
+}

@@ -1,0 +1,65 @@
+"""Existence of a queue, and of its readers' logs, at a place."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from spark_queue.errors import QueueNotFoundError
+from spark_queue.log import addresses
+from spark_queue.log.addresses import QueueAddress
+from spark_queue.log.delta import completeness
+from spark_queue.log.heads import StatusHead
+from spark_queue.log.step_events import Listener
+from spark_queue.state.store import Store
+
+
+def beside(store: Store, path: str, listener: Listener | None = None) -> Store:
+    """Return another queue, which is there or not, of the same session and kept alike."""
+    mine = store.handle
+    return Store.of(mine.session, QueueAddress(path), mine.clock, listener, mine.tables)
+
+
+def exists(store: Store) -> bool:
+    """Tell whether the queue was created, completely."""
+    return status_columns(store) is not None and not store.status.is_empty()
+
+
+def status_columns(store: Store) -> Collection[str] | None:
+    """Return the columns of the status log; ``None`` where there is no such table.
+
+    Raises
+    ------
+    LogDamagedError
+        When its newest commit is not whole.
+    """
+    log = store.status
+    directory = addresses.directory_of(log.session, log.address)
+    is_missing = directory is not None and not addresses.has_log(directory)
+    if is_missing or log.is_unfinished():
+        return None
+    completeness.require_uncut(store.name, "status", directory)
+    return log.columns() if log.exists() else None
+
+
+def require_exists(store: Store) -> StatusHead:
+    """Return the newest head of the status log.
+
+    Raises
+    ------
+    QueueNotFoundError
+        When there is no queue under the name.
+    """
+    columns = status_columns(store)
+    if columns is None and store.status.is_unfinished():
+        raise QueueNotFoundError(store.name, "its creation was cut, or is under way")
+    if columns is None:
+        raise QueueNotFoundError(store.name)
+    if "_lease" not in columns or not (head := store.status_head()).step:
+        raise QueueNotFoundError(store.name, "what is there is not a queue of this library")
+    return head
+
+
+def is_prepared(store: Store) -> bool:
+    """Tell whether a reader's status log is there, with its first step."""
+    seen = store.position().status.head
+    return (seen is not None and seen.step > 0) or exists(store)

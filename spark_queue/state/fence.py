@@ -1,0 +1,115 @@
+"""Exclusive hold of a queue by a front.
+
+While a front holds the queue, nobody else writes to it: each step carries its holder, and one that
+would follow upon a step of another's is refused. A hold is over when it says so; when its process
+has ended, which is told on a disk of this machine; or elsewhere when its time runs out.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from spark_queue.log.disk import liveness
+from spark_queue.log.heads import Hold, QueueHead, StatusHead
+
+_Head = TypeVar("_Head", QueueHead, StatusHead)
+
+#: How long after its end nobody renews a hold whose clock may be another.
+_LONG_GONE = timedelta(hours=1)
+
+_ours: set[str] = set()
+
+
+def life_of(directory: Path | None) -> str:
+    """Return what names this process: with a queue on its disk, others can tell when it ends."""
+    if directory is None:
+        return f"{socket.gethostname()}/{os.getpid()}"
+    return liveness.mine(directory)
+
+
+def new_holder(directory: Path | None) -> str:
+    """Return a token of this process, for a front that holds a queue."""
+    token = f"{life_of(directory)}/{uuid.uuid4().hex[:8]}"
+    _ours.add(token)
+    return token
+
+
+def leave(token: str) -> None:
+    """Say that a front of this process holds nothing any more."""
+    _ours.discard(token)
+
+
+def is_ours(token: str) -> bool:
+    """Tell whether a front of this process has not left, and was not taken over from here."""
+    return token in _ours
+
+
+# rule again: end of a worker
+def is_over(hold: Hold, now: datetime, directory: Path | None) -> bool:
+    """Tell whether a hold has ended.
+
+    Parameters
+    ----------
+    hold : Hold
+        As the newest step has it.
+    now : datetime
+        The instant of the question.
+    directory : Path, optional
+        Where the queue is on this machine's disk.
+    """
+    if not hold.by:
+        return True
+    if directory is not None:
+        if hold.by in _ours:
+            return False
+        ended = liveness.has_ended(directory, _life(hold))
+        if ended is not None:
+            return ended or _life(hold) == liveness.mine(directory)
+    return datetime.fromisoformat(hold.until) <= now
+
+
+def is_gone(hold: Hold, now: datetime, directory: Path | None) -> bool:
+    """Tell whether somebody holds a queue who ended without giving it up.
+
+    On a shared store, where nobody knows who runs, that is one who has not renewed for long.
+    """
+    since = now if directory is not None else now - _LONG_GONE
+    return bool(hold.by) and is_over(hold, since, directory)
+
+
+def is_of_another(hold: Hold, directory: Path) -> bool:
+    """Tell whether a process that lives, and is not this one, holds a queue on this disk."""
+    if not hold.by or _life(hold) == liveness.mine(directory):
+        return False
+    return liveness.has_ended(directory, _life(hold)) is False
+
+
+def pid_of(hold: Hold) -> int | None:
+    """Return the process of a holder, where its token names one."""
+    parts = hold.by.split("/")
+    return int(parts[1]) if len(parts) > 1 and parts[1].isdigit() else None
+
+
+def held(head: _Head, by: str, until: datetime) -> _Head:
+    """Return a head whose step says that a front holds the queue."""
+    return replace(head, hold=Hold(by=by, until=until.isoformat()))
+
+
+def freed(head: _Head) -> _Head:
+    """Return a head whose step says that nobody holds the queue."""
+    return replace(head, hold=Hold())
+
+
+def time_left(hold: Hold, now: datetime) -> timedelta:
+    """Return how long a hold lasts at most."""
+    return datetime.fromisoformat(hold.until) - now
+
+
+def _life(hold: Hold) -> str:
+    return hold.by.rpartition("/")[0]

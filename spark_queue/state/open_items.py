@@ -1,0 +1,271 @@
+"""Newest rows of open items: in flight, of a group, of a line, in seq order."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.log.schema import CLAIMED
+
+#: A place in the order of service: negated priority, turn, seq.
+Place = tuple[float, float, float]
+
+#: A row of a log, by column.
+Row = dict[str, Any]
+
+#: What is to be known of items to tell who waits with whom; and ``turn``.
+NAMED = ("_seq", "_priority", "_fair_key", "_group_key")
+
+_BY_NAME = [("name", "ascending"), ("_seq", "ascending")]
+
+
+class Peer(NamedTuple):
+    """An item that waited when it was learnt of."""
+
+    seq: int
+    place: Place
+
+
+#: Tells that an item waits in the tables no more; once that is so, it is so for ever.
+IsOver = Callable[[Peer], bool]
+
+
+class Peers:
+    """Items by a name that some have in common.
+
+    It takes 21 bytes an item, and what the names take, each once: so it can be asked of any item
+    who waits before it, at the price of a look, however many wait.
+
+    Parameters
+    ----------
+    names : pyarrow.ChunkedArray
+        The name of each item; null where it shares none.
+    items : pyarrow.Table
+        ``_seq``, ``_priority`` and ``turn`` of each.
+    """
+
+    def __init__(self, names: pa.ChunkedArray, items: pa.Table) -> None:
+        self._names, codes = _rank(names)
+        ordered = items.select(["_seq", "_priority", "turn"]).append_column("name", codes)
+        ordered = ordered.filter(pc.is_valid(codes)).sort_by(_BY_NAME)
+        self._seqs: Sequence[int] = _view(ordered["_seq"], pa.int64(), "q")
+        self._priorities: Sequence[int] = _view(ordered["_priority"], pa.int32(), "i")
+        self._turns: Sequence[float] = _view(ordered["turn"], pa.float64(), "d")
+        self._ends = _ends(ordered["name"])
+        self._is_over = bytearray(len(self._seqs))
+        self._later: dict[str, list[Peer]] = {}
+        self.added = 0
+        """How many were added since."""
+
+    def add(self, name: str | None, peer: Peer) -> None:
+        """Add an item that has entered since; those of a step come in any order."""
+        if name is not None:
+            insort(self._later.setdefault(name, []), peer)
+            self.added += 1
+
+    def waiting(self, name: str, before: float, is_over: IsOver) -> Iterator[Peer]:
+        """Yield those of a name that wait and entered before a seq, the last of them first."""
+        later = self._later.get(name, [])
+        for at in reversed(range(bisect_left(later, (before,)))):
+            if is_over(later[at]):
+                del later[at]
+            else:
+                yield later[at]
+        first, last = self._range(name)
+        at = bisect_left(self._seqs, before, first, last)
+        while (at := self._is_over.rfind(0, first, at)) >= 0:
+            peer = self._peer(at)
+            if is_over(peer):
+                self._is_over[at] = 1
+            else:
+                yield peer
+
+    def _range(self, name: str) -> tuple[int, int]:
+        at = bisect_left(_Texts(self._names), name)
+        if at == len(self._names) or self._names[at].as_py() != name:
+            return 0, 0
+        return (self._ends[at - 1] if at else 0), self._ends[at]
+
+    def _peer(self, at: int) -> Peer:
+        seq = self._seqs[at]
+        return Peer(seq, (-self._priorities[at], self._turns[at], seq))
+
+
+class _Texts:
+    """Texts of a column in order, to be looked through."""
+
+    def __init__(self, column: pa.StringArray) -> None:
+        self._column = column
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def __getitem__(self, at: int) -> str:
+        text: str = self._column[at].as_py()
+        return text
+
+
+class Ranks:
+    """The items that wait in the tables, by group and by line.
+
+    Parameters
+    ----------
+    items : pyarrow.Table
+        The columns :data:`NAMED`, and ``turn``.
+    """
+
+    def __init__(self, items: pa.Table) -> None:
+        self._groups = Peers(items["_group_key"], items)
+        self._lines = Peers(_line_names(items), items)
+
+    @property
+    def added(self) -> int:
+        """How many items were added."""
+        return self._lines.added
+
+    def add(self, row: Row, place: Place) -> None:
+        """Add an item that has entered since."""
+        peer = Peer(row["_seq"], place)
+        self._groups.add(row["_group_key"], peer)
+        self._lines.add(_line_name(row), peer)
+
+    def before_in_group(self, rows: Iterable[Row], is_over: IsOver) -> set[int]:
+        """Return who waits and is a member of a group before one of some items."""
+        last = _last_seqs((row["_group_key"], row["_seq"]) for row in rows)
+        return _before(self._groups, last, is_over)
+
+    def before_in_line(self, rows: Iterable[Row], is_over: IsOver) -> set[int]:
+        """Return who waits and stands in a line before one of some items, by seq."""
+        last = _last_seqs((_line_name(row), row["_seq"]) for row in rows)
+        return _before(self._lines, last, is_over)
+
+    def members(self, group_key: str, is_over: IsOver) -> Iterator[Peer]:
+        """Yield the members of a group that wait, the last of them first."""
+        return self._groups.waiting(group_key, math.inf, is_over)
+
+
+def _before(peers: Peers, last: Mapping[str, int], is_over: IsOver) -> set[int]:
+    return {peer.seq for name, seq in last.items() for peer in peers.waiting(name, seq, is_over)}
+
+
+def _last_seqs(named: Iterable[tuple[str | None, int]]) -> dict[str, int]:
+    last: dict[str, int] = {}
+    for name, seq in named:
+        if name is not None:
+            last[name] = max(last.get(name, seq), seq)
+    return last
+
+
+def _line_name(row: Row) -> str:
+    parts = (str(row["_priority"]), row["_fair_key"])
+    return "=".join(part for part in parts if part is not None)
+
+
+def _line_names(items: pa.Table) -> pa.ChunkedArray:
+    """Return the same of each row."""
+    priorities = items["_priority"].cast(pa.string())
+    return pc.binary_join_element_wise(priorities, items["_fair_key"], "=", null_handling="skip")
+
+
+def _rank(names: pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
+    """Return the different names in order, and of each row the place of its own among them."""
+    coded = pa.chunked_array(names, pa.string()).combine_chunks().dictionary_encode()
+    if isinstance(coded, pa.ChunkedArray):
+        coded = coded.combine_chunks()
+    different = coded.dictionary
+    order = pc.sort_indices(different)
+    ranks = pc.sort_indices(order)
+    return different.take(order), ranks.take(coded.indices)
+
+
+def _ends(ordered: pa.ChunkedArray) -> Sequence[int]:
+    """Return where the rows of each name end."""
+    runs = pc.run_end_encode(_one(ordered), run_end_type=pa.int64())
+    ends: Sequence[int] = _view(pa.chunked_array([runs.run_ends]), pa.int64(), "q")
+    return ends
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    whole = column.combine_chunks()
+    return whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
+
+
+def _view(column: pa.ChunkedArray, kind: pa.DataType, letter: Literal["q", "i", "d"]) -> Any:
+    """Return the values of a column without nulls, to be looked at one by one."""
+    values = _one(column.cast(kind))
+    if not len(values):
+        return memoryview(b"").cast(letter)
+    _, data = values.buffers()
+    return memoryview(data).cast(letter)[values.offset : values.offset + len(values)]
+
+
+@dataclass(slots=True)
+class RememberedClaim:
+    """What a claim got, and what of it its holder has not settled."""
+
+    rows: dict[int, Row]
+    """The rows by which the items were leased, by seq."""
+    left: set[int]
+    output: str | None = None
+    """The table where its holder writes what was done."""
+    given_back: set[int] = field(default_factory=set)
+    """What is ready again as if it had not been leased: nobody said anything of it."""
+
+    @property
+    def claim_id(self) -> str:
+        """The id of the claim."""
+        return str(next(iter(self.rows.values()))["_claim_id"])
+
+
+class OpenItems(dict[int, Row]):
+    """The newest row of each item that is ready or claimed, by seq.
+
+    Rows come and go by ``items[seq] = row`` and ``del items[seq]`` alone.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held: set[int] = set()
+        self._groups: dict[str, set[int]] = {}
+
+    def held(self) -> list[Row]:
+        """Return the rows of the items in flight, in the order of their seqs."""
+        return [self[seq] for seq in sorted(self._held)]
+
+    def members(self, groups: Collection[str]) -> list[Row]:
+        """Return the rows of the members of some groups, in the order of their seqs."""
+        seqs = [seq for group in groups for seq in self._groups.get(group, ())]
+        return [self[seq] for seq in sorted(seqs)]
+
+    def __setitem__(self, seq: int, row: Row) -> None:
+        """Let a row be the newest one of an item."""
+        if seq in self and self[seq]["_group_key"] != row["_group_key"]:
+            self._leave(seq, self[seq]["_group_key"])
+        super().__setitem__(seq, row)
+        if row["_state"] == CLAIMED:
+            self._held.add(seq)
+        else:
+            self._held.discard(seq)
+        if row["_group_key"] is not None:
+            self._groups.setdefault(row["_group_key"], set()).add(seq)
+
+    def __delitem__(self, seq: int) -> None:
+        """Forget an item that is over."""
+        row = self[seq]
+        super().__delitem__(seq)
+        self._held.discard(seq)
+        self._leave(seq, row["_group_key"])
+
+    def _leave(self, seq: int, group: str | None) -> None:
+        if group is None:
+            return
+        members = self._groups[group]
+        members.discard(seq)
+        if not members:
+            del self._groups[group]

@@ -1,0 +1,396 @@
+"""State of a queue's items, for one reader, as of a step.
+
+Nothing is decided here. Rows of every process are applied as facts, so that a step which was
+lost, or that came to nothing, leaves no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import Protocol
+
+from spark_queue.config import DedupScope
+from spark_queue.log.heads import Pointer
+from spark_queue.log.schema import (
+    CLAIMED,
+    ENTERED_WITH,
+    ITEM,
+    KEY,
+    READY,
+    RECENT,
+    RENEWAL,
+    SCHEDULE,
+    SERVED,
+    TERMINAL,
+)
+from spark_queue.state.open_items import OpenItems, Peer, Place, RememberedClaim, Row
+from spark_queue.state.window import LineKey, Window
+
+__all__ = [
+    "ENTERED",
+    "FOLLOWED",
+    "STATE",
+    "LineKey",
+    "RememberedClaim",
+    "Replica",
+    "Row",
+    "RowFollower",
+    "TooManyItemsError",
+]
+
+#: The columns of an item's newest row: what a fold reads of it, but for its kind and step.
+STATE = tuple(name for name in RECENT if name not in ("_kind", "_step"))
+
+#: What is read of a row of the item log.
+ENTERED = ("_kind", "_gen", "_step", "_seq", *SCHEDULE, "_dedup_key", "_errors")
+
+#: What is read of a row of the status log.
+FOLLOWED = ("_kind", "_step", "_at", "_body", *STATE)
+
+#: How many claims are remembered beside those whose items are in flight.
+_CLAIMS = 100
+
+#: Items that come into memory at a time, where the order of service has come to the horizon.
+_NEXT = 200
+
+#: When an item was enqueued of which that is of no matter.
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class TooManyItemsError(Exception):
+    """More items would have to be in memory than a process keeps there."""
+
+
+class RowFollower(Protocol):
+    """Who is told what a replica applies."""
+
+    def put(self, row: Row) -> None:
+        """Follow an item to where its newest row says that it is."""
+
+    def serve(self, line: LineKey, turn: float, *, overdue: bool) -> None:
+        """Note a turn that was handed out."""
+
+
+@dataclass(slots=True)
+class Replica:
+    """The open items of a queue, and what the next ones are measured against.
+
+    Attributes
+    ----------
+    queue, status : str
+        The tokens of the steps up to which the item log and the status log are known.
+    items : OpenItems
+        The newest row of each item that is ready or claimed, by seq.
+    keys : dict
+        The newest item of each dedup key, and when it was enqueued.
+    ends : dict
+        The last tag that each line has given out.
+    served : dict
+        The highest turn that was handed out to each line, and the highest overdue one.
+    grants : dict
+        What was claimed, by lease.
+    """
+
+    queue: str = ""
+    status: str = ""
+    items: OpenItems = field(default_factory=OpenItems)
+    keys: dict[str, tuple[int, datetime]] = field(default_factory=dict)
+    ends: dict[LineKey, float] = field(default_factory=dict)
+    served: dict[tuple[LineKey, bool], float] = field(default_factory=dict)
+    grants: dict[int, RememberedClaim] = field(default_factory=dict)
+    has_forgotten: bool = False
+    """Whether there were claims that are not among the grants any more."""
+    follower: RowFollower | None = field(default=None, compare=False, repr=False)
+    """Who decides by what is known here."""
+    window: Window | None = field(default=None, compare=False, repr=False)
+    """What is not known here; ``None`` where everything is."""
+
+    def horizon(self) -> Place | None:
+        """Return the place up to which all items are here; ``None`` for all."""
+        return None if self.window is None else self.window.horizon
+
+    def is_empty(self) -> bool:
+        """Tell whether no item is ready or claimed."""
+        return not self.items and self.horizon() is None
+
+    def come_nearer(self, wanted: int, most: int) -> None:
+        """Bring the next items here that wait in the tables.
+
+        Parameters
+        ----------
+        wanted : int
+            How many may be needed.
+        most : int
+            Open items that are here at most.
+
+        Raises
+        ------
+        TooManyItemsError
+            When there would be more.
+        """
+        if self.window is None:
+            return
+        for row in self.window.next_rows(max(_NEXT, wanted)):
+            seq = row["_seq"]
+            if seq in self.window.gone:
+                self.window.gone.discard(seq)
+            elif seq not in self.items:
+                self._wait(row)
+            else:
+                self.window.meet(seq)
+        if len(self.items) > most:
+            raise TooManyItemsError
+
+    def bring_before(self, most: int) -> None:
+        """Bring those here that may be served before items that are here.
+
+        Of those that come for a place behind them only their groups are asked: they are not served
+        before the horizon comes to them.
+
+        Parameters
+        ----------
+        most : int
+            As for :meth:`come_nearer`.
+        """
+        window = self.window
+        if window is None or not window.unled:
+            return
+        rows = [self.items[seq] for seq in window.unled if seq in self.items]
+        in_lines = True
+        while rows and window.horizon is not None:
+            missing = window.before(rows, self.items, in_lines=in_lines)
+            if len(self.items) + len(missing) > most:
+                raise TooManyItemsError
+            rows, in_lines = self._bring(missing), False
+        window.unled.clear()
+
+    def members(self, groups: Collection[str], pointers: Mapping[int, Pointer]) -> list[Row]:
+        """Return the open members of some groups that new ones are measured against.
+
+        Those that are here, and of those in the tables the last that the order has not passed.
+
+        Parameters
+        ----------
+        groups : collection of str
+            The groups.
+        pointers : mapping
+            How far the order of service has come, by priority.
+        """
+        here = self.items.members(groups)
+        if self.window is None:
+            return here
+        last = {key: self.window.last_ahead(key, self.items, pointers) for key in groups}
+        return here + [_standing_for(one, key) for key, one in last.items() if one is not None]
+
+    def is_led(self, seq: int) -> bool:
+        """Tell of an item that is here whether those before it in its group are."""
+        return self.window is None or seq not in self.window.unled
+
+    def holders(self, asked: Mapping[str, int | None]) -> dict[str, tuple[int, datetime, bool]]:
+        """Return the newest item of each of some dedup keys, and whether it is open.
+
+        Parameters
+        ----------
+        asked : mapping
+            The hash of each key, where that is known.
+        """
+        known = {key: self.keys[key] for key in asked if key in self.keys}
+        if self.window is None:
+            return {key: (seq, at, seq in self.items) for key, (seq, at) in known.items()}
+        left_out = {key: seq for key, (seq, _) in known.items() if seq in self.window.left_out}
+        hashes = {hashed for key, hashed in asked.items() if key not in known and hashed}
+        found = {key: (seq, at, seq in self.items) for key, (seq, at) in known.items()}
+        if not hashes and not left_out:
+            return found
+        newest: dict[str, Row] = {}
+        for row in self.window.source.items_of(hashes, left_out.values()):
+            key = row["_dedup_key"]
+            if key in asked and (key not in newest or newest[key]["_seq"] < row["_seq"]):
+                newest[key] = row
+        for key, row in newest.items():
+            if key not in known or key in left_out:
+                found[key] = (row["_seq"], row["_enqueued_at"], self.is_open(row))
+        return found
+
+    def find(self, seq: int) -> Row | None:
+        """Return the newest row of an item that is ready or claimed, wherever it is."""
+        if seq in self.items or self.window is None:
+            return self.items.get(seq)
+        found = [row for row in self.window.source.items_of((), (seq,)) if self.window.has(row)]
+        return _as_entered(found[0]) if found else None
+
+    def is_open(self, row: Row) -> bool:
+        """Tell of an item of the tables whether it is ready or claimed."""
+        seq = row["_seq"]
+        if seq in self.items or self.window is None:
+            return seq in self.items
+        return self.window.has(row)
+
+    def look_up(self, step: int, *, lines: bool) -> None:
+        """Forget the keys, and perhaps the lines, up to a step: from now on they are looked up."""
+        if self.window is None:
+            return
+        self.keys.clear()
+        self.window.left_out.clear()
+        self.window.source.remember_to(step)
+        if lines:
+            self.ends.clear()
+            self.window.looks_up_ends = True
+
+    def learn_ends(self, lines: Collection[LineKey]) -> None:
+        """Bring the last tags of some lines here."""
+        if self.window is None or not self.window.looks_up_ends:
+            return
+        missing = [line for line in lines if line not in self.ends]
+        if missing:
+            self.ends |= dict.fromkeys(missing, 0.0) | dict(self.window.source.ends_of(missing))
+
+    # rule again: scope of a key
+    def forget_keys(self, scope: DedupScope, now: datetime) -> None:
+        """Drop the dedup keys that nobody holds any more; one that is held for ever stays."""
+        if scope == "forever":
+            return
+        held = timedelta(0) if scope == "live" else scope
+        self.keys = {
+            key: (seq, at)
+            for key, (seq, at) in self.keys.items()
+            if seq in self.items or at + held > now
+        }
+
+    def claim_of(self, claim_id: str) -> tuple[int, RememberedClaim] | None:
+        """Return the lease of a claim and what it got, if that is remembered.
+
+        One all of whose items were given back is none.
+        """
+        for lease, grant in self.grants.items():
+            is_it = any(row["_claim_id"] == claim_id for row in grant.rows.values())
+            if is_it and grant.given_back != grant.rows.keys():
+                return lease, grant
+        return None
+
+    def enter(self, token: str, rows: Iterable[Row], *, is_seen: bool = True) -> None:
+        """Apply a step of the item log; what the reader does not see only has keys and tags."""
+        # What ends half way is known as of no step, and read again.
+        self.queue = ""
+        for row in rows:
+            if row["_kind"] == ITEM:
+                self._enter(row, is_seen=is_seen)
+            elif row["_kind"] == KEY:
+                line = (row["_priority"], row["_fair_key"])
+                self.ends[line] = max(self.ends.get(line, 0.0), row["_round"])
+        self.queue = token
+
+    def follow(self, token: str, step: int, rows: Iterable[Row]) -> None:
+        """Apply a step of the status log."""
+        self.status, rows = "", list(rows)
+        if any(row["_kind"] == SERVED for row in rows):
+            # A checkpoint says all of it again, and a changed weight has moved it.
+            self.served, self.follower = {}, None
+        for row in rows:
+            self._hand_out(row)
+            if row["_kind"] == ITEM:
+                self._move(row, step)
+            elif row["_kind"] == RENEWAL:
+                self._renew(row, step)
+        if len(self.grants) > 2 * _CLAIMS:
+            self._forget_claims()
+        self.status = token
+
+    def _enter(self, row: Row, *, is_seen: bool) -> None:
+        if row.get("_dedup_key") is not None:
+            self.keys[row["_dedup_key"]] = (row["_seq"], row["_enqueued_at"])
+        if not is_seen:
+            return
+        if self.window is None or not self.window.leaves_out(row):
+            self._wait(row)
+        else:
+            self.window.leave_out(row)
+
+    def _bring(self, seqs: Collection[int]) -> list[Row]:
+        """Let items of the tables wait here, and return them."""
+        if self.window is None or not seqs:
+            return []
+        rows = [row for row in self.window.source.items_of((), seqs) if self.window.has(row)]
+        for row in rows:
+            self._wait(row)
+        return rows
+
+    def _wait(self, row: Row) -> None:
+        """Let an item wait here that was not touched."""
+        item = self.items[row["_seq"]] = _as_entered(row)
+        if self.window is not None:
+            self.window.meet(row["_seq"])
+        if self.follower is not None:
+            self.follower.put(item)
+
+    # rule again: turns handed out
+    def _hand_out(self, row: Row) -> None:
+        given = row["_kind"] == SERVED or (row["_kind"] == ITEM and row["_state"] == CLAIMED)
+        if given and row["_turn"] is not None:
+            turn = ((row["_priority"], row["_fair_key"]), bool(row["_overdue"]))
+            self.served[turn] = max(self.served.get(turn, row["_turn"]), row["_turn"])
+            if self.follower is not None:
+                self.follower.serve(turn[0], row["_turn"], overdue=turn[1])
+
+    # rule: newest row of an item
+    def _move(self, row: Row, step: int) -> None:
+        seq, lease, state = row["_seq"], row.get("_lease"), row["_state"]
+        item = {name: row.get(name) for name in STATE}
+        known = self.items.get(seq, {})
+        item |= {name: known.get(name) for name in ENTERED_WITH if item[name] is None}
+        if state == CLAIMED and lease == step:
+            grant = self.grants.setdefault(lease, RememberedClaim({}, set(), row.get("_body")))
+            grant.rows[seq] = {**item, "_at": row["_at"]}
+            grant.left.add(seq)
+        elif state != CLAIMED and lease in self.grants:
+            self.grants[lease].left.discard(seq)
+        elif _is_given_back(row) and known.get("_lease") in self.grants:
+            self.grants[known["_lease"]].given_back.add(seq)
+        if self.window is not None:
+            self.window.follow(known, item)
+        if state not in TERMINAL:
+            self.items[seq] = item
+        elif seq in self.items:
+            del self.items[seq]
+        if self.follower is not None:
+            self.follower.put(item)
+
+    # rule again: renewal of a lease
+    def _renew(self, row: Row, step: int) -> None:
+        """Extend the lease of all that it still holds."""
+        until = {name: row[name] for name in ("_at", "_lease_expires_at")}
+        for item in self.items.held():
+            if item["_lease"] == row["_lease"]:
+                self._move(item | until, step)
+
+    def _forget_claims(self) -> None:
+        """Drop the oldest claims of which nothing is in flight."""
+        held = {item["_lease"] for item in self.items.held()}
+        over = [lease for lease in sorted(self.grants) if lease not in held]
+        for lease in over[:-_CLAIMS]:
+            del self.grants[lease]
+            self.has_forgotten = True
+
+
+def _is_given_back(row: Row) -> bool:
+    """Tell whether an item is ready again without a worker id, and nobody has failed or lost it."""
+    return row["_state"] == READY and row.get("_lease") is None and row.get("_error") is None
+
+
+def _as_entered(row: Row) -> Row:
+    """Return an item that waits as it entered."""
+    item: Row = dict.fromkeys(STATE) | {name: row[name] for name in ("_seq", "_gen", *SCHEDULE)}
+    return item | {"_state": READY, "_attempts": row.get("_errors") or 0, "_losses": 0}
+
+
+def _standing_for(peer: Peer, group_key: str) -> Row:
+    """Return an item of the tables as far as new members of its group are measured against it.
+
+    In no line of a key a tag is a turn.
+    """
+    rank, turn, seq = peer.place
+    told = {"_seq": seq, "_priority": int(-rank), "_round": turn, "_group_key": group_key}
+    nothing = dict.fromkeys(STATE) | {"_attempts": 0, "_losses": 0, "_cost": 1.0}
+    return nothing | told | {"_state": READY, "_enqueued_at": _LONG_AGO}

@@ -1,0 +1,357 @@
+"""Choice of steps decided in this process, and their replica."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.log.delta.commits import LogFile
+from spark_queue.log.delta.log import Log
+from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.heads import QueueHead, StatusHead
+from spark_queue.log.schema import ITEM, KEY, META_LANE, QUEUE_COLUMNS, TERMINAL
+from spark_queue.state.backlog import TablesAhead
+from spark_queue.state.catch_up import TooLarge
+from spark_queue.state.replica import ENTERED, FOLLOWED, Replica, TooManyItemsError
+from spark_queue.state.replica_rows import Since, newest_of, replica_of
+from spark_queue.state.schedulers import Measure, Several
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.window import Window
+
+#: Rows that are brought to memory at a time, as columns: a hundred bytes each.
+_AHEAD = 50_000
+
+
+def built(at: Snapshot, most: int) -> Replica | None:
+    """Return what the status log says of a queue, with a window on the rest.
+
+    Parameters
+    ----------
+    at : Snapshot
+        The queue, as a reader sees it.
+    most : int
+        Rows of the status log up to which it is read.
+
+    Returns
+    -------
+    Replica or None
+        ``None`` where more was done since the checkpoint, or only Spark reads the tables.
+    """
+    items, states, queue, status = at.item_log, at.status_log, at.queue, at.status
+    if not isinstance(items, LocalLog) or states is None:
+        return None
+    settings = at.settings
+    followed = _followed(at, states, most)
+    if followed is None:
+        return None
+    newest = newest_of(followed.filter(pc.equal(followed["_kind"], ITEM)))
+    is_over = pc.is_in(newest["_state"], pa.array(TERMINAL))
+    touched = newest.filter(pc.invert(is_over))["_seq"].combine_chunks()
+    source = TablesAhead(
+        log=items,
+        settings=settings,
+        checkpoint=status.checkpoint,
+        over=newest.filter(is_over)["_seq"].combine_chunks(),
+        touched=touched,
+        since=queue.readers[at.store.reader].since_step,
+        step=queue.step,
+        named_to=queue.step,
+    )
+    entered = pa.concat_tables([_unsaid(source, followed), _ends(source, queue)])
+    replica = replica_of(entered, followed, source.since)
+    replica.keys = {}
+    replica.has_forgotten = True
+    replica.queue, replica.status = queue.token, status.token
+    replica.window = Window(source, settings, _AHEAD, since=source.since, begun=len(replica.items))
+    for seq in replica.items:
+        replica.window.meet(seq)
+    return replica
+
+
+def _followed(at: Snapshot, log: Log[Any], most: int) -> pa.Table | None:
+    """Return the rows of the status log that count; ``None`` where there are too many."""
+    files, status = log.files(), at.status
+    if status.checkpoint.step:
+        rows = Since(status.checkpoint, at.settings, (), most).rows_since(log)
+    elif sum(file.rows for file in files) <= most:
+        rows = log.rows_of(files, FOLLOWED)
+    else:
+        rows = None
+    return None if rows is None else rows.filter(pc.less_equal(rows["_step"], status.step))
+
+
+def _unsaid(source: TablesAhead, followed: pa.Table) -> pa.Table:
+    """Return the rows of open items of which the status log does not say when they entered."""
+    lacking = followed.filter(pc.is_null(followed["_enqueued_at"]))["_seq"]
+    among = pc.is_in(source.touched, pc.unique(lacking.combine_chunks()))
+    seqs = sorted(source.touched.filter(among).to_pylist())
+    files = [f for f in source.log.files() if f.gen >= 0 and f.may_have_one("_seq", seqs)]
+    found = [_ENTERED.empty_table()]
+    for part in source.log.parts(files):
+        rows = part.read(ENTERED, QUEUE_COLUMNS.arrow)
+        found.append(rows.filter(pc.is_in(rows["_seq"], pa.array(seqs, pa.int64()))))
+    return pa.concat_tables(found)
+
+
+def _ends(source: TablesAhead, queue: QueueHead) -> pa.Table:
+    """Return the ends of the lines that the order of service may have yet to reach."""
+    if source.settings.config.fair_key is None:
+        return _ENTERED.empty_table()
+    pointers = source.checkpoint.pointers
+    least = {p: source.settings.least_tag(p, pointers.get(p, (0.0, 0))[0]) for p in queue.tops}
+
+    def may(file: LogFile) -> bool:
+        return file.gen == META_LANE and any(
+            file.may_have("_priority", p, p) and file.may_have("_round", least[p]) for p in least
+        )
+
+    files = [file for file in source.log.files() if may(file)]
+    found = [_ENTERED.empty_table()]
+    for part in source.log.parts(files):
+        rows = part.read(ENTERED, QUEUE_COLUMNS.arrow)
+        found.append(rows.filter(pc.equal(rows["_kind"], KEY)))
+    rows = pa.concat_tables(found)
+    return rows.filter(pc.less_equal(rows["_step"], queue.step))
+
+
+_ENTERED = pa.schema([QUEUE_COLUMNS.arrow.field(name) for name in ENTERED])
+
+
+#: Rows of a log that are read for a replica.
+_READ = 500_000
+
+#: Files that a log may have for that: one for each step since it was compacted, two milliseconds
+#: each.
+_FILES = 2_000
+
+#: Open items up to which all of them are in memory: 2 KB, and 50 microseconds to begin, each. From
+#: so many on it begins with a window, where the order allows one.
+_OPEN = 50_000
+_NEAR = 10_000
+
+#: Items that one step decides one by one at most, where SQL decides in a tenth of a second.
+LARGE = 5_000
+
+#: How many times that they may become before a window is made.
+_GROWS = 5
+
+#: Dedup keys and lines that are remembered at most; others are looked up.
+_KEYS = 100_000
+
+#: Items beyond a window that have ended, of which a replica knows at most.
+_GONE = 200_000
+
+#: Steps after which a queue that did not fit is looked at again at the latest.
+_PATIENCE = 1_000
+
+
+def at_hand(at: Snapshot) -> Replica | None:
+    """Return the state of a reader's items as of a snapshot; ``None`` if a planner has to decide.
+
+    Asked under the cache's lock, and that of the log that is written next, so that it stays what it
+    is.
+    """
+    if not at.is_decidable:
+        return None
+    at.renew()
+    queue, status, facts, position = at.queue, at.status, at.reader, at.position
+    if facts is None or facts.streams:
+        return None
+    known = position.replica
+    if position.too_large.is_now(queue, status) and (at.has_spark or at.are_files_read):
+        known = None
+    elif known is None or (known.queue, known.status) != (queue.token, status.token):
+        known = _read(at)
+    elif _is_outgrown(at, known):
+        # The keys that it has learnt are those of the item log, and stay.
+        known = _read(at, known)
+    position.replica = known
+    if known is not None and known.window is not None:
+        known.window.source.as_of(queue.step, tuple(queue.tops))
+    return known
+
+
+def too_many(at: Snapshot) -> None:
+    """Leave a queue to a planner for a while: what comes next is behind more than fits into memory.
+
+    Where no planner reads the files, and there is no Spark, it is tried all the same.
+    """
+    _leave(at, at.status)
+
+
+def _leave(at: Snapshot, status: StatusHead) -> None:
+    position = at.position
+    position.replica = None
+    position.too_large = TooLarge(at.queue.step + status.step + _PATIENCE, status.claimed)
+
+
+def is_large(at: Snapshot, limit: int) -> bool:
+    """Tell whether a claim is one for a planner: more than is decided well one by one."""
+    count = min(limit, at.outstanding)
+    return count > _OPEN or (count > LARGE and at.are_files_read)
+
+
+def is_unread(at: Snapshot) -> bool:
+    """Tell whether much is in flight, and would have to be read to be known here."""
+    is_unknown = at.position.replica is None
+    return is_unknown and at.status.claimed > LARGE and at.are_files_read
+
+
+def note_large(at: Snapshot, count: int, after: StatusHead) -> None:
+    """Leave it to a planner to settle a large claim, too: all in flight would be read here.
+
+    Parameters
+    ----------
+    count : int
+        Items of the claim.
+    after : StatusHead
+        The head with the claim.
+    """
+    if count > _OPEN:
+        with at.cache.lock:
+            _leave(at, after)
+
+
+def of_all(at: Snapshot, every: Sequence[Snapshot]) -> Measure | None:
+    """Return the state of what any reader is not done with, or ``None`` as above.
+
+    Then a new item is measured against no more than that: no reader is limited in what it takes.
+
+    Parameters
+    ----------
+    every : sequence of Snapshot
+        The queue as each of its readers sees it.
+    """
+    facts = at.queue.readers
+    if any(one.streams for one in facts.values()) or any(map(_is_limited, every)):
+        return None
+    known = [replica for reader in every if (replica := at_hand(reader)) is not None]
+    if not known or len(known) < len(facts):
+        return None
+    return known[0] if len(known) == 1 else Several(known)
+
+
+def _is_limited(at: Snapshot) -> bool:
+    limits = at.limits
+    return limits.max_items is not None or limits.max_bytes is not None
+
+
+def _is_short(queue: QueueHead) -> bool:
+    """Tell whether few enough rows were ever enqueued for all to be read."""
+    return queue.items + queue.refused <= _READ
+
+
+def _is_outgrown(at: Snapshot, known: Replica) -> bool:
+    """Tell whether a replica does not fit the queue any more; what it need not know is dropped."""
+    window = known.window
+    if window is None:
+        most = min(_OPEN, _GROWS * _NEAR)
+        return at.outstanding > most or _has_too_many_keys(at, known)
+    if len(known.keys) > _KEYS or len(known.ends) > _KEYS:
+        known.look_up(at.queue.step, lines=len(known.ends) > _KEYS)
+    is_another = window.settings.stretches != at.settings.stretches
+    # What was touched is in memory however much it is: to begin anew would make it no less.
+    has_grown = len(known.items) > max(_OPEN, 2 * window.begun)
+    has_grown = has_grown or (window.ranks is not None and window.ranks.added > _KEYS)
+    return is_another or window.is_in_doubt or has_grown or len(window.gone) > _GONE
+
+
+def _read(at: Snapshot, before: Replica | None = None) -> Replica | None:
+    """Build the state from the rows of both logs; ``None`` where there are too many of them."""
+    if _is_scattered(at):
+        return None
+    found: Replica | None = None
+    with suppress(TooManyItemsError):
+        found = _cut(at, before) or _whole(at)
+        if found is None or not _has_too_many_keys(at, found):
+            return found
+        found = _cut(at, found)
+    if found is None:
+        # To read the logs again for each step would cost more than Spark does.
+        too_many(at)
+    return found
+
+
+def _has_too_many_keys(at: Snapshot, known: Replica) -> bool:
+    """Tell whether more keys are held than a replica remembers, of which others are dropped."""
+    if known.window is None and len(known.keys) > _KEYS:
+        known.forget_keys(at.settings.config.dedup_scope, at.store.clock.now())
+    return known.window is None and len(known.keys) > _KEYS
+
+
+def _cut(at: Snapshot, before: Replica | None) -> Replica | None:
+    """Return what counts of a queue, and look the rest up; ``None`` where all is to be known."""
+    if not at.are_files_read:
+        return None
+    is_large = at.outstanding > _NEAR
+    has_outgrown = before is not None and (before.window is not None or len(before.keys) > _KEYS)
+    if not (is_large or has_outgrown or not _is_short(at.queue)):
+        return None
+    replica = built(at, _READ)
+    if replica is None or replica.window is None:
+        return None
+    source = replica.window.source
+    source.as_of(at.queue.step, tuple(at.queue.tops))
+    if before is not None and before.window is not None and not before.window.is_in_doubt:
+        source.go_on(before.window.source.hashes)
+    if not is_large:
+        while replica.horizon() is not None:
+            replica.come_nearer(_NEAR, _OPEN)
+    return replica
+
+
+def _whole(at: Snapshot) -> Replica | None:
+    """Return all that is open, and all keys; ``None`` where that is too much."""
+    if at.outstanding > _OPEN:
+        return None
+    queue, status = at.queue, at.status
+    is_short = _is_short(queue)
+    found = _all(at) if is_short else _since_checkpoint(at)
+    if found is None:
+        return None
+    entered, followed = found
+    replica = replica_of(
+        entered.filter(pc.less_equal(entered["_step"], queue.step)),
+        followed.filter(pc.less_equal(followed["_step"], status.step)),
+        queue.readers[at.store.reader].since_step,
+        status.checkpoint.step if is_short else 0,
+    )
+    replica.has_forgotten |= not is_short
+    replica.queue, replica.status = queue.token, status.token
+    return replica
+
+
+def _is_scattered(at: Snapshot) -> bool:
+    """Tell whether the logs on this disk are more files than are read, or not to be read here."""
+    if not at.is_local and not at.are_files_read:
+        return False
+    return any(log is None or log.file_count() > _FILES for log in (at.item_log, at.status_log))
+
+
+def _all(at: Snapshot) -> tuple[pa.Table, pa.Table] | None:
+    """Return the rows of both logs; ``None`` where they cannot be had."""
+    items, states, store = at.item_log, at.status_log, at.store
+    if items is not None and states is not None:
+        return items.rows_of(items.files(), ENTERED), states.rows_of(states.files(), FOLLOWED)
+    if at.is_local:
+        return None
+    return store.rows_since("queue", 0, ENTERED), store.rows_since("status", 0, FOLLOWED)
+
+
+def _since_checkpoint(at: Snapshot) -> tuple[pa.Table, pa.Table] | None:
+    """Return the rows that still count; ``None`` where Spark finds them better.
+
+    A key that outlives its item may be that of any item there ever was.
+    """
+    settings, items, states, begins = at.settings, at.item_log, at.status_log, at.status.checkpoint
+    is_live = settings.config.dedup_key is None or settings.config.dedup_scope == "live"
+    if items is None or states is None or not begins.step or not is_live:
+        return None
+    since = Since(begins, settings, sorted(at.queue.tops), _READ)
+    followed = since.rows_since(states)
+    entered = None if followed is None else since.items_since(items, followed)
+    return None if followed is None or entered is None else (entered, followed)

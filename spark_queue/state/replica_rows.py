@@ -1,0 +1,305 @@
+"""Rows of the logs as a replica, and on their way into the table and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.log.delta.commits import LogFile
+from spark_queue.log.delta.log import Log
+from spark_queue.log.heads import Checkpoint
+from spark_queue.log.schema import (
+    CLAIMED,
+    ITEM,
+    KEY,
+    META_LANE,
+    OPEN,
+    OPEN_LANE,
+    RENEWAL,
+    SERVED,
+    STATUS_COLUMNS,
+    TERMINAL,
+)
+from spark_queue.log.settings import Settings, are_unpassed, turns_of
+from spark_queue.state.replica import ENTERED, FOLLOWED, RememberedClaim, Replica, Row
+
+_SCHEMA = STATUS_COLUMNS.arrow
+
+#: From how many on an item getter returns several values.
+_SEVERAL = 2
+
+
+def status_table(rows: Sequence[Row]) -> pa.Table:
+    """Return rows as a table; columns that they leave out are null."""
+    named = frozenset[str]().union(*rows)
+    given = _columns(rows, [name for name in _SCHEMA.names if name in named])
+    return pa.table(
+        [
+            pa.array(given[field.name], field.type)
+            if field.name in given
+            else pa.nulls(len(rows), field.type)
+            for field in _SCHEMA
+        ],
+        schema=_SCHEMA,
+    )
+
+
+def rows_of(table: pa.Table, columns: Sequence[str]) -> list[Row]:
+    """Return some columns of a table as rows; those that it has not are null."""
+    nothing = [None] * table.num_rows
+    known = set(table.column_names)
+    values = [_values(table[name]) if name in known else nothing for name in columns]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def _columns(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Sequence[Any]]:
+    if len(names) < _SEVERAL:
+        return {name: [row.get(name) for row in rows] for name in names}
+    try:
+        # At once: a hundred thousand questions for one value are half of what this takes.
+        return dict(zip(names, zip(*map(itemgetter(*names), rows), strict=True), strict=True))
+    except KeyError:
+        return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    if column.null_count == len(column):
+        return [None] * len(column)
+    if not pa.types.is_timestamp(column.type):
+        found: list[Any] = column.to_pylist()
+        return found
+    # Few different instants are in a step, and each takes as long to make as thirty numbers.
+    encoded = column.combine_chunks().dictionary_encode()
+    instants = encoded.dictionary.to_pylist()
+    return [None if at is None else instants[at] for at in encoded.indices.to_pylist()]
+
+
+def replica_of(entered: pa.Table, followed: pa.Table, since: int, begins: int = 0) -> Replica:
+    """Return the state that rows of the two logs leave.
+
+    Claims of which nothing is in flight are not remembered: what became of them, the tables say.
+
+    Parameters
+    ----------
+    entered : pyarrow.Table
+        The columns :data:`~spark_queue.state.replica.ENTERED` of the item log.
+    followed : pyarrow.Table
+        The columns :data:`~spark_queue.state.replica.FOLLOWED` of a reader's log.
+    since : int
+        The reader sees the items of later steps.
+    begins : int
+        The step of the reader's newest checkpoint: there it says again what each line was served,
+        which a changed weight has moved.
+    """
+    moves = followed.filter(pc.equal(followed["_kind"], ITEM))
+    newest = newest_of(moves)
+    over = newest.filter(pc.is_in(newest["_state"], pa.array(TERMINAL)))["_seq"]
+    held = newest.filter(pc.equal(newest["_state"], CLAIMED))["_lease"]
+    replica = Replica()
+    for step, rows in _steps(entered.filter(_still_counts(entered, over))):
+        replica.enter("", rows, is_seen=step > since)
+    renewals = followed.filter(pc.equal(followed["_kind"], RENEWAL))
+    for step, rows in _steps(pa.concat_tables([_of_leases_or_open(moves, over, held), renewals])):
+        replica.follow("", step, rows)
+    in_flight = set(held.to_pylist()) & replica.grants.keys()
+    granted = set(_grants(moves)["_lease"].to_pylist())
+    replica.grants = {lease: replica.grants[lease] for lease in sorted(in_flight)}
+    replica.has_forgotten = granted > in_flight
+    replica.keys = _keys(entered)
+    replica.ends = {(p, key): tag for p, key, tag in _ends(entered)}
+    counted = followed.filter(pc.greater_equal(followed["_step"], begins))
+    replica.served = {((p, key), late): turn for p, key, late, turn in _served_turns(counted)}
+    return replica
+
+
+def grant_of(followed: pa.Table, lease: int) -> RememberedClaim | None:
+    """Return a claim, and what of it its holder has not settled; ``None`` where no row is of it.
+
+    Parameters
+    ----------
+    followed : pyarrow.Table
+        As for :func:`replica_of`.
+    lease : int
+        The step that granted it.
+    """
+    named = pc.and_(pc.equal(followed["_kind"], ITEM), pc.equal(followed["_lease"], lease))
+    replica = Replica()
+    for step, rows in _steps(followed.filter(named)):
+        replica.follow("", step, rows)
+    return replica.grants.get(lease)
+
+
+# rule again: newest row of an item
+def newest_of(moves: pa.Table) -> pa.Table:
+    """Return seq, state and lease of the newest row of each item."""
+    order = moves.select(["_seq", "_step", "_state", "_lease"]).sort_by("_step")
+    last = order.group_by("_seq", use_threads=False)
+    named = last.aggregate([("_state", "last"), ("_lease", "last")])
+    return named.rename_columns({"_state_last": "_state", "_lease_last": "_lease"})
+
+
+def _still_counts(entered: pa.Table, over: pa.ChunkedArray) -> pa.ChunkedArray:
+    is_item = pc.equal(entered["_kind"], ITEM)
+    return pc.and_(is_item, pc.invert(_among(entered["_seq"], over)))
+
+
+def _of_leases_or_open(moves: pa.Table, over: pa.ChunkedArray, held: pa.ChunkedArray) -> pa.Table:
+    """Return the rows of items that are open, and of those granted with one that is in flight."""
+    granted = _grants(moves)
+    with_held = granted.filter(_among(granted["_lease"], held))["_seq"]
+    is_open = pc.invert(_among(moves["_seq"], over))
+    return moves.filter(pc.or_(is_open, _among(moves["_seq"], with_held)))
+
+
+def _grants(moves: pa.Table) -> pa.Table:
+    """Return the rows by which items were leased."""
+    first = pc.and_(pc.equal(moves["_lease"], moves["_step"]), pc.equal(moves["_state"], CLAIMED))
+    return moves.filter(pc.fill_null(first, False))
+
+
+def _keys(entered: pa.Table) -> dict[str, tuple[int, datetime]]:
+    items = entered.filter(pc.equal(entered["_kind"], ITEM))
+    named = items.filter(pc.is_valid(items["_dedup_key"]))
+    newest = named.sort_by("_seq").select(["_dedup_key", "_seq", "_enqueued_at"])
+    columns = (newest[name].to_pylist() for name in newest.column_names)
+    return {key: (seq, at) for key, seq, at in zip(*columns, strict=True)}
+
+
+def _ends(entered: pa.Table) -> Iterator[tuple[Any, ...]]:
+    ends = entered.filter(pc.equal(entered["_kind"], KEY))
+    return _highest(ends, ["_priority", "_fair_key"], "_round")
+
+
+# rule again: turns handed out
+def _served_turns(followed: pa.Table) -> Iterator[tuple[Any, ...]]:
+    handed_out = pc.or_kleene(
+        pc.equal(followed["_kind"], SERVED),
+        pc.and_(pc.equal(followed["_kind"], ITEM), pc.equal(followed["_state"], CLAIMED)),
+    )
+    turns = followed.filter(
+        pc.and_(pc.fill_null(handed_out, False), pc.is_valid(followed["_turn"]))
+    )
+    late = pc.fill_null(turns["_overdue"], False)
+    turns = turns.select(["_priority", "_fair_key", "_turn"]).append_column("_late", late)
+    return _highest(turns, ["_priority", "_fair_key", "_late"], "_turn")
+
+
+def _highest(rows: pa.Table, by: list[str], value: str) -> Iterator[tuple[Any, ...]]:
+    if not rows.num_rows:
+        return iter(())
+    found = rows.group_by(by).aggregate([(value, "max")])
+    return zip(*(found[name].to_pylist() for name in (*by, f"{value}_max")), strict=True)
+
+
+def _among(values: pa.ChunkedArray, of: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.is_in(values, pc.unique(of.combine_chunks()), skip_nulls=True)
+
+
+def _steps(rows: pa.Table) -> Iterator[tuple[int, list[Row]]]:
+    ordered = sorted(rows.to_pylist(), key=_step_of)
+    for step, of_step in groupby(ordered, key=_step_of):
+        yield step, list(of_step)
+
+
+def _step_of(row: Row) -> int:
+    return int(row["_step"])
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """The rows that count since a checkpoint.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        The newest one of a reader's log.
+    settings : Settings
+        The settings in force: a changed weight has made a checkpoint.
+    priorities : sequence of int
+        All that an item may have.
+    most : int
+        Rows of a log up to which it is read.
+    """
+
+    checkpoint: Checkpoint
+    settings: Settings
+    priorities: Sequence[int]
+    most: int
+
+    def rows_since(self, log: Log[Any]) -> pa.Table | None:
+        """Return rows of a status log; ``None`` where there are too many.
+
+        Those of the checkpoint come as what they were before.
+        """
+        first = self.checkpoint.step
+        files = [file for file in log.files() if file.may_have("_step", first)]
+        rows = _read(log, files, (*FOLLOWED, "_item_gen"), self.most)
+        if rows is None:
+            return None
+        is_open = pc.equal(rows["_gen"], OPEN_LANE)
+        base = pc.and_(is_open, pc.equal(rows["_step"], first))
+        since = pc.and_(pc.invert(is_open), pc.greater(rows["_step"], first))
+        kinds = pc.if_else(pc.equal(rows["_kind"], OPEN), ITEM, rows["_kind"])
+        gens = pc.coalesce(rows["_item_gen"], rows["_gen"])
+        rows = _with(_with(rows, "_kind", kinds), "_gen", gens)
+        return rows.filter(pc.or_(base, since)).select(FOLLOWED)
+
+    def items_since(self, log: Log[Any], followed: pa.Table) -> pa.Table | None:
+        """Return rows of the item log, those of open items in ``followed`` included."""
+        newest = newest_of(followed.filter(pc.equal(followed["_kind"], ITEM)))
+        is_over = pc.is_in(newest["_state"], pa.array(TERMINAL))
+        touched = newest.filter(pc.invert(is_over))["_seq"]
+        wanted = [*map(self._may_count, self.priorities), _with_any(touched)]
+        files = [file for file in log.files() if any(may(file) for may in wanted)]
+        rows = _read(log, files, ENTERED, self.most)
+        if rows is None:
+            return None
+        known = pc.is_in(rows["_seq"], pa.chunked_array(touched, pa.int64()))
+        is_item, is_end = pc.equal(rows["_kind"], ITEM), pc.equal(rows["_kind"], KEY)
+        ahead = are_unpassed(rows, turns_of(rows, self.settings), self.checkpoint)
+        counts = pc.and_kleene(is_item, pc.or_kleene(ahead, known))
+        return rows.filter(pc.or_kleene(counts, is_end))
+
+    def _may_count(self, priority: int) -> Callable[[LogFile], bool]:
+        """Tell of a file whether it may have items that were ahead, or ends of lines that are."""
+        turn = self.checkpoint.pointers.get(priority, (-math.inf, 0))[0]
+        least = self.settings.least_tag(priority, turn)
+
+        def may(file: LogFile) -> bool:
+            if file.gen >= 0 and file.may_have("_step", self.checkpoint.queue_step + 1):
+                return True
+            is_read = file.gen >= 0 or file.gen == META_LANE
+            return (
+                is_read
+                and file.may_have("_priority", priority, priority)
+                and (file.may_have("_round", least))
+            )
+
+        return may
+
+
+def _with_any(seqs: pa.ChunkedArray) -> Callable[[LogFile], bool]:
+    """Tell of a file whether it may have one of some items."""
+    known = sorted(seqs.to_pylist())
+    return lambda file: file.gen >= 0 and file.may_have_one("_seq", known)
+
+
+def _read(
+    log: Log[Any], files: Sequence[LogFile], columns: Sequence[str], most: int
+) -> pa.Table | None:
+    if sum(file.rows for file in files) > most:
+        return None
+    return log.rows_of(files, columns)
+
+
+def _with(rows: pa.Table, column: str, values: pa.ChunkedArray) -> pa.Table:
+    at = rows.schema.get_field_index(column)
+    return rows.set_column(at, rows.schema.field(column), values)

@@ -1,0 +1,155 @@
+"""Inputs of a decision, and the facts it returns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.checks import BYTES_PER_CLAIM, require_choice
+from spark_queue.log.heads import Pointer, StatusHead
+from spark_queue.log.schema import CLAIMED
+from spark_queue.log.step_events import Engine
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: How much further than the last claim a claim looks first.
+MARGIN = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a claim asks for."""
+
+    limit: int
+    lease: timedelta
+    worker_id: str
+    run: int
+    claim_id: str
+    repeatable: bool = False
+    """Whether the caller named the claim, and may name it again."""
+    output: str | None = None
+    """The table that gets the results: what it has of a claim is evidence."""
+    max_bytes: int = BYTES_PER_CLAIM
+    """Bytes of rows, where they are known; one item may have more."""
+    spared: frozenset[int] = frozenset()
+    """Leases whose items are their holder's although their time is over: their claims name outputs,
+    which could not be asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceFacts:
+    """What is to be said of the rows that a claim would write."""
+
+    counts: Mapping[tuple[str, str], int]
+    """Rows by (new state, state before)."""
+    pointers: Mapping[int, Pointer]
+    width: float
+
+    def claimed(self) -> int:
+        """Return how many items would be leased."""
+        return sum(n for (state, _), n in self.counts.items() if state == CLAIMED)
+
+    def by_state(self) -> dict[str, int]:
+        """Return the rows by new state."""
+        counts: dict[str, int] = {}
+        for (state, _), n in self.counts.items():
+            counts[state] = counts.get(state, 0) + n
+        return counts
+
+    def total(self) -> int:
+        """Return how many rows would be written."""
+        return sum(self.counts.values())
+
+
+class Choice(ChoiceFacts, ABC):
+    """The rows that a claim would write."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def table(self) -> DataFrame | pa.Table:
+        """Return the rows as they are logged."""
+
+    def seqs(self) -> list[int] | None:
+        """Return the items that would be leased, in order; ``None`` where Spark has them."""
+        rows = self.table()
+        if not isinstance(rows, pa.Table):
+            return None
+        leased = rows.filter(pc.equal(rows["_state"], CLAIMED))["_seq"]
+        return sorted(leased.to_pylist())
+
+    @abstractmethod
+    def without(self, head: StatusHead, seqs: Collection[int]) -> Choice:
+        """Return a choice as of a step without some of its rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantedClaim:
+    """What a claim got."""
+
+    step: int
+    """The step that granted the lease; 0 where nothing was claimed."""
+    count: int
+    """How many items it holds."""
+    claim_id: str
+    claimed_at: datetime
+    lease_expires_at: datetime
+    over: tuple[int, ...] = ()
+    """Of a claim that is repeated, the items that it does not hold any more."""
+
+
+OnDuplicate = Literal["skip", "raise"]
+
+OnFull = Literal["raise", "partial"]
+
+OnMismatch = Literal["warn", "raise"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnqueueRules:
+    """What to do with a frame some of whose rows cannot be taken."""
+
+    on_duplicate: OnDuplicate = "skip"
+    on_full: OnFull = "raise"
+    on_mismatch: OnMismatch = "warn"
+    redriven_since: int | None = None
+    """The step of the item log as of which no row of a redrive was redriven before; ``None`` where
+    that does not matter."""
+
+    def __post_init__(self) -> None:
+        for name, value, choices in (
+            ("on_duplicate", self.on_duplicate, ("skip", "raise")),
+            ("on_full", self.on_full, ("raise", "partial")),
+            ("on_mismatch", self.on_mismatch, ("warn", "raise")),
+        ):
+            require_choice(name, value, choices)
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueueFacts:
+    """What is to be said of the rows that an enqueue would write."""
+
+    rows: int
+    duplicates: int
+    full: int
+    """Rows for which a reader has no room."""
+    tops: Mapping[int, float]
+    """The highest tag that is given at each priority."""
+    engine: Engine = "python"
+    """The engine that decided them."""
+
+    def inserted(self) -> int:
+        """Return how many items would be added."""
+        return self.rows - self.duplicates - self.full
+
+    def counts(self) -> dict[str, int]:
+        """Return what is told of the step."""
+        counts = {"inserted": self.inserted(), "duplicates": self.duplicates}
+        return {**counts, "refused": self.full} if self.full else counts

@@ -1,0 +1,364 @@
+"""Schedulers that know what a replica knows: for one step, or standing by."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from spark_queue.config import QueueConfig
+from spark_queue.log.heads import Pointer, StatusHead
+from spark_queue.log.schema import CLAIMED, READY, TERMINAL
+from spark_queue.log.settings import Settings
+from spark_queue.reader_config import ReaderConfig
+from spark_queue.rules import Grant, Scheduler
+from spark_queue.rules.following import FORMAT
+from spark_queue.state.replica import LineKey, Replica, Row
+from spark_queue.state.request import Request
+
+
+@dataclass(slots=True)
+class Several:
+    """The replicas of all readers, asked as one: what one of them is not done with is open.
+
+    Attributes
+    ----------
+    replicas : sequence of Replica
+        One of each reader.
+    ends : dict
+        The last tag of each line that was learnt.
+    served : dict
+        Nothing: how far the readers have come does not move a new item.
+    """
+
+    replicas: Sequence[Replica]
+    ends: dict[LineKey, float] = field(default_factory=dict)
+    served: dict[tuple[LineKey, bool], float] = field(default_factory=dict)
+
+    def learn_ends(self, lines: Collection[LineKey]) -> None:
+        """Bring the last tags of some lines here."""
+        for replica in self.replicas:
+            replica.learn_ends(lines)
+        self.ends = {
+            line: max(replica.ends.get(line, 0.0) for replica in self.replicas) for line in lines
+        }
+
+    def members(self, groups: Collection[str], pointers: Mapping[int, Pointer]) -> list[Row]:
+        """Return what :meth:`Replica.members` says for any of the readers."""
+        found: dict[int, Row] = {}
+        for replica in self.replicas:
+            found |= {row["_seq"]: row for row in replica.members(groups, pointers)}
+        return list(found.values())
+
+    def holders(self, asked: Mapping[str, int | None]) -> dict[str, tuple[int, datetime, bool]]:
+        """Return the newest item of each of some dedup keys, and whether it is open for any."""
+        found: dict[str, tuple[int, datetime, bool]] = {}
+        for replica in self.replicas:
+            for key, (seq, at, is_open) in replica.holders(asked).items():
+                known = found.get(key, (0, at, False))
+                found[key] = max(known, (seq, at, is_open))
+        return found
+
+
+#: What new items are measured against.
+Measure = Replica | Several
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderTerms:
+    """Settings and limits by which a reader's items are judged."""
+
+    settings: Settings
+    """The settings in force."""
+    limits: ReaderConfig
+    """What the reader allows."""
+    judging: QueueConfig = field(init=False, repr=False, compare=False)
+    """The configuration for failures: the attempts are the reader's, and who holds a key does not
+    matter, as nothing is accepted."""
+
+    def __post_init__(self) -> None:
+        config = self.settings.config
+        most = _least(config.max_attempts, punted_at(self.limits))
+        judging = replace(without_keys(config), max_attempts=most)
+        object.__setattr__(self, "judging", judging)
+
+
+def scheduler(
+    config: QueueConfig,
+    rows: Iterable[Row],
+    pointers: Mapping[int, Pointer],
+    lines: Iterable[list[Any]],
+    *,
+    limits: ReaderConfig | None = None,
+    holders: Iterable[list[Any]] = (),
+    last_seq: int = 0,
+    keep_finished: bool = True,
+) -> Scheduler:
+    """Return a scheduler in the state that rows describe.
+
+    Parameters
+    ----------
+    config : QueueConfig
+        The configuration in force.
+    rows : iterable of Row
+        The newest rows of items that are ready or claimed.
+    pointers : mapping
+        How far the order of service has come, by priority.
+    lines : iterable
+        What :func:`line_of` returns of each line that matters.
+    limits : ReaderConfig, optional
+        What the reader allows.
+    holders : iterable
+        What :func:`holders` returns.
+    last_seq : int
+        The last seq that was given to a row.
+    keep_finished : bool
+        Whether what an item was is still known at its end.
+    """
+    items = [item(row, limits) for row in sorted(rows, key=lambda row: int(row["_seq"]))]
+    claimed = sum(one["state"] == CLAIMED for one in items)
+    return Scheduler.restore(
+        config,
+        {
+            "format": FORMAT,
+            "step": 0,
+            "last_seq": last_seq,
+            "paused": False,
+            "keep_finished": keep_finished,
+            "clock": None,
+            "tally": {"enqueued": len(items), CLAIMED: claimed, READY: len(items) - claimed},
+            "levels": _levels(pointers, lines),
+            "items": items,
+            "refused": [],
+            "holders": list(holders),
+            "grants": [],
+        },
+    )
+
+
+def punted_at(limits: ReaderConfig) -> int | None:
+    """Return the failures after which a reader punts any item, and does not retry it."""
+    if limits.punt_to is not None:
+        return 1
+    return None if limits.punt_many_to is None else limits.punt_many_at
+
+
+def without_keys(config: QueueConfig) -> QueueConfig:
+    """Return a configuration for steps that accept nothing: who holds a key does not matter."""
+    return replace(config, dedup_key=None, dedup_scope="live")
+
+
+def line_of(known: Measure, settings: Settings, at: LineKey) -> list[Any]:
+    """Return the priority of a line and its account, as a snapshot has it."""
+    priority, fair_key = at
+    stretch = settings.stretch(fair_key)
+    pinned = stretch.pins.get(priority, (0.0, 0.0))
+    turns = (known.served.get((at, False)), known.served.get((at, True)))
+    return [priority, fair_key, stretch.weight, *pinned, known.ends.get(at, 0.0), *turns]
+
+
+# rule again: scope of a key
+def holders(
+    known: Measure, config: QueueConfig, asked: Mapping[str, int | None], now: datetime
+) -> list[list[Any]]:
+    """Return who holds each of some dedup keys, given with its hash, as a snapshot has it."""
+    scope = config.dedup_scope
+    found = []
+    for key, (seq, at, live) in known.holders(asked).items():
+        until = seconds(at + scope) if isinstance(scope, timedelta) else None
+        if live or scope == "forever" or (until is not None and until > seconds(now)):
+            found.append([key, seq, until, live])
+    return found
+
+
+def seconds(at: datetime) -> float:
+    """Return an instant on the scale of the scheduler."""
+    return at.timestamp()
+
+
+def _levels(pointers: Mapping[int, Pointer], lines: Iterable[list[Any]]) -> list[dict[str, Any]]:
+    accounts: dict[int, list[list[Any]]] = {priority: [] for priority in pointers}
+    for priority, *account in lines:
+        accounts.setdefault(priority, []).append(account)
+    return [
+        {"priority": p, "turn": turn, "seq": seq, "accounts": accounts[p]}
+        for p, (turn, seq) in ((p, pointers.get(p, (0.0, 0))) for p in accounts)
+    ]
+
+
+def item(row: Row, limits: ReaderConfig | None) -> dict[str, Any]:
+    """Return an item as a snapshot has it."""
+    return {
+        "seq": row["_seq"],
+        "raw_tag": row["_round"],
+        "enqueued_at": seconds(row["_enqueued_at"]),
+        "priority": row["_priority"],
+        "fair_key": row["_fair_key"],
+        "available_at": _instant(row["_available_at"]),
+        "state": row["_state"],
+        "attempts": row["_attempts"],
+        "losses": row["_losses"],
+        "lease": row["_lease"] if row["_state"] == CLAIMED else None,
+        "lease_expires_at": _instant(row["_lease_expires_at"]),
+        "new": {
+            "fair_key": row["_fair_key"],
+            "group_key": row["_group_key"],
+            "cost": row["_cost"],
+            "expires_at": _instant(expires_at(row, limits)),
+            "max_attempts": _max_attempts(row, limits),
+        },
+    }
+
+
+# rule again: deadline of an item
+def expires_at(row: Row, limits: ReaderConfig | None) -> datetime | None:
+    """Return when an item expires for a reader: by itself, or because it has become too old."""
+    own: datetime | None = row["_expires_at"]
+    if limits is None or limits.max_age is None:
+        return own
+    aged: datetime = row["_enqueued_at"] + limits.max_age
+    return aged if own is None else min(own, aged)
+
+
+# rule again: attempts of an item
+def _max_attempts(row: Row, limits: ReaderConfig | None) -> int | None:
+    """Return an item's own limit of failures, which is none of a reader that punts it before."""
+    own: int | None = row["_max_attempts"]
+    return own if own is None or limits is None else _least(own, punted_at(limits))
+
+
+def _least(*values: int | None) -> int | None:
+    return min((value for value in values if value is not None), default=None)
+
+
+def _instant(at: datetime | None) -> float | None:
+    return None if at is None else seconds(at)
+
+
+#: When a lease ends that does not end by time.
+_NEVER = datetime.max.replace(tzinfo=timezone.utc)
+
+
+class StandingScheduler:
+    """A scheduler that goes on with the rows of a replica.
+
+    To make one costs a pass over all open items; a claim from it costs what it gets. It proposes,
+    and knows of its own proposals only what comes back as rows.
+
+    Parameters
+    ----------
+    replica : Replica
+        The state of a reader. It tells what it applies from then on.
+    terms : ReaderTerms
+        The settings in force, and what the reader allows.
+    head : StatusHead
+        The head of the newest step.
+    spared : frozenset of int
+        Leases that do not end by time: their items stay their holder's until a row moves them.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        terms: ReaderTerms,
+        head: StatusHead,
+        *,
+        spared: frozenset[int] = frozenset(),
+    ) -> None:
+        self._spared = spared
+        self._replica = replica
+        self._terms = terms
+        settings = terms.settings
+        self._is_fair = settings.config.fair_key is not None
+        self._asked: datetime | None = None
+        at = {(row["_priority"], row["_fair_key"]) for row in replica.items.values()}
+        lines = [line_of(replica, settings, line) for line in sorted(at, key=repr)]
+        self._scheduler = scheduler(
+            # A key that is held says nothing about who comes next.
+            without_keys(settings.config),
+            map(self._adjust, replica.items.values()),
+            head.pointers,
+            lines if self._is_fair else [],
+            limits=terms.limits,
+            keep_finished=False,
+        )
+
+    def goes_on(self, terms: ReaderTerms, now: datetime, *, spared: frozenset[int]) -> bool:
+        """Tell whether this is still the scheduler to ask: what it was made of is in force."""
+        is_same = (self._terms, self._spared) == (terms, spared)
+        return is_same and (self._asked is None or self._asked <= now)
+
+    def propose(self, head: StatusHead, request: Request, now: datetime) -> Grant | None:
+        """Return what a claim would get as of a step; ``None`` where more has to be known."""
+        self._asked = now
+        with self._whole_or_gone():
+            for priority, pointer in head.pointers.items():
+                self._scheduler.point(priority, *pointer)
+            return self._scheduler.propose_within(
+                self._replica.horizon(),
+                seconds(now),
+                request.limit,
+                lease=request.lease.total_seconds(),
+                run=request.run,
+            )
+
+    def put(self, row: Row) -> None:
+        """Follow an item to where a row says that it is."""
+        if row["_state"] in TERMINAL:
+            # What ends an item need not say what it was.
+            self._scheduler.apply([{"seq": row["_seq"], "state": row["_state"]}])
+            return
+        if self._is_fair:
+            at = (row["_priority"], row["_fair_key"])
+            line = line_of(self._replica, self._terms.settings, at)
+            self._scheduler.open_line(line[0], line[1:])
+        self._scheduler.apply([item(self._adjust(row), self._terms.limits)])
+
+    def serve(self, line: LineKey, turn: float, *, overdue: bool) -> None:
+        """Note a turn that was handed out."""
+        if self._is_fair:
+            self._scheduler.serve(*line, turn, overdue=overdue)
+
+    @contextmanager
+    def supposing(self, rows: Sequence[Row]) -> Iterator[None]:
+        """Follow rows that are no step yet, for a while."""
+        with self._whole_or_gone():
+            for row in rows:
+                self.put(row)
+            yield
+            for row in rows:
+                self.put(self._replica.items[row["_seq"]])
+
+    def _adjust(self, row: Row) -> Row:
+        """Return a row as it counts here."""
+        if row["_state"] == CLAIMED and row["_lease"] in self._spared:
+            return {**row, "_lease_expires_at": _NEVER}
+        return row
+
+    @contextmanager
+    def _whole_or_gone(self) -> Iterator[None]:
+        """Give this scheduler up where something ends half way, as an interrupt does."""
+        try:
+            yield
+        except BaseException:
+            self._replica.follower = None
+            raise
+
+
+def standing_of(
+    replica: Replica,
+    terms: ReaderTerms,
+    head: StatusHead,
+    now: datetime,
+    *,
+    spared: frozenset[int] = frozenset(),
+) -> StandingScheduler:
+    """Return the scheduler of a replica; make one where there is none, or it cannot go on."""
+    known = replica.follower
+    if isinstance(known, StandingScheduler) and known.goes_on(terms, now, spared=spared):
+        return known
+    made = StandingScheduler(replica, terms, head, spared=spared)
+    replica.follower = made
+    return made

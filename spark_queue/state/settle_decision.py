@@ -1,0 +1,165 @@
+"""A small settle or renewal: what the holder of a lease says of its items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+
+import pyarrow as pa
+
+from spark_queue.config import QueueConfig
+from spark_queue.log.schema import CLAIMED, DEAD, ITEM, READY
+from spark_queue.rules import Ack, Dead, Nack, Outcome, Release, Scheduler
+from spark_queue.state import schedulers
+from spark_queue.state.replica import Replica, Row
+from spark_queue.state.replica_rows import status_table
+from spark_queue.state.schedulers import ReaderTerms
+
+#: What is said of an item whose holder is gone.
+LOSE = "lose"
+
+#: What is noted then.
+GONE = "its worker ended, or its lease ran out"
+
+#: What an item keeps of a claim no longer when that is over.
+_ENDED: Row = dict.fromkeys(("_available_at", "_lease_expires_at", "_turn", "_overdue"))
+
+#: What a holder says of an item: an outcome, and an error.
+Said = tuple[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The rows that a settle would write, and the facts of them."""
+
+    rows: list[Row]
+    counts: Mapping[str, int]
+    """Rows by the state that the items go to."""
+    lost: tuple[int, ...]
+    """Items that are not the holder's any more."""
+    failed: int
+    """Items that go back after a failure."""
+
+    def table(self) -> pa.Table:
+        """Return the rows as they are logged."""
+        return status_table(self.rows)
+
+    def total(self) -> int:
+        """Return how many rows would be written."""
+        return len(self.rows)
+
+    def in_nobodys_name(self) -> Judged:
+        """Return the same said by another than the holder, who sees a loss if he comes back."""
+        return replace(self, rows=[{**row, "_lease": None} for row in self.rows])
+
+
+def judge(
+    replica: Replica,
+    lease: int,
+    said: Said | Mapping[int, Said],
+    terms: ReaderTerms,
+    now: datetime,
+) -> Judged | None:
+    """Judge the items of a lease; ``None`` where the replica does not remember the lease.
+
+    Parameters
+    ----------
+    said : tuple, or mapping of those by seq
+        One outcome for all that the holder has not settled yet, or one for each of some items.
+    terms : ReaderTerms
+        The settings in force, and what the reader allows.
+    """
+    if lease not in replica.grants:
+        return None
+    if not isinstance(said, Mapping):
+        said = dict.fromkeys(sorted(replica.grants[lease].left), said)
+    held = {seq: row for seq in said if (row := _find_held(replica, lease, seq)) is not None}
+    known = schedulers.scheduler(terms.judging, held.values(), {}, [], limits=terms.limits)
+    outcomes = {seq: _outcome(*said[seq]) for seq in held if said[seq][0] != LOSE}
+    known.settle(lease, outcomes, schedulers.seconds(now))
+    rows = []
+    for seq, row in held.items():
+        outcome, error = said[seq]
+        after = _lose(row, terms.judging) if outcome == LOSE else _after(row, known)
+        rows.append({**row, **_ENDED, "_kind": ITEM, "_at": now, "_error": error, **after})
+    before = {seq: row["_losses"] for seq, row in held.items()}
+    return _judgement(rows, tuple(sorted(set(said) - set(held))), before)
+
+
+def judge_lost(
+    replica: Replica,
+    lease: int,
+    is_gone: Callable[[Row], bool],
+    terms: ReaderTerms,
+    now: datetime,
+) -> Judged | None:
+    """Judge the items of a lease whose holder is gone; ``None`` as for :func:`judge`.
+
+    Without a worker id: a holder that comes back sees that they were lost.
+    """
+    if lease not in replica.grants:
+        return None
+    left = sorted(replica.grants[lease].left)
+    held = [row for seq in left if (row := _find_held(replica, lease, seq)) is not None]
+    said = {row["_seq"]: (LOSE, GONE) for row in held if is_gone(row)}
+    found = judge(replica, lease, said, terms, now)
+    return found and found.in_nobodys_name()
+
+
+# rule again: renewal of a lease
+def renew(replica: Replica, lease: int, by: timedelta, now: datetime) -> Judged | None:
+    """Extend what is left of a lease, counted from now; ``None`` as for :func:`judge`."""
+    if lease not in replica.grants:
+        return None
+    left = sorted(replica.grants[lease].left)
+    held = [row for seq in left if (row := _find_held(replica, lease, seq)) is not None]
+    until = {"_kind": ITEM, "_at": now, "_lease_expires_at": now + by}
+    rows = [{**row, **until} for row in held]
+    return _judgement(rows, tuple(sorted(set(left) - {row["_seq"] for row in held})), {})
+
+
+# rule again: holder of a lease
+def _find_held(replica: Replica, lease: int, seq: int) -> Row | None:
+    row = replica.items.get(seq)
+    mine = row is not None and row["_state"] == CLAIMED and row["_lease"] == lease
+    return row if mine else None
+
+
+def _outcome(outcome: str, error: str | None) -> Outcome:
+    made: dict[str, Outcome] = {
+        "ack": Ack(),
+        "nack": Nack(error),
+        "release": Release(),
+        "dead": Dead(error),
+    }
+    return made[outcome]
+
+
+def _after(row: Row, scheduler: Scheduler) -> Row:
+    """Return what has become of an item; only after a failure it has to wait."""
+    item = scheduler.item(row["_seq"])
+    assert item is not None  # noqa: S101 - it was put in, and stays when it is over
+    after: Row = {"_state": item.state, "_attempts": item.attempts}
+    if item.state == READY and item.attempts > row["_attempts"]:
+        after["_available_at"] = datetime.fromtimestamp(item.available_at or 0.0, timezone.utc)
+    return after
+
+
+# rule again: loss of a lease
+def _lose(row: Row, config: QueueConfig) -> Row:
+    """Return what becomes of an item that cost the worker of its holder its life."""
+    losses = row["_losses"] + 1
+    is_over = config.max_losses is not None and losses >= config.max_losses
+    return {"_state": DEAD if is_over else READY, "_losses": losses}
+
+
+def _judgement(rows: list[Row], lost: tuple[int, ...], losses: Mapping[int, int]) -> Judged:
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row["_state"]] = counts.get(row["_state"], 0) + 1
+    back = [row for row in rows if row["_state"] == READY]
+    failed = sum(
+        row["_available_at"] is not None or row["_losses"] > losses[row["_seq"]] for row in back
+    )
+    return Judged(rows, counts, lost, failed)

@@ -1,0 +1,385 @@
+"""One step of a queue: decided as of a snapshot, committed, applied, told; tried again if lost.
+
+The only loop over lost steps. A decision is made under the lock of the log, each time as of a new
+snapshot, and has no effect of its own.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from spark_queue.errors import SparkQueueError, StepLostError
+from spark_queue.log.delta.integrity import is_torn
+from spark_queue.log.delta.log import Log
+from spark_queue.log.heads import QueueHead, StatusHead
+from spark_queue.log.step_events import Engine, LogName, StepFacts, StepTimes, tell
+from spark_queue.state.commit_step import commit_items, commit_status
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: How often a step is tried against other writers before the caller is told.
+MAX_TRIES = 20
+
+#: Seconds for which what is known of a log is good enough where nothing depends on the newest step.
+KNOWN_FOR = 10.0
+
+#: Seconds within which others have hardly committed once more.
+_JUST = 0.1
+
+#: Steps of up to this many rows are written as one file.
+_SMALL = 100_000
+
+#: The longest pause, in seconds, before a lost step is tried again.
+_MAX_PAUSE = 0.5
+
+_Head = TypeVar("_Head", QueueHead, StatusHead)
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(Generic[_T]):
+    """What the caller gets; by itself it needs no step."""
+
+    answer: _T
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step(Answer[_T], Generic[_Head, _T]):
+    """A step that was decided, and the answer once it is committed."""
+
+    head: _Head
+    rows: DataFrame | pa.Table | None = None
+    counts: Mapping[str, int] | None = None
+    """What is told of the step; ``None`` where nobody is told."""
+    small: bool = True
+    """Whether the rows are written as one file."""
+    lease: int = 0
+    """The claim that it is about, as :attr:`StepFacts.lease` tells it."""
+    failed: int = 0
+    """Items that failed and are ready again."""
+    engine: Engine = "python"
+    """The engine that decided it."""
+
+
+#: Decides a step as of a snapshot, or answers without one.
+Decide = Callable[[Snapshot], Answer[_T]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Try(Generic[_T]):
+    """A try that was not lost."""
+
+    done: Answer[_T]
+    times: StepTimes = field(default_factory=StepTimes)
+
+
+def engine_of(rows: DataFrame | pa.Table, here: Engine = "duckdb") -> Engine:
+    """Return the engine that decided rows: Spark, or the one that works in this process."""
+    return here if isinstance(rows, pa.Table) else "spark"
+
+
+def is_small(rows: int) -> bool:
+    """Tell whether a step has so few rows that it is written as one file."""
+    return rows <= _SMALL
+
+
+def on_items(
+    store: Store,
+    action: str,
+    decide: Decide[_T],
+    *,
+    at: Snapshot | None = None,
+    started: float | None = None,
+    older_than: float = 0.0,
+) -> _T:
+    """Make a step of the item log, and return its answer.
+
+    Parameters
+    ----------
+    action : str
+        What the step is, for those who are told and for the error.
+    decide : callable
+        Gets the queue as it is at that try.
+    at : Snapshot, optional
+        The queue as the caller has seen it a moment ago, so that a shared store is not looked at
+        twice.
+    started : float, optional
+        When the work for the step began, in monotonic seconds; now by default.
+    older_than : float
+        How old, in seconds, what is known of the other log may be, where a look is a request.
+
+    Raises
+    ------
+    StepLostError
+        After :data:`MAX_TRIES` steps that were lost to other writers.
+    """
+    tries = Tries(store.queue, store.status, older_than, _snapshots(store, at))
+    return _until_ours(store, "queue", action, lambda: _on_items(store, tries, decide), started)
+
+
+def on_status(
+    store: Store,
+    action: str,
+    decide: Decide[_T],
+    *,
+    at: Snapshot | None = None,
+    older_than: float = 0.0,
+) -> _T:
+    """Make a step of a reader's status log, and return its answer; as :func:`on_items`."""
+    tries = Tries(store.status, store.queue, older_than, _snapshots(store, at))
+    return _until_ours(store, "status", action, lambda: _on_status(store, tries, decide))
+
+
+def once_on_items(store: Store, action: str, decide: Decide[_T]) -> _T | None:
+    """Try a step of the item log once; ``None`` where it was lost to another writer."""
+    tries = Tries(store.queue, store.status, 0.0, _snapshots(store))
+    return _once(store, "queue", action, lambda: _on_items(store, tries, decide))
+
+
+def once_on_status(store: Store, action: str, decide: Decide[_T]) -> _T | None:
+    """Try a step of a status log once; ``None`` where it was lost to another writer."""
+    tries = Tries(store.status, store.queue, 0.0, _snapshots(store))
+    return _once(store, "status", action, lambda: _on_status(store, tries, decide))
+
+
+def known_first(store: Store, attempt: Callable[[], _T]) -> _T:
+    """Return an answer that writes nothing, by what was known of both logs some seconds ago.
+
+    Where that raises and others have committed since, it is asked again. Only where a look at a
+    log is a request it is not looked at each time.
+    """
+    if not store.queue.is_remote:
+        return attempt()
+    with store.queue.still(KNOWN_FOR), store.status.still(KNOWN_FOR):
+        try:
+            return attempt()
+        except SparkQueueError:
+            if not (store.queue.look() | store.status.look()):
+                raise
+    return attempt()
+
+
+# rule: lost step
+def until_done(action: str, attempt: Callable[[], _T | None]) -> _T:
+    """Repeat what other writers can make fail, with a drawn pause, until it answers.
+
+    Raises
+    ------
+    StepLostError
+        After :data:`MAX_TRIES` attempts.
+    """
+    for count in range(1, MAX_TRIES + 1):
+        done = attempt()
+        if done is not None:
+            return done
+        time.sleep(random.uniform(0, min(_MAX_PAUSE, 0.01 * 2**count)))  # noqa: S311
+    raise StepLostError(action, MAX_TRIES)
+
+
+def report(
+    store: Store,
+    log: LogName,
+    step: int,
+    action: str,
+    counts: Mapping[str, int],
+    started: float,
+    tries: int = 1,
+    *,
+    lease: int = 0,
+    failed: int = 0,
+    engine: Engine = "python",
+    times: StepTimes | None = None,
+) -> None:
+    """Tell the logger and the listener what a step did; ``started`` is a monotonic time.
+
+    The step is committed. A listener that fails is logged, and keeps nobody from what is theirs
+    by that step: a claim whose holder never heard of it would wait for its lease to run out.
+    """
+    done = StepFacts(
+        queue=store.name,
+        log=log,
+        step=step,
+        action=action,
+        counts=dict(counts),
+        seconds=time.monotonic() - started,
+        tries=tries,
+        lease=lease,
+        failed=failed,
+        reader=store.reader if log == "status" else 0,
+        engine=engine,
+        times=StepTimes() if times is None else times,
+    )
+    tell(done, store.listener)
+
+
+#: Tries a step; ``None`` where it was lost.
+_Attempt = Callable[[], _Try[_T] | None]
+
+
+def _until_ours(
+    store: Store, log: LogName, action: str, attempt: _Attempt[_T], started: float | None = None
+) -> _T:
+    started = time.monotonic() if started is None else started
+    count = 0
+
+    def count_try() -> _Try[_T] | None:
+        nonlocal count
+        count += 1
+        return _try_once(attempt)
+
+    ours = until_done(action, count_try)
+    _tell(store, log, action, ours, started, count)
+    return ours.done.answer
+
+
+# rule again: lost step
+def _once(store: Store, log: LogName, action: str, attempt: _Attempt[_T]) -> _T | None:
+    started = time.monotonic()
+    ours = _try_once(attempt)
+    if ours is None:
+        return None
+    _tell(store, log, action, ours, started, 1)
+    return ours.done.answer
+
+
+def _try_once(attempt: _Attempt[_T]) -> _Try[_T] | None:
+    try:
+        return attempt()
+    except Exception as exc:
+        # Others have committed to the log that was looked at beside: nothing was written.
+        if not is_torn(exc):
+            raise
+    return None
+
+
+class Tries:
+    """The tries of one step, and what each looks at where a look is a request.
+
+    The first one goes by what is known of the log that it writes: if that is old, its commit is
+    lost. A decision that writes nothing, or raises, stands only if nobody else has committed.
+
+    Parameters
+    ----------
+    own, other : Log
+        The log that is written, and the other one.
+    older_than : float
+        How old, in seconds, what is known of the other one may be at the first try.
+    seen : iterator of Snapshot
+        The queue as it is at each try.
+    """
+
+    def __init__(
+        self, own: Log[Any], other: Log[Any], older_than: float, seen: Iterator[Snapshot]
+    ) -> None:
+        self._own = own
+        self._other = other
+        self._older_than = older_than
+        self._seen = seen
+        self._is_first, self._count = False, 0
+        self._began = time.monotonic()
+
+    @contextmanager
+    def begin(self) -> Iterator[Snapshot]:
+        """Return the queue as the next try sees it, which stays as it is meanwhile."""
+        if not self._own.is_remote:
+            yield next(self._seen)
+            return
+        self._count += 1
+        self._is_first = self._count == 1
+        # Whoever was lost has looked at its own log, and at the other one since it began.
+        since = time.monotonic() - self._began
+        own, other = (None, self._older_than) if self._is_first else (_JUST, since)
+        with self._own.still(own), self._other.still(other):
+            yield next(self._seen)
+
+    def decide(self, at: Snapshot, decide: Decide[_T]) -> Answer[_T] | None:
+        """Return what is decided; ``None`` where it is to be decided again."""
+        try:
+            decided = decide(at)
+        except SparkQueueError:
+            if self._is_outdated():
+                return None
+            raise
+        return None if not isinstance(decided, Step) and self._is_outdated() else decided
+
+    def _is_outdated(self) -> bool:
+        """Tell whether the first try went by an old view."""
+        return self._is_first and self._own.look()
+
+
+def _snapshots(store: Store, first: Snapshot | None = None) -> Iterator[Snapshot]:
+    """Yield the queue as it is at each try of a step.
+
+    On this machine's disk that is what is there once the log is locked. Elsewhere the first try may
+    go by an earlier look: if others have committed since, it is lost.
+    """
+    is_good = first is not None and first.has_spark and first.is_recent() and not first.is_local
+    if first is not None and is_good and not store.queue.is_remote:
+        yield first
+    while True:
+        yield Snapshot(store)
+
+
+def _on_items(store: Store, tries: Tries, decide: Decide[_T]) -> _Try[_T] | None:
+    with store.writing("queue"), tries.begin() as at:
+        began = time.monotonic()
+        decided = tries.decide(at, decide)
+        if not isinstance(decided, Step):
+            return None if decided is None else _Try(done=decided)
+        until = time.monotonic()
+        took = commit_items(at, decided.head, decided.rows, small=decided.small)
+        return _end_try(decided, began, until, took)
+
+
+def _on_status(store: Store, tries: Tries, decide: Decide[_T]) -> _Try[_T] | None:
+    with store.writing("status"), tries.begin() as at:
+        began = time.monotonic()
+        if at.status.step:
+            # A newer release may have upgraded the queue since it was opened here.
+            _ = at.settings
+        decided = tries.decide(at, decide)
+        if not isinstance(decided, Step):
+            return None if decided is None else _Try(done=decided)
+        until = time.monotonic()
+        took = commit_status(at, decided.head, decided.rows, small=decided.small)
+        return _end_try(decided, began, until, took)
+
+
+def _end_try(
+    decided: Answer[_T], began: float, until: float, took: float | None
+) -> _Try[_T] | None:
+    """Return a try, by the times when its decision began and ended; ``None`` if it was lost."""
+    if took is None:
+        return None
+    apply = time.monotonic() - until - took
+    return _Try(done=decided, times=StepTimes(decide=until - began, commit=took, apply=apply))
+
+
+def _tell(
+    store: Store, log: LogName, action: str, ours: _Try[_T], started: float, tries: int
+) -> None:
+    done = ours.done
+    if isinstance(done, Step) and done.counts is not None:
+        report(
+            store,
+            log,
+            done.head.step,
+            action,
+            done.counts,
+            started,
+            tries,
+            lease=done.lease,
+            failed=done.failed,
+            engine=done.engine,
+            times=ours.times,
+        )

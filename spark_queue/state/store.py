@@ -1,0 +1,393 @@
+"""The two logs of a queue as one of its readers sees them, and what this process knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from spark_queue.checks import optional, require_callable, require_methods
+from spark_queue.clock import Clock, require_clock
+from spark_queue.errors import (
+    FormatVersionError,
+    LogDamagedError,
+    QueueNotFoundError,
+    ReaderNotFoundError,
+    SchemaMismatchError,
+    SparkQueueError,
+)
+from spark_queue.extras import require_supported
+from spark_queue.log.addresses import QueueAddress
+from spark_queue.log.delta import completeness
+from spark_queue.log.delta.log import Log
+from spark_queue.log.disk import write_lock
+from spark_queue.log.heads import (
+    QueueHead,
+    Registered,
+    StatusHead,
+    UnknownHeadError,
+    names_of,
+    queue_head,
+    status_head,
+)
+from spark_queue.log.log_kinds import TableSource
+from spark_queue.log.schema import CONFIG, FORMAT_VERSION, INPUTS, TRACE, column_names, user_names
+from spark_queue.log.session_options import PlainSession, Session, spark_of
+from spark_queue.log.settings import Settings, format_of
+from spark_queue.log.step_events import Listener, LogName
+from spark_queue.reader_config import ReaderConfig
+from spark_queue.state import catch_up
+from spark_queue.state.catch_up import Cache, Position, Seen
+from spark_queue.state.handle import Handle
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+
+#: Seconds to wait for the right to write: a step of millions of rows takes minutes.
+PATIENCE = 600.0
+
+
+class Store:
+    """The two logs of one queue, as one of its readers sees them, and what belongs to them.
+
+    All readers share the log of items; each has a status log of its own.
+
+    Parameters
+    ----------
+    handle : Handle
+        What all readers share.
+    reader : int
+        The number of the reader; 0, the first, by default.
+    """
+
+    def __init__(self, handle: Handle, reader: int = 0) -> None:
+        self._handle = handle
+        self.reader = reader
+        place, address = handle.place, handle.address
+        self.queue: Log[QueueHead] = place.log(address.queue, queue_head)
+        self.status: Log[StatusHead] = place.log(address.status_of(reader), status_head)
+
+    @classmethod
+    def of(
+        cls,
+        session: Session,
+        address: QueueAddress,
+        clock: Clock | None = None,
+        listener: Listener | None = None,
+        tables: TableSource | None = None,
+    ) -> Store:
+        """Return a queue as its first reader sees it; by the system's clock if none is given.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When there is no session, a clock tells no time, or a listener is no function.
+        SetupError
+            When the library does not run on the session's version of Spark.
+        """
+        if not isinstance(session, PlainSession):
+            require_methods("spark", session, "sql")
+        optional(require_callable, "listener", listener)
+        handle = Handle(session, address, require_clock(clock), listener, tables=tables)
+        if not isinstance(session, PlainSession):
+            require_supported(session.version)
+        return cls(handle)
+
+    @property
+    def handle(self) -> Handle:
+        """What all readers share.
+
+        Raises
+        ------
+        SetupError
+            In a child of a fork, whose parent uses the session of Spark.
+        """
+        if self._handle.owner is not None:
+            self._handle.owner.require()
+        return self._handle
+
+    @property
+    def spark(self) -> SparkSession:
+        """The caller's session of Spark."""
+        return spark_of(self.session, f"queue {self.name!r}")
+
+    @property
+    def session(self) -> Session:
+        """What the queue was opened with."""
+        return self.handle.session
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that each operation asks once."""
+        return self.handle.clock
+
+    @property
+    def listener(self) -> Listener | None:
+        """Who is told of every step."""
+        return self.handle.listener
+
+    @property
+    def name(self) -> str:
+        """The queue's name or path."""
+        return self.handle.address.name
+
+    def of_reader(self, reader: int) -> Store:
+        """Return the same queue as another reader sees it."""
+        return self if reader == self.reader else Store(self.handle, reader)
+
+    def in_session(self, spark: SparkSession) -> Store:
+        """Return the same queue with frames of another session."""
+        mine = self.handle
+        handle = Handle(spark, mine.address, mine.clock, mine.listener, tables=mine.tables)
+        return Store(handle, self.reader)
+
+    def registered(self, cache: Cache | None = None) -> Registered:
+        """Return what the queue knows of this reader, as of the head that was seen last.
+
+        Parameters
+        ----------
+        cache : Cache, optional
+            What this process knows of the queue, where the caller has looked it up.
+
+        Raises
+        ------
+        ReaderNotFoundError
+            When it was dropped.
+        """
+        seen = (cache or self.cache()).queue.head
+        readers = seen.readers if seen is not None else {}
+        if self.reader not in readers:
+            readers = self.queue_head().readers
+        if self.reader not in readers:
+            raise ReaderNotFoundError(self.name, f"#{self.reader}", names_of(readers))
+        return readers[self.reader]
+
+    def limits(self) -> ReaderConfig:
+        """Return what this reader allows."""
+        cache = self.cache()
+        return cache.position(self.reader).limits_of(self.registered(cache))
+
+    def outstanding(self, head: StatusHead) -> int:
+        """Return how many items are not over yet for this reader, as of a step of its log."""
+        return self.queue_head().items - self.registered().since_items - sum(head.finished.values())
+
+    def user_columns(self) -> list[str]:
+        """Return the names of the user's columns, in their order."""
+        return [*user_names(self.columns())]
+
+    def carries_traces(self) -> bool:
+        """Tell whether items can say which trace they belong to."""
+        return TRACE in column_names(self.columns())
+
+    def require_inputs(self, given: Iterable[str]) -> None:
+        """Check that rows with some columns have no input that came after the queue.
+
+        Raises
+        ------
+        SchemaMismatchError
+            When they have one that the queue has no column for; it names that.
+        """
+        later = [name for name in given if name in INPUTS and INPUTS[name].since > 1]
+        there = column_names(self.columns()) if later else ()
+        for name in later:
+            # A user's column may be older than the input of its name.
+            if name not in there and INPUTS[name].name not in there:
+                since = INPUTS[name].since
+                why = f"came with format {since}, and the queue is of an older one: upgrade it"
+                raise SchemaMismatchError(name, why)
+
+    def columns(self) -> str:
+        """Return the columns of the item log, as Spark writes a schema in JSON."""
+        log = self.native("queue")
+        if log is not None:
+            return log.schema()
+        cache = self.cache()
+        if self.is_local() or cache.columns is None:
+            cache.columns = self.queue.schema()
+        return cache.columns
+
+    def forget(self) -> None:
+        """Drop what this process remembers of the queue; it is read again where it is needed."""
+        catch_up.forget(self.handle.place.identity())
+
+    def queue_head(self, cache: Cache | None = None) -> QueueHead:
+        """Return the newest head of the item log.
+
+        Parameters
+        ----------
+        cache : Cache, optional
+            What this process knows of the queue, where the caller has looked it up.
+
+        Raises
+        ------
+        LogDamagedError
+            When the log has not all the steps that something names.
+        FormatVersionError
+            When a newer release wrote it.
+        """
+        try:
+            return catch_up.items(self, cache or self.cache())
+        except UnknownHeadError as exc:
+            raise self._unknown("queue", exc) from exc
+
+    def status_head(self, cache: Cache | None = None, at: Position | None = None) -> StatusHead:
+        """Return the newest head of the status log; as :meth:`queue_head`."""
+        cache = cache or self.cache()
+        at = at or cache.position(self.reader)
+        is_first = at.status.head is None
+        try:
+            head = catch_up.status(self, cache, at)
+        except UnknownHeadError as exc:
+            raise self._unknown("status", exc) from exc
+        if is_first and head.step:
+            self._require_agreement(head)
+        return head
+
+    def _require_agreement(self, head: StatusHead) -> None:
+        """Raise where the item log and this status log cannot both be whole."""
+        # The item log is read last: what a transition names has entered by then.
+        completeness.require_known_seqs(self.name, self.status, head, self.queue_head)
+        if self.reader == 0:
+            completeness.require_known_steps(self.name, self.status, head, self.queue_head())
+
+    def require_end(self, which: LogName, seen: Seen[Any], last: int, *, is_readable: bool) -> None:
+        """Check that a log has its steps up to one.
+
+        Where all its commits are looked at one by one none goes unseen, but the newest may be cut.
+
+        Parameters
+        ----------
+        is_readable : bool
+            Whether this process reads the log's files.
+
+        Raises
+        ------
+        LogDamagedError
+            When it has not.
+        """
+        log: Log[Any] = self.queue if which == "queue" else self.status
+        name, directory = self.name, self.handle.place.directory_of(log)
+        if directory is not None and seen.version is not None and is_readable:
+            completeness.require_uncut_at(name, which, directory, seen.version)
+        else:
+            completeness.require_end(name, which, log, directory, last)
+
+    def rows_since(
+        self, which: LogName, step: int, columns: Sequence[str], most: int | None = None
+    ) -> pa.Table:
+        """Return some columns of the rows of a log's steps after one, by a query.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When there are more rows than that; by default they may be any number.
+        """
+        by_spark = import_module("spark_queue.state.spark_frames")
+        return by_spark.rows_since(self, which, step, columns, most)
+
+    def position(self) -> Position:
+        """Return what this process knows of the reader's log."""
+        return self.cache().position(self.reader)
+
+    def cache(self) -> Cache:
+        """Return what this process knows of the queue."""
+        return catch_up.cache_of(self.handle.place.identity())
+
+    def native(self, which: LogName) -> Log[Any] | None:
+        """Return a log that can be read and written without Spark; ``None`` where it cannot."""
+        # A queue that was made in the place of another is to be opened again.
+        self.handle.place.identity()
+        log: Log[Any] = self.queue if which == "queue" else self.status
+        return log if log.is_readable() else None
+
+    def is_followed(self) -> bool:
+        """Tell whether steps of others come to this process one by one, as far as it knows."""
+        if self.is_local():
+            return True
+        seen = (self.cache().queue, self.position().status)
+        is_known = all(log.head is None or log.version is not None for log in seen)
+        return is_known and self.queue.is_followed() and self.status.is_followed()
+
+    def rewritten(self) -> None:
+        """Drop the rows that this process remembers, after some were deleted from a log."""
+        self.cache().drop_replicas()
+
+    def begin(self, settings: Settings) -> None:
+        """Note what a queue is that this process has just made: empty, with its first settings."""
+        self.position().settings[1] = settings
+        cache = self.cache()
+        with cache.lock:
+            # Whoever found the queue meanwhile may have enqueued: those are later versions.
+            if cache.queue.head is None and self.is_local():
+                cache.queue.head, cache.queue.version = QueueHead(), 0
+
+    def settings(self, head: StatusHead, position: Position | None = None) -> Settings:
+        """Return the configuration in force at a step of the status log.
+
+        Parameters
+        ----------
+        head : StatusHead
+            The step.
+        position : Position, optional
+            What this process knows of the reader's log, where the caller has looked it up.
+        """
+        known = (position or self.position()).settings
+        if head.config_step not in known:
+            known[head.config_step] = self._read_settings(head.config_step)
+        return known[head.config_step]
+
+    def is_local(self) -> bool:
+        """Tell whether the queue is on this machine's disk, so that its files say what is new."""
+        return self.handle.place.is_local()
+
+    @contextmanager
+    def writing(self, which: LogName) -> Iterator[None]:
+        """Hold the right to write a log, against threads here and processes on this disk.
+
+        Raises
+        ------
+        WriterLockedError
+            When another process keeps it too long; it names its pid.
+        QueueNotFoundError
+            When the log is gone.
+        """
+        place, name = self.handle.place, self.name
+        directory = place.directory_of(self.queue if which == "queue" else self.status)
+        if directory is None:
+            # What is elsewhere is only kept from other threads, each log by itself.
+            name = f"{place.name()}/{which} of {self.reader}"
+        with ExitStack() as held:
+            try:
+                held.enter_context(write_lock.holding(name, directory, timeout=PATIENCE))
+            except FileNotFoundError as exc:
+                raise QueueNotFoundError(self.name) from exc
+            yield
+
+    def require_known_format(self) -> None:
+        """Check that this release knows the format that the queue has now.
+
+        Raises
+        ------
+        FormatVersionError
+            When a newer release wrote it, or has upgraded it since it was opened.
+        """
+        # The first log has the queue's settings, whoever reads it.
+        first = self.of_reader(0)
+        first.settings(first.status_head())
+
+    def _unknown(self, which: LogName, exc: UnknownHeadError) -> SparkQueueError:
+        """Return what to raise of a head that this release would not write."""
+        newest = max(map(format_of, self.of_reader(0).status.texts(CONFIG)), default=0)
+        if newest > FORMAT_VERSION:
+            return FormatVersionError(self.name, newest, FORMAT_VERSION)
+        return LogDamagedError(self.name, which, 0, f"its newest head cannot be read: {exc}")
+
+    def _read_settings(self, step: int) -> Settings:
+        text = self.status.text(CONFIG, step)
+        if text is None:
+            why = f"the configuration that it names, a row of step {step}, is gone"
+            raise LogDamagedError(self.name, "status", step, why)
+        return Settings.from_json(self.name, text)

@@ -1,0 +1,337 @@
+"""Untouched items behind a horizon, which are not in memory.
+
+An item that waits and was never touched lies in the item log, at its place in the order of
+service. Up to the horizon all of them are among the items of a replica; the next ones are at hand
+as columns, and those after them are in the tables. What was touched is in memory wherever it
+stands.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.config import QueueConfig
+from spark_queue.log.heads import Pointer
+from spark_queue.log.schema import READY, SCHEDULE, TERMINAL
+from spark_queue.log.settings import Settings
+from spark_queue.state.open_items import Peer, Place, Ranks, Row
+
+#: A fair key at a priority.
+LineKey = tuple[int, str | None]
+
+#: What is read of an item that waits.
+WAITING = ("_seq", "_gen", *SCHEDULE, "_errors")
+
+#: Whether an item waited, untouched, when the window was made, or has entered since.
+WAITED = "_waited"
+
+#: Before everything.
+NOWHERE: Place = (-math.inf, -math.inf, 0)
+
+#: Runs that are looked at one after another, beside those that are too large to be merged.
+_RUNS = 16
+_LARGE = 1_000_000
+
+
+class Source(Protocol):
+    """The tables, as of the step up to which the item log is known."""
+
+    hashes: KeyHashes
+    """The dedup keys of the items, as far as they were learnt."""
+
+    def as_of(self, step: int, priorities: Sequence[int]) -> None:
+        """Look at the item log as of a step, and at items of these priorities."""
+
+    def go_on(self, hashes: KeyHashes) -> None:
+        """Go on with keys that were learnt of the same log."""
+
+    def remember_to(self, step: int) -> None:
+        """Note that the keys of later steps are remembered elsewhere."""
+
+    def next_turns(self, after: Place, most: int) -> tuple[pa.Table, Place | None]:
+        """Return untouched items in the order of service, and the place up to which those are all.
+
+        Parameters
+        ----------
+        after : Place
+            Those up to here are known.
+        most : int
+            How many are returned at most; fewer where that is the end of what waits.
+
+        Returns
+        -------
+        tuple
+            The columns :data:`WAITING`, and a place; ``None`` where nothing waits behind it.
+        """
+
+    def untouched(self) -> pa.Table:
+        """Return ``turn`` and what :class:`~spark_queue.state.open_items.Ranks` is made of.
+
+        Of all items that had not been touched when the window was made, or have entered since.
+        """
+
+    def items_of(self, hashes: Collection[int], seqs: Collection[int]) -> Iterable[Row]:
+        """Return items that may have a dedup key of some hashes, and items of some seqs.
+
+        Each says by :data:`WAITED` whether it had not been touched when the window was made.
+        """
+
+    def ends_of(self, lines: Collection[LineKey]) -> Mapping[LineKey, float]:
+        """Return the last tag that each of some lines has given out, where it has given out any."""
+
+
+@dataclass(slots=True)
+class Window:
+    """How much of what waits is in memory.
+
+    Attributes
+    ----------
+    source : Source
+        Where the rest is.
+    settings : Settings
+        The settings by which places are worked out.
+    ahead : int
+        How many rows are read from the source at a time.
+    horizon : Place, optional
+        Up to here all items are in memory; ``None`` where none lies beyond.
+    read_to : Place, optional
+        Up to here the rows that wait are at hand; ``None`` where nothing else is in the tables.
+    rows : pyarrow.Table, optional
+        Those between the two, in the order of service, from ``at`` on.
+    gone : set of int
+        Items beyond the horizon that have ended.
+    since : int
+        The reader sees the items of later steps.
+    left_out : set of int
+        Items that have entered beyond what is at hand, and whose keys are remembered.
+    looks_up_ends : bool
+        Whether a line that is not remembered may have given out tags.
+    ranks : Ranks, optional
+        Who waits in the tables, by group and by line, once that was asked for.
+    unled : set of int
+        Items in memory before which others may be served that are in the tables.
+    """
+
+    source: Source
+    settings: Settings
+    ahead: int
+    since: int = 0
+    horizon: Place | None = NOWHERE
+    read_to: Place | None = NOWHERE
+    rows: pa.Table | None = None
+    at: int = 0
+    gone: set[int] = field(default_factory=set)
+    left_out: set[int] = field(default_factory=set)
+    looks_up_ends: bool = False
+    ranks: Ranks | None = None
+    unled: set[int] = field(default_factory=set)
+    begun: int = 0
+    """How many items were in memory when it was made."""
+    is_in_doubt: bool = False
+    """Whether an item came back of which nothing is known: its key may be held again."""
+
+    def place(self, row: Row) -> Place:
+        """Return where an untouched item stands in the order of service."""
+        return place_of(row, self.settings)
+
+    def has(self, row: Row) -> bool:
+        """Tell whether an item waits beyond the horizon; it is not in memory."""
+        is_seen = row["_step"] > self.since and row[WAITED]
+        return is_seen and self.is_beyond(row) and row["_seq"] not in self.gone
+
+    def is_beyond(self, row: Row) -> bool:
+        """Tell whether the place of an item lies beyond the horizon."""
+        return self._reaches_not(self.place(row))
+
+    def leaves_out(self, row: Row) -> bool:
+        """Tell whether an item that enters stays in the tables until the order comes to it."""
+        return self.read_to is not None and self.place(row) > self.read_to
+
+    def leave_out(self, row: Row) -> None:
+        """Note an item that has entered, and stays in the tables."""
+        if row.get("_dedup_key") is not None:
+            self.left_out.add(row["_seq"])
+        if self.ranks is not None:
+            self.ranks.add(row, self.place(row))
+
+    def meet(self, seq: int) -> None:
+        """Note that an item is in memory."""
+        if self.horizon is not None and is_tangled(self.settings.config):
+            self.unled.add(seq)
+
+    # rule again: later member of a group
+    def before(self, rows: Collection[Row], known: Container[int], *, in_lines: bool) -> set[int]:
+        """Return the items in the tables that may be served before some in memory.
+
+        Parameters
+        ----------
+        rows : collection of Row
+            Those in memory.
+        known : container of int
+            All that are in memory.
+        in_lines : bool
+            Whether those before them in their lines are asked for, beside those in their groups.
+        """
+        ranks, is_over = self._ranks(), self._is_over(known)
+        found = ranks.before_in_group(rows, is_over)
+        return found | ranks.before_in_line(rows, is_over) if in_lines else found
+
+    # rule again: place of a new member
+    def last_ahead(
+        self, group_key: str, known: Container[int], pointers: Mapping[int, Pointer]
+    ) -> Peer | None:
+        """Return the last member of a group in the tables that the order has not passed."""
+        if self.horizon is None or not is_tangled(self.settings.config):
+            return None
+        members = self._ranks().members(group_key, self._is_over(known))
+        return next((one for one in members if not _is_passed(one.place, pointers)), None)
+
+    def follow(self, known: Row, row: Row) -> None:
+        """Follow an item to where a row says that it is.
+
+        Parameters
+        ----------
+        known : Row
+            What was known of it here; empty where nothing was.
+        row : Row
+            The row.
+        """
+        if row["_state"] in TERMINAL:
+            self._end(known or row)
+            return
+        if not known and row["_state"] == READY:
+            # An item that was given back was claimed before: this one had ended.
+            self.is_in_doubt = True
+        if not known or self.is_beyond(known):
+            # Others have come further: from now on it counts wherever it stands.
+            self.meet(row["_seq"])
+
+    def _end(self, row: Row) -> None:
+        """Note that an item has ended, which may wait in the tables."""
+        if self.horizon is None:
+            return
+        # What ends an item need not say where it stood.
+        if row.get("_round") is None or row.get("_priority") is None or self.is_beyond(row):
+            self.gone.add(row["_seq"])
+
+    def _ranks(self) -> Ranks:
+        if self.ranks is None:
+            self.ranks = Ranks(self.source.untouched())
+        return self.ranks
+
+    def _is_over(self, known: Container[int]) -> Callable[[Peer], bool]:
+        def is_over(peer: Peer) -> bool:
+            return peer.seq in known or peer.seq in self.gone or not self._reaches_not(peer.place)
+
+        return is_over
+
+    def _reaches_not(self, place: Place) -> bool:
+        return self.horizon is not None and place > self.horizon
+
+    def next_rows(self, most: int) -> list[Row]:
+        """Return the items that wait behind the horizon, which moves on; perhaps none of them."""
+        if self.rows is None and self.read_to is not None:
+            self.rows, self.read_to = self.source.next_turns(self.read_to, self.ahead)
+            self.at = 0
+        if self.rows is None:
+            self.horizon = self.read_to
+            return []
+        found: list[Row] = self.rows.slice(self.at, most).to_pylist()
+        self.at += len(found)
+        if self.at < self.rows.num_rows:
+            self.horizon = self.place(found[-1])
+        else:
+            self.horizon, self.rows = self.read_to, None
+        return found
+
+
+# rule again: order of service
+def place_of(row: Row, settings: Settings) -> Place:
+    """Return where an item stands in the order of service by its own tag."""
+    turn = settings.turn(row["_priority"], row["_fair_key"], row["_round"])
+    return (-row["_priority"], turn, row["_seq"])
+
+
+def is_tangled(config: QueueConfig) -> bool:
+    """Tell whether an item may be served before one that has an earlier place.
+
+    Where members of a group have turns of several lines, or priorities, a later one may stand
+    before an earlier one, and an item of a line before one that has its turn.
+    """
+    stands_in_several = config.fair_key is not None or config.priority is not None
+    return config.group_key is not None and stands_in_several
+
+
+# rule again: overdue item
+def _is_passed(place: Place, pointers: Mapping[int, Pointer]) -> bool:
+    rank, *at = place
+    return tuple(at) <= pointers.get(int(-rank), (0.0, 0))
+
+
+class KeyHashes:
+    """The hashes of dedup keys, each with the seqs of the items that have it.
+
+    It takes 16 bytes an item: the hash, which tells in a microsecond that a key is new, and the
+    seq, by which the one file is found that has the item of a key that is not. The key of an item
+    that has ended may be among them.
+
+    Attributes
+    ----------
+    step : int
+        All items up to this step of the item log are here that may hold a key.
+    """
+
+    def __init__(self) -> None:
+        self.step = -1
+        self._runs: list[_HashRun] = []
+
+    def __len__(self) -> int:
+        return sum(len(run.hashes) for run in self._runs)
+
+    def add(self, hashes: pa.ChunkedArray, seqs: pa.ChunkedArray) -> None:
+        """Add items: their hashes, where they have any, and their seqs."""
+        items = pa.table({"hash": hashes, "seq": seqs})
+        items = items.filter(pc.is_valid(items["hash"]))
+        if items.num_rows:
+            self._runs.append(_HashRun(items))
+        small = [run for run in self._runs if len(run.hashes) < _LARGE]
+        if len(small) > _RUNS:
+            large = [run for run in self._runs if len(run.hashes) >= _LARGE]
+            self._runs = [*large, _HashRun(pa.concat_tables(run.items for run in small))]
+
+    def seqs_of(self, hashed: int) -> list[int]:
+        """Return the items that have a key of a hash."""
+        return [seq for run in self._runs for seq in run.seqs_of(hashed)]
+
+
+class _HashRun:
+    """Items in the order of their hashes."""
+
+    __slots__ = ("hashes", "items", "seqs")
+
+    def __init__(self, items: pa.Table) -> None:
+        order = pc.sort_indices(items["hash"].combine_chunks())
+        self.items = items.take(order).combine_chunks()
+        # Each is one array, without nulls and from its first value on: what is in it can be seen.
+        self.hashes, self.seqs = (_view(self.items[name]) for name in ("hash", "seq"))
+
+    def seqs_of(self, hashed: int) -> list[int]:
+        found, at = [], bisect_left(self.hashes, hashed)
+        while at < len(self.hashes) and self.hashes[at] == hashed:
+            found.append(self.seqs[at])
+            at += 1
+        return found
+
+
+def _view(column: pa.ChunkedArray) -> memoryview:
+    (values,) = column.cast(pa.int64()).chunks
+    _, data = values.buffers()
+    whole: memoryview = memoryview(data).cast("q")
+    return whole[values.offset : values.offset + len(values)]

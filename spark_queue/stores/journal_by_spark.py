@@ -1,0 +1,140 @@
+"""The tables of a front's queue, as Spark reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, functions as F
+
+from spark_queue.clock import utc
+from spark_queue.columns import values
+from spark_queue.columns.values import bytes_of
+from spark_queue.log.heads import StatusHead
+from spark_queue.log.schema import ITEM
+from spark_queue.log.spark import spark_types
+from spark_queue.memory.journal.records import Entry
+from spark_queue.spark.frames import frame_of
+from spark_queue.spark.spark_look import SparkLook
+from spark_queue.sql.look import newest_rows
+from spark_queue.sql.operating import release_claimed
+from spark_queue.state import spark_frames
+from spark_queue.state.store import Store
+from spark_queue.stores.journal_tables import Touched, by_column
+from spark_queue.stores.ownership import GivenBack
+from spark_queue.upkeep.purge_items import drop_generations
+from spark_queue.upkeep.spark_upkeep import REWRITER
+
+_ENTRY_COLUMNS = ("_seq", "_enqueued_at", "_expires_at", "_errors", "_body")
+
+
+class SparkTables:
+    """See :class:`~spark_queue.stores.journal_tables.JournalTables`: by queries.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, as its first reader sees it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._schema = spark_frames.user_schema(store)
+        self.measure = values.measure(self._schema)
+
+    def values(self, puts: Sequence[Entry[Any]]) -> dict[str, pa.Array]:
+        """See :class:`JournalTables`."""
+        return spark_types.columns_of(by_column(puts, self._schema.names), self._schema)
+
+    def entries(self, first: int, last: int) -> list[Entry[Any]]:
+        """See :class:`JournalTables`."""
+        size = bytes_of(self._schema).alias("_size")
+        found = self._items().where(F.col("_seq").between(first, last))
+        found = found.select(*_ENTRY_COLUMNS, size, F.struct(*self._schema.names).alias("_item"))
+        return [self._entry(row) for row in found.collect()]
+
+    def next_id(self, first: int) -> int | None:
+        """See :class:`JournalTables`: it is found by the files' statistics."""
+        found = self._items().where(F.col("_seq") >= first).agg(F.min("_seq")).collect()[0][0]
+        return None if found is None else int(found)
+
+    def generations(self) -> list[tuple[int, int]]:
+        """See :class:`JournalTables`."""
+        items = self._items().where(F.col("_gen") >= 0)
+        found = items.groupBy("_gen").agg(F.min("_seq")).collect()
+        return sorted((row[1], row[0]) for row in found)
+
+    def origins(self, passed: int) -> dict[str, int]:
+        """See :class:`JournalTables`."""
+        items = self._items().where((F.col("_seq") > passed) & F.col("_body").isNotNull())
+        return {row[0]: row[1] for row in items.select("_body", "_seq").collect()}
+
+    def last_step(self, seq: int) -> int:
+        """See :class:`JournalTables`."""
+        steps = self._items().groupBy("_step").agg(F.max("_seq").alias("last"))
+        found = steps.where(F.col("last") <= seq).agg(F.max("_step")).collect()[0][0]
+        return int(found or 0)
+
+    def ids_after(self, step: int, last: int) -> list[int]:
+        """See :class:`JournalTables`."""
+        items = self._items().where((F.col("_step") > step) & (F.col("_seq") <= last))
+        return [row[0] for row in items.select("_seq").collect()]
+
+    def find_touched(self, place: Store, head: StatusHead) -> list[Touched]:
+        """See :class:`JournalTables`."""
+        newest = newest_rows(SparkLook, place, head, "latest", ("_seq", "_state", "_attempts"))
+        return [Touched(*row) for row in newest.collect()]
+
+    def bytes_of(
+        self, place: Store, passed: int, done: Collection[int], back: Collection[int]
+    ) -> int:
+        """See :class:`JournalTables`."""
+        items = spark_frames.items(place).where(F.col("_kind") == ITEM)
+        found = items.where(F.col("_seq") > passed)
+        if done:
+            found = found.join(_ids(place, done), "_seq", "left_anti")
+        if back:
+            before = items.where(F.col("_seq").between(min(back), max(back)))
+            found = found.unionByName(before.join(_ids(place, back), "_seq", "left_semi"))
+        return int(found.agg(F.sum(bytes_of(self._schema))).collect()[0][0] or 0)
+
+    def release_claimed(self, place: Store, head: StatusHead) -> GivenBack:
+        """See :class:`JournalTables`."""
+        return release_claimed(SparkLook, place, head)
+
+    def tidy(self, retention: timedelta | None, archive_to: str | None) -> None:
+        """See :class:`JournalTables`."""
+        if retention is not None:
+            archive = archive_to and REWRITER.open_archive(self._store, archive_to)
+            drop_generations(self._store, retention, REWRITER, archive or None)
+        if not self._store.handle.is_native:
+            REWRITER.tidy(self._store)
+
+    def _items(self) -> DataFrame:
+        return self._store.queue.read().where(F.col("_kind") == ITEM)
+
+    def _entry(self, row: Row) -> Entry[Any]:
+        return Entry(
+            id=row["_seq"],
+            item=self._as_item(row["_item"]),
+            added_at=utc(row["_enqueued_at"]),
+            size=row["_size"],
+            expires_at=None if row["_expires_at"] is None else utc(row["_expires_at"]),
+            errors=row["_errors"] or 0,
+            origin=row["_body"],
+        )
+
+    def _as_item(self, row: Row) -> Any:
+        found: dict[str, Any] = spark_types.plain(row, self._schema)
+        return found if len(found) > 1 else found[self._schema.names[0]]
+
+
+def of(store: Store) -> SparkTables:
+    """Return the tables of a queue."""
+    return SparkTables(store)
+
+
+def _ids(place: Store, seqs: Collection[int]) -> DataFrame:
+    return frame_of(place.spark, pa.table({"_seq": pa.array(seqs, pa.int64())}))

@@ -1,0 +1,203 @@
+"""Engines of upkeep: what is over in the logs of a queue, found and taken out of them."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Generic, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.commands import asking, readers, recovery
+from spark_queue.log.delta.commits import LogFile
+from spark_queue.log.disk import maintenance
+from spark_queue.log.disk.leftover_files import Ages
+from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.disk.maintenance import Tidied
+from spark_queue.log.schema import OPEN_LANE
+from spark_queue.log.session_options import PlainSession
+from spark_queue.log.step_events import LogName
+from spark_queue.sql.arrow_look import ArrowLook
+from spark_queue.sql.file_rows import log_of, rows_of
+from spark_queue.sql.look import FrameT, QueueLook
+from spark_queue.state.store import Store
+
+#: Keeps the items of a generation, by its number, in another table; twice is as once.
+Archive: TypeAlias = Callable[[int], None]
+
+#: What an archive has of an item beside the user's columns, and the name of the queue.
+ARCHIVED = ("_seq", "_enqueued_at", "_origin")
+
+
+class Rewriter(ABC, Generic[FrameT]):
+    """What upkeep does in another way with Spark, and without.
+
+    Frames of items have ``_seq`` and ``_gen``, and may have more.
+    """
+
+    look: type[QueueLook[FrameT]]
+
+    @abstractmethod
+    def among(self, found: FrameT, others: FrameT, *, is_in: bool) -> FrameT:
+        """Return the items that are among others, or that are not."""
+
+    @abstractmethod
+    def generations_of(self, found: FrameT) -> set[int]:
+        """Return the generations of items."""
+
+    @abstractmethod
+    def evaluate(self, found: FrameT) -> tuple[FrameT, int]:
+        """Return items computed once, and how many there are."""
+
+    @abstractmethod
+    def remove(self, reader: Store, which: LogName, found: FrameT) -> None:
+        """Take items out of a log."""
+
+    @abstractmethod
+    def drop(self, reader: Store, which: LogName, gen: int, before: int | None = None) -> None:
+        """Take a partition out of a log, or its rows of the steps before one."""
+
+    @abstractmethod
+    def open_archive(self, store: Store, path: str) -> Archive:
+        """Return what keeps generations before they are dropped.
+
+        Raises
+        ------
+        SchemaMismatchError
+            With the column that does not fit the table that is there.
+        """
+
+    @abstractmethod
+    def bury(self, reader: Store) -> int:
+        """Settle the items that lost their last lease; return how many died."""
+
+    @abstractmethod
+    def tidy(self, store: Store) -> Tidied:
+        """Merge the small files of all logs, and remove those that nobody reads any more."""
+
+
+def archive_name(store: Store) -> str:
+    """Return the name under which an archive knows which generations of a queue it has.
+
+    A queue that is made in the place of another one has its own.
+    """
+    return f"archive of {store.handle.place.identity()}"
+
+
+def rewriter_of(store: Store, *, reads_files: bool = False) -> Rewriter[Any]:
+    """Return the engine of a store; nothing of Spark is imported where it is not it.
+
+    With ``reads_files`` it is the one of this process wherever that reads the item log.
+    """
+    is_here = isinstance(store.session, PlainSession)
+    if is_here or (reads_files and store.native("queue") is not None):
+        return REWRITER
+    by_spark = import_module("spark_queue.upkeep.spark_upkeep")
+    found: Rewriter[Any] = by_spark.OF_OBJECTS if store.queue.is_remote else by_spark.REWRITER
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class FileRewriter(Rewriter[pa.Table]):
+    """See :class:`Rewriter`.
+
+    Attributes
+    ----------
+    buries : callable
+        Settles what lost its last lease.
+    """
+
+    buries: Callable[[Store], int] = recovery.bury
+    look = ArrowLook
+
+    def among(self, found: pa.Table, others: pa.Table, *, is_in: bool) -> pa.Table:
+        """See :class:`Rewriter`."""
+        there = pc.is_in(found["_seq"], others["_seq"].combine_chunks())
+        return found.filter(there if is_in else pc.invert(there))
+
+    def generations_of(self, found: pa.Table) -> set[int]:
+        """See :class:`Rewriter`."""
+        return set(pc.unique(found["_gen"]).to_pylist())
+
+    def evaluate(self, found: pa.Table) -> tuple[pa.Table, int]:
+        """See :class:`Rewriter`."""
+        return found, found.num_rows
+
+    def remove(self, reader: Store, which: LogName, found: pa.Table) -> None:
+        """See :class:`Rewriter`."""
+        seqs = found["_seq"].combine_chunks()
+        first, last = pc.min(seqs).as_py(), pc.max(seqs).as_py()
+        _rewrite(
+            reader,
+            which,
+            lambda file: file.gen >= 0 and file.may_have("_seq", first, last),
+            lambda rows: pc.is_in(rows["_seq"], seqs),
+        )
+
+    def drop(self, reader: Store, which: LogName, gen: int, before: int | None = None) -> None:
+        """See :class:`Rewriter`."""
+        most = math.inf if before is None else before
+        _rewrite(reader, which, _of(gen), lambda rows: pc.less(rows["_step"], most))
+
+    def open_archive(self, store: Store, path: str) -> Archive:
+        """See :class:`Rewriter`; the table is made where it is missing."""
+        table = asking.output(store, path, "archive", "the queue")
+        columns = _archived(store, OPEN_LANE).schema
+        if not table.exists():
+            table.make(columns)
+        table.require(columns)
+        name = archive_name(store)
+
+        def keep(gen: int) -> None:
+            table.append(_archived(store, gen), name, gen + 1)
+
+        return keep
+
+    def bury(self, reader: Store) -> int:
+        """See :class:`Rewriter`."""
+        return self.buries(reader)
+
+    def tidy(self, store: Store) -> Tidied:
+        """See :class:`Rewriter`."""
+        # A stream may be far behind, and reads files that were merged since.
+        streams = any(facts.streams for facts in store.queue_head().readers.values())
+        done = [_tidy(store, "queue", Ages() if streams else Ages(most=math.inf))]
+        done += [_tidy(reader, "status", Ages(most=math.inf)) for reader in readers.every(store)]
+        return Tidied(sum(log.merged for log in done), sum(log.removed for log in done))
+
+
+REWRITER = FileRewriter()
+
+
+def _tidy(store: Store, which: LogName, ages: Ages) -> Tidied:
+    log = log_of(store, which)
+    return maintenance.tidy(log, ages) if isinstance(log, LocalLog) else Tidied()
+
+
+def _rewrite(
+    store: Store,
+    which: LogName,
+    may_have: Callable[[LogFile], bool],
+    is_gone: Callable[[pa.Table], pa.ChunkedArray],
+) -> None:
+    """Take rows out of a log."""
+    with store.writing(which):
+        if maintenance.remove(log_of(store, which), may_have, is_gone):
+            (store.queue if which == "queue" else store.status).force()
+
+
+def _archived(store: Store, gen: int) -> pa.Table:
+    """Return the items of a generation with the columns that an archive has."""
+    columns = (*store.user_columns(), *ARCHIVED)
+    rows = rows_of(store, "queue", ("_gen", *columns), _of(gen))
+    rows = rows.filter(pc.equal(rows["_gen"], gen)).select(columns)
+    return rows.append_column("_queue", pa.repeat(store.name, rows.num_rows))
+
+
+def _of(gen: int) -> Callable[[LogFile], bool]:
+    """Tell of a file whether it is of a partition."""
+    return lambda file: file.gen == gen

@@ -1,0 +1,187 @@
+"""Upkeep of a queue by Spark, over its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from pyspark.sql import DataFrame, functions as F
+
+from spark_queue.commands import evidence, readers, recovery
+from spark_queue.log.addresses import TableAddress
+from spark_queue.log.delta.log import Log
+from spark_queue.log.disk.maintenance import Tidied
+from spark_queue.log.object import conditional_commits
+from spark_queue.log.output import output_columns
+from spark_queue.log.schema import ITEM
+from spark_queue.log.session_options import PlainSession, kept_by, small_steps, whole_times
+from spark_queue.log.spark.spark_log import is_delta
+from spark_queue.log.step_events import LogName
+from spark_queue.session import DURABILITY
+from spark_queue.spark.frames import user_columns
+from spark_queue.spark.spark_look import SparkLook
+from spark_queue.state.commit_route import rewriting
+from spark_queue.state.handle import Handle
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
+from spark_queue.upkeep import rewriter
+from spark_queue.upkeep.rewriter import ARCHIVED, Archive, Rewriter, archive_name
+
+
+def version_of(store: Store, table: TableAddress) -> int:
+    """Return the newest version of a table."""
+    history = store.spark.sql(f"DESCRIBE HISTORY {table.sql()} LIMIT 1")
+    return int(history.select("version").collect()[0][0])
+
+
+def shallow(store: Store, new: TableAddress, old: TableAddress, version: int) -> None:
+    """Make a table as the clone of a version of another one."""
+    clone = f"SHALLOW CLONE {old.sql()} VERSION AS OF {version}"
+    store.spark.sql(f"CREATE TABLE {new.sql()} {clone}")
+
+
+#: Rows of all logs of a queue up to which this process looks at them sooner than Spark does.
+_MOST_ROWS = 1_000_000
+
+
+class SparkRewriter(Rewriter[DataFrame]):
+    """See :class:`Rewriter`."""
+
+    look = SparkLook
+
+    def among(self, found: DataFrame, others: DataFrame, *, is_in: bool) -> DataFrame:
+        """See :class:`Rewriter`."""
+        return found.join(others.select("_seq"), "_seq", "left_semi" if is_in else "left_anti")
+
+    def generations_of(self, found: DataFrame) -> set[int]:
+        """See :class:`Rewriter`."""
+        return {row[0] for row in found.select("_gen").distinct().collect()}
+
+    def evaluate(self, found: DataFrame) -> tuple[DataFrame, int]:
+        """See :class:`Rewriter`."""
+        found = found.select("_seq", "_gen").localCheckpoint()
+        return found, found.count()
+
+    def remove(self, reader: Store, which: LogName, found: DataFrame) -> None:
+        """See :class:`Rewriter`."""
+        (reader.queue if which == "queue" else reader.status).remove(found)
+
+    def drop(self, reader: Store, which: LogName, gen: int, before: int | None = None) -> None:
+        """See :class:`Rewriter`."""
+        log = reader.queue if which == "queue" else reader.status
+        with rewriting(reader, which):
+            log.delete(f"_gen = {gen}" + ("" if before is None else f" AND _step < {before}"))
+
+    def open_archive(self, store: Store, path: str) -> Archive:
+        """See :class:`Rewriter`; Spark makes the table with the first rows."""
+        spark, address, name = store.spark, TableAddress.of(path), archive_name(store)
+        rows = _archived(store)
+        if is_delta(spark, address):
+            there = spark.table(address.sql()).schema
+            about = f"the archive {address.target!r}"
+            output_columns.require(spark, address, there, rows.schema, about, "the queue")
+
+        def keep(gen: int) -> None:
+            writer = _archived(store, gen).write.format("delta").mode("append")
+            # It knows by that which generations it has.
+            writer = writer.option("txnAppId", name).option("txnVersion", gen + 1)
+            save = writer.save if address.is_path else writer.saveAsTable
+            block = whole_times(spark)
+            with conditional_commits.writes(address.target, block, conditional_commits.LEAVE_IT):
+                save(address.target)
+
+        return keep
+
+    def bury(self, reader: Store) -> int:
+        """See :class:`Rewriter`."""
+        return evidence.bury(reader)
+
+    def tidy(self, store: Store) -> Tidied:
+        """See :class:`Rewriter`; on a shared store what nobody reads stays for ``VACUUM``."""
+        if Snapshot(store).are_files_read and small_steps(store.session) == "memory":
+            return rewriter.REWRITER.tidy(store)
+        with rewriting(store, "queue"):
+            store.queue.compact()
+        for reader in readers.every(store):
+            with rewriting(reader, "status"):
+                reader.status.compact()
+        return Tidied()
+
+
+REWRITER = SparkRewriter()
+
+
+class ObjectRewriter(SparkRewriter):
+    """See :class:`Rewriter`: of tables that Spark reads, and whose commits are not Delta's."""
+
+    def remove(self, reader: Store, which: LogName, found: DataFrame) -> None:
+        """See :class:`Rewriter`."""
+        rewriter.REWRITER.remove(reader, which, found.select("_seq").toArrow())
+
+    def drop(self, reader: Store, which: LogName, gen: int, before: int | None = None) -> None:
+        """See :class:`Rewriter`."""
+        rewriter.REWRITER.drop(reader, which, gen, before)
+
+    def tidy(self, store: Store) -> Tidied:
+        """See :class:`Rewriter`."""
+        return rewriter.REWRITER.tidy(store)
+
+
+OF_OBJECTS = ObjectRewriter()
+
+
+def without_spark(store: Store) -> tuple[Store, Rewriter[Any]] | None:
+    """Return a small queue as a process without Spark sees it, and who keeps it in order there.
+
+    ``None`` where Spark is needed.
+    """
+    if store.queue.is_remote:
+        # This process has its files already.
+        return store, rewriter.FileRewriter(partial(_bury, store))
+    # A session that asks for decisions by Spark, or by both, has its upkeep done there, too.
+    if not Snapshot(store).are_files_read or small_steps(store.session) != "memory":
+        return None
+    if not store.handle.address.is_path or _sends_items(store) or not _is_small(store):
+        return None
+    mine = store.handle
+    session = PlainSession({DURABILITY: kept_by(store.session)})
+    handle = Handle(session, mine.address, mine.clock, mine.listener, mine.hook, mine.holder)
+    # Both have to share what the process knows of the queue.
+    if handle.place.identity() != mine.place.identity():
+        return None
+    return Store(handle, store.reader), rewriter.FileRewriter(partial(_bury, store))
+
+
+def _bury(store: Store, reader: Store) -> int:
+    """Settle what lost its last lease: an output may be such that only Spark asks it."""
+    if not recovery.lost_for_good(reader):
+        return 0
+    return evidence.bury(store.of_reader(reader.reader))
+
+
+def _sends_items(store: Store) -> bool:
+    """Tell whether a reader sends items to other queues, for which their keys are compared."""
+    limits = (reader.limits() for reader in readers.claiming(store))
+    return any(one.expire_to or one.punt_to or one.punt_many_to for one in limits)
+
+
+def _is_small(store: Store) -> bool:
+    rows = 0.0
+    for log in _logs(store):
+        if log is None:
+            return False
+        rows += sum(file.rows for file in log.files())
+    return rows <= _MOST_ROWS
+
+
+def _logs(store: Store) -> Iterator[Log[Any] | None]:
+    yield store.native("queue")
+    yield from (reader.native("status") for reader in readers.with_logs(store))
+
+
+def _archived(store: Store, gen: int | None = None) -> DataFrame:
+    """Return the items of a generation, or of all, with the columns that an archive has."""
+    rows = store.queue.read().where(F.col("_kind") == ITEM)
+    rows = rows if gen is None else rows.where(F.col("_gen") == gen)
+    return rows.select(*user_columns(rows), *ARCHIVED, F.lit(store.name).alias("_queue"))

@@ -1,0 +1,134 @@
+"""Questions about a queue, answered by the views of the one catalogue."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from spark_queue.sql.log_rows import micros
+from spark_queue.sql.look import QueueLook, instant_of, micros_of
+from spark_queue.sql.statements import columns_of, needed_by
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_queue.state.store import Store
+    from spark_queue.views.ends import Ends
+
+#: The views that several others are made of: each is computed once for all.
+SHARED = ("status", "transitions", "reasons", "runnable", "failures", "wordings")
+
+#: A row of a view, by column; its times are instants in UTC.
+Answer = dict[str, Any]
+
+#: Columns of the row by which an item entered, beside the user's.
+ENTRY = (
+    *("_dedup_key", "_fair_key", "_group_key", "_priority", "_cost", "_max_attempts"),
+    *("_enqueued_at", "_available_at", "_expires_at", "_origin"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """The instant, the window and the settings that views are asked about: ``sq_asked``."""
+
+    now: datetime
+    since: datetime
+    """When the window begins."""
+    paused: bool
+    blocking: bool
+    group_limit: int
+    max_in_flight: int | None
+    max_losses: int | None
+    max_age: timedelta | None
+
+    def as_row(self) -> dict[str, object]:
+        """Return the row of ``sq_asked``: times in microseconds since 1970."""
+        return {
+            "now": micros(self.now),
+            "since": micros(self.since),
+            "paused": self.paused,
+            "blocking": self.blocking,
+            "group_limit": self.group_limit,
+            "max_in_flight": self.max_in_flight,
+            "max_losses": self.max_losses,
+            "max_age": micros_of(self.max_age),
+        }
+
+
+class Answers:
+    """Rows of views over both logs of a reader.
+
+    Parameters
+    ----------
+    look : QueueLook
+        The logs, and the engine that answers.
+    """
+
+    def __init__(self, look: QueueLook[Any]) -> None:
+        self._look = look
+
+    def rows(self, view: str, where: str = "true", first: int | None = None) -> list[Answer]:
+        """Return rows of a view; with ``first`` so many, those with the lowest ``seq``."""
+        self._share(view)
+        some = "" if first is None else f" ORDER BY seq LIMIT {first}"
+        found = self._look.query(f"SELECT * FROM sq_{view} WHERE {where}{some}")  # noqa: S608 - our own
+        return _read(view, found)
+
+    def panels(self, *views: str) -> dict[str, list[Answer]]:
+        """Return the rows of several views, each in its order."""
+        self._share(*views)
+        found = self._look.query_each([f"SELECT * FROM sq_{view}" for view in views])  # noqa: S608 - our own
+        return {view: _read(view, rows) for view, rows in zip(views, found, strict=True)}
+
+    def select(self, where: Any) -> None:
+        """Have the items that an operator means as the view ``selected``, with its ``seq``."""
+        self._look.select(where)
+
+    def count(self, view: str, where: str) -> int:
+        """Return the number of rows of a view that are so."""
+        self._share(view)
+        found = self._look.query(f"SELECT count(*) AS items FROM sq_{view} WHERE {where}")  # noqa: S608 - as above
+        return int(found["items"][0].as_py())
+
+    def _share(self, *views: str) -> None:
+        needed = {*views}.union(*map(needed_by, views))
+        for name in SHARED:
+            if name in needed:
+                self._look.keep(name)
+
+
+def by_seq(rows: pa.Table) -> dict[int, Answer]:
+    """Return rows by their ``_seq``, which is none of their columns then."""
+    return {row.pop("_seq"): row for row in rows.to_pylist()}
+
+
+def _read(view: str, rows: pa.Table) -> list[Answer]:
+    found: list[Answer] = rows.to_pylist()
+    instants = [name for name, is_instant in columns_of(view).items() if is_instant]
+    for row in found:
+        for name in instants:
+            row[name] = None if row[name] is None else instant_of(row[name])
+        if "moment" in row:
+            # Not every SQL orders by a column of that name.
+            row["at"] = row.pop("moment")
+    return found
+
+
+class ViewSource(ABC):
+    """Views of one queue, as any of its readers sees it, again and again."""
+
+    @abstractmethod
+    @contextmanager
+    def over(self, store: Store, ends: Ends, asked: Question) -> Iterator[Answers]:
+        """Answer over the logs of a reader, up to a step of each."""
+
+    @abstractmethod
+    def find_entries(
+        self, store: Store, seqs: Sequence[int], columns: Sequence[str]
+    ) -> dict[int, Answer]:
+        """Return some columns of the rows by which items entered, or were refused, by ``seq``."""

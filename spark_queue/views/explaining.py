@@ -1,0 +1,221 @@
+"""Why an item is not running, by what this process knows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from spark_queue.clock import utc
+from spark_queue.log.disk.liveness import judge
+from spark_queue.log.heads import StatusHead
+from spark_queue.log.schema import CLAIMED
+from spark_queue.log.settings import Settings
+from spark_queue.results import Explanation, Liveness
+from spark_queue.rules.explain import Situation, explain_live
+from spark_queue.rules.rule_model import ItemReason, Reason, State
+from spark_queue.sql.planner_choice import planner_of
+from spark_queue.state import replica_choice
+from spark_queue.state.schedulers import expires_at
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
+from spark_queue.wording import instant
+
+#: A row of Spark, or of a replica, by column.
+AnyRow = Any
+
+
+def live(store: Store, seq: int) -> Explanation | None:
+    """Say it of a live item by what this process knows; ``None`` where it does not."""
+    with store.cache().lock:
+        replica = replica_choice.at_hand(Snapshot(store))
+        row = None if replica is None else replica.find(seq)
+        if replica is None or row is None:
+            return None
+        is_led = seq in replica.items and replica.is_led(seq)
+        if row["_lease"] is not None or (row["_group_key"] is not None and not is_led):
+            # How often it was given back only the log says; and of the members before it none need
+            # be known here.
+            return None
+        limit = store.limits()
+        known = {**replica.items, seq: row}.values()
+        rows = [{**other, "_expires_at": expires_at(other, limit)} for other in known]
+    at = now_of(store)
+    live = {row["_seq"]: LiveItem.of(row) for row in rows}
+    staying = [item for item in live.values() if item.state == CLAIMED and not at.ends(item)]
+    at = replace(at, in_flight=len(staying))
+    group = row["_group_key"]
+    members = [live[r["_seq"]] for r in rows if group is not None and r["_group_key"] == group]
+    members.sort(key=lambda member: member.seq)
+    why = explain_live(live[seq], members, at)
+    own = next(other for other in rows if other["_seq"] == seq)
+    states = {member.seq: member.state for member in members}
+    text = detail(own, why, states, at, store.handle.place.directory())
+    return because(seq, why.reason, text, by=why.by, until=until_of(own, why.reason))
+
+
+# rule again: place at an instant, deadline of an item
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveItem:
+    """A live item, as the scheduler's rules look at it."""
+
+    seq: int
+    state: State
+    losses: int
+    available_at: float | None
+    expires_at: float | None
+    lease_expires_at: float | None
+
+    @classmethod
+    def of(cls, row: AnyRow) -> LiveItem:
+        """Look at a row."""
+        return cls(
+            seq=row["_seq"],
+            state=row["_state"],
+            losses=row["_losses"],
+            available_at=_seconds(row["_available_at"]),
+            expires_at=_seconds(row["_expires_at"]),
+            lease_expires_at=_seconds(row["_lease_expires_at"]),
+        )
+
+    def is_due(self, now: float) -> bool:
+        """Tell whether it may be claimed, as far as its delay goes."""
+        return self.available_at is None or self.available_at <= now
+
+    def has_expired(self, now: float) -> bool:
+        """Tell whether its time is over."""
+        return self.expires_at is not None and self.expires_at <= now
+
+    def ran_out(self, now: float) -> bool:
+        """Tell whether its lease is over."""
+        return self.lease_expires_at is not None and self.lease_expires_at <= now
+
+
+def now_of(store: Store) -> Situation:
+    """Return what the rules say now; in flight is all that is claimed."""
+    head = store.status_head()
+    settings = store.settings(head)
+    return Situation(
+        config=settings.config,
+        paused=settings.paused,
+        now=store.clock.now().timestamp(),
+        in_flight=head.claimed,
+    )
+
+
+def detail(
+    row: AnyRow,
+    why: ItemReason,
+    states: Mapping[int, State],
+    at: Situation,
+    directory: Path | None,
+) -> str:
+    """Say a reason in a sentence; a holder is known by its life lock where a directory has them."""
+    holder = row["_worker_id"] or f"lease {row['_lease']}"
+    until = None if row["_lease_expires_at"] is None else utc(row["_lease_expires_at"])
+    if why.by is not None:
+        how = "in flight" if states[why.by] == CLAIMED else "waiting before it"
+        return f"group {row['_group_key']!r} has item {why.by} {how}"
+    texts: dict[Reason, str] = {
+        "leased": f"leased by {holder} until {say_instant(until)}" if until else "",
+        "paused": "the queue is paused; resume it",
+        "lease lost": f"the lease of {holder} ran out for the last time; the next claim ends it",
+        "limit": f"{at.in_flight} items are in flight, {at.config.max_in_flight} are allowed",
+        "runnable": "it waits for its turn and a claim",
+    }
+    if why.reason == "expired":
+        return f"its time was over at {say_instant(row['_expires_at'])}"
+    if why.reason == "delayed":
+        return f"not before {say_instant(row['_available_at'])}"
+    if why.reason == "leased" and until is not None:
+        now = datetime.fromtimestamp(at.now, timezone.utc)
+        if judge(directory, row["_worker_id"], until, now) is Liveness.GONE:
+            return f"{holder} held it, and is gone; the next claim takes it over"
+    if why.reason == "runnable" and until is not None:
+        return f"the lease of {holder} ran out at {say_instant(until)}; it waits for a claim"
+    return texts[why.reason]
+
+
+def until_of(row: AnyRow, reason: Reason) -> datetime | None:
+    """Return until when a reason holds, where that is known."""
+    times: dict[Reason, str] = {"leased": "_lease_expires_at", "delayed": "_available_at"}
+    return utc(row[times[reason]]) if reason in times else None
+
+
+def _seconds(local: datetime | None) -> float | None:
+    return None if local is None else utc(local).timestamp()
+
+
+def because(
+    seq: int,
+    reason: Reason,
+    detail: str,
+    *,
+    by: int | None = None,
+    until: datetime | None = None,
+) -> Explanation:
+    """Return an explanation."""
+    return Explanation(seq=seq, reason=reason, detail=detail, by=by, until=until)
+
+
+def explain_refusal(seq: int, holder: int | None) -> Explanation:
+    """Explain a row that never became an item."""
+    if holder is None:
+        return because(seq, "refused", "a reader was full when it came; enqueue it again")
+    return because(seq, "duplicate", f"its key is held by item {holder}", by=holder)
+
+
+def explain_end(seq: int, state: str, at: datetime, error: str | None) -> Explanation:
+    """Explain an item that is over."""
+    return because(seq, "finished", f"{state} at {say_instant(at)}{f': {error}' if error else ''}")
+
+
+def say_instant(at: datetime) -> str:
+    """Say an instant."""
+    return instant(utc(at))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Items that are not over, by the reason why they do not run."""
+
+    waiting: Mapping[Reason, int] = field(default_factory=dict)
+    until: datetime | None = None
+    """When time alone may let one of them run: the end of a delay, or of a lease."""
+
+
+def standing(store: Store) -> Standing:
+    """Count what is left of a queue; one that is empty is not read."""
+    with store.writing("status"):
+        at = Snapshot(store)
+        # In this order: what a status step moves has entered by then.
+        _ = at.status
+        if at.outstanding <= 0:
+            return Standing()
+        found = _waiting(at)
+    return Standing(
+        waiting={why: n for why, n in found.waiting.items() if n > 0}, until=found.until
+    )
+
+
+def _waiting(at: Snapshot) -> Standing:
+    head, settings = at.status, at.settings
+    coming = planner_of(at.store).coming(at, at.store.clock.now())
+    ready = at.outstanding - head.claimed
+    waiting: dict[Reason, int] = {"leased": head.claimed, "delayed": coming.delayed}
+    in_the_way: Reason = "paused" if settings.paused else _in_the_way(head, settings)
+    waiting[in_the_way] = ready - coming.delayed
+    return Standing(
+        waiting=waiting, until=min(filter(None, (coming.held_until, coming.due)), default=None)
+    )
+
+
+# rule again: room of a claim, reason of an item
+def _in_the_way(head: StatusHead, settings: Settings) -> Reason:
+    """Say what holds up items that are due, where a claim gets none of them."""
+    most = settings.config.max_in_flight
+    if most is not None and head.claimed >= most:
+        return "limit"
+    return "runnable" if settings.config.group_key is None else "held by group"

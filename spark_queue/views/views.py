@@ -1,0 +1,249 @@
+"""Views of a queue, now or as it was: by the texts that Spark and this process share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import inf
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.columns.arrow.arrow_types import schema_of
+from spark_queue.commands.enqueue import Enqueued
+from spark_queue.commands.rows import columns_of
+from spark_queue.errors import OutcomesGoneError
+from spark_queue.log.schema import ITEM, QUEUE_COLUMNS, READY, REFUSED, STATES
+from spark_queue.results import Lag, QueueStats
+from spark_queue.sql import log_rows
+from spark_queue.sql.arrow_look import ArrowLook
+from spark_queue.sql.file_rows import item_files, log_of, once_more, refused_of
+from spark_queue.sql.look import HISTORY, STATUS, FrameT, QueueLook, instant_of
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
+from spark_queue.views.ends import Ends
+
+_SchemaT_co = TypeVar("_SchemaT_co", covariant=True)
+
+#: What is asked of items that are listed, and what there is to say of some.
+_NOTED = ("_seq", "_state", "_attempts", "_losses", "_lease_expires_at", "_available_at")
+_NOTES = ("lapsed", "retrying", "delayed")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueViews(Generic[FrameT, _SchemaT_co]):
+    """Answers to questions about many items.
+
+    Attributes
+    ----------
+    look : type of QueueLook
+        The engine.
+    schema : callable
+        Returns the user's columns of a queue.
+    outcomes : callable
+        Returns what became of each row of an enqueue.
+    """
+
+    look: type[QueueLook[FrameT]]
+    schema: Callable[[Store], _SchemaT_co]
+    outcomes: Callable[[Store, Enqueued], FrameT]
+    in_order: Callable[[FrameT], FrameT] = lambda rows: rows
+
+    def status(
+        self, store: Store, ends: Ends | None = None, columns: Sequence[str] = STATUS
+    ) -> FrameT:
+        """Return one row an item, in the order in which they were enqueued."""
+        with self.at(store, ends) as at:
+            return self.in_order(at.view("status", columns))
+
+    def dead(self, store: Store, ends: Ends | None = None) -> FrameT:
+        """Return the dead letters, each with its successor."""
+        with self.at(store, ends) as at:
+            return self.in_order(at.view("dead", (*STATUS, "_successor")))
+
+    def history(self, store: Store, seq: int | None) -> FrameT:
+        """Return every transition of an item, oldest first; or of all that the reader sees."""
+        which = ("_seq",) if seq is None else ()
+        with self.look(store, seq=seq, has_values=False) as at:
+            return at.show(at.table("history"), ("log", *which, *HISTORY))
+
+    def stats(self, store: Store, ends: Ends, most: float = inf) -> QueueStats:
+        """Count a queue as of a step of each log.
+
+        Raises
+        ------
+        SparkNeededError
+            When only Spark reads the logs, or one has more rows than ``most``.
+        """
+        now = store.clock.now() if ends.at is None else ends.at
+        asked = {"now": log_rows.micros(now)}
+        with self.at(store, ends, asked=asked, most=most, has_values=False) as at:
+            at.share("stood")
+            found = {row["state"]: row for row in at.rows("stats")}
+            counts = {s: found[s]["items"] if s in found else 0 for s in (*STATES, REFUSED)}
+            return QueueStats(
+                step=ends.head.step,
+                at=now,
+                paused=store.settings(ends.head).paused,
+                **counts,
+                redriven=sum(row["redriven"] for row in found.values()),
+                oldest_age=_age(found[READY]["oldest"], now) if READY in found else None,
+                per_key=at.table("per_key"),
+            )
+
+    def read_outcomes(self, store: Store, done: Enqueued) -> FrameT:
+        """Return what became of each row of an enqueue.
+
+        Raises
+        ------
+        OutcomesGoneError
+            When what it refused was dropped since.
+        """
+        refused = done.rows is None and done.duplicates + done.refused > 0
+        if refused and refused_of(store, done.step) == 0:
+            raise OutcomesGoneError(store.name, done.step)
+        return self.outcomes(store, done)
+
+    def lag(self, store: Store) -> Lag:
+        """Count what a reader is not done with.
+
+        Raises
+        ------
+        SparkNeededError
+            When only Spark counts the bytes of a column, or reads the logs.
+        """
+        facts, newest = store.registered(), store.queue_head()
+        if facts.streams:
+            with self.look(store) as at:
+                (left,) = at.rows("bytes")
+            return Lag(
+                reader=facts.name,
+                items=newest.items - facts.since_items,
+                bytes=int(left["bytes"]),
+                open_items=0,
+                age=None,
+                steps=newest.step - facts.since_step,
+                lost=facts.lost,
+                dropped=0,
+            )
+        with self.look(store) as at:
+            (gone,) = at.rows("dropped")
+        with self.look(store) as at:
+            at.fold(Snapshot(store))
+            at.share("turned")
+            (left,) = at.rows("lag")
+        first = left["first_step"]
+        return Lag(
+            reader=facts.name,
+            items=left["items"],
+            bytes=int(left["bytes"]),
+            open_items=left["claimed"],
+            age=_age(left["oldest"], store.clock.now()),
+            steps=0 if first is None else newest.step - first + 1,
+            lost=facts.lost,
+            dropped=gone["items"],
+        )
+
+    def listing(
+        self,
+        store: Store,
+        ends: Ends,
+        names: Sequence[str],
+        limit: int,
+        *,
+        where: Any = None,
+        dead: bool = False,
+        most: float = inf,
+    ) -> tuple[dict[str, Any], list[Mapping[str, Any]]]:
+        """Count items per state, and those of which there is more to say; and return the first.
+
+        Parameters
+        ----------
+        names : sequence of str
+            What is shown of an item beside the user's columns.
+        limit : int
+            How many are shown: what went wrong comes first.
+        where : optional
+            Which are meant, as ``cancel`` takes it; all by default.
+        dead : bool
+            Whether only dead letters are, each with its successor.
+        most : float
+            Rows up to which each log is read, where that is not left to Spark.
+        """
+        now = store.clock.now() if ends.at is None else ends.at
+        has_values = where is not None or self.look.is_lazy
+        columns = (*STATUS, "_successor") if dead else STATUS
+        asked = {"now": log_rows.micros(now)}
+        with self.at(store, ends, asked=asked, most=most, has_values=has_values) as at:
+            found = at.view("dead" if dead else "status", columns)
+            found = found if where is None else at.choose(found, where)
+            at.give("found", at.facts_of(found, _NOTED))
+            counted = at.rows("notes")
+            first = [row["seq"] for row in at.rows("foremost", limit)]
+            shown = [*store.user_columns(), *names]
+            rows = at.sample(at.choose(found, {"_seq": first}), shown, limit)
+        states = {row["state"]: row["items"] for row in counted}
+        notes: dict[str, Any] = {name: sum(row[name] for row in counted) for name in _NOTES}
+        notes["redriven"] = {row["state"]: row["redriven"] for row in counted if row["redriven"]}
+        return {"states": states, **notes}, sorted(rows, key=lambda row: first.index(row["_seq"]))
+
+    def worst_keys(self, store: Store, keys: FrameT, limit: int) -> list[dict[str, Any]]:
+        """Return the keys of statistics with dead letters, and then those that wait longest."""
+        with self.look(store) as at:
+            at.give("keys", keys)
+            return at.rows("worst_keys", limit)
+
+    def at(self, store: Store, ends: Ends | None, **options: Any) -> QueueLook[FrameT]:
+        """Look at both logs up to some step of each."""
+        if ends is not None and ends.queue_step is not None:
+            options["steps"] = (ends.queue_step, ends.head.step)
+        return self.look(store, **options)
+
+
+def _age(since: int | None, now: datetime) -> timedelta | None:
+    """Return how long ago an instant of the texts was; ``None`` where it has not come."""
+    at = now if since is None else instant_of(since)
+    return None if since is None or at > now else now - at
+
+
+def schema(store: Store) -> pa.Schema:
+    """Return the user's columns.
+
+    Raises
+    ------
+    SparkNeededError
+        When only Spark reads the tables.
+    """
+    return schema_of(columns_of(store))
+
+
+def outcomes(store: Store, done: Enqueued) -> pa.Table:
+    """Return what became of each row of an enqueue."""
+    users = schema(store)
+    rows = _logged(store, done.step, users) if done.rows is None else done.rows
+    rows = rows.filter(pc.is_in(rows["_kind"], pa.array([ITEM, REFUSED]))).sort_by("_seq")
+    left_out = pc.if_else(pc.is_null(rows["_duplicate_of"]), "refused", "duplicate")
+    became = pc.if_else(pc.equal(rows["_kind"], ITEM), "inserted", left_out)
+    kept = rows.select([*users.names, "_seq"]).append_column("outcome", became)
+    return kept.append_column("duplicate_of", rows["_duplicate_of"])
+
+
+def _logged(store: Store, step: int, users: pa.Schema) -> pa.Table:
+    """Return the rows of a step of the item log, and of the users' columns all."""
+    names = ("_kind", "_step", "_seq", "_duplicate_of")
+    if not step:
+        ours = QUEUE_COLUMNS.arrow
+        return pa.unify_schemas([users, pa.schema([ours.field(n) for n in names])]).empty_table()
+    log = log_of(store, "queue")
+
+    def read() -> pa.Table:
+        files = [file for file in item_files(log) if file.may_have("_step", step, step)]
+        return log.rows_of(files, [*users.names, *names])
+
+    rows = once_more(read)
+    return rows.filter(pc.equal(rows["_step"], step))
+
+
+ARROW_VIEWS = QueueViews(ArrowLook, schema, outcomes)
