@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast, get_args
 
 from spark_queue.checks import (
     known_options,
-    optional,
     require_choice,
     require_count,
     require_duration,
@@ -110,6 +110,59 @@ class LiveSettings(TypedDict, total=False):
 #: Their names; everything else is fixed when a queue is created.
 LIVE_SETTINGS = frozenset(LiveSettings.__annotations__)
 
+#: How a setting is checked, written and typed in: by the type of its field.
+Kind = Literal["expression", "scope", "count", "duration", "choice", "weights", "retry"]
+_KINDS: Mapping[str, Kind] = {
+    "str": "expression",
+    "DedupScope": "scope",
+    "int": "count",
+    "timedelta": "duration",
+    "OnFailure": "choice",
+    "Mapping[str, float]": "weights",
+    "RetryPolicy": "retry",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting of a queue: a row of :data:`SETTINGS`, from which all its faces are made."""
+
+    name: str
+    kind: Kind
+    default: Any
+    says: str
+    """Its meaning in a few words: for an option, a form and a table."""
+    is_live: bool
+    """Whether it may change while a queue runs."""
+    is_optional: bool
+    """Whether ``None`` is a value."""
+    is_asked: bool
+    """Whether SQL has it as a column of ``sq_asked``."""
+    orders: bool
+    """Whether the order of service depends on it, so that a rehearsal tries it."""
+    since: int
+    """The format of a queue from which on the setting is known."""
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words of a choice."""
+        return get_args(OnFailure) if self.kind == "choice" else ()
+
+    def check(self, value: object) -> None:
+        """Raise :class:`InvalidConfigError` where a value is not one of this setting."""
+        if value is not None or not self.is_optional:
+            _CHECKS[self.kind](self.name, value)
+
+
+def _setting(
+    default: Any, says: str, *, asked: bool = False, orders: bool = False, since: int = 1
+) -> Any:
+    """Declare a field with what its row of :data:`SETTINGS` says."""
+    row = {"says": says, "is_asked": asked, "orders": orders, "since": since}
+    if callable(default):
+        return field(default_factory=default, metadata=row)
+    return field(default=default, metadata=row)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueConfig:
@@ -130,57 +183,55 @@ class QueueConfig:
     1
     """
 
-    dedup_key: str | None = None
+    dedup_key: str | None = _setting(None, "SQL expression: items with equal keys are duplicates")
     """Items with equal keys are duplicates within ``dedup_scope``. A null key never is one."""
-    dedup_scope: DedupScope = "live"
+    dedup_scope: DedupScope = _setting("live", "How long a key is taken: live, forever or seconds")
     """``"live"``: unique until acked, dead, expired or cancelled (default); a ``timedelta``: also
     that long from the enqueue of the first; ``"forever"``: once accepted, never again."""
-    fair_key: str | None = None
+    fair_key: str | None = _setting(None, "SQL expression: keys take turns", orders=True)
     """Keys are served in rounds, one turn each. Null keys share one key. ``None``: one line."""
-    group_key: str | None = None
+    group_key: str | None = _setting(
+        None, "SQL expression: items of a group run in order", orders=True
+    )
     """Items of one group run in order, ``group_limit`` at a time. A null key is in no group."""
-    priority: str | None = None
+    priority: str | None = _setting(
+        None, "SQL expression: a higher number is served first", orders=True
+    )
     """An integer expression; a higher number is served first. Null counts as 0."""
-    weights: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, float] = _setting(dict, "Turns per round of a fair key", orders=True)
     """Turns per round of a fair key; 1 for keys that are not named. A key of weight 2 is served
     twice as often as one of weight 1. A change applies to the backlog at the next claim."""
-    group_limit: int = 1
+    group_limit: int = _setting(
+        1, "Items of a group that may be in flight", asked=True, orders=True
+    )
     """How many items of one group may be in flight. More than 1 gives up strict order."""
-    max_in_flight: int | None = None
+    max_in_flight: int | None = _setting(
+        None, "Items that may be in flight", asked=True, orders=True
+    )
     """How many items of the queue may be in flight at once; ``None`` (default) for no limit."""
-    lease: timedelta = timedelta(minutes=5)
+    lease: timedelta = _setting(timedelta(minutes=5), "Seconds that a claim holds")
     """How long a claim holds its items. Too short: slow work runs twice. Too long: the items of a
     dead worker wait that long."""
-    max_attempts: int | None = 5
+    max_attempts: int | None = _setting(5, "Failures after which an item is dead", asked=True)
     """Failed attempts (nacks) after which an item is dead; ``None`` retries for ever."""
-    max_losses: int | None = 5
+    max_losses: int | None = _setting(5, "Lost leases after which an item is dead", asked=True)
     """Leases that may run out, and workers that may die of an item, before it is dead; ``None`` for
     no limit. Items that kill their worker end here instead of circulating for ever."""
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    retry: RetryPolicy = _setting(RetryPolicy, "How long a failed item waits")
     """How long a failed item waits."""
-    on_failure: OnFailure = "block"
+    on_failure: OnFailure = _setting("block", "What a failed item does to its group")
     """``"block"``: a failed head holds its group until it is acked or dead (default);
     ``"skip"``: later items of the group pass while it waits. A dead head never blocks."""
-    forget_sources_after: timedelta | None = timedelta(days=90)
+    forget_sources_after: timedelta | None = _setting(
+        timedelta(days=90), "Seconds that a silent source of batches is remembered", since=5
+    )
     """How long it is known what a batch of a source did (``enqueue(batch=...)``, streams) after its
     last one; ``None`` for ever. Each step carries the sources that are known. Of a source that was
     silent for longer a repeated batch is refused."""
 
     def __post_init__(self) -> None:
-        for name in ("dedup_key", "fair_key", "group_key", "priority"):
-            value, kind = getattr(self, name), "a SQL expression or None"
-            optional(require_expression, name, value, error=InvalidConfigError, kind=kind)
-        _require_scope(self.dedup_scope)
-        require_choice("on_failure", self.on_failure, get_args(OnFailure), InvalidConfigError)
-        require_duration("lease", self.lease, InvalidConfigError)
-        after = self.forget_sources_after
-        optional(require_duration, "forget_sources_after", after, error=InvalidConfigError)
-        require_count("group_limit", self.group_limit, InvalidConfigError)
-        for name in ("max_in_flight", "max_attempts", "max_losses"):
-            optional(require_count, name, getattr(self, name), error=InvalidConfigError)
-        require_weights(self.weights)
-        if not isinstance(self.retry, RetryPolicy):
-            raise InvalidConfigError(f"retry is {shorten(self.retry)}: it must be a RetryPolicy")
+        for row in SETTINGS:
+            row.check(getattr(self, row.name))
         self._require_related()
 
     def _require_related(self) -> None:
@@ -206,14 +257,8 @@ class QueueConfig:
         """
         for name in settings:
             if name not in LIVE_SETTINGS:
-                raise InvalidConfigError(self._why_not_live(name))
+                raise InvalidConfigError(_why_not_live(name))
         return dataclasses.replace(self, **cast("dict[str, Any]", settings))
-
-    @staticmethod
-    def _why_not_live(name: str) -> str:
-        if name in {f.name for f in dataclasses.fields(QueueConfig)}:
-            return f"{name} is fixed when a queue is created; create another queue to change it"
-        return f"unknown setting {shorten(name)}{did_you_mean(name, sorted(LIVE_SETTINGS))}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration as plain data (durations in seconds), for JSON or YAML."""
@@ -234,12 +279,18 @@ class QueueConfig:
                 f"the configuration is {shorten(plain)}: it must map names to values"
             )
         values = known_options(cls, plain)
-        for name in ("dedup_scope", "lease", "forget_sources_after"):
-            if _is_number(values.get(name)):
-                values[name] = seconds(name, values[name])
+        for row in SETTINGS:
+            if row.kind in {"scope", "duration"} and _is_number(values.get(row.name)):
+                values[row.name] = seconds(row.name, values[row.name])
         if isinstance(values.get("retry"), Mapping):
             values["retry"] = _retry_from_dict(values["retry"])
         return cls(**values)
+
+
+def _why_not_live(name: str) -> str:
+    if any(row.name == name for row in SETTINGS):
+        return f"{name} is fixed when a queue is created; create another queue to change it"
+    return f"unknown setting {shorten(name)}{did_you_mean(name, sorted(LIVE_SETTINGS))}"
 
 
 def _in_seconds(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -258,11 +309,29 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _require_scope(scope: object) -> None:
+def _require_scope(name: str, scope: object) -> None:
     if isinstance(scope, timedelta):
-        require_duration("dedup_scope", scope, InvalidConfigError)
+        require_duration(name, scope, InvalidConfigError)
     else:
-        require_choice("dedup_scope", scope, ("live", "forever"), InvalidConfigError)
+        require_choice(name, scope, ("live", "forever"), InvalidConfigError)
+
+
+def _require_policy(name: str, policy: object) -> None:
+    if not isinstance(policy, RetryPolicy):
+        raise InvalidConfigError(f"{name} is {shorten(policy)}: it must be a RetryPolicy")
+
+
+_CHECKS: Mapping[Kind, Callable[[str, Any], None]] = {
+    "expression": partial(
+        require_expression, error=InvalidConfigError, kind="a SQL expression or None"
+    ),
+    "scope": _require_scope,
+    "count": partial(require_count, error=InvalidConfigError),
+    "duration": partial(require_duration, error=InvalidConfigError),
+    "choice": partial(require_choice, choices=get_args(OnFailure), error=InvalidConfigError),
+    "weights": lambda _, value: require_weights(value),
+    "retry": _require_policy,
+}
 
 
 def require_config(config: object) -> QueueConfig:
@@ -283,103 +352,18 @@ def require_config(config: object) -> QueueConfig:
     return config
 
 
-#: Options that may be a number or ``none``.
-_COUNTS = ("max_attempts", "max_in_flight", "max_losses", "forget_sources_after")
+def _row(one: dataclasses.Field[Any]) -> Setting:
+    kind = str(one.type)
+    default = one.default if one.default_factory is dataclasses.MISSING else one.default_factory()
+    return Setting(
+        name=one.name,
+        kind=_KINDS[kind.removesuffix(" | None")],
+        default=default,
+        is_live=one.name in LIVE_SETTINGS,
+        is_optional=kind.endswith(" | None"),
+        **one.metadata,
+    )
 
 
-def read_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that were given, with counts as numbers.
-
-    Raises
-    ------
-    InvalidConfigError
-        When a count is no whole number and not ``none``.
-    """
-    return {
-        name: _count(name, value) if name in _COUNTS and isinstance(value, str) else value
-        for name, value in options.items()
-        if value is not None
-    }
-
-
-def _count(name: str, text: str) -> int | None:
-    if text.lower() == "none":
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidConfigError(f"{name} is {text!r}: it must be a whole number or none") from None
-
-
-def read_weights(texts: Sequence[str] | None) -> dict[str, float] | None:
-    """Read weights of keys; ``None`` where none is given.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When one is not ``KEY=WEIGHT``; a key may hold a ``=`` itself.
-    """
-    if not texts:
-        return None
-    weights = {}
-    for text in texts:
-        key, _, number = text.rpartition("=")
-        try:
-            weights[key] = float(number)
-        except ValueError:
-            key = ""
-        if not key:
-            raise InvalidArgumentError(f"weight is {text!r}: give it as KEY=WEIGHT")
-    return weights
-
-
-def changes(before: QueueConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is asked for as settings: what is fixed only where it would change.
-
-    Weights are changed key by key: the others keep theirs.
-
-    Raises
-    ------
-    InvalidConfigError
-        When a name is unknown or a value is wrong.
-    """
-    plain, weights = {**before.to_dict(), **asked}, asked.get("weights")
-    if isinstance(weights, Mapping):
-        plain["weights"] = {**before.weights, **weights}
-    after = QueueConfig.from_dict(plain)
-    found = {
-        name: getattr(after, name)
-        for name in asked
-        if name in LIVE_SETTINGS or getattr(after, name) != getattr(before, name)
-    }
-    if isinstance(weights, Mapping):
-        found["weights"] = {key: after.weights[key] for key in weights}
-    return found
-
-
-def merge(before: QueueConfig, settings: Mapping[str, Any]) -> QueueConfig:
-    """Return a configuration with live settings changed, and weights key by key.
-
-    Raises
-    ------
-    InvalidConfigError
-        As for :meth:`QueueConfig.changed`.
-    """
-    for name in settings:
-        if not isinstance(name, str):
-            raise InvalidConfigError(f"unknown setting {shorten(name)}: settings have names")
-    weights = settings.get("weights")
-    if not isinstance(weights, Mapping):
-        return before.changed(**settings)
-    kept = {**before.weights, **weights}
-    left = {key: weight for key, weight in kept.items() if weight is not None}
-    return before.changed(**{**settings, "weights": left})
-
-
-def plain_of(config: QueueConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what settings are in a configuration, as plain data; of weights those of the keys."""
-    plain = config.to_dict()
-    found = {name: plain[name] for name in settings}
-    if isinstance(settings.get("weights"), Mapping):
-        found["weights"] = {key: config.weights.get(key, 1.0) for key in settings["weights"]}
-    return found
+#: Every setting of a queue, in the order of the fields of :class:`QueueConfig`.
+SETTINGS: tuple[Setting, ...] = tuple(map(_row, dataclasses.fields(QueueConfig)))

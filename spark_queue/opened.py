@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from spark_queue import checks
 from spark_queue.commands import admin, create_drop, dry_runs, forward_items, readers
 from spark_queue.commands.readers import Start
-from spark_queue.config import LiveSettings, QueueConfig, merge
+from spark_queue.config import LiveSettings, QueueConfig
+from spark_queue.config_changes import merge
 from spark_queue.errors import QueueNotFoundError
 from spark_queue.log.schema import CLAIMED, READY, REFUSED, TERMINAL
 from spark_queue.log_errors import FileAccessError, FileGoneError

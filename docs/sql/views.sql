@@ -23,10 +23,11 @@ SELECT
   now() - INTERVAL 1 HOUR AS since,
   coalesce(cast(get_json_object(f.head, '$.readers.0.since_step') AS bigint), 0) AS since_step,
   get_json_object(s._body, '$.paused') = 'true' AS paused,
+  cast(get_json_object(s._body, '$.config.group_limit') AS bigint) AS group_limit,
+  cast(get_json_object(s._body, '$.config.max_in_flight') AS bigint) AS max_in_flight,
+  cast(get_json_object(s._body, '$.config.max_attempts') AS bigint) AS max_attempts,
+  cast(get_json_object(s._body, '$.config.max_losses') AS bigint) AS max_losses,
   get_json_object(s._body, '$.config.on_failure') = 'block' AS blocking,
-  cast(get_json_object(s._body, '$.config.group_limit') AS int) AS group_limit,
-  cast(get_json_object(s._body, '$.config.max_in_flight') AS int) AS max_in_flight,
-  cast(get_json_object(s._body, '$.config.max_losses') AS int) AS max_losses,
   cast(
     cast(get_json_object(f.head, '$.readers.0.config.max_age') AS double) * 1e6 AS bigint
   ) AS max_age
@@ -38,8 +39,8 @@ WHERE s._kind = 'config';
 -- The same, with times in microseconds since 1970, as all views of such a name.
 CREATE OR REPLACE VIEW sq_raw_asked AS
 SELECT
-  unix_micros(now) AS now, unix_micros(since) AS since, paused, blocking, group_limit,
-  max_in_flight, max_losses, max_age
+  unix_micros(now) AS now, unix_micros(since) AS since, paused, max_age,
+  group_limit, max_in_flight, max_attempts, max_losses, blocking
 FROM sq_asked;
 
 CREATE OR REPLACE VIEW sq_raw_items AS

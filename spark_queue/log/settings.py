@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.config import QueueConfig
+from spark_queue.config import SETTINGS, QueueConfig
 from spark_queue.errors import FormatVersionError, InvalidConfigError, LogDamagedError
 from spark_queue.log.heads import Checkpoint, Pointer
-from spark_queue.log.schema import FORMAT_VERSION, MARKED
+from spark_queue.log.schema import FORMAT_VERSION
 
 #: By how much a bound of tags is wider than what it is worked out from, in parts of it.
 SLACK = 1e-9
@@ -79,12 +79,13 @@ class Settings:
         InvalidConfigError
             When a setting is changed that came after the queue's format.
         """
-        after = config.forget_sources_after
-        if self.format < MARKED and after != self.config.forget_sources_after:
-            raise InvalidConfigError(
-                f"forget_sources_after is {after}: it came with format {MARKED}, and the queue is "
-                f"of format {self.format}; upgrade it"
-            )
+        for row in SETTINGS:
+            value = getattr(config, row.name)
+            if row.since > self.format and value != getattr(self.config, row.name):
+                raise InvalidConfigError(
+                    f"{row.name} is {value}: it came with format {row.since}, and the queue is of "
+                    f"format {self.format}; upgrade it"
+                )
         stretches = dict(self.stretches)
         for key in {*stretches, *config.weights}:
             old = stretches.get(key, UNWEIGHTED)
@@ -132,11 +133,9 @@ class Settings:
         return json.dumps(plain, separators=(",", ":"))
 
     def _config(self) -> dict[str, Any]:
+        # To older releases the name of a newer setting is unknown.
         plain = self.config.to_dict()
-        if self.format < MARKED:
-            # To older releases the name is unknown.
-            del plain["forget_sources_after"]
-        return plain
+        return {row.name: plain[row.name] for row in SETTINGS if row.since <= self.format}
 
     @classmethod
     def from_json(cls, name: str, text: str) -> Settings:

@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_queue import checks
-from spark_queue.config import QueueConfig, merge
+from spark_queue.config import SETTINGS, QueueConfig
+from spark_queue.config_changes import merge
 from spark_queue.replay.history import Past, PastItem
 from spark_queue.replay.play import NEVER, Run, run
 from spark_queue.replay.summary import SHOWN, UserSummary, by_user, percentile
@@ -123,8 +124,8 @@ def rehearse(
     on_progress : callable, optional
         Gets ``"before"`` or ``"after"``, and how many items have begun, now and then.
     **settings
-        What is to be changed: ``weights``, ``max_in_flight``, ``group_limit`` (see
-        ``LIVE_SETTINGS``; others make no difference here), as ``configure`` takes them.
+        The settings to change, as ``configure`` takes them. Those by which items are served count
+        (rows of ``SETTINGS`` with ``orders``), others make no difference.
 
     Raises
     ------
@@ -178,15 +179,8 @@ def _distance(runs: Sequence[Run[PastItem]]) -> float:
 def _play(
     past: Past, config: QueueConfig, workers: int, on_progress: Callable[[int], None] | None
 ) -> list[Run[PastItem]]:
-    rules = QueueConfig(
-        fair_key=config.fair_key,
-        group_key=config.group_key,
-        priority=config.priority,
-        weights=config.weights,
-        group_limit=config.group_limit,
-        max_in_flight=config.max_in_flight,
-        lease=NEVER,
-    )
+    orders = {row.name: getattr(config, row.name) for row in SETTINGS if row.orders}
+    rules = QueueConfig(**orders, lease=NEVER)
     scheduler = Scheduler(rules, keep_finished=False)
     return run(past.items, workers, scheduler, _item, on_progress)
 

@@ -21,7 +21,7 @@ class Overview:
     held_by_group: int
     """Ready items that one of their group is in the way of."""
     over_a_limit: int
-    """Ready items that ``max_in_flight`` keeps from a claim."""
+    """Ready items that wait as the queue has its limit of items in flight."""
     paused_items: int
     """Ready items of a paused queue, even if something else is in their way."""
     past_their_time: int

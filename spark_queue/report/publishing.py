@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from spark_queue.log.addresses import QueueAddress
+from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_columns_of
 from spark_queue.sql.look import CONFIGURED, ENTERED, MOVES, VIEWED
 from spark_queue.sql.statements import columns_of, comment_of, needed_by, text_of
 
@@ -48,10 +49,7 @@ SELECT
   now() - INTERVAL 1 HOUR AS since,
   coalesce(cast(get_json_object(f.head, '$.readers.0.since_step') AS bigint), 0) AS since_step,
   get_json_object(s._body, '$.paused') = 'true' AS paused,
-  get_json_object(s._body, '$.config.on_failure') = 'block' AS blocking,
-  cast(get_json_object(s._body, '$.config.group_limit') AS int) AS group_limit,
-  cast(get_json_object(s._body, '$.config.max_in_flight') AS int) AS max_in_flight,
-  cast(get_json_object(s._body, '$.config.max_losses') AS int) AS max_losses,
+  {settings},
   cast(
     cast(get_json_object(f.head, '$.readers.0.config.max_age') AS double) * 1e6 AS bigint
   ) AS max_age
@@ -63,8 +61,8 @@ WHERE s._kind = 'config'"""
 _RAW_ASKED = """-- The same, with times in microseconds since 1970, as all views of such a name.
 CREATE OR REPLACE VIEW sq_raw_asked AS
 SELECT
-  unix_micros(now) AS now, unix_micros(since) AS since, paused, blocking, group_limit,
-  max_in_flight, max_losses, max_age
+  unix_micros(now) AS now, unix_micros(since) AS since, paused, max_age,
+  {names}
 FROM sq_asked"""
 
 _HEADER = """-- Views of a queue: each panel of a report, for dashboards and for one's own queries.
@@ -96,7 +94,10 @@ def statements(queue: str) -> list[str]:
         _leaf("configs", CONFIGURED, f"{status} q WHERE q._kind = 'config'"),
     )
     known = {"asked", "items", "rejected", "states", "configs"}
-    made = [_ASKED.format(queue=log, status=status), _RAW_ASKED, *leaves]
+    settings = ",\n  ".join(setting_columns_of("s._body"))
+    asked = _ASKED.format(queue=log, status=status, settings=settings)
+    names = ", ".join(name for name, _ in SETTING_COLUMNS)
+    made = [asked, _RAW_ASKED.format(names=names), *leaves]
     for view in VIEWS:
         for name in sorted({view, *needed_by(view)} - known, key=_order):
             known.add(name)

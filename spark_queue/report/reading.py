@@ -227,10 +227,7 @@ def asked_of(store: Store, ends: Ends, window: timedelta, at: datetime | None = 
         now=now,
         since=now - window,
         paused=settings.paused,
-        blocking=settings.config.on_failure == "block",
-        group_limit=settings.config.group_limit,
-        max_in_flight=settings.config.max_in_flight,
-        max_losses=settings.config.max_losses,
+        config=settings.config,
         max_age=age,
     )
 

@@ -113,7 +113,7 @@ class Scheduler:
 
         A claim first ends what has ended: items past their deadline are expired, items that lost
         their last lease are dead, and what they held is free in this same step. A paused queue
-        grants nothing, and ends nothing. Where ``max_in_flight`` leaves no slot for an item that is
+        grants nothing, and ends nothing. Where the queue has no slot in flight for an item that is
         next, only items whose lease ran out, which have one, are granted from there on, as if
         nothing else waited.
 

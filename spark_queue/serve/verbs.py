@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spark_queue.config import (
-    QueueConfig,
+from spark_queue.config import SETTINGS, QueueConfig, Setting
+from spark_queue.config_changes import (
     changes,
     merge,
     plain_of,
@@ -107,23 +107,26 @@ def _where(asked: Mapping[str, str]) -> str:
     return where
 
 
-#: The settings that a form has, but for the weights: what they are called, and what they say.
-_SETTINGS = {
-    "lease": "Seconds that a claim holds",
-    "group_limit": "Items of a group that may be in flight",
-    "max_in_flight": "Items that may be in flight, or none",
-    "max_attempts": "Failures after which an item is dead, or none",
-    "max_losses": "Lost leases after which an item is dead, or none",
-    "on_failure": "What a failed item does to its group: block or skip",
-}
+#: The settings of a form: those that a line holds.
+_SHOWN_SETTINGS = [row for row in SETTINGS if row.is_live and row.kind != "retry"]
+
+
+def _label(row: Setting) -> str:
+    if row.kind == "weights":
+        return "Weights of fair keys to set, as KEY=WEIGHT, with spaces between"
+    said = f"{row.says}: {' or '.join(row.choices)}" if row.choices else row.says
+    return f"{said}, or none" if row.is_optional else said
+
+
+def _shown_value(row: Setting, config: QueueConfig) -> str:
+    return _text(config.to_dict()[row.name])
 
 
 def _settings(config: QueueConfig) -> Sequence[FormField]:
-    plain = config.to_dict()
-    fields = [FormField(name=n, label=said, value=_text(plain[n])) for n, said in _SETTINGS.items()]
-    weights = " ".join(f"{key}={weight:g}" for key, weight in config.weights.items())
-    label = "Weights of fair keys to set, as KEY=WEIGHT, with spaces between"
-    fields.append(FormField(name="weights", label=label, value=weights))
+    fields = [
+        FormField(name=row.name, label=_label(row), value=_shown_value(row, config))
+        for row in _SHOWN_SETTINGS
+    ]
     # What is typed is a change of what was shown, whatever has become of that meanwhile.
     shown = [replace(one, name=_SHOWN + one.name, label="", is_hidden=True) for one in fields]
     return [*fields, *shown]
@@ -153,6 +156,8 @@ def _say_undone(found: Undone) -> str:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={_text(one)}" for name, one in value.items())
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -207,11 +212,7 @@ class _Change:
             weights = {key: weight for key, weight in weights.items() if was.get(key) != weight}
             is_stale |= any(was.get(key) != before.weights.get(key) for key in weights)
             told["weights"] = weights
-            typed["weights"] = " ".join(f"{key}={weight:g}" for key, weight in weights.items())
-        if "lease" in told:
-            told["lease"] = _number("lease", told["lease"])
-        if "group_limit" in told:
-            told["group_limit"] = _number("group_limit", told["group_limit"], int)
+            typed["weights"] = _text(weights)
         settings = changes(before, read_options(told))
         again = {name: typed[name] for name in told}
         again |= {_SHOWN + name: now[name] for name in told}

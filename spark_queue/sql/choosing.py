@@ -14,6 +14,7 @@ from spark_queue.log.heads import Pointer, StatusHead
 from spark_queue.log.schema import CLAIMED, DEAD, EXPIRED, ITEM, QUEUE_COLUMNS
 from spark_queue.log.settings import Settings
 from spark_queue.sql import log_rows, verify
+from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_values
 from spark_queue.sql.decisions import EvidenceFirst
 from spark_queue.sql.reach import is_sure, nearest, reaches, wanted_of
 from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables
@@ -28,10 +29,7 @@ _ASKED = pa.schema(
         ("spared", pa.list_(pa.int64())),
         ("max_age", pa.int64()),
         ("run", pa.int64()),
-        ("group_limit", pa.int64()),
-        ("blocking", pa.bool_()),
-        ("max_in_flight", pa.int64()),
-        ("max_losses", pa.int64()),
+        *SETTING_COLUMNS,
         ("since_step", pa.int64()),
         ("queue_step", pa.int64()),
         ("checkpoint_step", pa.int64()),
@@ -282,10 +280,7 @@ class _Claim:
             "spared": sorted(request.spared),
             "max_age": None if max_age is None else max_age // _MICROSECOND,
             "run": request.run,
-            "group_limit": config.group_limit,
-            "blocking": config.on_failure == "block",
-            "max_in_flight": config.max_in_flight,
-            "max_losses": config.max_losses,
+            **setting_values(config),
             "since_step": self.at.facts.since_step,
             "queue_step": self.at.queue.step,
             "checkpoint_step": self.head.checkpoint.queue_step,

@@ -21,6 +21,7 @@ from spark_queue.log.schema import (
     LogColumn,
 )
 from spark_queue.sql import log_rows
+from spark_queue.sql.asked_settings import SETTING_COLUMNS
 from spark_queue.sql.sql_engines import LogRows, Tables
 from spark_queue.sql.statements import leaves_in, leaves_of
 from spark_queue.state import existence
@@ -92,10 +93,7 @@ ASKED = pa.schema(
         ("reach", pa.float64()),
         ("since", pa.int64()),
         ("paused", pa.bool_()),
-        ("blocking", pa.bool_()),
-        ("group_limit", pa.int32()),
-        ("max_in_flight", pa.int32()),
-        ("max_losses", pa.int32()),
+        *SETTING_COLUMNS,
     ]
 )
 

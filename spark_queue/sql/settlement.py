@@ -13,6 +13,7 @@ from spark_queue.log.schema import ITEM
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules.scheduler_state import retry_draw
 from spark_queue.sql import log_rows
+from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_values
 from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables
 from spark_queue.state.schedulers import punted_at
 from spark_queue.state.settle_decision import GONE, LOSE
@@ -39,9 +40,8 @@ _ASKED = pa.schema(
         ("gone_by", pa.int64()),
         ("is_sure", pa.bool_()),
         ("least_losses", pa.int64()),
-        ("max_attempts", pa.int64()),
+        *SETTING_COLUMNS,
         ("punted_at", pa.int64()),
-        ("max_losses", pa.int64()),
         ("jitter", pa.float64()),
     ]
 )
@@ -113,9 +113,8 @@ def _question(
     asked: dict[str, object] = {
         "lease": lease,
         "now": log_rows.micros(now),
-        "max_attempts": config.max_attempts,
+        **setting_values(config),
         "punted_at": punted_at(limits),
-        "max_losses": config.max_losses,
         "jitter": config.retry.jitter,
         "gone_by": log_rows.micros(gone.now),
         "is_sure": gone.is_sure,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from spark_queue.sql.asked_settings import setting_values
 from spark_queue.sql.log_rows import micros
 from spark_queue.sql.look import QueueLook, instant_of, micros_of
 from spark_queue.sql.statements import columns_of, needed_by
@@ -16,6 +17,7 @@ from spark_queue.sql.statements import columns_of, needed_by
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from spark_queue.config import QueueConfig
     from spark_queue.state.store import Store
     from spark_queue.views.ends import Ends
 
@@ -40,10 +42,7 @@ class Question:
     since: datetime
     """When the window begins."""
     paused: bool
-    blocking: bool
-    group_limit: int
-    max_in_flight: int | None
-    max_losses: int | None
+    config: QueueConfig
     max_age: timedelta | None
 
     def as_row(self) -> dict[str, object]:
@@ -52,10 +51,7 @@ class Question:
             "now": micros(self.now),
             "since": micros(self.since),
             "paused": self.paused,
-            "blocking": self.blocking,
-            "group_limit": self.group_limit,
-            "max_in_flight": self.max_in_flight,
-            "max_losses": self.max_losses,
+            **setting_values(self.config),
             "max_age": micros_of(self.max_age),
         }
 

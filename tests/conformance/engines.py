@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
-from spark_queue.config import LiveSettings, QueueConfig, merge
+from spark_queue.config import LiveSettings, QueueConfig
+from spark_queue.config_changes import merge
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -15,32 +14,20 @@ from spark_queue.cli.command import DryRun, Name, ReaderOption, Yes, command, op
 from spark_queue.cli.commands.item_commands import show_affected
 from spark_queue.cli.commands.setting_commands import (
     ConfigFile,
+    FixedOptions,
     LiveOptions,
     read_mapping,
 )
 from spark_queue.cli.display import Whole
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.words import plain
-from spark_queue.config import QueueConfig, read_options
+from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import instant
 
 if TYPE_CHECKING:
     from spark_queue.cli.choice import AnyQueue
     from spark_queue.results import Affected
-
-_Key = Annotated[str | None, Option(help="A SQL expression over the columns.")]
-
-
-@dataclass(frozen=True, slots=True)
-class _FixedOptions:
-    """Options for what a queue is, which never changes."""
-
-    dedup_key: _Key = None
-    dedup_scope: Annotated[str | None, Option(help="live, forever, or a number of seconds.")] = None
-    fair_key: _Key = None
-    group_key: _Key = None
-    priority: _Key = None
 
 
 @command
@@ -50,15 +37,14 @@ def create(
     schema: Annotated[str, Option(help="The columns, as in 'path string, size bigint'.")],
     config: ConfigFile = None,
     *,
-    fixed: _FixedOptions,
+    fixed: FixedOptions,
     live: LiveOptions,
     exist_ok: Annotated[
         bool, Option("--exist-ok", help="Leave a queue with these columns and keys as it is.")
     ] = False,
 ) -> None:
     """Make a new queue."""
-    options = {**asdict(fixed), "dedup_scope": _scope(fixed.dedup_scope), **live.settings()}
-    settings = read_config(config, options)
+    settings = read_config(config, {**fixed.settings(), **live.settings()})
     made = scope.engine(name).create(scope, name, schema, settings, exist_ok=exist_ok)
     shown = {"queue": made.name, "schema": schema, "config": made.config.to_dict()}
     said = f"{made.name} is there" if exist_ok else f"created {made.name}"
@@ -66,7 +52,7 @@ def create(
 
 
 def read_config(file: Path | None, options: dict[str, Any]) -> QueueConfig:
-    """Read a configuration from a YAML file and from options, which win where they are given.
+    """Read a configuration from a YAML file and from options, which win.
 
     Raises
     ------
@@ -74,15 +60,7 @@ def read_config(file: Path | None, options: dict[str, Any]) -> QueueConfig:
         When the file cannot be read, is no mapping, or has an unknown name or a wrong value.
     """
     values = {} if file is None else read_mapping(file)
-    values.update(read_options(options))
-    return QueueConfig.from_dict(values)
-
-
-def _scope(text: str | None) -> str | float | None:
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return text
+    return QueueConfig.from_dict({**values, **options})
 
 
 @operating

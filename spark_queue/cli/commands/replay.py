@@ -12,10 +12,11 @@ from typer import Argument, Option
 
 from spark_queue.cli import show_counts
 from spark_queue.cli.command import ReaderOption, command
+from spark_queue.cli.commands.setting_commands import RehearsedOptions
 from spark_queue.cli.display import SafeConsole, Whole, compact_table, text_of
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.words import plain
-from spark_queue.config import changes, read_options, read_weights
+from spark_queue.config_changes import changes
 from spark_queue.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -34,16 +35,8 @@ def replay(
         int | None,
         Option(min=1, help="How many run at a time: 2 of a trace, of a queue as many as ever did."),
     ] = None,
-    weight: Annotated[
-        list[str] | None,
-        Option(help="USER=WEIGHT, of a queue KEY=WEIGHT; may be given several times."),
-    ] = None,
-    max_in_flight: Annotated[
-        str | None, Option(metavar="<int>|none", help="Of a queue: items that may be in flight.")
-    ] = None,
-    group_limit: Annotated[
-        int | None, Option(help="Of a queue: items of a group that may be in flight.")
-    ] = None,
+    *,
+    orders: RehearsedOptions,
     reader: ReaderOption = None,
     plot: Annotated[
         Path | None, Option(help="Write a picture of a trace to this file (.png).")
@@ -53,20 +46,20 @@ def replay(
     """Play what came once more, in other orders or under other limits, and compare the waits.
 
     A trace is played as it came, fair, weighted, and by cost; without weights, those who asked for
-    little count double in the weighted order. A queue is played under its own configuration and
-    under another one, with the arrivals and the work that its logs have; nothing is written. Time
-    is simulated. Shown are those who waited longest.
+    little count double in the weighted order. Its keys are users, and no other setting applies. A
+    queue is played under its own configuration and under another one, with the arrivals and the
+    work that its logs have; nothing is written. Time is simulated. Shown are those who waited
+    longest.
     """
+    settings = orders.settings()
     if Path(work).is_file() or work.endswith((".swf", ".gz")):
-        if max_in_flight is not None or group_limit is not None or reader is not None:
+        if settings.keys() - {"weights"} or reader is not None:
             raise InvalidArgumentError(f"{work!r} is a trace: it has no limits, groups or readers")
-        _trace(scope, Path(work), servers or 2, weight, plot, users)
+        _trace(scope, Path(work), servers or 2, settings.get("weights"), plot, users)
         return
     if plot is not None:
         raise InvalidArgumentError("a picture is drawn of a trace: leave --plot out")
-    limits = {"max_in_flight": max_in_flight, "group_limit": group_limit}
-    asked = read_options({**limits, "weights": read_weights(weight)})
-    _rehearse(scope, work, reader, servers, asked, users)
+    _rehearse(scope, work, reader, servers, settings, users)
 
 
 def _rehearse(
@@ -87,7 +80,12 @@ def _rehearse(
 
 
 def _trace(
-    scope: Scope, trace: Path, servers: int, weight: list[str] | None, plot: Path | None, users: int
+    scope: Scope,
+    trace: Path,
+    servers: int,
+    weights: Mapping[str, float] | None,
+    plot: Path | None,
+    users: int,
 ) -> None:
     from spark_queue.replay import (  # noqa: PLC0415 - help is quick
         ORDERS,
@@ -96,7 +94,7 @@ def _trace(
     )
 
     jobs = read_swf(trace)
-    weights = _weights(weight, {job.user for job in jobs})
+    _require_users(weights or {}, {job.user for job in jobs})
     console = SafeConsole(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     quiet = scope.display.json or not console.is_terminal
@@ -117,19 +115,10 @@ def _trace(
     scope.display.show(done, _table(done, users), *_lines(done, plot))
 
 
-def _weights(given: list[str] | None, known: set[str]) -> dict[str, float] | None:
-    if not given:
-        return None
-    weights = {}
-    for text in given:
-        user, _, number = text.partition("=")
-        try:
-            weights[user] = float(number)
-        except ValueError:
-            raise InvalidArgumentError(f"weight is {text!r}: give it as USER=WEIGHT") from None
+def _require_users(weights: Mapping[str, float], known: set[str]) -> None:
+    for user in weights:
         if user not in known:
-            raise InvalidArgumentError(f"weight {text!r}: the trace has no user {user!r}")
-    return weights
+            raise InvalidArgumentError(f"weight is given to {user!r}: the trace has no such user")
 
 
 def _table(done: Replay, users: int) -> Table:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +13,8 @@ from typer import Option
 from spark_queue.cli.command import Name, ReaderOption, Yes, looking, operating
 from spark_queue.cli.display import Whole
 from spark_queue.cli.scope import Scope
-from spark_queue.config import LIVE_SETTINGS, changes, read_options, read_weights
+from spark_queue.config import LIVE_SETTINGS, SETTINGS, Setting
+from spark_queue.config_changes import changes, read_options, read_weights
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SparkNeededError
 from spark_queue.wording import close_to, shorten, visible
 
@@ -24,44 +25,66 @@ Lease = Annotated[float | None, Option(help="Seconds that a claim holds.")]
 ConfigFile = Annotated[Path | None, Option(help="A YAML file; options on the command line win.")]
 
 
-@dataclass(frozen=True, slots=True)
-class LiveOptions:
-    """Options for what may change while a queue runs."""
+#: Settings that have no option, as one line cannot hold them.
+_BY_FILE = ("retry",)
 
-    group_limit: Annotated[int | None, Option(help="Items of a group that may be in flight.")] = (
-        None
-    )
-    max_in_flight: Annotated[
-        str | None, Option(metavar="<int>|none", help="Items that may be in flight.")
-    ] = None
-    max_attempts: Annotated[
-        str | None, Option(metavar="<int>|none", help="Failures after which an item is dead.")
-    ] = None
-    max_losses: Annotated[
-        str | None,
-        Option(metavar="<int>|none", help="Lost leases after which an item is dead."),
-    ] = None
-    lease: Lease = None
-    on_failure: Annotated[
-        str | None, Option(help="block or skip: what a failed item does to its group.")
-    ] = None
-    forget_sources_after: Annotated[
-        str | None,
-        Option(
-            metavar="<seconds>|none",
-            help="How long a source of batches may be silent, and is remembered.",
-        ),
-    ] = None
-    weight: Annotated[
-        list[str] | None,
-        Option(metavar="<key>=<weight>", help="Of a fair key; may be given several times."),
-    ] = None
+
+class SettingOptions:
+    """Options of a command for settings of a queue; ``None`` for an option that is not given."""
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings by their names; ``None`` for what is not given."""
-        values = asdict(self)
-        values["weights"] = read_weights(values.pop("weight"))
-        return values
+        """Return the settings that are given, as plain data.
+
+        Raises
+        ------
+        InvalidConfigError, InvalidArgumentError
+            When a text is none that its setting takes.
+        """
+        values = dict(vars(self))
+        values["weights"] = read_weights(values.pop("weight", None))
+        return read_options(values)
+
+
+def options_for(rows: Iterable[Setting]) -> type[SettingOptions]:
+    """Return options for some settings, each of which says what its row does."""
+    shown = [row for row in rows if row.name not in _BY_FILE]
+    given = [(_option_name(row), _option(row), field(default=None)) for row in shown]
+    return make_dataclass("SettingOptions", given, bases=(SettingOptions,))
+
+
+def _option_name(row: Setting) -> str:
+    return "weight" if row.kind == "weights" else row.name
+
+
+def _option(row: Setting) -> Any:
+    """Return the type of an option: one that may be ``none`` is read as a text."""
+    if row.kind == "weights":
+        said = f"{row.says}; may be given several times."
+        return Annotated[list[str] | None, Option(metavar="<key>=<weight>", help=said)]
+    if row.kind == "choice":
+        return Annotated[str | None, Option(metavar="|".join(row.choices), help=f"{row.says}.")]
+    if row.kind in {"count", "duration"} and row.is_optional:
+        unit = "<int>|none" if row.kind == "count" else "<seconds>|none"
+        return Annotated[str | None, Option(metavar=unit, help=f"{row.says}.")]
+    kinds: Mapping[str, type] = {"count": int, "duration": float}
+    return Annotated[kinds.get(row.kind, str) | None, Option(help=f"{row.says}.")]
+
+
+if TYPE_CHECKING:
+
+    class FixedOptions(SettingOptions):
+        """Options for what a queue is, which never changes."""
+
+    class LiveOptions(SettingOptions):
+        """Options for what may change while a queue runs."""
+
+    class RehearsedOptions(SettingOptions):
+        """Options for live settings by which items are served."""
+
+else:
+    FixedOptions = options_for(row for row in SETTINGS if not row.is_live)
+    LiveOptions = options_for(row for row in SETTINGS if row.is_live)
+    RehearsedOptions = options_for(row for row in SETTINGS if row.is_live and row.orders)
 
 
 @operating
@@ -78,7 +101,7 @@ def configure(
 
     A retry policy is changed by a file, as in "retry: {backoff: fixed, delay: 5}".
     """
-    asked = {**({} if config is None else read_mapping(config)), **read_options(live.settings())}
+    asked = {**({} if config is None else read_mapping(config)), **live.settings()}
     if not asked:
         raise InvalidArgumentError("no setting is given; name one, as in --lease 60")
     _, queue = scope.open_queue(name, reader)

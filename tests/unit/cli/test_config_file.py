@@ -23,7 +23,7 @@ def test_file_and_options_are_one_configuration(tmp_path: Path) -> None:
     """Options on the command line win over the file, and the rest of the file stays."""
     file = _file(tmp_path, "dedup_key: path\nlease: 60\nretry: {backoff: fixed, delay: 5}\n")
 
-    config = read_config(file, {"lease": 90.0, "fair_key": "tenant", "group_key": None})
+    config = read_config(file, {"lease": 90.0, "fair_key": "tenant"})
 
     assert (config.dedup_key, config.fair_key, config.group_key) == ("path", "tenant", None)
     assert config.lease == timedelta(seconds=90)
@@ -32,7 +32,7 @@ def test_file_and_options_are_one_configuration(tmp_path: Path) -> None:
 
 def test_nothing_given_is_the_default() -> None:
     """A queue needs no configuration; neither does an empty file."""
-    assert read_config(None, {"lease": None}) == QueueConfig()
+    assert read_config(None, {}) == QueueConfig()
 
 
 def test_empty_file_is_the_default(tmp_path: Path) -> None:

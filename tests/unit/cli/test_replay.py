@@ -53,8 +53,8 @@ def test_json_has_every_user_of_every_order(trace: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--weight", "bob"], "give it as USER=WEIGHT"),
-        (["--weight", "eve=2"], "has no user 'eve'"),
+        (["--weight", "bob"], "give it as KEY=WEIGHT"),
+        (["--weight", "eve=2"], "'eve': the trace has no such user"),
     ],
 )
 def test_bad_weights_are_usage_errors(trace: str, options: list[str], message: str) -> None:
