@@ -19,7 +19,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from spark_queue import LocalQueue, QueueConfig
-from spark_queue.columns.arrow import arrow_keys
+from spark_queue.columns.arrow import functions
 from spark_queue.log.heads import Checkpoint, following
 from spark_queue.log.schema import STATUS_COLUMNS
 from spark_queue.state import replica_choice
@@ -65,7 +65,7 @@ def _items(first: int, last: int, *, distinct: bool) -> pa.Table:
         "id": ids,
     }
     if distinct:
-        columns |= {"_dedup_key": ids, "_dedup_hash": arrow_keys.hashes_of(ids)}
+        columns |= {"_dedup_key": ids, "_dedup_hash": functions.hash_texts(ids)}
     return pa.table(columns)
 
 

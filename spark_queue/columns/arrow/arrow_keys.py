@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from spark_queue.columns import expressions, key_rules
 from spark_queue.columns.arrow import functions
 from spark_queue.columns.arrow.arrow_types import of_type
-from spark_queue.columns.arrow.functions import FUNCTIONS, Function, xxhash64
+from spark_queue.columns.arrow.functions import FUNCTIONS, Function
 from spark_queue.columns.arrow.rows import fit_rows, sort_rows
 from spark_queue.columns.expressions import COLUMN, LITERAL, Expression, Node
 from spark_queue.columns.kinds import Field
@@ -99,12 +99,6 @@ def priorities_of(text: str, columns: Sequence[Field], rows: pa.Table) -> pa.Arr
                 f"priority {shorten(text)} is {number} in a row; it must be an int"
             )
     return pc.fill_null(values, 0).cast(pa.int32())
-
-
-def hashes_of(keys: pa.Array) -> pa.Array:
-    """Return the hash of each text, by which Spark looks for it; null where there is none."""
-    data = keys.cast(pa.binary()).to_pylist()
-    return pa.array([None if key is None else xxhash64([key]) for key in data], pa.int64())
 
 
 def _read(option: str, text: str, columns: Sequence[Field]) -> Expression:
@@ -263,7 +257,7 @@ def mark_fitted(
         values = rows[name] if name in given else None
         made[column.name] = _input(column, values, rows.num_rows)
     made |= {column.name: rows[column.name] for column in extra}
-    made["_dedup_hash"] = hashes_of(made["_dedup_key"])
+    made["_dedup_hash"] = functions.hash_texts(made["_dedup_key"])
     return pa.table(made)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -13,88 +13,45 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from xxhash import xxh64_intdigest
 
 from spark_queue.columns.arrow.arrow_types import of_type
 from spark_queue.columns.expressions import COLUMN, LITERAL, Node
 from spark_queue.columns.kinds import Kind
 from spark_queue.errors import SparkNeededError
 
+#: What Spark's hash begins with.
 _SEED = 42
-_ALL = 2**64 - 1
-_SIGN = 2**63
-
-_P1 = 0x9E3779B185EBCA87
-_P2 = 0xC2B2AE3D27D4EB4F
-_P3 = 0x165667B19E3779F9
-_P4 = 0x85EBCA77C2B2AE63
-_P5 = 0x27D4EB2F165667C5
-
-#: Bytes that four lanes read at once, one of them, and half of that.
-_STRIPE = 32
-_LANE = 8
-_HALF = 4
 
 
-def xxhash64(values: Iterable[bytes | None]) -> int:
-    """Return what Spark's ``xxhash64`` gives for values as bytes; nulls are passed over.
+def hash_rows(rows: Iterable[Iterable[bytes | None]]) -> pa.Array:
+    """Hash each row as Spark's ``xxhash64`` does; a row of nulls has the hash 42.
 
     Texts are their UTF-8; whole numbers four bytes, or eight where they are ``bigint``.
     """
+    return _as_bigint(map(_hash, rows))
+
+
+def hash_texts(texts: pa.Array) -> pa.Array:
+    """Hash each text as Spark's ``xxhash64`` does, but null stays null."""
+    data = texts.cast(pa.binary()).to_pylist()
+    return _as_bigint(None if text is None else xxh64_intdigest(text, _SEED) for text in data)
+
+
+def _hash(values: Iterable[bytes | None]) -> int:
     seed = _SEED
     for value in values:
         if value is not None:
-            seed = xxh64(value, seed)
-    return seed - 2**64 if seed & _SIGN else seed
+            seed = xxh64_intdigest(value, seed)
+    return seed
 
 
-def xxh64(data: bytes, seed: int) -> int:
-    """Return XXH64 of some bytes, as a number without a sign.
-
-    Every row with a key comes by here: turns of 64 bits are written out where they are counted.
-    """
-    size = len(data)
-    lanes = size // _STRIPE * (_STRIPE // _LANE)
-    words = struct.unpack_from(f"<{size // _LANE}Q", data)
-    total = (_of_lanes(words[:lanes], seed) if lanes else seed + _P5) + size & _ALL
-    for word in words[lanes:]:
-        turned = word * _P2 & _ALL
-        total ^= (turned << 31 | turned >> 33) * _P1 & _ALL
-        total = (total << 27 | total >> 37) * _P1 + _P4 & _ALL
-    rest = data[len(words) * _LANE :]
-    if len(rest) >= _HALF:
-        total ^= int.from_bytes(rest[:_HALF], "little") * _P1 & _ALL
-        total = (total << 23 | total >> 41) * _P2 + _P3 & _ALL
-        rest = rest[_HALF:]
-    for byte in rest:
-        total ^= byte * _P5 & _ALL
-        total = (total << 11 | total >> 53) * _P1 & _ALL
-    total = (total ^ total >> 33) * _P2 & _ALL
-    total = (total ^ total >> 29) * _P3 & _ALL
-    return total ^ total >> 32
+def _as_bigint(hashes: Iterable[int | None]) -> pa.Array:
+    return pa.array(hashes, pa.uint64()).view(pa.int64())
 
 
-def _of_lanes(words: tuple[int, ...], seed: int) -> int:
-    lanes = [seed + _P1 + _P2, seed + _P2, seed, seed - _P1]
-    for at, word in enumerate(words):
-        lanes[at & 3] = _read(lanes[at & 3], word)
-    turns = zip(lanes, (1, 7, 12, 18), strict=True)
-    total = sum(lane << bits | lane >> (64 - bits) for lane, bits in turns)
-    for lane in lanes:
-        total = ((total & _ALL) ^ _read(0, lane)) * _P1 + _P4
-    return total
-
-
-def _read(lane: int, word: int) -> int:
-    turned = lane + word * _P2 & _ALL
-    return (turned << 31 | turned >> 33) * _P1 & _ALL
-
-
-#: How JSON writes what would end a text, or would not be seen.
-_ESCAPES = {
-    **{chr(code): f"\\u{code:04X}" for code in range(0x20)},
-    **dict(zip('"\\\b\f\n\r\t', ('\\"', "\\\\", "\\b", "\\f", "\\n", "\\r", "\\t"), strict=True)),
-}
-_ESCAPED = re.compile(r'["\\\x00-\x1f]')
+_JSON = json.JSONEncoder(ensure_ascii=False)
+_ESCAPE = re.compile(r"(\\(?:u00|.))((?<=u00)..|)")
 
 #: The first and the last day whose year has four digits, counted from 1970 on.
 _EPOCH = date(1970, 1, 1).toordinal()
@@ -138,10 +95,13 @@ def join_texts(parts: Sequence[pa.Array]) -> pa.Array:
 
 
 def quote(text: str | None) -> str:
-    """Write a text as JSON, as Spark does."""
+    """Write a text as JSON, as Spark does: what it escapes by a number is in upper case."""
     if text is None:
         return "null"
-    return f'"{_ESCAPED.sub(lambda found: _ESCAPES[found[0]], text)}"'
+    quoted = _JSON.encode(text)
+    if "\\u" not in quoted:
+        return quoted
+    return _ESCAPE.sub(lambda found: found[1] + found[2].upper(), quoted)
 
 
 def each(text: Callable[..., str | None], *arrays: pa.Array) -> pa.Array:
@@ -256,7 +216,7 @@ def _sha2(call: Node, values: list[pa.Array]) -> pa.Array:
 
 def _xxhash64(call: Node, values: list[pa.Array]) -> pa.Array:
     columns = (_bytes(value, node) for value, node in zip(values, call.of, strict=True))
-    return pa.array(map(xxhash64, zip(*columns, strict=True)), pa.int64())
+    return hash_rows(zip(*columns, strict=True))
 
 
 def _bytes(values: pa.Array, node: Node) -> list[bytes | None]:

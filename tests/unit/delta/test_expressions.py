@@ -123,6 +123,8 @@ def test_what_is_the_same_in_every_session_is_read(text: str, kind: str) -> None
         ("concat(a, ratio)", "concat"),
         ("n / 7", "fractions"),
         ("round(ratio, 2)", "round"),
+        ("xxhash64(ratio)", "xxhash64(...) of double"),
+        ("xxhash64(price)", "xxhash64(...) of decimal(18,9)"),
         ("concat(a, 1.5)", "1.5"),
         ("concat(a, 1e3)", "1e3"),
         # Of which nothing is known.

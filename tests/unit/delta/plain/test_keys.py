@@ -7,9 +7,8 @@ from datetime import datetime, timezone
 import pyarrow as pa
 import pytest
 
-from spark_queue.columns.arrow import arrow_keys
+from spark_queue.columns.arrow import arrow_keys, functions
 from spark_queue.columns.arrow.arrow_types import parse_fields, schema_of
-from spark_queue.columns.arrow.functions import xxh64
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SparkNeededError
 
@@ -120,19 +119,6 @@ def test_a_key_has_one_text() -> None:
     assert texts.to_pylist() == [r'["a, \"b\"","2026-11-01T05:30:00.000000Z","1.0000000000",null]']
 
 
-@pytest.mark.parametrize(
-    ("data", "digest"),
-    [
-        (b"", 0xEF46DB3751D8E999),
-        (b"abc", 0x44BC2CF5AD770999),
-        (b"Nobody inspects the spammish repetition", 0xFBCEA83C8A378BF1),
-    ],
-)
-def test_hashes_are_those_that_are_published(data: bytes, digest: int) -> None:
-    """The hash is XXH64."""
-    assert xxh64(data, 0) == digest
-
-
 def test_of_no_rows_there_are_no_keys() -> None:
     """A frame without rows has keys of none, of the types that others have."""
     none = schema_of(COLUMNS).empty_table()
@@ -140,5 +126,5 @@ def test_of_no_rows_there_are_no_keys() -> None:
     found = arrow_keys.texts_of("dedup_key", "concat(a, n, 'x', substring(a, 2))", COLUMNS, none)
 
     assert (found.to_pylist(), found.type) == ([], pa.string())
-    assert arrow_keys.hashes_of(found).type == pa.int64()
+    assert functions.hash_texts(found).type == pa.int64()
     assert arrow_keys.priorities_of("n", COLUMNS, none).to_pylist() == []
