@@ -62,7 +62,7 @@ def _has_digits(given: Kind, precision: int, scale: int) -> bool:
 
 
 def require(given: Kind, column: Field) -> None:
-    """Raise where a column of a type does not go into one of the queue, or an input beside it.
+    """Refuse a column whose type does not fit a column or an input of the queue.
 
     Raises
     ------

@@ -50,7 +50,7 @@ def parse_columns(schema: StructType | str, what: str = "schema") -> StructType:
 
 
 def why_no_ddl(said: str) -> str:
-    """Return what is wrong in a line, with the type that was probably meant."""
+    """Return Spark's error in one line, with the type that was probably meant."""
     unknown = re.search(r'Unsupported data type "(\w+)"', said)
     if unknown is None:
         return said.strip().split("\n", 1)[0]
@@ -86,7 +86,7 @@ def _text(value: Column, kind: Kind) -> Column:
 
 
 def _frame(parts: list[Column]) -> Column:
-    """Write texts as one, which tells where each ends, and what is NULL: as JSON does."""
+    """Write texts as a JSON array, which tells where each ends and which is NULL."""
     return F.to_json(F.array(*parts))
 
 

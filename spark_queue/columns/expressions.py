@@ -25,7 +25,7 @@ from spark_queue.errors import InvalidExpressionError
 
 Value = str | int | bool | None
 
-#: Values that may be made one of the other.
+#: How many values may be made, each of the one before.
 _DEEPEST = 200
 
 #: What a node is if it is no call.
@@ -33,6 +33,8 @@ COLUMN = "column"
 LITERAL = "literal"
 
 _OPERATORS = ("and", "or", "not", "is", "in", "between", "like", "rlike", "div")
+
+#: Words that are no names of columns, unless quoted.
 _WORDS = frozenset([*_OPERATORS, "when", "then", "else", "end", "as"])
 
 _COMPARING = ("=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>")
@@ -45,10 +47,16 @@ _CONSTANTS: dict[str, tuple[str, Value]] = {
     "null": ("n", None),
 }
 
-_ISO_DATE = re.compile(r"'\d{4}-\d{2}-\d{2}'", re.ASCII)
-_ISO_INSTANT = re.compile(
-    r"'\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{3}|\.\d{6})?(Z|[+-]\d{2}:\d{2})'", re.ASCII
-)
+_DAY, _CLOCK = r"\d{4}-\d{2}-\d{2}", r"\d{2}:\d{2}:\d{2}(\.\d{3}|\.\d{6})?"
+
+#: How a time is written, and why another text is refused.
+_TIMES = {
+    "date": (f"'{_DAY}'", "may be another day tomorrow: write date '2026-01-31'"),
+    "timestamp": (
+        rf"'{_DAY}[T ]{_CLOCK}(Z|[+-]\d{{2}}:\d{{2}})'",
+        "is another instant in another zone: write timestamp '2026-01-31T12:00:00Z'",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +76,7 @@ class Node:
     """How many values it is made of, one of the other."""
 
     def __post_init__(self) -> None:
-        """Refuse what is made of too many, one of the other: it is worked out by recursion."""
+        """Refuse a value that is nested too deeply to be computed by recursion."""
         depth = 1 + max((node.depth for node in self.of), default=0)
         if depth > _DEEPEST:
             refuse(f"it has more than {_DEEPEST} operators, one on the result of the other")
@@ -77,7 +85,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression as it was read: one value, or several that are told apart one by one."""
+    """An expression that was read: one value, or a struct of several."""
 
     text: str
     """Its SQL."""
@@ -242,7 +250,7 @@ class _ExpressionParser(TokenReader):
         if token.word == "case":
             return self._case()
         if token.word in self._times and self._next.kind == "text":
-            return self._date() if token.word == "date" else self._instant()
+            return self._time(token.word)
         if self._next.text != "(":
             return self._column(token)
         if token.word in grammar.CASTS:
@@ -276,20 +284,11 @@ class _ExpressionParser(TokenReader):
         self._expect("end")
         return replace(_common("case", *values), of=())
 
-    def _date(self) -> Node:
-        literal = self._take()
-        if not _ISO_DATE.fullmatch(literal.text):
-            refuse(f"date {literal.text} may be another day tomorrow: write date '2026-01-31'")
-        return _make("d", LITERAL, literal.literal())
-
-    def _instant(self) -> Node:
-        literal = self._take()
-        if not _ISO_INSTANT.fullmatch(literal.text):
-            refuse(
-                f"timestamp {literal.text} is another instant in another zone: "
-                "write timestamp '2026-01-31T12:00:00Z'"
-            )
-        kind = Kind("timestamp")
+    def _time(self, word: str) -> Node:
+        literal, (written, why) = self._take(), _TIMES[word]
+        if not re.fullmatch(written, literal.text, re.ASCII):
+            refuse(f"{word} {literal.text} {why}")
+        kind = Kind(word)
         return Node(grammar.letter_of(kind), kind, LITERAL, value=literal.literal())
 
     def _column(self, token: Token) -> Node:

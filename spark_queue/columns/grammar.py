@@ -112,7 +112,7 @@ class TokenReader:
             refuse(f"{self._next.text!r} is not expected there")
 
     def _chain(self, sign: str, read: Callable[[], _T]) -> list[_T]:
-        """Read what is joined by a sign: a long line of it is no deeper than a short one."""
+        """Read operands of one sign, in a loop: a long chain is no deeper than a short one."""
         found = [read()]
         while self._accept(sign):
             found.append(read())
@@ -132,31 +132,38 @@ def refuse(why: str) -> NoReturn:
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """Cut an expression into what it is written with.
+    """Return the tokens of an expression.
 
     Raises
     ------
     InvalidArgumentError
-        When something in it is nothing of that; it says why.
+        When something in it begins no token; it says why.
     InvalidExpressionError
         When a text or a name in quotes has no end.
     """
     if "${" in text:
         raise InvalidArgumentError("${...} is replaced by a setting of the session")
-    at = 0
-    while True:
-        found = _TOKEN.match(text, at)
+
+    def refuse_rest(rest: str) -> NoReturn:
+        # Within a comment, which is Spark's to read, a quote is none.
+        if rest[0] in _QUOTES and rest[0] not in rest[1:] and "--" not in text:
+            raise InvalidExpressionError(f"{rest[:10]} has no {rest[0]} at its end")
+        refuse(_WHY_NOT.get(rest[0], f"{rest[:10]!r} is not among what may stand in it"))
+
+    return cut(_TOKEN, text, refuse_rest)
+
+
+def cut(
+    pattern: re.Pattern[str], text: str, refuse_rest: Callable[[str], NoReturn]
+) -> Iterator[Token]:
+    """Cut a text into tokens; each group of the pattern is a kind, and ``end`` the last."""
+    at, kind = 0, ""
+    while kind != "end":
+        found = pattern.match(text, at)
         if found is None:
-            rest = text[at:].lstrip(" \t\r\n")
-            # Within a comment, which is Spark's to read, a quote is none.
-            if rest[0] in _QUOTES and rest[0] not in rest[1:] and "--" not in text:
-                raise InvalidExpressionError(f"{rest[:10]} has no {rest[0]} at its end")
-            why = _WHY_NOT.get(rest[0], f"{rest[:10]!r} is not among what may stand in it")
-            raise InvalidArgumentError(why)
+            refuse_rest(text[at:].lstrip(" \t\r\n"))
         kind = str(found.lastgroup)
         yield Token(kind, found[kind], found.start(kind))
-        if kind == "end":
-            return
         at = found.end()
 
 
@@ -283,7 +290,7 @@ CASTS = {"cast": _CASTS, "try_cast": _TRIED}
 
 
 def letter_of(kind: Kind) -> str:
-    """Return the letter of a type, ``o`` for those that nothing here takes."""
+    """Return the letter of a type; ``o`` if no function here takes it."""
     return _LETTERS.get("decimal" if kind.digits else kind.form, "o")
 
 

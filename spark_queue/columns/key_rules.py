@@ -117,7 +117,7 @@ def require_same_texts(name: str, settings: Settings, columns: Sequence[Field]) 
 
 
 def has_old_text(text: str, columns: Sequence[Field]) -> bool:
-    """Tell whether the text of a key is that of Spark's own cast, which keys had in format 1."""
+    """Whether Spark's own cast, which made the keys of format 1, gives the same text."""
     try:
         kind = expressions.read(text, columns).kind
     except InvalidArgumentError:
@@ -126,7 +126,7 @@ def has_old_text(text: str, columns: Sequence[Field]) -> bool:
 
 
 def is_as_cast(kind: Kind) -> bool:
-    """Tell whether the text of a type is that of Spark's own cast."""
+    """Whether Spark's own cast gives a type the same text."""
     if kind.digits:
         return kind.digits[1] <= PLAIN_SCALE
     return kind.form == "string" or kind.form in PLAIN

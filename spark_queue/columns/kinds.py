@@ -106,7 +106,7 @@ def to_json(fields: Sequence[Field]) -> dict[str, Any]:
 
 
 def no_such_type(name: str) -> str:
-    """Say that a type is none, with the one that was probably meant."""
+    """Say that there is no such type, and which was probably meant."""
     return f"there is no type {name!r}{did_you_mean(name, TYPES)}"
 
 
@@ -194,7 +194,7 @@ _UNKEPT = {
 
 
 def require_kept(kind: Kind, name: str) -> None:
-    """Raise where a type is one that no table of Delta keeps, nor a part of it.
+    """Refuse a type that Delta does not store, also as a part of another.
 
     Raises
     ------

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue import checks
 from spark_queue.columns import casts, kinds
-from spark_queue.columns.grammar import Token, TokenReader, refuse
+from spark_queue.columns.grammar import TokenReader, cut, refuse
 from spark_queue.columns.kinds import TYPES, Field, Kind, no_such_type
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
 from spark_queue.wording import shorten
@@ -50,7 +50,7 @@ def schema_of(columns: Sequence[Field]) -> pa.Schema:
 
 @lru_cache(maxsize=1_024)
 def type_of(column: Field) -> pa.DataType:
-    """Return the type of the values of a column; the error is that of :func:`schema_of`."""
+    """Return a column's type in Arrow; raises as :func:`schema_of` does."""
     kind = column.kind
     if kind.digits:
         return pa.decimal128(*kind.digits)
@@ -71,7 +71,7 @@ def _field(field: Field) -> pa.Field:
 
 
 def kind_of(given: pa.DataType) -> Kind:
-    """Return a type of Arrow's as Spark has it; one that Spark has not has Arrow's name."""
+    """Return Spark's type for a type of Arrow, else a kind of Arrow's name."""
     made = next((make for is_one, make in _KINDS if is_one(given)), None)
     return Kind(_NAMES.get(given, str(given))) if made is None else made(given)
 
@@ -117,7 +117,7 @@ def ddl_of(kind: pa.DataType) -> str:
 
 
 def of_type(kind: Kind) -> pa.DataType:
-    """Return the type of values of a kind that is nobody's column."""
+    """Return the type in Arrow of a kind of value."""
     return type_of(Field("", kind))
 
 
@@ -233,7 +233,7 @@ def parse_fields(ddl: str, what: str = "schema") -> tuple[Field, ...]:
     """
     checks.require_text(what, ddl)
     try:
-        return _Reader(_tokens(ddl)).columns()
+        return _Reader(cut(_TOKEN, ddl, _refuse_rest)).columns()
     except InvalidArgumentError as exc:
         raise InvalidArgumentError(f"{what} is {shorten(ddl)}, which is no DDL: {exc}") from exc
 
@@ -324,15 +324,5 @@ class _Reader(TokenReader):
         return int(token.text)
 
 
-def _tokens(ddl: str) -> list[Token]:
-    found: list[Token] = []
-    at = 0
-    while not found or found[-1].kind != "end":
-        match = _TOKEN.match(ddl, at)
-        if match is None:
-            rest = ddl[at:].lstrip(" \t\r\n")
-            refuse(f"{rest[:10]!r} is nothing that may stand in it; quote names by backticks")
-        kind = str(match.lastgroup)
-        found.append(Token(kind, match[kind], match.start(kind)))
-        at = match.end()
-    return found
+def _refuse_rest(rest: str) -> NoReturn:
+    refuse(f"{rest[:10]!r} is nothing that may stand in it; quote names by backticks")

@@ -257,33 +257,21 @@ def _is_wide(call: Node) -> bool:
     return call.value == "string" or (call.value in ("bigint", "long") and call.of[0].letter != "t")
 
 
-_CAST = Function(_cast, _is_wide)
-_CHOICE = Function(_coalesce)
-_SHA1 = Function(partial(_checksum, "sha1"))
-_PART = Function(_substring, _has_places)
-_REST = Function(_mod)
-
 FUNCTIONS = {
-    "%": _REST,
-    "cast": _CAST,
-    "coalesce": _CHOICE,
+    **dict.fromkeys(["%", "mod"], Function(_mod)),
+    **dict.fromkeys(["cast", "try_cast"], Function(_cast, _is_wide)),
+    **dict.fromkeys(["coalesce", "ifnull", "nvl"], Function(_coalesce)),
+    **dict.fromkeys(["sha", "sha1"], Function(partial(_checksum, "sha1"))),
+    **dict.fromkeys(["substr", "substring"], Function(_substring, _has_places)),
     "concat": Function(_concat),
     "concat_ws": Function(_concat_ws),
-    "ifnull": _CHOICE,
     "ltrim": Function(partial(_trim, str.lstrip)),
     "md5": Function(partial(_checksum, "md5")),
-    "mod": _REST,
     "nullif": Function(_nullif, lambda call: call.letter != "n"),
-    "nvl": _CHOICE,
     "pmod": Function(_pmod),
     "rtrim": Function(partial(_trim, str.rstrip)),
-    "sha": _SHA1,
-    "sha1": _SHA1,
     "sha2": Function(_sha2, lambda call: _is_whole(call.of[1])),
     "string": Function(lambda call, values: text_of(values[0], call.of[0].kind)),
-    "substr": _PART,
-    "substring": _PART,
     "trim": Function(partial(_trim, str.strip)),
-    "try_cast": _CAST,
     "xxhash64": Function(_xxhash64, _has_bytes),
 }

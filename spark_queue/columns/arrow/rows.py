@@ -28,7 +28,7 @@ OPTIONAL_COLUMNS = tuple(Field(name, Kind(column.kind)) for name, column in INPU
 
 
 def fit_rows(given: object, columns: Sequence[Field], extra: Sequence[Field] = ()) -> pa.Table:
-    """Return rows with all columns of a queue, of its types, and what they have beside.
+    """Return rows as a table with the types of a queue's columns.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def fit_rows(given: object, columns: Sequence[Field], extra: Sequence[Field] = (
 def _wanted(
     columns: tuple[Field, ...], extra: tuple[Field, ...]
 ) -> tuple[Mapping[str, Field], Sequence[str]]:
-    """Return the columns that rows may have, by name, and the names of those that they must."""
+    """Return the columns that rows may have, and the names that they must have."""
     kinds.require_plain(column.name for column in columns)
     wanted = {column.name: column for column in (*OPTIONAL_COLUMNS, *columns, *extra)}
     return wanted, [column.name for column in (*columns, *extra)]
@@ -197,7 +197,7 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
 
 
 def sort_rows(rows: pa.Table, order_by: Any) -> pa.Table:
-    """Return rows from the least to the greatest, nulls first; those that are alike stay as is.
+    """Sort rows in ascending order, nulls first; equal rows keep their order.
 
     Raises
     ------
