@@ -74,7 +74,7 @@ def _other(value: Any, field: StructField) -> int:
         return 0
     if not _is_kept(value, stored, field.dataType):
         raise _misfit(value, field)
-    return width_of(field.dataType) or length(value)
+    return WIDTHS.get(field.dataType.simpleString()) or length(value)
 
 
 def _is_kept(value: Any, stored: Any, kind: DataType) -> bool:
@@ -141,14 +141,9 @@ def bytes_of(schema: StructType) -> Column:
     return reduce(add, [_bytes_in(field) for field in schema], F.lit(0).cast("long"))
 
 
-def width_of(kind: DataType) -> int | None:
-    """Return the bytes of every value of a type; ``None`` where they differ."""
-    return WIDTHS.get(kind.simpleString())
-
-
 def _bytes_in(field: StructField) -> Column:
-    value = F.col("`" + field.name.replace("`", "``") + "`")
-    width = width_of(field.dataType)
+    value = spark_types.column_named(field.name)
+    width = WIDTHS.get(field.dataType.simpleString())
     if width is not None:
         return F.when(value.isNull(), 0).otherwise(width)
     if isinstance(field.dataType, StringType | BinaryType):

@@ -42,7 +42,7 @@ def require_keys(columns: Sequence[Field], config: QueueConfig) -> None:
     """
     key_rules.require_same_everywhere(columns, config)
     for option, text in key_rules.of(config):
-        _read(option, text, columns)
+        _parse(option, text, tuple(columns))
     if config.priority is not None:
         _priority_of(config.priority, columns)
 
@@ -79,7 +79,7 @@ def texts_of(option: str, text: str, columns: Sequence[Field], rows: pa.Table) -
     SparkNeededError
         When only Spark knows the text; the errors are those of :func:`require_keys`.
     """
-    return _text(_read(option, text, columns), rows)
+    return _text(_parse(option, text, tuple(columns)), rows)
 
 
 def priorities_of(text: str, columns: Sequence[Field], rows: pa.Table) -> pa.Array:
@@ -99,10 +99,6 @@ def priorities_of(text: str, columns: Sequence[Field], rows: pa.Table) -> pa.Arr
                 f"priority {shorten(text)} is {number} in a row; it must be an int"
             )
     return pc.fill_null(values, 0).cast(pa.int32())
-
-
-def _read(option: str, text: str, columns: Sequence[Field]) -> Expression:
-    return _parse(option, text, tuple(columns))
 
 
 @lru_cache(maxsize=256)
