@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from spark_queue import tracing
 from spark_queue.columns import key_rules, kinds
-from spark_queue.columns.arrow.arrow_keys import mark_fitted
+from spark_queue.columns.arrow.arrow_keys import mark_rows
 from spark_queue.columns.arrow.rows import fit_rows, sort_rows
 from spark_queue.columns.kinds import Field
 from spark_queue.errors import SparkNeededError
@@ -81,7 +81,7 @@ def check_rows(
     store : Store
         The queue.
     given : list of dict, pyarrow.Table or pandas.DataFrame
-        The rows; and the errors: :func:`~spark_queue.columns.arrow.arrow_keys.mark_rows`.
+        The rows; and the errors: :func:`~spark_queue.columns.arrow.rows.fit_rows`.
     order_by : str or sequence of str, optional
         Columns by which they are put in order.
     at : Snapshot, optional
@@ -97,7 +97,7 @@ def _check(at: Snapshot, given: object, order_by: str | Sequence[str] | None) ->
     store, settings, columns = at.store, at.settings, user_columns(at)
     key_rules.require_same_texts(store.name, settings, columns)
     table = sort_rows(fit_rows(given, columns), order_by)
-    return MarkedRows(store, table, mark_fitted(table, columns, settings.config))
+    return MarkedRows(store, table, mark_rows(table, columns, settings.config))
 
 
 def checked_again(store: Store, given: pa.Table, extra: Sequence[str]) -> MarkedRows:

@@ -13,7 +13,6 @@ from spark_queue.columns import expressions, key_rules
 from spark_queue.columns.arrow import functions
 from spark_queue.columns.arrow.arrow_types import of_type
 from spark_queue.columns.arrow.functions import FUNCTIONS, Function
-from spark_queue.columns.arrow.rows import fit_rows, sort_rows
 from spark_queue.columns.expressions import COLUMN, LITERAL, Expression, Node
 from spark_queue.columns.kinds import Field
 from spark_queue.config import QueueConfig
@@ -203,56 +202,38 @@ def _time(literal: Node) -> date | None:
         return None
 
 
-def mark_rows(
-    given: object,
-    columns: Sequence[Field],
-    config: QueueConfig,
-    *,
-    order_by: str | Sequence[str] | None = None,
-    extra: Sequence[Field] = (),
-) -> pa.Table:
-    """Check rows and add the queue's columns to them: keys, priority, cost, times and the hash.
-
-    It is what :func:`~spark_queue.columns.columns.add_keys` gives of the same rows, read and
-    brought here.
+def mark_rows(rows: pa.Table, columns: Sequence[Field], config: QueueConfig) -> pa.Table:
+    """Add the queue's columns to rows: keys, priority, cost, times and the hash.
 
     Parameters
     ----------
-    given : pyarrow.Table, pandas.DataFrame or list of dict
-        The rows.
+    rows : pyarrow.Table
+        The rows, of :func:`~spark_queue.columns.arrow.rows.fit_rows`.
     columns : sequence of Field
         The user's columns.
     config : QueueConfig
         The keys.
-    order_by : str or sequence of str, optional
-        Columns by which the rows are put in order; else they stay in theirs.
-    extra : sequence of Field, optional
-        Columns of the item log that the rows have as well.
+
+    Returns
+    -------
+    pyarrow.Table
+        The rows of :func:`~spark_queue.columns.columns.add_keys`, in this process.
 
     Raises
     ------
     InvalidArgumentError
-        When the rows are of another kind, or a priority is no ``int``.
+        When a priority is no ``int``.
     SchemaMismatchError
-        When a column is missing, unknown or of another type, or a cost is no number above 0; it
-        names the column.
+        When a cost is no number above 0.
     SparkNeededError
-        When only Spark knows a key of the configuration, or how a type is kept.
+        When only Spark knows a key of the configuration.
     """
-    return mark_fitted(sort_rows(fit_rows(given, columns, extra), order_by), columns, config, extra)
-
-
-def mark_fitted(
-    rows: pa.Table, columns: Sequence[Field], config: QueueConfig, extra: Sequence[Field] = ()
-) -> pa.Table:
-    """Add the queue's columns to rows that were checked; as :func:`mark_rows`."""
-    made = {name: rows[name] for name in [column.name for column in columns]}
+    made = {column.name: rows[column.name] for column in columns}
     made |= keys_of(columns, config, rows)
     given = inputs_of(made).keys() & set(rows.column_names)
     for name, column in INPUTS.items():
         values = rows[name] if name in given else None
         made[column.name] = _input(column, values, rows.num_rows)
-    made |= {column.name: rows[column.name] for column in extra}
     made["_dedup_hash"] = functions.hash_texts(made["_dedup_key"])
     return pa.table(made)
 

@@ -27,7 +27,7 @@ from spark_queue.wording import shorten
 OPTIONAL_COLUMNS = tuple(Field(name, Kind(column.kind)) for name, column in INPUTS.items())
 
 
-def fit_rows(given: object, columns: Sequence[Field], extra: Sequence[Field] = ()) -> pa.Table:
+def fit_rows(given: object, columns: Sequence[Field]) -> pa.Table:
     """Return rows as a table with the types of a queue's columns.
 
     Parameters
@@ -36,8 +36,6 @@ def fit_rows(given: object, columns: Sequence[Field], extra: Sequence[Field] = (
         The rows, in order.
     columns : sequence of Field
         The queue's columns.
-    extra : sequence of Field
-        Columns of the log that these rows must have as well.
 
     Raises
     ------
@@ -46,7 +44,7 @@ def fit_rows(given: object, columns: Sequence[Field], extra: Sequence[Field] = (
     SchemaMismatchError
         When a column is missing, unknown, or holds what does not fit its type; it names the column.
     """
-    wanted, required = _wanted(tuple(columns), tuple(extra))
+    wanted, required = _wanted(tuple(columns))
     if isinstance(given, list):
         found = table_of_dicts(given, wanted, required)
     else:
@@ -58,13 +56,11 @@ def fit_rows(given: object, columns: Sequence[Field], extra: Sequence[Field] = (
 
 
 @lru_cache(maxsize=64)
-def _wanted(
-    columns: tuple[Field, ...], extra: tuple[Field, ...]
-) -> tuple[Mapping[str, Field], Sequence[str]]:
+def _wanted(columns: tuple[Field, ...]) -> tuple[Mapping[str, Field], Sequence[str]]:
     """Return the columns that rows may have, and the names that they must have."""
     kinds.require_plain(column.name for column in columns)
-    wanted = {column.name: column for column in (*OPTIONAL_COLUMNS, *columns, *extra)}
-    return wanted, [column.name for column in (*columns, *extra)]
+    wanted = {column.name: column for column in (*OPTIONAL_COLUMNS, *columns)}
+    return wanted, [column.name for column in columns]
 
 
 def _table(given: object, wanted: Mapping[str, Field]) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import Any
@@ -12,8 +13,8 @@ import pytest
 
 from spark_queue.columns.arrow.arrow_keys import mark_rows
 from spark_queue.columns.arrow.arrow_types import parse_fields
-from spark_queue.columns.arrow.rows import fit_rows, sizes_of
-from spark_queue.columns.kinds import Field, Kind
+from spark_queue.columns.arrow.rows import fit_rows, sizes_of, sort_rows
+from spark_queue.columns.kinds import Field
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
 
@@ -24,6 +25,15 @@ ROW: dict[str, Any] = {"id": 2, "name": "b"}
 
 #: The same as columns of a frame.
 HERE = {"id": pa.array([2], pa.int32()), "name": pa.array(["b"])}
+
+
+def _marked(
+    given: object,
+    columns: Sequence[Field],
+    config: QueueConfig,
+    order_by: str | list[str] | None = None,
+) -> pa.Table:
+    return mark_rows(sort_rows(fit_rows(given, columns), order_by), columns, config)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +48,7 @@ def test_rows_of_any_kind_are_marked_alike(rows: object) -> None:
     """Arrow, pandas and dicts give one table: the queue's types and order, then its own columns."""
     config = QueueConfig(dedup_key="id", fair_key="name", priority="id")
 
-    (row,) = mark_rows(rows, COLUMNS, config).to_pylist()
+    (row,) = _marked(rows, COLUMNS, config).to_pylist()
 
     assert list(row.items()) == [
         ("id", 2),
@@ -86,7 +96,7 @@ def test_rows_of_any_kind_are_marked_alike(rows: object) -> None:
 def test_rows_that_do_not_fit_are_refused(rows: object, column: str, why: str) -> None:
     """The first column that is missing, unknown or of another type is named."""
     with pytest.raises(SchemaMismatchError, match=why) as refused:
-        mark_rows(rows, COLUMNS, QueueConfig())
+        _marked(rows, COLUMNS, QueueConfig())
 
     assert refused.value.column == column
 
@@ -95,13 +105,13 @@ def test_rows_that_do_not_fit_are_refused(rows: object, column: str, why: str) -
 def test_what_is_no_table_is_refused(rows: object) -> None:
     """Rows are of Arrow, of pandas, or dicts in a list."""
     with pytest.raises(InvalidArgumentError, match="rows are of type"):
-        mark_rows(rows, COLUMNS, QueueConfig())
+        _marked(rows, COLUMNS, QueueConfig())
 
 
 def test_a_frame_without_types_is_refused() -> None:
     """A frame of pandas whose values have no common type is refused as an argument."""
     with pytest.raises(InvalidArgumentError, match="no Arrow types"):
-        mark_rows(pd.DataFrame({"id": [1, "x"], "name": ["a", "b"]}), COLUMNS, QueueConfig())
+        _marked(pd.DataFrame({"id": [1, "x"], "name": ["a", "b"]}), COLUMNS, QueueConfig())
 
 
 VALUES: list[tuple[str, Any]] = [
@@ -185,7 +195,7 @@ def test_no_rows_are_no_rows() -> None:
     config = QueueConfig(dedup_key="id", priority="id")
     given: list[object] = [[], empty]
     for rows in given:
-        found = mark_rows(rows, COLUMNS, config, order_by="id")
+        found = _marked(rows, COLUMNS, config, order_by="id")
         assert (found.num_rows, found.num_columns) == (0, 11)
 
 
@@ -196,7 +206,7 @@ def test_rows_come_in_the_order_that_is_asked_for() -> None:
     columns = parse_fields("x double, n bigint")
 
     def order(by: str | list[str]) -> list[int]:
-        found = mark_rows(rows, columns, QueueConfig(), order_by=by)["n"].to_pylist()
+        found = _marked(rows, columns, QueueConfig(), order_by=by)["n"].to_pylist()
         return [int(number) for number in found]
 
     assert order("x") == [1, 5, 2, 4, 3, 0]
@@ -211,21 +221,9 @@ def test_what_is_made_of_others_is_ordered_and_measured_by_spark() -> None:
     rows = [{"tags": [1]}]
 
     with pytest.raises(SparkNeededError, match="the order by 'tags'"):
-        mark_rows(rows, columns, QueueConfig(), order_by="tags")
+        _marked(rows, columns, QueueConfig(), order_by="tags")
     with pytest.raises(SparkNeededError, match="the size of column 'tags'"):
         sizes_of(fit_rows(rows, columns), columns)
-
-
-def test_rows_may_bring_columns_of_the_log() -> None:
-    """Rows that come from another queue say which item each was."""
-    origin = Field("_origin", Kind("bigint"))
-    rows = pa.table({**HERE, "_origin": [7]})
-
-    assert mark_rows(rows, COLUMNS, QueueConfig(), extra=[origin])["_origin"].to_pylist() == [7]
-    with pytest.raises(SchemaMismatchError, match="'_origin': is missing"):
-        mark_rows(rows.drop_columns("_origin"), COLUMNS, QueueConfig(), extra=[origin])
-    with pytest.raises(SchemaMismatchError, match="'_origin': is not a column"):
-        mark_rows(rows, COLUMNS, QueueConfig())
 
 
 @pytest.mark.parametrize(

@@ -33,10 +33,12 @@ for module in pkgutil.iter_modules(plain.__path__, plain.__name__ + "."):
     importlib.import_module(module.name)
 from spark_queue.columns.arrow.arrow_types import parse_fields
 from spark_queue.columns.arrow.arrow_keys import mark_rows
+from spark_queue.columns.arrow.rows import fit_rows, sort_rows
 columns = parse_fields("path string, at timestamp")
 config = QueueConfig(dedup_key="struct(path, at)", fair_key="substring(path, 1, 1)")
 rows = [{"path": "a/b", "at": None}, {"path": "c", "at": None}]
-print(mark_rows(rows, columns, config, order_by="path")["_dedup_key"].to_pylist())
+table = sort_rows(fit_rows(rows, columns), "path")
+print(mark_rows(table, columns, config)["_dedup_key"].to_pylist())
 """
 
 
