@@ -18,7 +18,7 @@ from spark_queue.log.delta.integrity import using
 from spark_queue.log.delta.log import Log
 from spark_queue.log.disk import removal, write_lock
 from spark_queue.log.disk.fsync import make_directory
-from spark_queue.log.heads import StatusHead, following
+from spark_queue.log.heads import QueueHead, StatusHead, following
 from spark_queue.log.schema import QUEUE_COLUMNS, STATUS_COLUMNS, fields_of, json_of, user_names
 from spark_queue.log.settings import Settings
 from spark_queue.state import existence
@@ -144,7 +144,17 @@ def _make(store: Store, columns: Sequence[Mapping[str, Any]], settings: Settings
         row = config_row(settings, store.clock.now())
         if commit_status(Snapshot(store), head, row) is None:
             raise QueueExistsError(store.name)
-        store.begin(settings)
+        _note_empty(store, settings)
+
+
+def _note_empty(store: Store, settings: Settings) -> None:
+    """Remember a queue that this process has just created: no item, and its first settings."""
+    store.position().settings[1] = settings
+    cache = store.cache()
+    with cache.lock:
+        # Another process may have enqueued since: those are later versions.
+        if cache.queue.head is None and store.is_local():
+            cache.queue.head, cache.queue.version = QueueHead(), 0
 
 
 def _is_there(log: Log[Any]) -> bool:
@@ -190,7 +200,7 @@ def drop(store: Store) -> None:
         # Another drop may have removed it while this waited.
         existence.require_exists(store)
         with suppress(LogDamagedError):
-            store.require_known_format()
+            existence.require_known_format(store)
         with store.writing("queue"), store.writing("status"):
             require_not_held(store, store.queue_head())
             numbers = [number for number in store.queue_head().readers if number]

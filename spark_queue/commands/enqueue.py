@@ -19,7 +19,7 @@ from spark_queue.commands import batches, readers, rows
 from spark_queue.commands.batches import SourceBatch
 from spark_queue.errors import DuplicateItemError, SparkNeededError
 from spark_queue.log.heads import Mark, QueueHead, following
-from spark_queue.log.schema import ITEM, REFUSED
+from spark_queue.log.schema import ITEM, REFUSED, carries_traces
 from spark_queue.log.step_events import logger
 from spark_queue.results import RepeatedBatch
 from spark_queue.sql import admission, verify
@@ -210,7 +210,7 @@ def _note(store: Store, batch: SourceBatch, now: datetime) -> Enqueued:
 
 def _carried(store: Store, trace: Traces) -> Traces:
     """Return a trace, where items of the queue can say that they belong to it."""
-    return trace if trace is not None and store.carries_traces() else None
+    return trace if trace is not None and carries_traces(store.columns()) else None
 
 
 def _trim(at: Snapshot) -> None:

@@ -22,7 +22,7 @@ from spark_queue.commands.batches import OvertakenError, SourceBatch
 from spark_queue.errors import ReaderFullError, SparkNeededError, SparkQueueError
 from spark_queue.log.addresses import placed
 from spark_queue.log.heads import Mark
-from spark_queue.log.schema import DEAD, EXPIRED, moves_of
+from spark_queue.log.schema import DEAD, EXPIRED, moves_of, user_names
 from spark_queue.log.step_events import logger
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.sql import file_rows
@@ -377,7 +377,7 @@ def _goes_to(limits: ReaderConfig, target: str, ended: pa.Table) -> pa.ChunkedAr
 
 def _rows(store: Store, meant: pa.Table) -> pa.Table:
     """Return the items as rows to enqueue: their errors come with them, and where they were."""
-    names = store.user_columns()
+    names = user_names(store.columns())
     kept = moves_of(names)
     seqs = meant["_seq"].combine_chunks()
     least, most = pc.min(seqs).as_py(), pc.max(seqs).as_py()

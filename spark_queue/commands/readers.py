@@ -95,7 +95,7 @@ def register(
         head = following(before, readers=readers, last_reader=last)
         return Step(head=head, counts={}, answer=(number, True))
 
-    store.require_known_format()
+    existence.require_known_format(store)
     number, is_new = on_items(store, f"reader {name!r}", decide)
     return prepare(store.of_reader(number), is_new=is_new)
 
@@ -114,7 +114,7 @@ def change(store: Store, number: int, name: str, config: ReaderConfig) -> None:
 
 def drop(store: Store, name: str) -> None:
     """Forget a reader, and remove its status log; the queue's configuration stays."""
-    store.require_known_format()
+    existence.require_known_format(store)
     number = find(store, name).reader
 
     def decide(at: Snapshot) -> Answer[None]:

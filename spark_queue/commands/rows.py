@@ -15,7 +15,7 @@ from spark_queue.columns.arrow.arrow_keys import mark_rows
 from spark_queue.columns.arrow.rows import fit_rows, sort_rows
 from spark_queue.columns.kinds import Field
 from spark_queue.errors import SparkNeededError
-from spark_queue.log.schema import TRACE, user_names
+from spark_queue.log.schema import TRACE, carries_traces, require_inputs, user_names
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
@@ -46,7 +46,7 @@ class MarkedRows:
         InvalidArgumentError
             When there is not one for each.
         """
-        if trace is None or not self.store.carries_traces():
+        if trace is None or not carries_traces(self.store.columns()):
             return self
         count = len(self.rows)
         tracing.require_one_each(trace, count, is_ordered=False)
@@ -89,7 +89,7 @@ def check_rows(
     """
     at = Snapshot(store) if at is None else at
     rows = _check(at, given, order_by)
-    store.require_inputs(rows.given.column_names)
+    require_inputs(store.columns(), rows.given.column_names)
     return rows
 
 

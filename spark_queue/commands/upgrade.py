@@ -18,6 +18,7 @@ from spark_queue.log.schema import (
     foreign_names,
     format_of,
     later_than,
+    user_names,
 )
 from spark_queue.log.step_events import LogName
 from spark_queue.results import Upgraded
@@ -98,7 +99,7 @@ def upgrade(store: Store, *, dry_run: bool = False) -> Upgraded:
     """
     first = store.of_reader(0)
     settings = first.settings(first.status_head())
-    names = store.user_columns()
+    names = user_names(store.columns())
     users = [field for field in kinds.read(store.columns()) if field.name in names]
     key_rules.require_same_texts(store.name, settings, users)
     require_not_held(store, store.queue_head())

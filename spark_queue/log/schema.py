@@ -376,3 +376,25 @@ def format_of(names: Collection[str]) -> int:
 
 #: Columns whose minimum and maximum are kept per file, so that scans skip files.
 SKIPPING_COLUMNS = "_step,_kind,_seq,_priority,_round,_available_at"
+
+
+def carries_traces(columns: str) -> bool:
+    """Tell whether items of a log can name their trace; its columns are a schema in JSON."""
+    return TRACE in column_names(columns)
+
+
+def require_inputs(columns: str, given: Iterable[str]) -> None:
+    """Check that rows with some columns have no input that came after their log.
+
+    Raises
+    ------
+    SchemaMismatchError
+        When they have one that the log has no column for; it names that.
+    """
+    later = [name for name in given if name in INPUTS and INPUTS[name].since > 1]
+    there = column_names(columns) if later else ()
+    for name in later:
+        # A user's column may be older than the input of its name.
+        if name not in there and INPUTS[name].name not in there:
+            why = f"came with format {INPUTS[name].since}, the queue is of an older one: upgrade it"
+            raise SchemaMismatchError(name, why)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_queue.config import QueueConfig
 from spark_queue.log.disk.liveness import judge
-from spark_queue.log.schema import CLAIMED, READY, REFUSED
+from spark_queue.log.schema import CLAIMED, READY, REFUSED, user_names
 from spark_queue.report.entry import ItemEntry, Transition
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation
@@ -220,7 +220,7 @@ def _transition(row: Mapping[str, Any]) -> Transition:
 
 def read_entry(store: Store, source: ViewSource, answers: Answers, seq: int) -> ItemEntry | None:
     """Read what an item is; ``None`` where there is none."""
-    row = source.find_entries(store, [seq], [*store.user_columns(), *ENTRY]).get(seq)
+    row = source.find_entries(store, [seq], [*user_names(store.columns()), *ENTRY]).get(seq)
     if row is None:
         return None
     # What was refused stands nowhere.

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from spark_queue import checks
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.log.schema import user_names
 from spark_queue.report import holders, reading
 from spark_queue.report.lines import ErrorGroup, FlowPoint, HeldGroup, Tenant, WorkerLine
 from spark_queue.report.model import HOUR, ItemReport, Report, SharedReport
@@ -226,7 +227,7 @@ class Followed:
         """Return the first of the user's columns, of some items; of keys a list has its own."""
         config = self._store.settings(self._store.status_head()).config
         keys = (config.fair_key, config.group_key)
-        names = [name for name in self._store.user_columns() if name not in keys]
+        names = [name for name in user_names(self._store.columns()) if name not in keys]
         return self._source.find_entries(self._store, seqs, names[:_SHOWN]) if seqs else {}
 
 

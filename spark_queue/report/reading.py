@@ -16,6 +16,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.addresses import QueueAddress
 from spark_queue.log.disk import liveness
 from spark_queue.log.heads import QueueHead, Registered
+from spark_queue.log.schema import user_names
 from spark_queue.log.session_options import PlainSession
 from spark_queue.log.step_events import LogName
 from spark_queue.reader_config import ReaderConfig, require_reader_name
@@ -255,7 +256,7 @@ def _report(
         tenants=read_tenants(found["tenants"], store.settings(ends.head).config.weights),
         readers=tuple(_readers(store, source, found["behind"], ends, asked)),
         steps=holders.steps(found["steps"], name, reader),
-        columns=tuple(store.user_columns()),
+        columns=tuple(user_names(store.columns())),
     )
 
 

@@ -23,7 +23,7 @@ from spark_queue.columns import key_rules
 from spark_queue.columns.columns import OrderBy, add_keys, of_spark
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log import instants
-from spark_queue.log.schema import BOUNDED, ITEM, QUEUE_COLUMNS, REFUSED, TRACE
+from spark_queue.log.schema import BOUNDED, ITEM, QUEUE_COLUMNS, REFUSED, TRACE, require_inputs
 from spark_queue.log.settings import Settings
 from spark_queue.spark import frames
 from spark_queue.state import spark_frames
@@ -212,7 +212,7 @@ def frame(
         df, extra = frames.traced(store, df, trace, order_by), (*extra, TRACE)
     given = frames.of(store, df, extra)
     if not is_again:
-        store.require_inputs(given.columns)
+        require_inputs(store.columns(), given.columns)
     inputs = add_keys(given, schema, settings.config, order_by, extra=extra)
     if isinstance(trace, str):
         inputs = inputs.withColumn(TRACE, F.lit(trace))

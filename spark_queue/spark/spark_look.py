@@ -14,7 +14,7 @@ from pyspark.sql.types import TimestampType
 from spark_queue.columns.columns import first_line, sql_expression
 from spark_queue.columns.values import bytes_of
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.log.schema import CONFIG, ITEM, RENEWAL
+from spark_queue.log.schema import CONFIG, ITEM, RENEWAL, user_names
 from spark_queue.log.spark import spark_types
 from spark_queue.log.spark.spark_types import arrow_schema_of, column_named, struct_of
 from spark_queue.spark.frames import frame_of, plain
@@ -40,7 +40,7 @@ class SparkLook(QueueLook[DataFrame]):
         rows = rows.where(F.col("_kind") == kind)
         if self.seq is not None:
             rows = rows.where(F.col("_seq") == self.seq)
-        own = F.struct(*map(column_named, self.store.user_columns()))
+        own = F.struct(*map(column_named, user_names(self.store.columns())))
         own = own if self.has_values else F.col("_seq")
         return plain(rows.select(*ENTERED, own.alias("_own")))
 
@@ -107,7 +107,9 @@ class SparkLook(QueueLook[DataFrame]):
             (F.lit(None).cast(kinds[old]) if new == nothing else F.col(old)).alias(new)
             for new, old in names.items()
         ]
-        return found.orderBy("_seq").select(*map(column_named, self.store.user_columns()), *columns)
+        return found.orderBy("_seq").select(
+            *map(column_named, user_names(self.store.columns())), *columns
+        )
 
 
 _KINDS = {field.name: field.dataType for field in struct_of(VIEWED)}

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from spark_queue.columns.arrow.rows import sizes_of
 from spark_queue.log.delta.commits import LogFile
-from spark_queue.log.schema import CONFIG, ITEM, RENEWAL
+from spark_queue.log.schema import CONFIG, ITEM, RENEWAL, user_names
 from spark_queue.log.step_events import LogName
 from spark_queue.sql import log_rows
 from spark_queue.sql.database import Database
@@ -49,7 +49,7 @@ class ArrowLook(QueueLook[pa.Table]):
     def entries(self, kind: str) -> pa.Table:
         """See :class:`QueueLook`; what leads to the user's columns is the seq."""
         is_shown = kind == ITEM and self.has_values
-        users = self.store.user_columns() if is_shown else []
+        users = user_names(self.store.columns()) if is_shown else []
         rows = self._rows("queue", (*ENTERED, *users), kind, self.since, self.queue_step)
         if is_shown:
             self._items = rows
@@ -127,7 +127,7 @@ class ArrowLook(QueueLook[pa.Table]):
         ]
         if not self.has_values or "own" not in found.column_names:
             return pa.table(shown, names=list(columns))
-        items = self._items.select(["_seq", *self.store.user_columns()])
+        items = self._items.select(["_seq", *user_names(self.store.columns())])
         # Mostly all of them are shown, in their order: a copy takes long.
         shows_all = items["_seq"].equals(found["own"])
         own = (items if shows_all else beside(items, found["own"])).drop_columns("_seq")
@@ -164,7 +164,7 @@ class ArrowLook(QueueLook[pa.Table]):
 
     def rename(self, found: pa.Table, names: Mapping[str, str], nothing: str | None) -> pa.Table:
         """See :class:`QueueLook`."""
-        users = self.store.user_columns()
+        users = user_names(self.store.columns())
         rows = found.select([*users, *names.values()]).rename_columns([*users, *names])
         if nothing is None:
             return rows

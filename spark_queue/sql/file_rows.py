@@ -28,6 +28,8 @@ from spark_queue.log.schema import (
     RENEWAL_LANE,
     SOURCE_LANE,
     TRACE,
+    carries_traces,
+    user_names,
 )
 from spark_queue.log.step_events import LogName
 from spark_queue.state.replica_rows import status_table
@@ -86,7 +88,7 @@ def user_fields(store: Store) -> list[kinds.Field]:
     SparkNeededError
         When only Spark reads the logs.
     """
-    users = set(store.user_columns())
+    users = set(user_names(store.columns()))
     return [one for one in kinds.read(log_of(store, "queue").schema()) if one.name in users]
 
 
@@ -302,7 +304,7 @@ def _read_grant(store: Store, lease: int) -> pa.Table:
 
 def _read_items(store: Store, grant: pa.Table, most_bytes: float) -> pa.Table | None:
     log, may, seqs = log_of(store, "queue"), _filter_of(grant), grant["_seq"].combine_chunks()
-    names, traces = store.user_columns(), [TRACE] if store.carries_traces() else []
+    names, traces = user_names(store.columns()), [TRACE] if carries_traces(store.columns()) else []
     columns, size = [*names, "_kind", "_seq", *traces], 0
     parts = [log.rows_of([], columns)]
     for rows in log.parts_of([file for file in log.files() if may(file)], columns, may):

@@ -10,7 +10,7 @@ from typing import Any
 from spark_queue.acting import operator
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.job_descriptions import named
-from spark_queue.log.schema import CLAIMED, ITEM, READY, inputs_of, moves_of
+from spark_queue.log.schema import CLAIMED, ITEM, READY, inputs_of, moves_of, user_names
 from spark_queue.log.settings import Settings
 from spark_queue.results import SAMPLED, SAMPLES, Affected
 from spark_queue.sql import log_rows
@@ -68,7 +68,7 @@ class ItemPlanner:
 
     def again(self, found: Any) -> Any:
         """Return items as rows to enqueue again, each with ``_origin``: the item that it was."""
-        moves = {new: old for old, new in moves_of(self.store.user_columns()).items()}
+        moves = {new: old for old, new in moves_of(user_names(self.store.columns())).items()}
         with self._look() as at:
             return at.rename(found, {**moves, "_origin": "_seq"}, None)
 
@@ -78,7 +78,7 @@ class ItemPlanner:
         They have the columns of the log that :data:`RESTORED` names; ``_round`` is null where an
         item keeps no place.
         """
-        inputs = inputs_of(self.store.user_columns()).items()
+        inputs = inputs_of(user_names(self.store.columns())).items()
         kept = dict(zip(RESTORED, ("_seq", "_round", "_attempts", "_enqueued_at"), strict=True))
         names = {name: column.name for name, column in inputs} | kept
         with self._look() as at:
@@ -107,7 +107,7 @@ class ItemPlanner:
             found = at.evaluate(found)
             at.give("found", at.facts_of(found))
             states = {row["state"]: row["items"] for row in at.rows("by_state")}
-            shown = at.sample(found, [*self.store.user_columns(), *SAMPLED], SAMPLES)
+            shown = at.sample(found, [*user_names(self.store.columns()), *SAMPLED], SAMPLES)
         total = sum(states.values())
         made = {becomes: total} if total else {}
         return Affected(total, states=states, becomes=made, sample=shown)

@@ -19,6 +19,7 @@ from spark_queue.log.session_options import promises_disk
 from spark_queue.log.step_events import LogName
 from spark_queue.state import catch_up, fence, replica_choice
 from spark_queue.state.catch_up import Seen
+from spark_queue.state.existence import require_steps
 from spark_queue.state.replica import ENTERED, FOLLOWED, Row
 from spark_queue.state.replica_rows import rows_of
 from spark_queue.state.snapshot import Snapshot
@@ -163,7 +164,7 @@ def _append(at: Snapshot, which: LogName, head: _Head, rows: Rows, *, small: boo
     else:
         seen = at.cache.queue if which == "queue" else at.position.status
         is_readable = (at.item_log if which == "queue" else at.status_log) is not None
-        store.require_end(which, seen, head.step - 1, is_readable=is_readable)
+        require_steps(store, which, seen, head.step - 1, is_readable=is_readable)
         # Rows that are here need no Spark, however many they are.
         small = small or is_table
         ours = log.commit(head, rows, small=small, known=seen.version, is_synced=is_synced)

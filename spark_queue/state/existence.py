@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from spark_queue.errors import QueueNotFoundError
 from spark_queue.log import addresses
 from spark_queue.log.addresses import QueueAddress
 from spark_queue.log.delta import completeness
+from spark_queue.log.delta.log import Log
 from spark_queue.log.heads import StatusHead
-from spark_queue.log.step_events import Listener
+from spark_queue.log.step_events import Listener, LogName
+from spark_queue.state.catch_up import Seen
 from spark_queue.state.store import Store
 
 
@@ -63,3 +66,41 @@ def is_prepared(store: Store) -> bool:
     """Tell whether a reader's status log is there, with its first step."""
     seen = store.position().status.head
     return (seen is not None and seen.step > 0) or exists(store)
+
+
+def require_known_format(store: Store) -> None:
+    """Check that this release knows the format that the queue has now.
+
+    Raises
+    ------
+    FormatVersionError
+        When a newer release wrote it, or has upgraded it since it was opened.
+    """
+    # The first log has the queue's settings, whoever reads it.
+    first = store.of_reader(0)
+    first.settings(first.status_head())
+
+
+def require_steps(
+    store: Store, which: LogName, seen: Seen[Any], last: int, *, is_readable: bool
+) -> None:
+    """Check that a log has its steps up to one.
+
+    Where all its commits are looked at one by one none goes unseen, but the newest may be cut.
+
+    Parameters
+    ----------
+    is_readable : bool
+        Whether this process reads the log's files.
+
+    Raises
+    ------
+    LogDamagedError
+        When it has not.
+    """
+    log: Log[Any] = store.queue if which == "queue" else store.status
+    name, directory = store.name, store.handle.place.directory_of(log)
+    if directory is not None and seen.version is not None and is_readable:
+        completeness.require_uncut_at(name, which, directory, seen.version)
+    else:
+        completeness.require_end(name, which, log, directory, last)

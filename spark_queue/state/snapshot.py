@@ -11,6 +11,7 @@ from spark_queue.log.heads import QueueHead, Registered, StatusHead
 from spark_queue.log.session_options import PlainSession, small_steps
 from spark_queue.log.settings import Settings
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.state import existence
 from spark_queue.state.catch_up import Cache, Position
 from spark_queue.state.schedulers import ReaderTerms
 from spark_queue.state.store import Store
@@ -194,7 +195,8 @@ class Snapshot:
         """
         seen = self.cache.queue
         last = seen.head.step if seen.head else 0
-        self.store.require_end("queue", seen, last, is_readable=self.item_log is not None)
+        is_readable = self.item_log is not None
+        existence.require_steps(self.store, "queue", seen, last, is_readable=is_readable)
 
     def is_recent(self) -> bool:
         """Tell whether it was taken so shortly before that others have hardly written since."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,6 @@ from spark_queue.errors import (
     LogDamagedError,
     QueueNotFoundError,
     ReaderNotFoundError,
-    SchemaMismatchError,
     SparkQueueError,
 )
 from spark_queue.extras import require_supported
@@ -32,13 +31,13 @@ from spark_queue.log.heads import (
     status_head,
 )
 from spark_queue.log.log_kinds import TableSource
-from spark_queue.log.schema import CONFIG, FORMAT_VERSION, INPUTS, TRACE, column_names, user_names
+from spark_queue.log.schema import CONFIG, FORMAT_VERSION
 from spark_queue.log.session_options import PlainSession, Session, spark_of
 from spark_queue.log.settings import Settings, format_of
 from spark_queue.log.step_events import Listener, LogName
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.state import catch_up
-from spark_queue.state.catch_up import Cache, Position, Seen
+from spark_queue.state.catch_up import Cache, Position
 from spark_queue.state.handle import Handle
 
 if TYPE_CHECKING:
@@ -174,31 +173,6 @@ class Store:
         """Return how many items are not over yet for this reader, as of a step of its log."""
         return self.queue_head().items - self.registered().since_items - sum(head.finished.values())
 
-    def user_columns(self) -> list[str]:
-        """Return the names of the user's columns, in their order."""
-        return [*user_names(self.columns())]
-
-    def carries_traces(self) -> bool:
-        """Tell whether items can say which trace they belong to."""
-        return TRACE in column_names(self.columns())
-
-    def require_inputs(self, given: Iterable[str]) -> None:
-        """Check that rows with some columns have no input that came after the queue.
-
-        Raises
-        ------
-        SchemaMismatchError
-            When they have one that the queue has no column for; it names that.
-        """
-        later = [name for name in given if name in INPUTS and INPUTS[name].since > 1]
-        there = column_names(self.columns()) if later else ()
-        for name in later:
-            # A user's column may be older than the input of its name.
-            if name not in there and INPUTS[name].name not in there:
-                since = INPUTS[name].since
-                why = f"came with format {since}, and the queue is of an older one: upgrade it"
-                raise SchemaMismatchError(name, why)
-
     def columns(self) -> str:
         """Return the columns of the item log, as Spark writes a schema in JSON."""
         log = self.native("queue")
@@ -253,28 +227,6 @@ class Store:
         if self.reader == 0:
             completeness.require_known_steps(self.name, self.status, head, self.queue_head())
 
-    def require_end(self, which: LogName, seen: Seen[Any], last: int, *, is_readable: bool) -> None:
-        """Check that a log has its steps up to one.
-
-        Where all its commits are looked at one by one none goes unseen, but the newest may be cut.
-
-        Parameters
-        ----------
-        is_readable : bool
-            Whether this process reads the log's files.
-
-        Raises
-        ------
-        LogDamagedError
-            When it has not.
-        """
-        log: Log[Any] = self.queue if which == "queue" else self.status
-        name, directory = self.name, self.handle.place.directory_of(log)
-        if directory is not None and seen.version is not None and is_readable:
-            completeness.require_uncut_at(name, which, directory, seen.version)
-        else:
-            completeness.require_end(name, which, log, directory, last)
-
     def rows_since(
         self, which: LogName, step: int, columns: Sequence[str], most: int | None = None
     ) -> pa.Table:
@@ -310,19 +262,6 @@ class Store:
         seen = (self.cache().queue, self.position().status)
         is_known = all(log.head is None or log.version is not None for log in seen)
         return is_known and self.queue.is_followed() and self.status.is_followed()
-
-    def rewritten(self) -> None:
-        """Drop the rows that this process remembers, after some were deleted from a log."""
-        self.cache().drop_replicas()
-
-    def begin(self, settings: Settings) -> None:
-        """Note what a queue is that this process has just made: empty, with its first settings."""
-        self.position().settings[1] = settings
-        cache = self.cache()
-        with cache.lock:
-            # Whoever found the queue meanwhile may have enqueued: those are later versions.
-            if cache.queue.head is None and self.is_local():
-                cache.queue.head, cache.queue.version = QueueHead(), 0
 
     def settings(self, head: StatusHead, position: Position | None = None) -> Settings:
         """Return the configuration in force at a step of the status log.
@@ -365,18 +304,6 @@ class Store:
             except FileNotFoundError as exc:
                 raise QueueNotFoundError(self.name) from exc
             yield
-
-    def require_known_format(self) -> None:
-        """Check that this release knows the format that the queue has now.
-
-        Raises
-        ------
-        FormatVersionError
-            When a newer release wrote it, or has upgraded it since it was opened.
-        """
-        # The first log has the queue's settings, whoever reads it.
-        first = self.of_reader(0)
-        first.settings(first.status_head())
 
     def _unknown(self, which: LogName, exc: UnknownHeadError) -> SparkQueueError:
         """Return what to raise of a head that this release would not write."""

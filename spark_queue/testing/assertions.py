@@ -15,7 +15,16 @@ import pyarrow.compute as pc
 from spark_queue import checks
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalVerbs
-from spark_queue.log.schema import ACKED, CANCELLED, CLAIMED, DEAD, EXPIRED, READY, REFUSED
+from spark_queue.log.schema import (
+    ACKED,
+    CANCELLED,
+    CLAIMED,
+    DEAD,
+    EXPIRED,
+    READY,
+    REFUSED,
+    user_names,
+)
 from spark_queue.looking import store_of
 from spark_queue.sql.file_rows import beside, rows_of
 from spark_queue.sql.where import Where, choose, require_where
@@ -228,7 +237,7 @@ class _Seen:
         self.name = queue.name
         self.store: Store = store_of(queue)
         self.rows: pa.Table = views.ARROW_VIEWS.status(self.store)
-        self.users: list[str] = self.store.user_columns()
+        self.users: list[str] = [*user_names(self.store.columns())]
 
     def require(
         self,

@@ -173,11 +173,11 @@ def _remove(store: Store, by: Rewriter[Any], found: Any) -> None:
     ]
     # Items first, as when a generation is dropped.
     by.remove(store, "queue", found)
-    store.rewritten()
+    store.cache().drop_replicas()
     for reader, end in zip(every, ended, strict=True):
         forget(reader, end)
         by.remove(reader, "status", found)
-        reader.rewritten()
+        reader.cache().drop_replicas()
 
 
 def see_all(store: Store) -> Seen:
@@ -270,7 +270,7 @@ def drop_refused(store: Store, retention: timedelta, by: Rewriter[Any]) -> None:
     old = rows.filter(pc.less_equal(rows["_enqueued_at"], before))
     if old.num_rows:
         by.drop(store, "queue", REFUSED_LANE, before=pc.max(old["_step"]).as_py() + 1)
-        store.rewritten()
+        store.cache().drop_replicas()
 
 
 # rule again: scope of a key
@@ -371,7 +371,7 @@ def _drop(store: Store, gen: Generation, asked: Collection[int], by: Rewriter[An
     for reader, end in zip(every, ended, strict=True):
         forget(reader, end)
         by.drop(reader, "status", gen.number)
-        reader.rewritten()
+        reader.cache().drop_replicas()
     return True
 
 

@@ -18,7 +18,7 @@ from spark_queue.log.disk import maintenance
 from spark_queue.log.disk.leftover_files import Ages
 from spark_queue.log.disk.local_log import LocalLog
 from spark_queue.log.disk.maintenance import Tidied
-from spark_queue.log.schema import OPEN_LANE
+from spark_queue.log.schema import OPEN_LANE, user_names
 from spark_queue.log.session_options import PlainSession
 from spark_queue.log.step_events import LogName
 from spark_queue.sql.arrow_look import ArrowLook
@@ -192,7 +192,7 @@ def _rewrite(
 
 def _archived(store: Store, gen: int) -> pa.Table:
     """Return the items of a generation with the columns that an archive has."""
-    columns = (*store.user_columns(), *ARCHIVED)
+    columns = (*user_names(store.columns()), *ARCHIVED)
     rows = rows_of(store, "queue", ("_gen", *columns), _of(gen))
     rows = rows.filter(pc.equal(rows["_gen"], gen)).select(columns)
     return rows.append_column("_queue", pa.repeat(store.name, rows.num_rows))

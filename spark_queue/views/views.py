@@ -15,7 +15,7 @@ from spark_queue.columns.arrow.arrow_types import schema_of
 from spark_queue.commands.enqueue import Enqueued
 from spark_queue.commands.rows import columns_of
 from spark_queue.errors import OutcomesGoneError
-from spark_queue.log.schema import ITEM, QUEUE_COLUMNS, READY, REFUSED, STATES
+from spark_queue.log.schema import ITEM, QUEUE_COLUMNS, READY, REFUSED, STATES, user_names
 from spark_queue.results import Lag, QueueStats
 from spark_queue.sql import log_rows
 from spark_queue.sql.arrow_look import ArrowLook
@@ -182,7 +182,7 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
             at.give("found", at.facts_of(found, _NOTED))
             counted = at.rows("notes")
             first = [row["seq"] for row in at.rows("foremost", limit)]
-            shown = [*store.user_columns(), *names]
+            shown = [*user_names(store.columns()), *names]
             rows = at.sample(at.choose(found, {"_seq": first}), shown, limit)
         states = {row["state"]: row["items"] for row in counted}
         notes: dict[str, Any] = {name: sum(row[name] for row in counted) for name in _NOTES}
