@@ -125,7 +125,7 @@ class JournaledCore(Generic[T]):
         state = self.state
         state.owner.require()
         with state.lock:
-            readers = {reader.line.name: reader.stats() for reader in state.readers}
+            readers = {reader.line.name: reader.stats() for reader in self.registry.readers}
             return JournalStats(
                 items=sum(reader.items for reader in readers.values()),
                 bytes=sum(reader.bytes for reader in readers.values()),

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures._base import FINISHED
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from threading import RLock
+from typing import Generic, Protocol, TypeVar
 
 from spark_queue.checks import limit_of
 from spark_queue.durability import AT_ONCE, Durability
+from spark_queue.memory.journal.cache import EntryCache
 from spark_queue.memory.journal.journal_options import QueueOptions
-from spark_queue.memory.journal.records import Entry, Group
+from spark_queue.memory.journal.offsets import QueueReader
+from spark_queue.memory.journal.records import Entry, Group, PutTotals
+from spark_queue.memory.journal.writer_thread import WriterThread
 from spark_queue.memory.singular.requests import ExecutionContext, Promise
-from spark_queue.memory.waiting.timer import Alarm, seconds
-
-if TYPE_CHECKING:
-    from spark_queue.memory.journal.journal_state import QueueState
+from spark_queue.memory.waiting.timer import Alarm, Timer, seconds
 
 T = TypeVar("T")
 
@@ -57,8 +58,28 @@ class PendingGroup(Generic[T]):
         return not (self.group.puts or self.group.settlements)
 
 
+class CommitState(Protocol[T]):
+    """The state of a queue as its group commit uses it."""
+
+    lock: RLock
+    timer: Timer
+    writer: WriterThread
+    totals: PutTotals
+    cache: EntryCache[T]
+    readers: Sequence[QueueReader[T]]
+
+
 class GroupCommit(Generic[T]):
     """The next group: what was done since the last one was cut. Used under the queue's lock.
+
+    Parameters
+    ----------
+    state : CommitState
+        The queue.
+    options : QueueOptions
+        How large a group may be, and when it is due.
+    let_in : callable
+        Called under the lock when a group has left room for waiting puts.
 
     Attributes
     ----------
@@ -72,8 +93,11 @@ class GroupCommit(Generic[T]):
         What the writer thread does when a group is due; set by its owner.
     """
 
-    def __init__(self, state: QueueState[T], options: QueueOptions) -> None:
+    def __init__(
+        self, state: CommitState[T], options: QueueOptions, let_in: Callable[[], object]
+    ) -> None:
         self._state = state
+        self._let_in = let_in
         self._context = state.writer.context
         self._max_items = limit_of("max_group_items", options.max_group_items)
         self._max_bytes = limit_of("max_group_bytes", options.max_group_bytes)
@@ -171,7 +195,7 @@ class GroupCommit(Generic[T]):
             self.unsettled = 0
             state.totals.durable_id = done.last_id
             state.cache.trim(done.last_id)
-            state.puts.let_in()
+            self._let_in()
 
     def close(self) -> None:
         """Take no items any more."""

@@ -8,12 +8,11 @@ the lock, and run without it by the same thread, before the call returns.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
 from functools import partial
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar
 
 from spark_queue.checks import limit_of
 from spark_queue.clock import Clock
@@ -22,16 +21,13 @@ from spark_queue.errors import FencedError, JournalFailedError, QueueShutDownErr
 from spark_queue.memory.journal.cache import EntryCache
 from spark_queue.memory.journal.group_commit import GroupCommit
 from spark_queue.memory.journal.journal_options import QueueOptions
+from spark_queue.memory.journal.offsets import QueueReader
 from spark_queue.memory.journal.puts import Puts
 from spark_queue.memory.journal.records import Journal, PutTotals
-from spark_queue.memory.singular.requests import ExecutionContext, Reply, require_elsewhere
-from spark_queue.memory.singular.singular_queue import SingularUpdateQueue
+from spark_queue.memory.journal.writer_thread import WriterThread
 from spark_queue.memory.waiting.processes import Owner, settle_in
 from spark_queue.memory.waiting.timer import Timeout, Timer
 from spark_queue.memory.waiting.waiters import call_each
-
-if TYPE_CHECKING:
-    from spark_queue.memory.journal.reader_state import ReaderState
 
 
 def shut_down(name: str) -> Callable[[], Exception]:
@@ -54,67 +50,6 @@ def _failure(name: str, cause: BaseException) -> Exception:
     )
     error.__cause__ = cause
     return error
-
-
-R = TypeVar("R")
-
-
-class WriterThread:
-    """Runs calls in order, on a thread of its own.
-
-    Parameters
-    ----------
-    name : str
-        What the thread and messages call it.
-    last_words : callable
-        Called on the thread with what kills it: an error that is no ordinary exception.
-    """
-
-    def __init__(self, name: str, last_words: Callable[[BaseException], object]) -> None:
-        self._last_words = last_words
-        self._calls: SingularUpdateQueue[Callable[[], Any], Any] = SingularUpdateQueue(
-            self._make, capacity=None, name=name
-        )
-        self.context: ExecutionContext = self._calls.work.context
-        self._calls.start()
-
-    def _make(self, call: Callable[[], R]) -> R:
-        try:
-            return call()
-        except Exception:
-            raise
-        except BaseException as error:
-            self._last_words(error)
-            raise
-
-    def run(self, call: Callable[[], R]) -> Reply[R]:
-        """Have a call made, and return the future of its result.
-
-        Raises
-        ------
-        QueueShutDownError
-            When the thread has gone.
-        """
-        return cast("Reply[R]", self._calls.submit_nowait(call))
-
-    def tell(self, call: Callable[[], object]) -> None:
-        """Have a call made whose result nobody waits for, if the thread is still there."""
-        with suppress(QueueShutDownError):
-            self._calls.submit_nowait(call)
-
-    def require_elsewhere(self) -> None:
-        """Refuse to wait for this thread on itself.
-
-        Raises
-        ------
-        DeadlockError
-            When a callback of a future, which this thread runs, is about to wait for it.
-        """
-        require_elsewhere(self.context)
-
-    def leave(self) -> None:
-        """Make the calls that were asked for, take no more, and end the thread after them."""
-        self._calls.shutdown(drain=True, wait=False)
 
 
 T = TypeVar("T")
@@ -142,8 +77,8 @@ class QueueState(Generic[T]):
     ----------
     puts : Puts
         Where items come in.
-    readers : list of ReaderState
-        The readers; changed by their registry.
+    readers : sequence of QueueReader
+        The readers: the list that their registry keeps.
     alert : bool
         Whether a put must look closer: some reader has limits, lets items expire, or is waited at.
     closed : callable or None
@@ -182,9 +117,9 @@ class QueueState(Generic[T]):
             limit_of("max_memory_items", options.max_memory_items),
             limit_of("max_memory_bytes", options.max_memory_bytes),
         )
-        self.group_commit: GroupCommit[T] = GroupCommit(self, options)
-        self.readers: list[ReaderState[T]] = []
+        self.readers: Sequence[QueueReader[T]] = ()
         self.puts: Puts[T] = Puts(self, options, size_of)
+        self.group_commit: GroupCommit[T] = GroupCommit(self, options, self.puts.let_in)
         self.origins: dict[str, int] = {}
         self.handoffs: deque[Callable[[], None]] = deque()
         self.alert = self.is_broken = False

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from spark_queue.errors import FencedError
 from spark_queue.memory.journal.group_commit import PendingGroup
 from spark_queue.memory.journal.journal_state import QueueState, ended_by
+from spark_queue.memory.journal.offsets import QueueReader
 from spark_queue.memory.journal.reader_state import ReaderState
 from spark_queue.memory.journal.records import Entry
 from spark_queue.memory.waiting.timer import Alarm, Timeout, seconds
@@ -102,7 +103,7 @@ class JournalWriter(Generic[T]):
             self._fail_load(reader, error)
         self._state.hand_off()
 
-    def load_now(self, reader: ReaderState[T]) -> None:
+    def load_now(self, reader: QueueReader[T]) -> None:
         """Load as :meth:`load` does, and raise what goes wrong."""
         state, cache, line = self._state, self._state.cache, reader.line
         with state.lock:
@@ -133,7 +134,7 @@ class JournalWriter(Generic[T]):
         if not totals.has_expiring and any(entry.expires_at is not None for entry in entries):
             totals.has_expiring = self._state.alert = True
 
-    def _fail_load(self, reader: ReaderState[T], error: Exception) -> None:
+    def _fail_load(self, reader: QueueReader[T], error: Exception) -> None:
         with self._state.lock:
             reader.line.is_loading = False
             if isinstance(error, FencedError):
@@ -167,12 +168,12 @@ class JournalWriter(Generic[T]):
             while reader.lose_up_to(bound):
                 self.load_now(reader)
 
-    def _lagging(self) -> list[tuple[ReaderState[T], int]]:
+    def _lagging(self) -> list[tuple[QueueReader[T], int]]:
         with self._state.lock:
             readers = [reader for reader in self._state.readers if reader.line.config.max_lag]
             return [(reader, self._lag_bound(reader)) for reader in readers]
 
-    def _lag_bound(self, reader: ReaderState[T]) -> int:
+    def _lag_bound(self, reader: QueueReader[T]) -> int:
         others = [other.line.head for other in self._state.readers if other is not reader]
         last_id = self._state.totals.last_id
         return min([*others, last_id - (reader.line.config.max_lag or 0)])

@@ -316,7 +316,7 @@ class JournaledQueue(Generic[T]):
 
     def _fronts(self) -> list[JournalReader[T]]:
         with self._state.lock:
-            return [self._core.front(reader) for reader in self._state.readers]
+            return [self._core.front(reader) for reader in self._core.registry.readers]
 
     # The journal
 

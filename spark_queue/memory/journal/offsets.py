@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from spark_queue.memory.journal.cache import EntryCache
 from spark_queue.memory.journal.records import (
@@ -22,6 +22,7 @@ from spark_queue.memory.journal.records import (
     ReaderOffset,
     Settlements,
 )
+from spark_queue.memory.waiting.tickets import TicketLine
 
 T = TypeVar("T")
 
@@ -326,3 +327,27 @@ class ReaderCursor(Generic[T]):
         """Tell whether nothing is left and the reader is older than an unused one may be."""
         limit: timedelta | None = self.config.max_idle
         return limit is not None and not self.items and self.created_at + limit <= now
+
+
+class QueueReader(Protocol[T]):
+    """A reader as its queue sees it. All but ``lose_up_to`` is called under the queue's lock."""
+
+    line: ReaderCursor[T]
+    """Its items."""
+    waiters: TicketLine[Read[T]]
+    """Calls that wait for an item."""
+
+    def needs_tending(self) -> bool:
+        """Tell whether the reader must be seen to after each put."""
+
+    def is_refusing(self) -> bool:
+        """Tell whether the reader is full and wants no more."""
+
+    def tend(self) -> None:
+        """Drop excess and expired items, and serve waiting calls."""
+
+    def restock(self) -> None:
+        """Drop excess items, and serve waiting calls."""
+
+    def lose_up_to(self, bound: int) -> bool:
+        """Drop unread items up to an id; tell whether a block must be loaded to go on."""

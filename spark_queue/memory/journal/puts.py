@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from spark_queue.checks import limit_of, optional, require_utf8
+from spark_queue.clock import Clock
 from spark_queue.durability import Durability, require_kept
 from spark_queue.errors import InvalidArgumentError, QueueFullError, SparkQueueError
-from spark_queue.memory.journal.group_commit import DoneReceipt, Receipt
+from spark_queue.memory.journal.group_commit import CommitState, DoneReceipt, GroupCommit, Receipt
 from spark_queue.memory.journal.journal_options import QueueOptions
 from spark_queue.memory.journal.offsets import ReaderCursor
-from spark_queue.memory.journal.records import Entry, own
+from spark_queue.memory.journal.records import Entry, Journal, own
 from spark_queue.memory.waiting.tickets import ThreadTicket, Ticket, TicketLine
 from spark_queue.wording import shorten
-
-if TYPE_CHECKING:
-    from spark_queue.memory.journal.journal_state import QueueState
 
 T = TypeVar("T")
 
@@ -30,6 +29,26 @@ _MAX_ERRORS = 2**31 - 1
 Offer = tuple[Entry[T], Durability | None]
 
 
+class PutState(CommitState[T], Protocol[T]):
+    """The state of a queue as its puts use it."""
+
+    journal: Journal[T]
+    clock: Clock
+    group_commit: GroupCommit[T]
+    alert: bool
+    handoffs: deque[Callable[[], None]]
+    origins: dict[str, int]
+
+    def require_open(self) -> None:
+        """Raise where the queue is closed, lost or broken."""
+
+    def tend(self) -> None:
+        """See to every reader after something has come or gone. Under the lock."""
+
+    def hand_off(self) -> None:
+        """Run every hand-off that was noted. Without the lock."""
+
+
 class Puts(Generic[T]):
     """The puts of a queue, under its lock.
 
@@ -40,7 +59,7 @@ class Puts(Generic[T]):
     """
 
     def __init__(
-        self, state: QueueState[T], options: QueueOptions, size_of: Callable[[T], int]
+        self, state: PutState[T], options: QueueOptions, size_of: Callable[[T], int]
     ) -> None:
         self._state = state
         self._size_of = size_of

@@ -43,6 +43,11 @@ class Registry(Generic[T]):
         What a reader gets that is given none.
     hooks : ReaderHooks
         The same, for hooks.
+
+    Attributes
+    ----------
+    readers : list of ReaderState
+        All readers. Used under the queue's lock.
     """
 
     def __init__(
@@ -53,6 +58,8 @@ class Registry(Generic[T]):
         hooks: ReaderHooks[T],
     ) -> None:
         self._state = state
+        self.readers: list[ReaderState[T]] = []
+        state.readers = self.readers
         self._journal_writer = journal_writer
         self._config = config
         self._hooks = hooks
@@ -76,7 +83,7 @@ class Registry(Generic[T]):
         """Ack what a crash has left behind of a replacement: the old item beside the new one."""
         for origin, item in found.origins.items():
             reader, _, old = origin.rpartition("/")
-            for each in self._state.readers:
+            for each in self.readers:
                 if each.settling.fullname == reader and old.isdecimal():
                     self._settle(each, int(old), item)
 
@@ -97,19 +104,18 @@ class Registry(Generic[T]):
     def blind(self) -> list[ReaderState[T]]:
         """Return the readers that are full, as far as can be told without their next item."""
         with self._state.lock:
-            readers = self._state.readers
-            return [each for each in readers if each.is_refusing() and each.line.is_absent()]
+            return [each for each in self.readers if each.is_refusing() and each.line.is_absent()]
 
     def find(self, name: str) -> ReaderState[T] | None:
         """Return the reader of a name, ``None`` when there is none."""
         with self._state.lock:
-            named = (reader for reader in self._state.readers if reader.line.name == name)
+            named = (reader for reader in self.readers if reader.line.name == name)
             return next(named, None)
 
     def names(self) -> list[str]:
         """Return the names of all readers."""
         with self._state.lock:
-            return [reader.line.name for reader in self._state.readers]
+            return [reader.line.name for reader in self.readers]
 
     # Making
 
@@ -213,7 +219,7 @@ class Registry(Generic[T]):
     def _install(self, line: ReaderCursor[T], hooks: ReaderHooks[T]) -> ReaderState[T]:
         reader = ReaderState(line, self._state, hooks)
         reader.want = partial(self._journal_writer.want, reader)
-        self._state.readers.append(reader)
+        self.readers.append(reader)
         self._state.watch()
         if line.is_absent():
             reader.want()
@@ -235,7 +241,7 @@ class Registry(Generic[T]):
             raise self._unknown(name)
         self._state.journal.drop_reader(reader.line.number)
         with self._state.lock:
-            self._state.readers.remove(reader)
+            self.readers.remove(reader)
             reader.drop(partial(self._unknown, name))
         self._unfollow(reader.line)
 
