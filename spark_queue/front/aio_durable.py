@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_queue import checks
 from spark_queue.front.consumer import Consumer, Delivery
@@ -23,14 +23,40 @@ from spark_queue.wording import text_of
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from spark_queue.front.durable import DurableQueue
-
 #: Seconds between two looks for room: it is there after the next group is written.
 _LOOK = 0.01
 
 
+class DurableVerbs(Protocol):
+    """The verbs of :class:`DurableQueue` that its coroutines' front calls."""
+
+    def put(self, item: Mapping[str, Any], timeout: Timeout = None) -> Future[PutResult]:
+        """Add an item; wait only where too many wait to be written."""
+
+    def enqueue(self, rows: Rows, *, batch: Batch | None = None) -> EnqueueResult[Any]:
+        """Add rows in a step of their own."""
+
+    def ack(self, delivery: Delivery) -> Future[None]:
+        """Say that an item is done."""
+
+    def nack(self, delivery: Delivery, error: str) -> Future[None]:
+        """Say that an item failed."""
+
+    def release(self, delivery: Delivery) -> Future[None]:
+        """Give an item back to its place, uncharged."""
+
+    def dead(self, delivery: Delivery, error: str) -> Future[None]:
+        """Send an item to the dead letters."""
+
+    def sync(self) -> None:
+        """Return when everything that was put and settled before is durable."""
+
+    def close(self) -> None:
+        """Write what waits, give back what was not settled, and end."""
+
+
 @contextmanager
-def settle_by_end(queue: DurableQueue, delivery: Delivery) -> Iterator[Delivery]:
+def settle_by_end(queue: DurableVerbs, delivery: Delivery) -> Iterator[Delivery]:
     """Settle an item by how a scope ends, as :meth:`DurableQueue.receive` does."""
     try:
         yield delivery
@@ -49,7 +75,7 @@ class AioDurableQueue:
     A verb returns when what it did is durable, and raises what its future would have.
     """
 
-    def __init__(self, durable: DurableQueue, consumer: Consumer, owner: Owner) -> None:
+    def __init__(self, durable: DurableVerbs, consumer: Consumer, owner: Owner) -> None:
         self._queue = durable
         self._owner = owner
         self._consumer = consumer

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from threading import RLock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.memory.waiting.tickets import TaskTicket, ThreadTicket
+from spark_queue.memory.waiting.tickets import TaskTicket, ThreadTicket, Ticket, TicketLine
 from spark_queue.memory.waiting.timer import Timeout, seconds
 from spark_queue.wording import shorten
-
-if TYPE_CHECKING:
-    from spark_queue.memory.distinct.distinct_state import DistinctState
 
 T = TypeVar("T")
 
@@ -116,6 +115,36 @@ def snapshot_of(elements: list[Element[Any]]) -> DistinctSnapshot:
     return DistinctSnapshot(queued, in_progress)
 
 
+class LendingState(Protocol[T]):
+    """The state of a distinct queue as its takes use it; see :class:`DistinctState`."""
+
+    live: dict[T, LiveEntry[T]]
+    fresh: deque[LiveEntry[T]]
+    returned: list[tuple[int, LiveEntry[T]]]
+    places: int
+    lock: RLock
+    now: Callable[[], float]
+    takers: TicketLine[Batch[T]]
+
+    def ask(self, ticket: Ticket[Batch[T]], patience: float | None) -> None:
+        """Fill the take that a ticket names, or let the ticket join the line."""
+
+    def end(self, take: Batch[T], kind: type[BaseException] | None) -> None:
+        """Settle what a take holds by how its scope has ended."""
+
+    def take_back(self, take: Batch[T]) -> None:
+        """Return what a take holds to its places, untried."""
+
+    def ack(self, take: Batch[T], item: T) -> None:
+        """Settle one element of a take as done."""
+
+    def give_back(self, take: Batch[T], item: T, *, failed: bool) -> None:
+        """Return one element of a take to its place."""
+
+    def reindex(self) -> None:
+        """Index every element that is here by the hash that it has now."""
+
+
 class Batch(list[T]):
     """The elements of one take: a list of them, and the say about each.
 
@@ -126,7 +155,7 @@ class Batch(list[T]):
     # The queue sets them all when it makes a take: an `__init__` would cost a tenth of one.
     __slots__ = ("entry", "held", "patience", "place", "queue_state", "taken_at", "wanted")
 
-    queue_state: DistinctState[T]
+    queue_state: LendingState[T]
     #: How many elements to take at most; 0 once they are taken.
     wanted: int
     #: Seconds to wait at most for the first of them; ``None`` for ever.
@@ -263,7 +292,7 @@ class AioTake(Batch[T]):
 B = TypeVar("B", bound=Batch[Any])
 
 
-def prepare(take: B, state: DistinctState[Any], wanted: int, timeout: Timeout) -> B:
+def prepare(take: B, state: LendingState[Any], wanted: int, timeout: Timeout) -> B:
     """Tell a take what it is to take, and return it.
 
     Raises

@@ -1,34 +1,38 @@
-"""Views of a journaled queue and its readers: for coroutines, and for a scope."""
+"""Views of a reader: for coroutines, for a scope, and as a plain queue."""
 
 from __future__ import annotations
 
 import queue
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
-from functools import partial
-from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+from typing import Generic, NoReturn, Protocol, TypeVar
 
-from spark_queue.checks import require_count, require_flag, require_iterable
-from spark_queue.durability import Durability
-from spark_queue.errors import InvalidArgumentError, QueueFullError
-from spark_queue.memory.journal.group_commit import Receipt
-from spark_queue.memory.journal.journal_options import ReaderHooks
-from spark_queue.memory.journal.puts import Offer, Puts
+from spark_queue.checks import require_count, require_flag
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.memory.journal.puts import Puts
 from spark_queue.memory.journal.reader_state import ReaderState
 from spark_queue.memory.journal.records import Read
-from spark_queue.memory.waiting.aio import outcome
 from spark_queue.memory.waiting.tickets import TaskTicket
 from spark_queue.memory.waiting.timer import Timeout, seconds
-from spark_queue.reader_config import ReaderConfig
 from spark_queue.wording import shorten
 
-if TYPE_CHECKING:
-    from spark_queue.memory.journal.core import JournaledCore
-    from spark_queue.memory.journal.journal_reader import JournalReader
-    from spark_queue.memory.journal.reader_registry import ReaderStart
-
 T = TypeVar("T")
+
+
+class ReadVerbs(Protocol[T]):
+    """The verbs of :class:`JournalReader` that its views call."""
+
+    def get(self, timeout: Timeout = None) -> Read[T]:
+        """Open the next item."""
+
+    def ack(self, read: Read[T]) -> bool:
+        """Settle a read as done."""
+
+    def nack(self, read: Read[T]) -> bool:
+        """Return the item of a read to its place as failed."""
+
+    def release(self, read: Read[T]) -> bool:
+        """Return the item of a read to its place, uncharged."""
 
 
 class AutoCommitReader(Generic[T]):
@@ -37,7 +41,7 @@ class AutoCommitReader(Generic[T]):
     An item that was got and not yet worked on when the process ends is lost.
     """
 
-    def __init__(self, reader: JournalReader[T], puts: Puts[T]) -> None:
+    def __init__(self, reader: ReadVerbs[T], puts: Puts[T]) -> None:
         self._reader = reader
         self._puts = puts
 
@@ -92,7 +96,7 @@ class Transaction(Generic[T]):
     of :meth:`ack` and :meth:`nack`.
     """
 
-    def __init__(self, reader: JournalReader[T], timeout: Timeout) -> None:
+    def __init__(self, reader: ReadVerbs[T], timeout: Timeout) -> None:
         seconds("timeout", timeout)
         self._reader = reader
         self._timeout = timeout
@@ -192,104 +196,3 @@ class AioJournalReader(Generic[T]):
         with ticket:
             read = self._state.ask(ticket, patience, peek=peek)
             return await ticket.wait() if read is None else read
-
-
-class AioJournaledQueue(Generic[T]):
-    """The coroutines' front of a :class:`JournaledQueue`: the same items, the same readers.
-
-    What does not wait is called on the queue itself.
-
-    Examples
-    --------
-    >>> import asyncio
-    >>> from spark_queue.journal import JournaledQueue, MemoryJournal
-    >>> async def main():
-    ...     queue = JournaledQueue(MemoryJournal())
-    ...     reader = await queue.aio.reader("worker")
-    ...     await queue.aio.put("a")
-    ...     read = await reader.aio.get()
-    ...     reader.ack(read)
-    ...     await queue.aio.close()
-    ...     return read.item
-    >>> asyncio.run(main())
-    'a'
-    """
-
-    def __init__(self, core: JournaledCore[T]) -> None:
-        self._core = core
-        self._puts: Puts[T] = core.state.puts
-
-    async def put(
-        self,
-        item: T,
-        *,
-        expires_at: datetime | None = None,
-        errors: int = 0,
-        origin: str | None = None,
-        durability: Durability | None = None,
-        timeout: Timeout = None,
-    ) -> int:
-        """Add an item as :meth:`JournaledQueue.put` does, and return its id once it is durable.
-
-        A wait that is cancelled while there was no room puts nothing; after that, the item is in
-        the queue.
-        """
-        offer = self._puts.make_offer(item, expires_at, errors, origin, durability)
-        return await outcome(await self._accept(offer, seconds("timeout", timeout)))
-
-    async def put_many(
-        self,
-        items: Iterable[T],
-        *,
-        expires_at: datetime | None = None,
-        durability: Durability | None = None,
-        timeout: Timeout = None,
-    ) -> tuple[int, list[int]]:
-        """Add items as :meth:`JournaledQueue.put_many` does, and return their ids once durable."""
-        require_iterable("items", items)
-        patience = seconds("timeout", timeout)
-        receipts: list[Receipt] = []
-        with suppress(QueueFullError):
-            for item in items:
-                offer = self._puts.make_offer(item, expires_at, durability=durability)
-                receipts.append(await self._accept(offer, patience))
-        return len(receipts), [await outcome(receipt) for receipt in receipts]
-
-    async def _accept(self, offer: Offer[T], patience: float | None) -> Receipt:
-        receipt = self._puts.offer(offer)
-        if receipt is None:
-            receipt = await self._wait_for_room(TaskTicket(self._puts.producers, offer), patience)
-        return receipt
-
-    async def _wait_for_room(self, ticket: TaskTicket[Receipt], patience: float | None) -> Receipt:
-        with ticket:
-            receipt = self._puts.ask_room(ticket, patience)
-            return await ticket.wait() if receipt is None else receipt
-
-    async def reader(
-        self,
-        name: str = "",
-        config: ReaderConfig | None = None,
-        *,
-        start: ReaderStart = "tail",
-        hooks: ReaderHooks[T] | None = None,
-    ) -> JournalReader[T]:
-        """Return a reader as :meth:`JournaledQueue.reader` does."""
-        call = partial(self._core.registry.make, name, config, start, hooks)
-        return self._core.front(await outcome(self._core.run(call)))
-
-    async def drop_reader(self, name: str) -> None:
-        """Forget a reader as :meth:`JournaledQueue.drop_reader` does."""
-        await outcome(self._core.drop_reader(name))
-
-    async def sync(self) -> None:
-        """Wait as :meth:`JournaledQueue.sync` does."""
-        await outcome(self._core.run(self._core.journal_writer.sync))
-
-    async def checkpoint(self) -> None:
-        """Write a checkpoint as :meth:`JournaledQueue.checkpoint` does."""
-        await outcome(self._core.run(self._core.journal_writer.checkpoint))
-
-    async def close(self, *, drain: bool = True) -> None:
-        """Close the queue as :meth:`JournaledQueue.close` does."""
-        await outcome(self._core.close(drain=drain))

@@ -14,11 +14,11 @@ from spark_queue.clock import Clock, SystemClock
 from spark_queue.durability import Durability
 from spark_queue.errors import QueueFullError
 from spark_queue.memory.journal import journal_options as opts
+from spark_queue.memory.journal.aio_journaled import AioJournaledQueue
 from spark_queue.memory.journal.core import JournaledCore
 from spark_queue.memory.journal.journal_options import QueueOptions, ReaderHooks
 from spark_queue.memory.journal.journal_reader import JournalReader
 from spark_queue.memory.journal.journal_state import Target
-from spark_queue.memory.journal.journal_views import AioJournaledQueue
 from spark_queue.memory.journal.reader_registry import ReaderStart, require_reader
 from spark_queue.memory.journal.records import Journal, JournalStats
 from spark_queue.memory.waiting.timer import SHARED_TIMER, Timeout, Timer, seconds
