@@ -36,7 +36,7 @@ _MOST = 1_000_000
 def create(
     scope: CommandScope, name: str, schema: str, config: QueueConfig, *, exist_ok: bool
 ) -> AnyQueue:
-    """See :class:`~spark_queue.cli.choice.CommandEngine`, for all below."""
+    """Create a queue on this machine's disk."""
     try:
         return LocalQueue.create(local_path(name), schema, config, exist_ok=exist_ok)
     except (InvalidArgumentError, InvalidConfigError, SchemaMismatchError) as exc:
@@ -46,26 +46,26 @@ def create(
 
 
 def open_queue(scope: CommandScope, name: str, reader: str | None) -> AnyQueue:
-    """See :class:`CommandEngine`."""
+    """Open a queue on this machine's disk, or one of its readers."""
     del scope
     queue = LocalQueue.open(local_path(name))
     return queue if reader is None else queue.open_reader(reader)
 
 
 def locate(scope: CommandScope, name: str) -> str:
-    """See :class:`CommandEngine`."""
+    """Return the path of a queue."""
     del scope
     return local_path(name)
 
 
 def drop(scope: CommandScope, place: str, *, dry_run: bool = False) -> Affected | None:
-    """See :class:`CommandEngine`."""
+    """Remove a queue, or return what would be removed."""
     del scope
     return LocalQueue.drop(local_path(place), dry_run=dry_run)
 
 
 def clone(scope: CommandScope, name: str, to: str) -> AnyQueue:
-    """See :class:`CommandEngine`."""
+    """Clone a queue on this machine's disk, and return the clone."""
     del scope
     if not is_local(to):
         raise SparkNeededError(f"a clone in {to!r}", "it is not on this machine's disk")
@@ -73,13 +73,13 @@ def clone(scope: CommandScope, name: str, to: str) -> AnyQueue:
 
 
 def examine(scope: CommandScope, name: str, limits: Thresholds) -> Checkup:
-    """See :class:`CommandEngine`."""
+    """Find the faults of a queue, even of one that does not open."""
     del scope
     return local_queue.examine(local_path(name), limits)
 
 
 def enqueue(scope: CommandScope, queue: AnyQueue, source: RowSource) -> EnqueueResult[Any]:
-    """See :class:`CommandEngine`."""
+    """Add the rows of files, read without Spark."""
     from spark_queue.cli import input_files  # noqa: PLC0415 - takes a while
 
     del scope

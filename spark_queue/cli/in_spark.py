@@ -134,39 +134,39 @@ def _columns(spark: SparkSession, path: str, kind: Format) -> list[str]:
 def create(
     scope: CommandScope, name: str, schema: str, config: QueueConfig, *, exist_ok: bool
 ) -> AnyQueue:
-    """See :class:`~spark_queue.cli.choice.CommandEngine`, for all below."""
+    """Create a queue in the catalog or at a path."""
     place = locate(scope, name)
     return DeltaQueue.create(scope.spark, place, schema, config, exist_ok=exist_ok)
 
 
 def open_queue(scope: CommandScope, name: str, reader: str | None) -> AnyQueue:
-    """See :class:`CommandEngine`."""
+    """Open a queue by Spark, or one of its readers."""
     return scope.reading(name, reader)
 
 
 def locate(scope: CommandScope, name: str) -> str:
-    """See :class:`CommandEngine`."""
+    """Return the name or path of a queue as the library has it."""
     return scope.locate(name)
 
 
 def drop(scope: CommandScope, place: str, *, dry_run: bool = False) -> Affected | None:
-    """See :class:`CommandEngine`."""
+    """Remove a queue, or return what would be removed."""
     return DeltaQueue.drop(scope.spark, place, dry_run=dry_run)
 
 
 def clone(scope: CommandScope, name: str, to: str) -> AnyQueue:
-    """See :class:`CommandEngine`."""
+    """Clone a queue by Spark, and return the clone."""
     return scope.queue(name).clone(scope.locate(to))
 
 
 def examine(scope: CommandScope, name: str, limits: Thresholds) -> Checkup:
-    """See :class:`CommandEngine`."""
+    """Find the faults of a queue, even of one that does not open."""
     address = QueueAddress(locate(scope, name))
     return examination.examine(Store.of(scope.spark, address, SystemClock()), limits)
 
 
 def enqueue(scope: CommandScope, queue: AnyQueue, source: RowSource) -> EnqueueResult[Any]:
-    """See :class:`CommandEngine`."""
+    """Add the rows of files or of a table."""
     into = cast("DeltaQueue", queue)
     explained: AbstractContextManager[None] = nullcontext()
     if source.files is None or source.kind is None:

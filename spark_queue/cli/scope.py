@@ -294,7 +294,6 @@ class _NoPandas:
 
     @staticmethod
     def find_spec(name: str, *_: Any) -> None:
-        """See :class:`importlib.abc.MetaPathFinder`."""
         if name == "pandas":
             raise ModuleNotFoundError(name=name)
 

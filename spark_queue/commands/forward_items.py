@@ -24,6 +24,7 @@ from spark_queue.log.addresses import placed
 from spark_queue.log.heads import Mark
 from spark_queue.log.schema import DEAD, EXPIRED, moves_of, user_names
 from spark_queue.log.step_events import logger
+from spark_queue.overriding import override
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.sql import file_rows
 from spark_queue.sql.decisions import Leaving, LogPosition
@@ -300,8 +301,8 @@ def _put(
 
 
 @dataclass(frozen=True, slots=True)
-class _LeavingTable:
-    """See :class:`Leaving`: tables of this process."""
+class _LeavingTable(Leaving):
+    """Items that leave, in tables of this process."""
 
     ended: pa.Table
     """All that ended, also what goes nowhere."""
@@ -309,17 +310,17 @@ class _LeavingTable:
     """What goes there, in the order of the rows."""
     rows: pa.Table
 
+    @override
     def count(self) -> int:
-        """See :class:`Leaving`."""
         count: int = self.rows.num_rows
         return count
 
+    @override
     def first(self, count: int | None = None) -> pa.Table:
-        """See :class:`Leaving`."""
         return self.rows.slice(0, count)
 
+    @override
     def position_behind(self, count: int) -> LogPosition:
-        """See :class:`Leaving`."""
         step, seq = (self.ends[name][count - 1] for name in ("_step", "_seq"))
         is_done = pc.and_(
             pc.equal(self.ended["_step"], step), pc.less_equal(self.ended["_seq"], seq)

@@ -54,11 +54,11 @@ class MarkedRows:
         return replace(self, rows=self.rows.append_column(TRACE, texts), trace=trace)
 
     def count(self) -> int:
-        """See :class:`~spark_queue.sql.planner_choice.Frame`."""
+        """Return how many rows there are."""
         return len(self.rows)
 
     def stage(self) -> Any:
-        """See :class:`~spark_queue.sql.planner_choice.Frame`."""
+        """Return the rows as Spark has them, evaluated and numbered."""
         settings = self.store.settings(self.store.status_head())
         return (
             planner_of(self.store)

@@ -21,6 +21,7 @@ from spark_queue.doctor.table import (
 )
 from spark_queue.log.schema import HEAD, ITEM, META_LANE
 from spark_queue.log.session_options import SMALL
+from spark_queue.overriding import override
 
 #: What Delta calls commits that put rows into a table, of those that the library makes as steps.
 _ADDING = ("WRITE", "STREAMING UPDATE", "UPDATE", "COPY INTO")
@@ -31,10 +32,10 @@ _FEW = 20
 
 @dataclass(frozen=True)
 class TableFar(CheckedTable):
-    """See :class:`~spark_queue.doctor.table.CheckedTable`, as of all that follows."""
+    """Table that is checked by Spark's queries."""
 
+    @override
     def newest_commits(self) -> Sequence[Written]:
-        """See :class:`CheckedTable`."""
         history = self.store.spark.sql(f"DESCRIBE HISTORY {self.place} LIMIT {RECENT}")
         rows = history.select("version", "timestamp", "operation", "userMetadata").collect()
         return [
@@ -58,15 +59,16 @@ class TableFar(CheckedTable):
         rows: DataFrame = self.steps.read()
         return rows
 
+    @override
     def files(self) -> Files:
-        """See :class:`CheckedTable`; what is small is worked out from the mean."""
+        # The number of small files follows from the mean size.
         row = self._detail
         lanes = self._rows().select("_gen").distinct().count()
         could_be = min(row["numFiles"], math.ceil(row["sizeInBytes"] / SMALL) + lanes)
         return Files(count=row["numFiles"], could_be=could_be, since=None)
 
+    @override
     def sizes(self) -> Mapping[str, int]:
-        """See :class:`CheckedTable`: of what is read alone."""
         return {"rows": int(self._detail["sizeInBytes"])}
 
     @cached_property
@@ -75,8 +77,8 @@ class TableFar(CheckedTable):
         (row,) = detail.select("numFiles", "sizeInBytes").collect()
         return row
 
+    @override
     def strangers(self) -> Strangers:
-        """See :class:`CheckedTable`."""
         rows = self._rows()
         steps = rows.where(F.col("_kind") == HEAD).select("_step").distinct()
         others = rows.join(steps, "_step", "left_anti")
@@ -91,8 +93,9 @@ class TableFar(CheckedTable):
         (row,) = items.select(F.count("_seq") - F.count_distinct("_seq")).collect()
         return int(row[0])
 
+    @override
     def count_unsummed(self) -> tuple[int, int]:
-        """See :class:`CheckedTable`: Spark sums up what it commits."""
+        # Spark writes checkpoints for its own commits.
         return 0, 1
 
 

@@ -23,6 +23,7 @@ from spark_queue.log.disk import maintenance
 from spark_queue.log.disk.local_log import LocalLog
 from spark_queue.log.schema import HEAD, ITEM, META_LANE, REFUSED_LANE
 from spark_queue.log.step_events import LogName
+from spark_queue.overriding import override
 from spark_queue.state.store import Store
 
 #: Commits that are looked at, from the newest back.
@@ -147,7 +148,7 @@ def _what_is(path: Path, read: Mapping[Path, int | None]) -> str:
 
 @dataclass(frozen=True)
 class TableHere(CheckedTable):
-    """See :class:`~spark_queue.doctor.table.CheckedTable`, as of all that follows."""
+    """Table that is checked in its directory on this machine's disk."""
 
     log: Log[Any]
 
@@ -158,8 +159,8 @@ class TableHere(CheckedTable):
             raise SparkNeededError(f"to look at {self.store.name!r}", "it is on no disk")
         return found
 
+    @override
     def newest_commits(self) -> Sequence[Written]:
-        """See :class:`CheckedTable`."""
         directory = self._directory
         newest = newest_version(directory, None)
         if newest is None:
@@ -178,8 +179,8 @@ class TableHere(CheckedTable):
         found: list[dict[str, Any]] = rows.filter(wanted).sort_by("_step").to_pylist()
         return found
 
+    @override
     def files(self) -> Files:
-        """See :class:`CheckedTable`."""
         groups = list(maintenance.groups(self._files))
         small = [file for group in groups for file in group]
         return Files(
@@ -189,8 +190,8 @@ class TableHere(CheckedTable):
             gone=list(self._missing_files()),
         )
 
+    @override
     def sizes(self) -> Mapping[str, int]:
-        """See :class:`CheckedTable`."""
         found: Counter[str] = Counter()
         read = {self._path(file): None if file.is_mixed else file.gen for file in self._files}
         for at, _, names in os.walk(self._directory):
@@ -217,8 +218,8 @@ class TableHere(CheckedTable):
     def _path(self, file: LogFile) -> Path:
         return self._directory / file.name
 
+    @override
     def strangers(self) -> Strangers:
-        """See :class:`CheckedTable`."""
         rows = self.log.rows_of(self._files, ["_kind", "_step", "_seq"])
         steps = rows.filter(pc.equal(rows["_kind"], HEAD))["_step"].combine_chunks()
         is_of_a_step = pc.is_in(rows["_step"], value_set=steps)
@@ -230,8 +231,8 @@ class TableHere(CheckedTable):
             where=where_of(unknown, has_none=others.null_count > 0),
         )
 
+    @override
     def count_unsummed(self) -> tuple[int, int]:
-        """See :class:`CheckedTable`."""
         newest = newest_version(self._directory, None) or 0
         interval = self.log.interval if isinstance(self.log, LocalLog) else 1
         return newest - (summed_up(self._directory) or 0), interval

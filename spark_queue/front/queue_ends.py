@@ -15,6 +15,7 @@ from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.log.schema import TRACE
 from spark_queue.looking import store_of
+from spark_queue.overriding import override
 from spark_queue.state import step_waits
 from spark_queue.state.request import EnqueueRules
 from spark_queue.state.snapshot import Snapshot
@@ -79,7 +80,7 @@ class Outlet(Protocol):
         """Return the seconds, so many at most, until time alone may bring an item."""
 
 
-class Watched:
+class Watched(Outlet):
     """What any outlet over a store has in common."""
 
     def __init__(self, store: Store) -> None:
@@ -87,12 +88,12 @@ class Watched:
         self.name = store.name
         self.clock = store.clock
 
+    @override
     def look(self) -> Look:
-        """See :meth:`Outlet.look`."""
         return step_waits.look_at(self.store)
 
+    @override
     def rest(self, most: float) -> float:
-        """See :meth:`Outlet.rest`."""
         return step_waits.rest(self.store, most)
 
 
@@ -100,8 +101,8 @@ class Watched:
 _RULES = EnqueueRules(on_full="partial")
 
 
-class LocalInlet:
-    """See :class:`~spark_queue.front.queue_ends.Inlet`.
+class LocalInlet(Inlet):
+    """Inlet of a queue that was opened without Spark.
 
     Parameters
     ----------
@@ -112,16 +113,16 @@ class LocalInlet:
     def __init__(self, into: LocalQueue) -> None:
         self._store = store_of(into)
 
+    @override
     def misfits(self, items: Sequence[Any]) -> list[Exception | None]:
-        """See :class:`~spark_queue.front.queue_ends.Inlet`: one by one if some do not fit."""
         if self._misfit(items) is None:
             return [None] * len(items)
         return [self._misfit([item]) for item in items]
 
+    @override
     def enqueue(
         self, items: Sequence[Mapping[str, Any]], traces: Sequence[str | None]
     ) -> Iterable[Told]:
-        """See :class:`~spark_queue.front.queue_ends.Inlet`."""
         frame = check_rows(self._store, list(items)).traced(traces if any(traces) else None)
         done = enqueue.entered(Snapshot(self._store), frame, _RULES)
         return enqueue.told(done)
@@ -137,7 +138,7 @@ class LocalInlet:
 
 
 class LocalOutlet(Watched):
-    """See :class:`~spark_queue.front.queue_ends.Outlet`.
+    """Outlet of a queue that was opened without Spark.
 
     Parameters
     ----------
@@ -149,16 +150,16 @@ class LocalOutlet(Watched):
         super().__init__(store_of(source))
         self._source = source
 
+    @override
     def recover(self) -> object:
-        """See :class:`~spark_queue.front.queue_ends.Outlet`."""
         return recovery.recover(self.store)
 
+    @override
     def claim(self, limit: int, lease: timedelta | None) -> Claim:
-        """See :class:`~spark_queue.front.queue_ends.Outlet`."""
         return self._source.claim(limit, lease=lease)
 
+    @override
     def rows(self, claim: Claim) -> Iterable[Mapping[str, Any]]:
-        """See :class:`~spark_queue.front.queue_ends.Outlet`."""
         if not isinstance(claim, LocalClaim):
             return ()
         traces = claim.traces

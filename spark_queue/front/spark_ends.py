@@ -23,14 +23,15 @@ from spark_queue.log.schema import BOUNDED, OPTIONAL_COLUMNS, inputs_of, require
 from spark_queue.log.spark import spark_types
 from spark_queue.log.spark.spark_types import struct_of
 from spark_queue.looking import main_store_of, store_of
+from spark_queue.overriding import override
 from spark_queue.processing.loop import worker_id
 from spark_queue.reader import SparkVerbs
 from spark_queue.state.store import Store
 from spark_queue.views import items
 
 
-class SparkInlet:
-    """See :class:`~spark_queue.front.queue_ends.Inlet`.
+class SparkInlet(Inlet):
+    """Inlet of a queue that was opened by Spark.
 
     Parameters
     ----------
@@ -47,14 +48,14 @@ class SparkInlet:
         self._columns = StructType([*self._schema.fields, *optional])
         self._measures = values.measures(self._columns)
 
+    @override
     def misfits(self, items: Sequence[Any]) -> list[Exception | None]:
-        """See :class:`~spark_queue.front.queue_ends.Inlet`."""
         return [self._misfit(item) for item in items]
 
+    @override
     def enqueue(
         self, items: Sequence[Mapping[str, Any]], traces: Sequence[str | None]
     ) -> Iterable[Told]:
-        """See :class:`~spark_queue.front.queue_ends.Inlet`."""
         named: dict[str, Any] = {"trace": traces} if any(traces) else {}
         done = self._into.enqueue(self._table(items), on_full="partial", **named)
         return done.read_told() or done.outcomes.select("_seq", "outcome", "duplicate_of").collect()
@@ -79,7 +80,7 @@ class SparkInlet:
 
 
 class SparkOutlet(Watched):
-    """See :class:`~spark_queue.front.queue_ends.Outlet`.
+    """Outlet of a queue that was opened by Spark.
 
     Parameters
     ----------
@@ -91,16 +92,16 @@ class SparkOutlet(Watched):
         super().__init__(store_of(source))
         self._source = source
 
+    @override
     def recover(self) -> object:
-        """See :class:`~spark_queue.front.queue_ends.Outlet`."""
         return recovery.recover(self.store)
 
+    @override
     def claim(self, limit: int, lease: timedelta | None) -> Claim:
-        """See :class:`~spark_queue.front.queue_ends.Outlet`."""
         return self._source.claim(limit, lease=lease, worker_id=worker_id(self.store))
 
+    @override
     def rows(self, claim: Claim) -> Iterable[Mapping[str, Any]]:
-        """See :class:`~spark_queue.front.queue_ends.Outlet`."""
         return items.collect(self.store, claim.lease)
 
 

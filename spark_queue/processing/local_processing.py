@@ -20,10 +20,12 @@ from spark_queue.commands.settle import SettledStep, Some
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.delta.claim_record import ClaimRecord, error_room
 from spark_queue.log.output.outputs import ResultTable
+from spark_queue.overriding import override
 from spark_queue.processing import interrupts
 from spark_queue.processing.apart import can_fork
 from spark_queue.processing.calling import Continuing, columns_of, warn_of_rows
 from spark_queue.processing.crew import Crew
+from spark_queue.processing.hands import Hands
 from spark_queue.processing.loop import Asked, ProcessResult, run_claims
 from spark_queue.sql import file_rows
 from spark_queue.state.request import Request
@@ -61,8 +63,8 @@ def hands_for(store: Store, asked: Asked) -> LocalHands:
     return LocalHands(store, asked.request(store), crew, columns, output)
 
 
-class LocalHands:
-    """See :class:`~spark_queue.processing.hands.Hands`: by threads or children, and a table.
+class LocalHands(Hands):
+    """Hands that run a handler in threads or child processes.
 
     Parameters
     ----------
@@ -95,8 +97,8 @@ class LocalHands:
         self.patience = crew.item_limit / _LOOKS
         self._is_unasked, self._has_warned = False, False
 
+    @override
     def begin(self, stop: threading.Event) -> Request:
-        """See :class:`~spark_queue.processing.hands.Hands`."""
         self.crew.stop = stop
         output = self._output
         if output is None or self._returns is None:
@@ -110,14 +112,14 @@ class LocalHands:
         # What others have left is asked first, and settled by what their output has.
         return replace(self._request, output=output.location)
 
+    @override
     def work(self, claim: Claim) -> None:
-        """See :class:`~spark_queue.processing.hands.Hands`."""
         store, self._telling = self._store, _Telling(claim.id)
         blocks = store.settings(store.status_head()).config.on_failure == "block"
         self._telling.rest = self.crew.work(_items(store, claim), blocks=blocks)
 
+    @override
     def tell_part(self, claim: Claim) -> Some | None:
-        """See :class:`~spark_queue.processing.hands.Hands`."""
         telling = self._telling
         if telling.claim_id != claim.id:
             # Its items are not read yet.
@@ -131,8 +133,8 @@ class LocalHands:
         telling.note_part()
         return _verdict(outcomes)
 
+    @override
     def tell(self, claim: Claim) -> Some | None:
-        """See :class:`~spark_queue.processing.hands.Hands`."""
         rest = self._telling.rest
         return _verdict(rest) if self._is_written(rest, claim, part=None) else None
 
@@ -146,12 +148,12 @@ class LocalHands:
             self._output, outcomes, _record(outcomes, claim, is_whole=is_whole, part=part)
         )
 
+    @override
     def look(self) -> bool:
-        """See :class:`~spark_queue.processing.hands.Hands`."""
         return self.crew.look()
 
+    @override
     def after_settle(self, claim: Claim, done: SettledStep) -> None:
-        """See :class:`~spark_queue.processing.hands.Hands`."""
         del claim, done
         if self._is_unasked and not self._has_warned:
             self._has_warned = True

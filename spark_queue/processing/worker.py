@@ -25,6 +25,7 @@ from spark_queue.errors import InvalidArgumentError, OutputRefusedError, UnsafeS
 from spark_queue.log.delta.claim_record import ClaimRecord, error_room
 from spark_queue.log.job_descriptions import described
 from spark_queue.log.output import output_columns
+from spark_queue.overriding import override
 from spark_queue.processing import interrupts
 from spark_queue.processing.calling import AnyHandler, Apart, Continuing, warn_of_rows
 from spark_queue.processing.executor import (
@@ -37,6 +38,7 @@ from spark_queue.processing.executor import (
     run_items,
     unpacking,
 )
+from spark_queue.processing.hands import Hands
 from spark_queue.processing.learnt import Learnt
 from spark_queue.processing.loop import Asked, ProcessResult, run_claims
 from spark_queue.state.request import Request
@@ -99,8 +101,8 @@ def process(
     return run(stop or threading.Event())
 
 
-class SparkHands:
-    """See :class:`~spark_queue.processing.hands.Hands`: the executors, and a commit of Spark's.
+class SparkHands(Hands):
+    """Hands that run a handler on executors, and commit results by Spark.
 
     Parameters
     ----------
@@ -119,8 +121,8 @@ class SparkHands:
         self._handled: _Outcomes | None = None
         self._until = self.patience = math.inf
 
+    @override
     def begin(self, stop: threading.Event) -> Request:
-        """See :class:`~spark_queue.processing.hands.Hands`."""
         work, self._learnt = self._work, Learnt(stop)
         if work.output is None:
             return work.request
@@ -130,17 +132,18 @@ class SparkHands:
         # What others have left is asked first, and settled by what their output has.
         return replace(work.request, output=work.output.lasting_name())
 
+    @override
     def work(self, claim: Claim) -> None:
-        """See :class:`~spark_queue.processing.hands.Hands`."""
         self._handled = self._handle(claim)
 
+    @override
     def tell_part(self, claim: Claim) -> Some:
-        """See :class:`~spark_queue.processing.hands.Hands`: a job tells all when it is over."""
+        # A job reports all its outcomes when it is over.
         del claim
         return Some({})
 
+    @override
     def tell(self, claim: Claim) -> Verdict | None:
-        """See :class:`~spark_queue.processing.hands.Hands`."""
         output, told = self._work.output, self._handled
         told = told if output is None or told is None else self._write(output, told, claim)
         if told is None:
@@ -149,12 +152,13 @@ class SparkHands:
         self._is_unasked = told.unasked > 0
         return told.verdict(claim)
 
+    @override
     def look(self) -> bool:
-        """See :class:`~spark_queue.processing.hands.Hands`: executors look themselves."""
+        # Executors watch the time themselves.
         return False
 
+    @override
     def after_settle(self, claim: Claim, done: SettledStep) -> None:
-        """See :class:`~spark_queue.processing.hands.Hands`."""
         if done.released == claim.count and time.time() >= self._until:
             self._learnt.note_none(claim)
         missed = claim.count - sum(done.counts.values()) - len(done.lost)

@@ -17,12 +17,13 @@ from spark_queue.log.schema import CLAIMED, ITEM, RECENT, RENEWAL, STATUS_COLUMN
 from spark_queue.log.session_options import small_steps
 from spark_queue.log.settings import Settings
 from spark_queue.log.spark.spark_types import struct_of
+from spark_queue.overriding import override
 from spark_queue.spark.frames import bring, frame_of, plain
 from spark_queue.spark.spark_entries import BroughtEntries, FrameEntries
 from spark_queue.sql import log_rows
 from spark_queue.sql.database import Database
 from spark_queue.sql.log_rows import ENTERED, TooManyRowsError, bounds_of
-from spark_queue.sql.sql_engines import SqlEngine
+from spark_queue.sql.sql_engines import LogRows, SqlEngine, Tables
 from spark_queue.sql.statements import over, query, statement
 from spark_queue.state import spark_frames
 from spark_queue.state.store import Store
@@ -49,7 +50,7 @@ def engines_of(store: Store) -> Iterator[SqlEngine]:
     yield SqlEngine(start, FrameRows(), FrameEntries(), "spark")
 
 
-class SparkDatabase:
+class SparkDatabase(Tables):
     """Tables of Spark, and what texts make of them; see :class:`Database`."""
 
     draws_jitter = True
@@ -65,39 +66,39 @@ class SparkDatabase:
         """Forget the tables."""
         self._tables.clear()
 
+    @override
     def give(self, name: str, *rows: DataFrame | pa.Table) -> None:
-        """See :class:`Database`."""
         frames = [frame_of(self._spark, one) for one in rows]
         self._tables[name] = reduce(
             lambda one, more: one.unionByName(more, allowMissingColumns=True), frames
         )
 
+    @override
     def keep(self, name: str, limit: int = 0) -> None:
-        """See :class:`Database`."""
         self._tables[name] = self.find(name, limit)
 
+    @override
     def rows(self, name: str, limit: int = 0) -> pa.Table:
-        """See :class:`Database`."""
         return self._select(name, limit).toArrow()
 
+    @override
     def find(self, name: str, limit: int = 0) -> DataFrame:
-        """See :class:`Database`."""
         return self._select(name, limit).localCheckpoint()
 
+    @override
     def table(self, name: str) -> DataFrame:
-        """See :class:`Database`; the rows of a text are computed where they are read."""
         return self._tables[name] if name in self._tables else self._select(name)
 
+    @override
     def query(self, text: str) -> pa.Table:
-        """See :class:`Database`."""
         return self._run(query(text, self._tables.keys(), self.variants)).toArrow()
 
+    @override
     def query_each(self, texts: Sequence[str]) -> list[pa.Table]:
-        """See :class:`Database`."""
         return [self.query(text) for text in texts]
 
+    @override
     def is_empty(self, name: str) -> bool:
-        """See :class:`Database`."""
         return self._tables[name].isEmpty()
 
     def _select(self, name: str, limit: int = 0) -> DataFrame:
@@ -116,18 +117,19 @@ class SparkDatabase:
         return hint[0].replace("$parts", str(self.parts)) if self.parts > 1 else ""
 
 
-class FrameRows:
+class FrameRows(LogRows[Any]):
     """Rows of both logs as frames of Spark; see :mod:`~spark_queue.sql.log_rows`."""
 
+    @override
     def states_of(self, store: Store, head: StatusHead) -> Any:
-        """See :class:`LogRows`."""
         return _states(spark_frames.recent_rows(store, head))
 
+    @override
     def with_step(self, states: Any, rows: DataFrame | pa.Table, step: int) -> Any:
-        """See :class:`LogRows`."""
         frame = frame_of(states.sparkSession, rows)
         return states.unionByName(_states(spark_frames.of_step(frame, step)))
 
+    @override
     def entered_of(
         self,
         store: Store,
@@ -136,11 +138,10 @@ class FrameRows:
         reach: float | None,
         names: Sequence[str] = ENTERED,
     ) -> Any:
-        """See :class:`LogRows`."""
         return plain(_items(store).where(_may_wait(store, head, settings, reach)).select(*names))
 
+    @override
     def items_of(self, store: Store, found: Any, names: Sequence[str]) -> Any:
-        """See :class:`LogRows`."""
         seqs = found.select(F.col("seq").alias("_seq"))
         few = seqs.limit(_FEW + 1).toArrow()["_seq"].to_pylist()
         items = _items(store)
@@ -148,34 +149,34 @@ class FrameRows:
             return plain(items.where(F.col("_seq").isin(few)).select(*names))
         return plain(items.join(seqs, "_seq", "left_semi").select(*names))
 
+    @override
     def grants_of(self, store: Store, head: StatusHead, lease: int) -> Any:
-        """See :class:`LogRows`."""
         is_move = F.col("_kind").isin(ITEM, RENEWAL)
         is_since = is_move & F.col("_step").between(lease, head.step)
         return plain(store.status.read().where(is_since).select(*RECENT))
 
+    @override
     def outcomes_of(self, outcomes: DataFrame) -> Any:
-        """See :class:`LogRows`."""
         return outcomes.select(F.col("_seq").alias("seq"), "outcome", "error")
 
+    @override
     def with_output(self, store: Store, leases: Collection[int]) -> dict[int, str]:
-        """See :class:`LogRows`."""
         is_claim = (F.col("_kind") == ITEM) & (F.col("_state") == CLAIMED)
         granted = store.status.read().where(is_claim & F.col("_step").isin(list(leases)))
         named = granted.where(F.col("_body").isNotNull()).select("_step", "_claim_id")
         return dict(named.distinct().collect())
 
+    @override
     def status_rows(self, found: Any, said: Mapping[str, object]) -> Any:
-        """See :class:`LogRows`."""
         return found.select(*(_logged_rows(one, found, said) for one in struct_of(STATUS_COLUMNS)))
 
+    @override
     def joined(self, rows: DataFrame | pa.Table, others: DataFrame | pa.Table) -> Any:
-        """See :class:`LogRows`."""
         spark = rows.sparkSession if isinstance(others, pa.Table) else others.sparkSession
         return frame_of(spark, rows).unionByName(frame_of(spark, others), allowMissingColumns=True)
 
+    @override
     def without(self, found: Any, seqs: Collection[int]) -> Any:
-        """See :class:`LogRows`."""
         return found.where(~F.col("seq").isin(list(seqs)))
 
 
@@ -188,16 +189,17 @@ class BroughtRows(FrameRows):
         When there are more than half of what fits: the driver of Spark holds them as well.
     """
 
+    @override
     def states_of(self, store: Store, head: StatusHead) -> pa.Table:
-        """See :class:`LogRows`."""
         return bring(super().states_of(store, head), _most(store, head))
 
+    @override
     def with_step(self, states: pa.Table, rows: DataFrame | pa.Table, step: int) -> pa.Table:
-        """See :class:`LogRows`."""
         if not isinstance(rows, pa.Table):
             raise TooManyRowsError
         return log_rows.with_step(states, rows, step)
 
+    @override
     def entered_of(
         self,
         store: Store,
@@ -206,34 +208,33 @@ class BroughtRows(FrameRows):
         reach: float | None,
         names: Sequence[str] = ENTERED,
     ) -> pa.Table:
-        """See :class:`LogRows`."""
         rows = super().entered_of(store, head, settings, reach, names)
         return bring(rows, _most(store, head))
 
+    @override
     def items_of(self, store: Store, found: pa.Table, names: Sequence[str]) -> pa.Table:
-        """See :class:`LogRows`."""
         seqs = frame_of(store.spark, found.select(["seq"]))
         return super().items_of(store, seqs, names).toArrow()
 
+    @override
     def grants_of(self, store: Store, head: StatusHead, lease: int) -> pa.Table:
-        """See :class:`LogRows`."""
         rows = super().grants_of(store, head, lease)
         return bring(rows, head.log_rows if lease > head.checkpoint.step else None)
 
+    @override
     def outcomes_of(self, outcomes: DataFrame) -> pa.Table:
-        """See :class:`LogRows`."""
         return bring(super().outcomes_of(outcomes), None)
 
+    @override
     def status_rows(self, found: pa.Table, said: Mapping[str, object]) -> pa.Table:
-        """See :class:`LogRows`."""
         return log_rows.status_rows(found, said)
 
+    @override
     def joined(self, rows: pa.Table, others: pa.Table) -> pa.Table:
-        """See :class:`LogRows`."""
         return log_rows.joined(rows, others)
 
+    @override
     def without(self, found: pa.Table, seqs: Collection[int]) -> pa.Table:
-        """See :class:`LogRows`."""
         return log_rows.without(found, seqs)
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame, functions as F
 from spark_queue.columns.values import bytes_of
 from spark_queue.log.schema import GROUP, ITEM, KEY, META_LANE, REFUSED, REFUSED_LANE
 from spark_queue.log.spark.spark_types import column_named
+from spark_queue.overriding import override
 from spark_queue.spark.frames import bring, frame_of, plain
 from spark_queue.sql.decisions import Frame
 from spark_queue.sql.entry_rows import (
@@ -22,6 +23,7 @@ from spark_queue.sql.entry_rows import (
     Decided,
     EnqueueState,
     EntryBatch,
+    EntryRows,
     Room,
 )
 from spark_queue.sql.log_rows import TooManyRowsError
@@ -34,11 +36,11 @@ _MOST = 1_000_000
 _FEW = 1_000
 
 
-class FrameEntries:
+class FrameEntries(EntryRows):
     """Rows of a batch and of the item log as frames; see :class:`EntryRows`."""
 
+    @override
     def batch_of(self, frame: Frame, entry: EnqueueState, room: Room) -> EntryBatch:
-        """See :class:`EntryRows`."""
         stage = frame.stage()
         rows = _batch(stage.rows, entry, room)
         return EntryBatch(
@@ -48,34 +50,34 @@ class FrameEntries:
             has_keys=stage.has_keys,
         )
 
+    @override
     def keyed_of(self, entry: EnqueueState, batch: EntryBatch) -> Any:
-        """See :class:`EntryRows`."""
         del batch
         return plain(_items(entry).select(*KEYED))
 
+    @override
     def redriven_of(self, entry: EnqueueState, since: int) -> Any:
-        """See :class:`EntryRows`."""
         items = _items(entry).where((F.col("_step") > since) & F.col("_origin").isNotNull())
         return plain(items.select("_origin", "_seq"))
 
+    @override
     def line_rows(self, entry: EnqueueState) -> Any:
-        """See :class:`EntryRows`."""
         return plain(_meta(entry, KEY).where(_may_be_ahead(entry)).select(*LINE))
 
+    @override
     def group_rows(self, entry: EnqueueState, groups: Any) -> Any:
-        """See :class:`EntryRows`."""
         return _of_groups(_meta(entry, GROUP), groups)
 
+    @override
     def members_of(self, entry: EnqueueState, groups: Any) -> Any:
-        """See :class:`EntryRows`."""
         return _of_groups(_items(entry).where(_may_be_ahead(entry)), groups)
 
+    @override
     def there_of(self, entry: EnqueueState, members: Any) -> Any:
-        """See :class:`EntryRows`."""
         return plain(_items(entry).select("_seq")).join(members.select("seq"), "seq", "left_semi")
 
+    @override
     def step_rows(self, batch: EntryBatch, decided: Decided, entry: EnqueueState) -> DataFrame:
-        """See :class:`EntryRows`."""
         items = _beside(batch, decided.items)
         now, columns = F.lit(entry.now), _given_columns(batch)
         # What a step took back waits since the item that it was has.
@@ -111,8 +113,8 @@ class BroughtEntries(FrameEntries):
         When there are too many rows.
     """
 
+    @override
     def batch_of(self, frame: Frame, entry: EnqueueState, room: Room) -> EntryBatch:
-        """See :class:`EntryRows`."""
         batch = super().batch_of(frame, entry, room)
         if batch.count > _MOST:
             raise TooManyRowsError
@@ -120,8 +122,8 @@ class BroughtEntries(FrameEntries):
         rows = bring(keys, batch.count).sort_by("seq")
         return EntryBatch(rows=rows, given=batch.given, count=batch.count, has_keys=batch.has_keys)
 
+    @override
     def keyed_of(self, entry: EnqueueState, batch: EntryBatch) -> pa.Table:
-        """See :class:`EntryRows`."""
         hashes = batch.rows.select(["dedup_hash"]).group_by("dedup_hash").aggregate([])
         items = super().keyed_of(entry, batch)
         if hashes.num_rows <= _FEW:
@@ -132,26 +134,26 @@ class BroughtEntries(FrameEntries):
             found = items.join(F.broadcast(asked), "dedup_hash", "left_semi")
         return bring(found, entry.before.items)
 
+    @override
     def redriven_of(self, entry: EnqueueState, since: int) -> pa.Table:
-        """See :class:`EntryRows`."""
         return bring(super().redriven_of(entry, since), entry.before.items)
 
+    @override
     def line_rows(self, entry: EnqueueState) -> pa.Table:
-        """See :class:`EntryRows`."""
         return bring(super().line_rows(entry), entry.before.items)
 
+    @override
     def group_rows(self, entry: EnqueueState, groups: pa.Table) -> pa.Table:
-        """See :class:`EntryRows`."""
         asked = frame_of(entry.store.spark, groups)
         return bring(super().group_rows(entry, asked), entry.before.items)
 
+    @override
     def members_of(self, entry: EnqueueState, groups: pa.Table) -> pa.Table:
-        """See :class:`EntryRows`."""
         asked = frame_of(entry.store.spark, groups)
         return bring(super().members_of(entry, asked), entry.before.items)
 
+    @override
     def there_of(self, entry: EnqueueState, members: pa.Table) -> pa.Table:
-        """See :class:`EntryRows`."""
         asked = frame_of(entry.store.spark, members.select(["seq"]))
         return bring(super().there_of(entry, asked), members.num_rows)
 

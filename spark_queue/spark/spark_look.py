@@ -17,6 +17,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.schema import CONFIG, ITEM, RENEWAL, user_names
 from spark_queue.log.spark import spark_types
 from spark_queue.log.spark.spark_types import arrow_schema_of, column_named, struct_of
+from spark_queue.overriding import override
 from spark_queue.spark.frames import frame_of, plain
 from spark_queue.spark.spark_engines import FrameRows, SparkDatabase
 from spark_queue.sql.look import CONFIGURED, ENTERED, MOVED, MOVES, VIEWED, QueueLook
@@ -26,7 +27,7 @@ from spark_queue.wording import shorten
 
 
 class SparkLook(QueueLook[DataFrame]):
-    """See :class:`QueueLook`: frames are read when they are used."""
+    """Views of a queue in Spark; its frames are read when they are used."""
 
     logs = FrameRows()
     is_lazy = True
@@ -34,8 +35,8 @@ class SparkLook(QueueLook[DataFrame]):
     def _start(self) -> SparkDatabase:
         return SparkDatabase(self.store.spark, {})
 
+    @override
     def entries(self, kind: str) -> DataFrame:
-        """See :class:`QueueLook`; the user's columns are one."""
         rows = self._up_to(self.store.queue.read(), self.since, self.queue_step)
         rows = rows.where(F.col("_kind") == kind)
         if self.seq is not None:
@@ -44,8 +45,8 @@ class SparkLook(QueueLook[DataFrame]):
         own = own if self.has_values else F.col("_seq")
         return plain(rows.select(*ENTERED, own.alias("_own")))
 
+    @override
     def moves(self) -> DataFrame:
-        """See :class:`QueueLook`."""
         rows = self._up_to(self.store.status.read(), self.moved_since, self.status_step)
         is_move, is_renewal = (F.col("_kind") == kind for kind in (ITEM, RENEWAL))
         if self.seq is not None:
@@ -57,51 +58,51 @@ class SparkLook(QueueLook[DataFrame]):
         rows = rows.where(F.col("_step") > since) if since else rows
         return rows if step is None else rows.where(F.col("_step") <= step)
 
+    @override
     def configs(self) -> DataFrame:
-        """See :class:`QueueLook`."""
         rows = self._up_to(self.store.status.read(), 0, self.status_step)
         return plain(rows.where(F.col("_kind") == CONFIG).select(*CONFIGURED))
 
+    @override
     def step_rows(self, step: int) -> DataFrame:
-        """See :class:`QueueLook`."""
         return plain(self.store.status.read().where(F.col("_step") == step).select(*MOVES))
 
+    @override
     def item_sizes(self) -> DataFrame:
-        """See :class:`QueueLook`."""
         rows = spark_frames.items(self.store).where(F.col("_kind") == ITEM)
         size = bytes_of(spark_frames.user_schema(self.store)).alias("_bytes")
         return plain(rows.select("_seq", "_step", "_enqueued_at", size))
 
+    @override
     def show(self, found: DataFrame, columns: Sequence[str]) -> DataFrame:
-        """See :class:`QueueLook`; items are in any order."""
         own = ["own.*"] if self.has_values and "own" in found.columns else []
         return found.select(*own, *map(_column, columns))
 
+    @override
     def choose(self, found: DataFrame, where: Where) -> DataFrame:
-        """See :class:`QueueLook`; the errors are those of :func:`choose`."""
         return choose(found, where)
 
+    @override
     def find_selected(self, where: Where) -> Any:
-        """See :class:`QueueLook`."""
         steps = (self.queue_step, self.status_step)
         with SparkLook(self.store, steps=steps, asked=self._asked) as look:
             return look.facts_of(look.choose(look.view("status"), where), ("_seq",))
 
+    @override
     def facts_of(self, found: DataFrame, names: Sequence[str] = MOVED) -> DataFrame:
-        """See :class:`QueueLook`."""
         return plain(found.select(*names)).localCheckpoint()
 
+    @override
     def evaluate(self, found: DataFrame) -> DataFrame:
-        """See :class:`QueueLook`."""
         return found.localCheckpoint()
 
+    @override
     def sample(self, found: DataFrame, names: Sequence[str], count: int) -> list[Mapping[str, Any]]:
-        """See :class:`QueueLook`."""
         shown = found.orderBy("_seq").limit(count).select(*map(column_named, names))
         return [spark_types.plain(row, shown.schema) for row in shown.collect()]
 
+    @override
     def rename(self, found: DataFrame, names: Mapping[str, str], nothing: str | None) -> DataFrame:
-        """See :class:`QueueLook`."""
         kinds = dict(found.dtypes)
         columns = [
             (F.lit(None).cast(kinds[old]) if new == nothing else F.col(old)).alias(new)

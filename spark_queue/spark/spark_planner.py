@@ -15,13 +15,15 @@ from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
 from spark_queue.log.job_descriptions import named
 from spark_queue.log.schema import DEAD, EXPIRED, ITEM, moves_of
 from spark_queue.log.settings import Settings
+from spark_queue.overriding import override
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.spark import spark_enqueue
 from spark_queue.spark.frames import user_columns
 from spark_queue.spark.spark_engines import engines_of
 from spark_queue.spark.spark_enqueue import SparkFrame
 from spark_queue.spark.spark_look import SparkLook
-from spark_queue.sql.decisions import LogPosition
+from spark_queue.sql.decisions import Leaving, LogPosition
+from spark_queue.sql.session_planner import Planner
 from spark_queue.sql.sql_engines import SqlEngine
 from spark_queue.state import spark_frames
 from spark_queue.state.snapshot import Snapshot
@@ -32,25 +34,25 @@ from spark_queue.wording import shorten
 
 
 @dataclass(frozen=True, slots=True)
-class _LeavingFrame:
-    """See :class:`Leaving`: frames of Spark."""
+class _LeavingFrame(Leaving):
+    """Items that leave, in frames of Spark."""
 
     ended: DataFrame
     """All that ended, also what goes nowhere."""
     rows: DataFrame
     """What goes there, with ``_step`` and ``_seq``, in the order in which it ended."""
 
+    @override
     def count(self) -> int:
-        """See :class:`Leaving`."""
         return self.rows.count()
 
+    @override
     def first(self, count: int | None = None) -> DataFrame:
-        """See :class:`Leaving`."""
         rows = self.rows if count is None else self._in_order().limit(count)
         return rows.drop("_step", "_seq")
 
+    @override
     def position_behind(self, count: int) -> LogPosition:
-        """See :class:`Leaving`."""
         last = self._in_order().offset(count - 1).first()
         assert last is not None  # noqa: S101 - for the type checker: so many there are
         is_done = (F.col("_step") == last["_step"]) & (F.col("_seq") <= last["_seq"])
@@ -120,13 +122,14 @@ def of(store: Store) -> SparkPlanner:
 
 
 @dataclass(frozen=True, slots=True)
-class SparkPlanner:
-    """See :class:`~spark_queue.sql.planner_choice.Planner`: by the session of the store."""
+class SparkPlanner(Planner):
+    """Planner that uses the session of its store."""
 
     store: Store
     look: ClassVar = SparkLook
 
     @named("read what is enqueued")
+    @override
     def frame(
         self,
         df: object,
@@ -137,25 +140,24 @@ class SparkPlanner:
         is_decidable: bool,
         trace: Traces = None,
     ) -> SparkFrame:
-        """See :class:`Planner`."""
         return spark_enqueue.frame(
             self.store, df, order_by, settings, extra, is_decidable=is_decidable, trace=trace
         )
 
+    @override
     def outcomes(self, step: int, logged: pa.Table | None) -> DataFrame:
-        """See :class:`Planner`."""
         return spark_enqueue.outcomes(self.store, step, logged)
 
+    @override
     def engines(self, what: str) -> Iterator[SqlEngine]:
-        """See :class:`Planner`."""
         del what
         return engines_of(self.store)
 
     @named("forward items")
+    @override
     def leaving(
         self, at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition
     ) -> _LeavingFrame | None:
-        """See :class:`Planner`."""
         return leaving(at, limits, target, since)
 
 

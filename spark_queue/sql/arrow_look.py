@@ -12,6 +12,7 @@ from spark_queue.columns.arrow.rows import sizes_of
 from spark_queue.log.delta.commits import LogFile
 from spark_queue.log.schema import CONFIG, ITEM, RENEWAL, user_names
 from spark_queue.log.step_events import LogName
+from spark_queue.overriding import override
 from spark_queue.sql import log_rows
 from spark_queue.sql.database import Database
 from spark_queue.sql.file_rows import (
@@ -31,7 +32,7 @@ _SIZED = ("_seq", "_step", "_enqueued_at")
 
 
 class ArrowLook(QueueLook[pa.Table]):
-    """See :class:`QueueLook`.
+    """Views of a queue in this process, over Arrow tables.
 
     Raises
     ------
@@ -46,8 +47,9 @@ class ArrowLook(QueueLook[pa.Table]):
         log_of(self.store, "queue")
         return Database({})
 
+    @override
     def entries(self, kind: str) -> pa.Table:
-        """See :class:`QueueLook`; what leads to the user's columns is the seq."""
+        # The seq leads to the user's columns.
         is_shown = kind == ITEM and self.has_values
         users = user_names(self.store.columns()) if is_shown else []
         rows = self._rows("queue", (*ENTERED, *users), kind, self.since, self.queue_step)
@@ -55,8 +57,8 @@ class ArrowLook(QueueLook[pa.Table]):
             self._items = rows
         return plain(rows.select(ENTERED)).append_column("own", rows["_seq"])
 
+    @override
     def moves(self) -> pa.Table:
-        """See :class:`QueueLook`."""
         parts = (
             self._rows("status", MOVES, kind, self.moved_since, self.status_step)
             for kind in (ITEM, RENEWAL)
@@ -82,15 +84,15 @@ class ArrowLook(QueueLook[pa.Table]):
             meant = pc.and_(meant, pc.equal(rows["_seq"], one))
         return rows.select(list(names)).filter(meant)
 
+    @override
     def step_rows(self, step: int) -> pa.Table:
-        """See :class:`QueueLook`."""
         log = log_of(self.store, "status")
         files = [file for file in log.files() if file.may_have("_step", step, step)]
         rows = log.rows_of(files, MOVES)
         return plain(rows.filter(pc.equal(rows["_step"], step)))
 
+    @override
     def configs(self) -> pa.Table:
-        """See :class:`QueueLook`."""
         log, names = log_of(self.store, "status"), ("_kind", *CONFIGURED)
         rows = once_more(lambda: log.rows_of(files_of(log, CONFIG), names))
         rows = rows.filter(pc.equal(rows["_kind"], CONFIG)).select(CONFIGURED)
@@ -98,14 +100,8 @@ class ArrowLook(QueueLook[pa.Table]):
             rows = rows.filter(pc.less_equal(rows["_step"], self.status_step))
         return plain(rows)
 
+    @override
     def item_sizes(self) -> pa.Table:
-        """See :class:`QueueLook`.
-
-        Raises
-        ------
-        SparkNeededError
-            When only Spark counts the bytes of a column.
-        """
         fields = user_fields(self.store)
         names = (*_SIZED, *(field.name for field in fields))
         open_items = self.database.table("turned")["seq"] if "turned" in self._there else None
@@ -117,8 +113,8 @@ class ArrowLook(QueueLook[pa.Table]):
         rows = rows.filter(meant)
         return plain(rows.select(_SIZED)).append_column("bytes", sizes_of(rows, fields))
 
+    @override
     def show(self, found: pa.Table, columns: Sequence[str]) -> pa.Table:
-        """See :class:`QueueLook`; items are in their order."""
         kinds = {name: VIEWED.arrow.field(name).type for name in columns if name != "log"}
         if "own" in found.column_names and not _is_in_order(found["seq"].combine_chunks()):
             found = found.sort_by("seq")
@@ -133,26 +129,26 @@ class ArrowLook(QueueLook[pa.Table]):
         own = (items if shows_all else beside(items, found["own"])).drop_columns("_seq")
         return pa.table([*own.columns, *shown], names=[*own.column_names, *columns])
 
+    @override
     def choose(self, found: pa.Table, where: Any) -> pa.Table:
-        """See :class:`QueueLook`; the errors are those of :func:`rows_meant`."""
         return choose(self.store, found, where)
 
+    @override
     def find_selected(self, where: Any) -> pa.Table:
-        """See :class:`QueueLook`."""
         steps = (self.queue_step, self.status_step)
         with ArrowLook(self.store, steps=steps, asked=self._asked) as look:
             return look.facts_of(look.choose(look.view("status"), where), ("_seq",))
 
+    @override
     def facts_of(self, found: pa.Table, names: Sequence[str] = MOVED) -> pa.Table:
-        """See :class:`QueueLook`."""
         return plain(found.select(list(names)))
 
+    @override
     def evaluate(self, found: pa.Table) -> pa.Table:
-        """See :class:`QueueLook`."""
         return found
 
+    @override
     def sample(self, found: pa.Table, names: Sequence[str], count: int) -> list[Mapping[str, Any]]:
-        """See :class:`QueueLook`."""
         shown = found.slice(0, count)
         others = [name for name in names if name not in shown.column_names]
         if others:
@@ -162,8 +158,8 @@ class ArrowLook(QueueLook[pa.Table]):
         rows: list[Mapping[str, Any]] = shown.select(list(names)).to_pylist()
         return rows
 
+    @override
     def rename(self, found: pa.Table, names: Mapping[str, str], nothing: str | None) -> pa.Table:
-        """See :class:`QueueLook`."""
         users = user_names(self.store.columns())
         rows = found.select([*users, *names.values()]).rename_columns([*users, *names])
         if nothing is None:

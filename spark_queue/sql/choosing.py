@@ -13,6 +13,7 @@ import pyarrow as pa
 from spark_queue.log.heads import Pointer, StatusHead
 from spark_queue.log.schema import CLAIMED, DEAD, EXPIRED, ITEM, QUEUE_COLUMNS
 from spark_queue.log.settings import Settings
+from spark_queue.overriding import override
 from spark_queue.sql import log_rows, verify
 from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_values
 from spark_queue.sql.decisions import EvidenceFirst
@@ -57,12 +58,12 @@ class SqlChoice(Choice):
     said: Mapping[str, object]
     """What a row of the log has beside them."""
 
+    @override
     def table(self) -> Any:
-        """See :class:`Choice`."""
         return self.engine.logs.status_rows(self.rows, self.said)
 
+    @override
     def without(self, head: StatusHead, seqs: Collection[int]) -> SqlChoice:
-        """See :class:`Choice`."""
         with closing(self.engine.start({})) as database:
             left = self.engine.logs.without(self.rows, seqs)
             return _choice(self.engine, database, head, left, self.said)

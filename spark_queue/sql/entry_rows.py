@@ -154,7 +154,7 @@ _OF_ITEMS = {"_origin": pa.int64(), "_round": pa.float64(), "_given": pa.int32()
 
 
 def batch_of(frame: Frame, entry: EnqueueState, room: Room) -> EntryBatch:
-    """See :class:`EntryRows`."""
+    """Return the rows of a frame as a batch."""
     rows = frame.rows
     if rows is None:
         raise TooManyRowsError
@@ -188,7 +188,7 @@ def batch_rows(rows: pa.Table, sizes: pa.Array | None, entry: EnqueueState) -> p
 
 
 def keyed_of(entry: EnqueueState, batch: EntryBatch) -> pa.Table:
-    """See :class:`EntryRows`: of most files only the hashes are read."""
+    """Return logged items that may share a dedup key with the batch."""
     log, last = log_of(entry.store, "queue"), entry.before.step
     hashes = pc.drop_null(pc.unique(batch.given["_dedup_hash"]))
 
@@ -206,7 +206,7 @@ def keyed_of(entry: EnqueueState, batch: EntryBatch) -> pa.Table:
 
 
 def redriven_of(entry: EnqueueState, since: int) -> pa.Table:
-    """See :class:`EntryRows`."""
+    """Return redriven items of steps after one: ``_origin`` and ``_seq``."""
     return _read(
         entry,
         lambda file: file.gen >= 0 and file.may_have("_step", since + 1),
@@ -216,18 +216,18 @@ def redriven_of(entry: EnqueueState, since: int) -> pa.Table:
 
 
 def line_rows(entry: EnqueueState) -> pa.Table:
-    """See :class:`EntryRows`."""
+    """Return the ends of lines that the order has yet to reach."""
     return _meta(entry, KEY, LINE, _ahead(entry))
 
 
 def group_rows(entry: EnqueueState, groups: pa.Table) -> pa.Table:
-    """See :class:`EntryRows`."""
+    """Return rows that name the last member of some groups."""
     rows = _meta(entry, GROUP, MEMBER, lambda _: True)
     return rows.filter(pc.is_in(rows["group_key"], groups["group_key"].combine_chunks()))
 
 
 def members_of(entry: EnqueueState, groups: pa.Table) -> pa.Table:
-    """See :class:`EntryRows`."""
+    """Return items of some groups that the order may yet reach."""
     may, wanted = _ahead(entry), groups["group_key"].combine_chunks()
     return _read(
         entry,
@@ -238,12 +238,12 @@ def members_of(entry: EnqueueState, groups: pa.Table) -> pa.Table:
 
 
 def there_of(entry: EnqueueState, members: pa.Table) -> pa.Table:
-    """See :class:`EntryRows`."""
+    """Return the seqs of the members that are in the log."""
     return log_rows.items_of(entry.store, members, ("_seq",))
 
 
 def step_rows(batch: EntryBatch, decided: Decided, entry: EnqueueState) -> pa.Table:
-    """See :class:`EntryRows`."""
+    """Return the rows of a step as they are logged."""
     before, rows = entry.before, batch.given
     said: dict[str, object] = {"_kind": ITEM, "_gen": before.gen, "_enqueued_at": entry.now}
     items = _take_rows(rows, decided.items["seq"], before)

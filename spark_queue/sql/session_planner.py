@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -30,7 +30,7 @@ class Planner(Protocol):
         The engine of questions about items.
     """
 
-    look: type[QueueLook[Any]]
+    look: ClassVar[type[QueueLook[Any]]]
 
     def frame(
         self,

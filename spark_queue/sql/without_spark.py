@@ -38,12 +38,12 @@ class AlonePlanner:
         is_decidable: bool,
         trace: Traces = None,
     ) -> NoReturn:
-        """See :class:`Planner`."""
+        """Refuse: only Spark checks these rows."""
         del df, order_by, settings, extra, is_decidable, trace
         raise SparkNeededError(f"to enqueue into {self.store.name!r}", _TOO_MUCH)
 
     def engines(self, what: str) -> NoReturn:
-        """See :class:`Planner`."""
+        """Refuse: only Spark reads so many rows."""
         why = f"it would read more than {database.most_rows():,} rows of the logs, which is what"
         raise SparkNeededError(
             what, f"{why} {database.MEMORY}={database.memory_setting()} has room for"
@@ -52,7 +52,7 @@ class AlonePlanner:
     def leaving(
         self, at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition
     ) -> NoReturn:
-        """See :class:`Planner`."""
+        """Refuse: only Spark compares the keys of both queues."""
         del at, limits, since
         raise SparkNeededError(f"to send items to {target!r}", "their keys are compared by tables")
 

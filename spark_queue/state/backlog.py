@@ -20,8 +20,9 @@ from spark_queue.log.disk.local_log import LocalLog
 from spark_queue.log.heads import Checkpoint
 from spark_queue.log.schema import KEY, META_LANE, QUEUE_COLUMNS
 from spark_queue.log.settings import SLACK, Settings, are_after, are_unpassed, turns_of
+from spark_queue.overriding import override
 from spark_queue.state.open_items import NAMED, Place, Row
-from spark_queue.state.window import WAITED, WAITING, KeyHashes, LineKey
+from spark_queue.state.window import WAITED, WAITING, KeyHashes, LineKey, Source
 
 #: A turn and a seq.
 _Turn = tuple[float, float]
@@ -43,7 +44,7 @@ _NAMED = (*WAITING, "_step", "_dedup_key")
 
 
 @dataclass(slots=True)
-class TablesAhead:
+class TablesAhead(Source):
     """The item log, for one reader, as of a step.
 
     Attributes
@@ -81,20 +82,20 @@ class TablesAhead:
     hashes: KeyHashes = field(default_factory=KeyHashes)
     named_to: int = 0
 
+    @override
     def as_of(self, step: int, priorities: Sequence[int]) -> None:
-        """See :class:`~spark_queue.state.window.Source`."""
         self.step, self.priorities = step, tuple(priorities)
 
+    @override
     def go_on(self, hashes: KeyHashes) -> None:
-        """See :class:`~spark_queue.state.window.Source`."""
         self.hashes = hashes
 
+    @override
     def remember_to(self, step: int) -> None:
-        """See :class:`~spark_queue.state.window.Source`."""
         self.named_to = step
 
+    @override
     def next_turns(self, after: Place, most: int) -> tuple[pa.Table, Place | None]:
-        """See :class:`~spark_queue.state.window.Source`."""
         found, left = [_WAITING.empty_table()], most
         for priority in sorted(self.priorities, reverse=True):
             if -priority < after[0]:
@@ -110,9 +111,8 @@ class TablesAhead:
                 return pa.concat_tables(found), (-priority, math.inf, 0)
         return pa.concat_tables(found), None
 
+    @override
     def untouched(self) -> pa.Table:
-        """See :class:`~spark_queue.state.window.Source`."""
-
         def may(file: LogFile) -> bool:
             return any(self._may_wait(file, priority, _BEGIN) for priority in self.priorities)
 
@@ -125,8 +125,8 @@ class TablesAhead:
             )
         return pa.concat_tables(found)
 
+    @override
     def items_of(self, hashes: Collection[int], seqs: Collection[int]) -> Iterator[Row]:
-        """See :class:`~spark_queue.state.window.Source`."""
         if hashes:
             self._learn_hashes()
         wanted = sorted({*seqs, *(seq for one in hashes for seq in self.hashes.seqs_of(one))})
@@ -138,8 +138,8 @@ class TablesAhead:
                 rows = rows.filter(pc.and_(pc.is_in(rows["_seq"], among), known))
                 yield from rows.append_column(WAITED, self._waited(rows)).to_pylist()
 
+    @override
     def ends_of(self, lines: Collection[LineKey]) -> Mapping[LineKey, float]:
-        """See :class:`~spark_queue.state.window.Source`."""
         found: dict[LineKey, float] = {}
         keys = pa.array({key for _, key in lines}, pa.string())
         for part in self._parts(lambda file: file.gen == META_LANE):

@@ -11,6 +11,7 @@ import pyarrow as pa
 from spark_queue.log.heads import Pointer, StatusHead
 from spark_queue.log.schema import CLAIMED, DEAD, EXPIRED, ITEM
 from spark_queue.log.settings import Settings
+from spark_queue.overriding import override
 from spark_queue.rules import Grant, Leased
 from spark_queue.state.open_items import Place
 from spark_queue.state.replica import Replica, Row
@@ -35,16 +36,16 @@ class Chosen(Choice):
     horizon: Place | None = None
     """The place up to which it was looked at what waits; ``None`` for all."""
 
+    @override
     def table(self) -> pa.Table:
-        """See :class:`Choice`."""
         return status_table(self.rows)
 
+    @override
     def seqs(self) -> list[int]:
-        """See :class:`Choice`."""
         return sorted(row["_seq"] for row in self.rows if row["_state"] == CLAIMED)
 
+    @override
     def without(self, head: StatusHead, seqs: Collection[int]) -> Chosen:
-        """See :class:`Choice`."""
         left = [row for row in self.rows if row["_seq"] not in seqs]
         return _choice(head, left, self.horizon)
 

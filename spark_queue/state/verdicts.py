@@ -50,7 +50,7 @@ class Each:
     def judge(
         self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
     ) -> Judged | None:
-        """See :meth:`Every.judge`."""
+        """Make the rows of a settle; ``None`` for a large frame or an unknown lease."""
         if lease not in replica.grants:
             return None
         said = self.outcomes.select("_seq", "outcome", "error").limit(_FEW + 1).collect()
@@ -69,7 +69,7 @@ class Some:
     def judge(
         self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
     ) -> Judged | None:
-        """See :meth:`Every.judge`."""
+        """Make the rows of a settle; ``None`` where a planner has to."""
         return settle_decision.judge(replica, lease, self.outcomes, terms, now)
 
 
@@ -86,7 +86,7 @@ class Renewed:
         terms: ReaderTerms,  # noqa: ARG002
         now: datetime,
     ) -> Judged | None:
-        """See :meth:`Every.judge`."""
+        """Make the rows of a renewal; ``None`` where a planner has to."""
         return settle_decision.renew(replica, lease, self.by, now)
 
 
@@ -104,7 +104,7 @@ class ByARescuer:
     def judge(
         self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
     ) -> Judged | None:
-        """See :meth:`Every.judge`."""
+        """Make the rows of a settle without a worker; ``None`` where a planner has to."""
         if self.which is not None:
             return None
         found = self.verdict.judge(replica, lease, terms, now)
@@ -135,7 +135,7 @@ class Gone:
     def judge(
         self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
     ) -> Judged | None:
-        """See :meth:`Every.judge`."""
+        """Make the rows that settle lost items; ``None`` where a planner has to."""
         return settle_decision.judge_lost(replica, lease, self.has, terms, now)
 
 

@@ -16,20 +16,21 @@ from spark_queue.commands.rows import columns_of
 from spark_queue.log.delta.commits import LogFile
 from spark_queue.log.heads import StatusHead
 from spark_queue.memory.journal.records import Entry
+from spark_queue.overriding import override
 from spark_queue.sql.arrow_look import ArrowLook
 from spark_queue.sql.file_rows import log_of, once_more, parts_of, rows_of
 from spark_queue.sql.look import newest_rows
 from spark_queue.sql.operating import release_claimed
 from spark_queue.state.store import Store
-from spark_queue.stores.journal_tables import Touched, by_column
+from spark_queue.stores.journal_tables import JournalTables, Touched, by_column
 from spark_queue.stores.ownership import GivenBack
 from spark_queue.upkeep import purge_items, rewriter
 
 _ENTRY_COLUMNS = ("_seq", "_enqueued_at", "_expires_at", "_errors", "_body")
 
 
-class ColumnTables:
-    """See :class:`~spark_queue.stores.journal_tables.JournalTables`: by columns.
+class ColumnTables(JournalTables):
+    """Tables of a journaled queue, read column by column without Spark.
 
     Parameters
     ----------
@@ -48,13 +49,13 @@ class ColumnTables:
         self._names = [column.name for column in self._columns]
         self.measure = measures.of_item(column_measures(self._columns))
 
+    @override
     def values(self, puts: Sequence[Entry[Any]]) -> dict[str, pa.Array]:
-        """See :class:`JournalTables`."""
         values = by_column(puts, self._names)
         return {column.name: column_of(values[column.name], column) for column in self._columns}
 
+    @override
     def entries(self, first: int, last: int) -> list[Entry[Any]]:
-        """See :class:`JournalTables`."""
         names = (*_ENTRY_COLUMNS, *self._names)
         found = rows_of(
             self._store, "queue", names, lambda file: file.may_have("_seq", first, last)
@@ -63,8 +64,8 @@ class ColumnTables:
         counted = sizes_of(found, self._columns).to_pylist()
         return list(map(self._entry, found.to_pylist(), counted))
 
+    @override
     def next_id(self, first: int) -> int | None:
-        """See :class:`JournalTables`."""
         lowest = (file.ranges.get("_seq", (-math.inf,))[0] for file in self._files())
         nearest = min((seq for seq in lowest if seq >= first), default=math.inf)
         seqs = rows_of(
@@ -73,8 +74,8 @@ class ColumnTables:
         found: int | None = pc.min(seqs.filter(pc.greater_equal(seqs, first))).as_py()
         return found
 
+    @override
     def generations(self) -> list[tuple[int, int]]:
-        """See :class:`JournalTables`: by the files' statistics, where they have them."""
         firsts = [(file.gen, *file.ranges["_seq"]) for file in self._files() if file.ranges]
         others = rows_of(self._store, "queue", ("_gen", "_seq"), lambda file: not file.ranges)
         known = pa.table({"_gen": [it[0] for it in firsts], "_seq": [it[1] for it in firsts]})
@@ -83,8 +84,8 @@ class ColumnTables:
         first = whole.group_by("_gen").aggregate([("_seq", "min")])
         return sorted(zip(first["_seq_min"].to_pylist(), first["_gen"].to_pylist(), strict=True))
 
+    @override
     def origins(self, passed: int) -> dict[str, int]:
-        """See :class:`JournalTables`."""
         names = ("_body", "_seq")
         found = rows_of(self._store, "queue", names, lambda file: file.may_have("_seq", passed + 1))
         found = found.filter(
@@ -92,8 +93,9 @@ class ColumnTables:
         )
         return dict(zip(found["_body"].to_pylist(), found["_seq"].to_pylist(), strict=True))
 
+    @override
     def last_step(self, seq: int) -> int:
-        """See :class:`JournalTables`: the one before that of the item which follows."""
+        # The step before that of the next item.
         following = self.next_id(seq + 1)
         if following is None:
             return self._store.queue_head().step
@@ -106,8 +108,8 @@ class ColumnTables:
         step: int = found.filter(pc.equal(found["_seq"], following))["_step"][0].as_py()
         return step - 1
 
+    @override
     def ids_after(self, step: int, last: int) -> list[int]:
-        """See :class:`JournalTables`."""
         found = rows_of(
             self._store,
             "queue",
@@ -118,16 +120,17 @@ class ColumnTables:
         ids: list[int] = found.filter(is_it)["_seq"].to_pylist()
         return ids
 
+    @override
     def find_touched(self, place: Store, head: StatusHead) -> list[Touched]:
-        """See :class:`JournalTables`."""
         names = ("_seq", "_state", "_attempts")
         found = newest_rows(ArrowLook, place, head, "latest", names)
         return list(map(Touched, *(column.to_pylist() for column in found.columns)))
 
+    @override
     def bytes_of(
         self, place: Store, passed: int, done: Collection[int], back: Collection[int]
     ) -> int:
-        """See :class:`JournalTables`: file by file, as they are more than a process keeps."""
+        # File by file: together they exceed the memory of a process.
         ended, returned = (pa.array(sorted(ids), pa.int64()) for ids in (done, back))
         names, among = ("_seq", *self._names), sorted(back)
 
@@ -145,12 +148,13 @@ class ColumnTables:
         rows = rows.filter(pc.or_(waits, pc.is_in(rows["_seq"], returned)))
         return int(pc.sum(sizes_of(rows, self._columns)).as_py() or 0)
 
+    @override
     def release_claimed(self, place: Store, head: StatusHead) -> GivenBack:
-        """See :class:`JournalTables`."""
         return release_claimed(ArrowLook, place, head)
 
+    @override
     def tidy(self, retention: timedelta | None, archive_to: str | None) -> None:
-        """See :class:`JournalTables`; a thread of this process merges files beside the steps."""
+        # Files are merged by a thread beside the steps.
         if retention is not None:
             by = rewriter.REWRITER
             archive = archive_to and by.open_archive(self._store, archive_to)

@@ -27,9 +27,11 @@ from spark_queue.log.delta import table_creation
 from spark_queue.log.delta.commits import Commit, LogFile
 from spark_queue.log.delta.log import Log
 from spark_queue.log.heads import Head, columns_of, step_rows, table_of
+from spark_queue.log.log_kinds import TableSource
 from spark_queue.log.schema import SKIPPING_COLUMNS, fields_of
 from spark_queue.log.session_options import PlainSession, Session
 from spark_queue.log.step_events import Listener
+from spark_queue.overriding import override
 from spark_queue.state import catch_up
 from spark_queue.state.store import Store
 from spark_queue.wording import shorten
@@ -43,7 +45,7 @@ _Head = TypeVar("_Head", bound=Head)
 _PARTITION = "_gen"
 
 
-class MemoryTables:
+class MemoryTables(TableSource):
     """The tables of one queue. They are gone with the last handle of it."""
 
     kept = "memory"
@@ -58,12 +60,14 @@ class MemoryTables:
         del session
         return self._logs.setdefault(address.target, MemoryLog(self._id, address, parse))
 
+    @override
     def results(self, url: str, what: str, source: str) -> None:
-        """See :class:`TableSource`: such a queue reaches no store."""
+        # Queues in memory reach no store.
+        pass
 
 
 class MemoryLog(Log[_Head]):
-    """See :class:`Log`: of rows in memory, shared by all who work with it.
+    """Log of rows in memory, shared by all who use it.
 
     Parameters
     ----------
@@ -94,44 +98,45 @@ class MemoryLog(Log[_Head]):
         self._commits = [_commit()]
         """What each version did; the first one made the table."""
 
+    @override
     def exists(self) -> bool:
-        """See :meth:`Log.exists`."""
         return self._columns is not None
 
+    @override
     def detail(self) -> tuple[str, str]:
-        """See :meth:`Log.detail`."""
         return self.address.target, self._tables
 
+    @override
     def is_near(self) -> bool:
-        """See :meth:`Log.is_near`."""
         return True
 
+    @override
     def newest(self, known: int | None) -> int | None:
-        """See :meth:`Log.newest`."""
         del known
         return len(self._commits) - 1 if self.exists() else None
 
+    @override
     def follow(self, since: int, until: int) -> list[Commit]:
-        """See :meth:`Log.follow`."""
         return self._commits[since + 1 : until + 1]
 
-    def is_readable(self, known: int | None = None) -> bool:  # noqa: ARG002
-        """See :meth:`Log.is_readable`."""
+    @override
+    def is_readable(self, known: int | None = None) -> bool:
         return self.exists()
 
+    @override
     def has_files(self) -> bool:
-        """See :meth:`Log.has_files`: they are for rows that fit into memory."""
+        # Readers of files are for rows that exceed the memory.
         return False
 
+    @override
     def drop(self) -> None:
-        """See :meth:`Log.drop`."""
         with self._lock:
             self._begin(None)
 
+    @override
     def create(
         self, schema: str, *, replaces: bool = True, skipping: str = SKIPPING_COLUMNS
     ) -> None:
-        """See :meth:`Log.create`."""
         del skipping
         if not table_creation.is_plain(schema):
             self._needs_spark("to make its tables", table_creation.why_spark(fields_of(schema)))
@@ -139,10 +144,10 @@ class MemoryLog(Log[_Head]):
             if replaces or not self.exists():
                 self._begin(schema)
 
+    @override
     def append(
         self, head: Head, rows: DataFrame | pa.Table | None, *, is_synced: bool = True
     ) -> bool:
-        """See :meth:`Log.append`."""
         del is_synced
         with self._lock:
             if self._step != head.step - 1:
@@ -154,18 +159,18 @@ class MemoryLog(Log[_Head]):
             self._step = head.step
         return True
 
+    @override
     def version_at(self, head: Head) -> int | None:
-        """See :meth:`Log.version_at`."""
         return len(self._commits) - 1 if self._step == head.step else None
 
+    @override
     def files(self) -> list[LogFile]:
-        """See :meth:`Log.files`."""
         self._require_table()
         with self._lock:
             return list(self._files.values())
 
+    @override
     def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
-        """See :meth:`Log.rows_of`."""
         wanted = list(columns)
         try:
             parts = [self._rows[file.path].select(wanted) for file in files]
@@ -173,17 +178,17 @@ class MemoryLog(Log[_Head]):
             raise FileNotFoundError(str(exc)) from exc
         return pa.concat_tables(parts) if parts else self._schema.empty_table().select(wanted)
 
+    @override
     def schema(self) -> str:
-        """See :meth:`Log.schema`."""
         self._require_table()
         return str(self._columns)
 
+    @override
     def columns(self) -> list[str]:
-        """See :meth:`Log.columns`."""
         return list(self._schema.names)
 
+    @override
     def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
-        """See :meth:`Log.add_columns`."""
         plain = json.loads(self.schema())
         plain["fields"] += fields
         with self._lock:
@@ -193,15 +198,15 @@ class MemoryLog(Log[_Head]):
                 self._rows[path] = table_of(self._schema, rows.num_rows, columns_of(rows))
             self._commits.append(_commit(redefines=True))
 
+    @override
     def written(self, gen: int, rows: pa.Table) -> dict[str, Any]:
-        """See :meth:`Log.written`."""
         file = self._keep(gen, rows)
         return {"path": file.path, "file": file}
 
+    @override
     def replace(
         self, gone: Sequence[LogFile], adds: Sequence[Mapping[str, Any]], *, takes_away: bool
     ) -> bool:
-        """See :meth:`Log.replace`."""
         new: list[LogFile] = [add["file"] for add in adds]
         with self._lock:
             if any(file.path not in self._files for file in gone):
@@ -217,8 +222,8 @@ class MemoryLog(Log[_Head]):
             )
         return True
 
+    @override
     def discard(self, adds: Iterable[Mapping[str, Any]]) -> None:
-        """See :meth:`Log.discard`."""
         for add in adds:
             self._rows.pop(add["path"], None)
 

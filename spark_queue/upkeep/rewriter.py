@@ -21,6 +21,7 @@ from spark_queue.log.disk.maintenance import Tidied
 from spark_queue.log.schema import OPEN_LANE, user_names
 from spark_queue.log.session_options import PlainSession
 from spark_queue.log.step_events import LogName
+from spark_queue.overriding import override
 from spark_queue.sql.arrow_look import ArrowLook
 from spark_queue.sql.file_rows import log_of, rows_of
 from spark_queue.sql.look import FrameT, QueueLook
@@ -103,7 +104,7 @@ def rewriter_of(store: Store, *, reads_files: bool = False) -> Rewriter[Any]:
 
 @dataclass(frozen=True, slots=True)
 class FileRewriter(Rewriter[pa.Table]):
-    """See :class:`Rewriter`.
+    """Upkeep by this process, file by file.
 
     Attributes
     ----------
@@ -114,21 +115,21 @@ class FileRewriter(Rewriter[pa.Table]):
     buries: Callable[[Store], int] = recovery.bury
     look = ArrowLook
 
+    @override
     def among(self, found: pa.Table, others: pa.Table, *, is_in: bool) -> pa.Table:
-        """See :class:`Rewriter`."""
         there = pc.is_in(found["_seq"], others["_seq"].combine_chunks())
         return found.filter(there if is_in else pc.invert(there))
 
+    @override
     def generations_of(self, found: pa.Table) -> set[int]:
-        """See :class:`Rewriter`."""
         return set(pc.unique(found["_gen"]).to_pylist())
 
+    @override
     def evaluate(self, found: pa.Table) -> tuple[pa.Table, int]:
-        """See :class:`Rewriter`."""
         return found, found.num_rows
 
+    @override
     def remove(self, reader: Store, which: LogName, found: pa.Table) -> None:
-        """See :class:`Rewriter`."""
         seqs = found["_seq"].combine_chunks()
         first, last = pc.min(seqs).as_py(), pc.max(seqs).as_py()
         _rewrite(
@@ -138,13 +139,13 @@ class FileRewriter(Rewriter[pa.Table]):
             lambda rows: pc.is_in(rows["_seq"], seqs),
         )
 
+    @override
     def drop(self, reader: Store, which: LogName, gen: int, before: int | None = None) -> None:
-        """See :class:`Rewriter`."""
         most = math.inf if before is None else before
         _rewrite(reader, which, _of(gen), lambda rows: pc.less(rows["_step"], most))
 
+    @override
     def open_archive(self, store: Store, path: str) -> Archive:
-        """See :class:`Rewriter`; the table is made where it is missing."""
         table = asking.output(store, path, "archive", "the queue")
         columns = _archived(store, OPEN_LANE).schema
         if not table.exists():
@@ -157,12 +158,12 @@ class FileRewriter(Rewriter[pa.Table]):
 
         return keep
 
+    @override
     def bury(self, reader: Store) -> int:
-        """See :class:`Rewriter`."""
         return self.buries(reader)
 
+    @override
     def tidy(self, store: Store) -> Tidied:
-        """See :class:`Rewriter`."""
         # A stream may be far behind, and reads files that were merged since.
         streams = any(facts.streams for facts in store.queue_head().readers.values())
         done = [_tidy(store, "queue", Ages() if streams else Ages(most=math.inf))]

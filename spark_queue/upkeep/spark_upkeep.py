@@ -18,6 +18,7 @@ from spark_queue.log.schema import ITEM
 from spark_queue.log.session_options import PlainSession, kept_by, small_steps, whole_times
 from spark_queue.log.spark.spark_log import is_delta
 from spark_queue.log.step_events import LogName
+from spark_queue.overriding import override
 from spark_queue.session import DURABILITY
 from spark_queue.spark.frames import user_columns
 from spark_queue.spark.spark_look import SparkLook
@@ -46,35 +47,36 @@ _MOST_ROWS = 1_000_000
 
 
 class SparkRewriter(Rewriter[DataFrame]):
-    """See :class:`Rewriter`."""
+    """Upkeep by Spark."""
 
     look = SparkLook
 
+    @override
     def among(self, found: DataFrame, others: DataFrame, *, is_in: bool) -> DataFrame:
-        """See :class:`Rewriter`."""
         return found.join(others.select("_seq"), "_seq", "left_semi" if is_in else "left_anti")
 
+    @override
     def generations_of(self, found: DataFrame) -> set[int]:
-        """See :class:`Rewriter`."""
         return {row[0] for row in found.select("_gen").distinct().collect()}
 
+    @override
     def evaluate(self, found: DataFrame) -> tuple[DataFrame, int]:
-        """See :class:`Rewriter`."""
         found = found.select("_seq", "_gen").localCheckpoint()
         return found, found.count()
 
+    @override
     def remove(self, reader: Store, which: LogName, found: DataFrame) -> None:
-        """See :class:`Rewriter`."""
         (reader.queue if which == "queue" else reader.status).remove(found)
 
+    @override
     def drop(self, reader: Store, which: LogName, gen: int, before: int | None = None) -> None:
-        """See :class:`Rewriter`."""
         log = reader.queue if which == "queue" else reader.status
         with rewriting(reader, which):
             log.delete(f"_gen = {gen}" + ("" if before is None else f" AND _step < {before}"))
 
+    @override
     def open_archive(self, store: Store, path: str) -> Archive:
-        """See :class:`Rewriter`; Spark makes the table with the first rows."""
+        # Spark makes the table with the first rows.
         spark, address, name = store.spark, TableAddress.of(path), archive_name(store)
         rows = _archived(store)
         if is_delta(spark, address):
@@ -93,12 +95,13 @@ class SparkRewriter(Rewriter[DataFrame]):
 
         return keep
 
+    @override
     def bury(self, reader: Store) -> int:
-        """See :class:`Rewriter`."""
         return evidence.bury(reader)
 
+    @override
     def tidy(self, store: Store) -> Tidied:
-        """See :class:`Rewriter`; on a shared store what nobody reads stays for ``VACUUM``."""
+        # On a shared store, files that no reader needs stay for VACUUM.
         if Snapshot(store).are_files_read and small_steps(store.session) == "memory":
             return rewriter.REWRITER.tidy(store)
         with rewriting(store, "queue"):
@@ -113,18 +116,18 @@ REWRITER = SparkRewriter()
 
 
 class ObjectRewriter(SparkRewriter):
-    """See :class:`Rewriter`: of tables that Spark reads, and whose commits are not Delta's."""
+    """Upkeep of object tables: Spark reads them, this process commits."""
 
+    @override
     def remove(self, reader: Store, which: LogName, found: DataFrame) -> None:
-        """See :class:`Rewriter`."""
         rewriter.REWRITER.remove(reader, which, found.select("_seq").toArrow())
 
+    @override
     def drop(self, reader: Store, which: LogName, gen: int, before: int | None = None) -> None:
-        """See :class:`Rewriter`."""
         rewriter.REWRITER.drop(reader, which, gen, before)
 
+    @override
     def tidy(self, store: Store) -> Tidied:
-        """See :class:`Rewriter`."""
         return rewriter.REWRITER.tidy(store)
 
 

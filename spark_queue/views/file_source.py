@@ -17,6 +17,7 @@ from spark_queue.log.delta.log import Log
 from spark_queue.log.schema import CONFIG, ITEM, REFUSED, RENEWAL
 from spark_queue.log.step_events import LogName
 from spark_queue.memory.waiting.processes import Owner
+from spark_queue.overriding import override
 from spark_queue.sql.arrow_look import ArrowLook
 from spark_queue.sql.database import Database
 from spark_queue.sql.file_rows import files_of, having, log_of, once_more, rows_of
@@ -139,8 +140,8 @@ class KeptLook(ArrowLook):
         super().__init__(store, asked=asked.as_row(), has_values=False)
         self._closing = weakref.finalize(self, _close, self.database, Owner("a report"))
 
+    @override
     def close(self) -> None:
-        """See :class:`QueueLook`."""
         self._closing()
 
     def goes_on(self, logs: Logs, asked: Question) -> bool:
@@ -174,19 +175,19 @@ class KeptLook(ArrowLook):
                 if name in self._there:
                     self.database.replace(name, key, new.table(name))
 
+    @override
     def entries(self, kind: str) -> pa.Table:
-        """See :class:`QueueLook`."""
         rows = _whole(self._logs.items if kind == ITEM else self._logs.rejected())
         if self.since:
             rows = rows.filter(pc.greater(rows["step"], self.since))
         return rows.append_column("own", rows["seq"])
 
+    @override
     def moves(self) -> pa.Table:
-        """See :class:`QueueLook`."""
         return pa.concat_tables([*self._logs.moves.values(), *self._logs.renewals.values()])
 
+    @override
     def configs(self) -> pa.Table:
-        """See :class:`QueueLook`."""
         return _whole(self._logs.configs)
 
 
@@ -210,14 +211,9 @@ class FileSource(ViewSource):
         self._status: dict[int, tuple[KeptRows, KeptRows, KeptRows]] = {}
 
     @contextmanager
+    @override
     def over(self, store: Store, ends: Ends, asked: Question) -> Iterator[Answers]:
-        """See :class:`ViewSource`; others wait until the present user of the logs is done.
-
-        Raises
-        ------
-        SparkNeededError
-            When only Spark reads the logs.
-        """
+        # Others wait until the present user of the logs is done.
         if ends.queue_step is not None:
             steps = (ends.queue_step, ends.head.step)
             with ArrowLook(store, steps=steps, asked=asked.as_row(), has_values=False) as look:
@@ -258,10 +254,10 @@ class FileSource(ViewSource):
             for gone in kept.keys() - readers:
                 del kept[gone]
 
+    @override
     def find_entries(
         self, store: Store, seqs: Sequence[int], columns: Sequence[str]
     ) -> dict[int, Answer]:
-        """See :class:`ViewSource`."""
         found: dict[int, Answer] = {}
         for kind in (ITEM, REFUSED):
             left = pa.chunked_array([pa.array(set(seqs) - found.keys(), pa.int64())])

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from spark_queue.commands import enqueue
 from spark_queue.errors import SparkNeededError
 from spark_queue.log.schema import CLAIMED, ITEM, TRACE
+from spark_queue.overriding import override
 from spark_queue.results import QueueStats
 from spark_queue.spark.frames import frame_of, user_columns
 from spark_queue.spark.spark_look import SparkLook
@@ -224,8 +225,8 @@ def _in_order(rows: DataFrame) -> DataFrame:
 class SparkViews(QueueViews[DataFrame, StructType]):
     """Views by Spark; this process counts where that is quicker than to plan a query."""
 
+    @override
     def stats(self, store: Store, ends: Ends, most: float = inf) -> QueueStats:
-        """See :class:`QueueViews`."""
         if Snapshot(store).are_files_read:
             with suppress(SparkNeededError):
                 found = ARROW_VIEWS.stats(store, ends, min(most, _COUNTED))

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from spark_queue.log import instants
 from spark_queue.log.schema import ITEM, REFUSED
 from spark_queue.log.spark.spark_types import column_named
+from spark_queue.overriding import override
 from spark_queue.spark.frames import bring
 from spark_queue.spark.spark_look import SparkLook
 from spark_queue.sql.database import Database
@@ -34,20 +35,20 @@ class BroughtLook(SparkLook):
     def _start(self) -> Any:
         return Database({})
 
+    @override
     def entries(self, kind: str) -> Any:
-        """See :class:`QueueLook`."""
         return bring(super().entries(kind), None)
 
+    @override
     def moves(self) -> Any:
-        """See :class:`QueueLook`."""
         return bring(super().moves(), None)
 
+    @override
     def configs(self) -> Any:
-        """See :class:`QueueLook`."""
         return bring(super().configs(), None)
 
+    @override
     def find_selected(self, where: Where) -> Any:
-        """See :class:`QueueLook`."""
         return bring(super().find_selected(where), None)
 
 
@@ -58,17 +59,17 @@ class SparkSource(ViewSource):
     """
 
     @contextmanager
+    @override
     def over(self, store: Store, ends: Ends, asked: Question) -> Iterator[Answers]:
-        """See :class:`ViewSource`."""
         steps = (ends.queue_step, None if ends.queue_step is None else ends.head.step)
         options = {"steps": steps, "asked": asked.as_row(), "has_values": False}
         with closing(_look(store, options)) as look:
             yield Answers(look)
 
+    @override
     def find_entries(
         self, store: Store, seqs: Sequence[int], columns: Sequence[str]
     ) -> dict[int, Answer]:
-        """See :class:`ViewSource`."""
         is_meant = F.col("_seq").isin(list(seqs)) & F.col("_kind").isin(ITEM, REFUSED)
         named = [column_named(name) for name in ("_seq", *columns)]
         rows = instants.clamp(store.queue.read().where(is_meant).select(*named).toArrow())

@@ -36,6 +36,7 @@ from spark_queue.log.disk.staged_rows import Staging
 from spark_queue.log.heads import Head, step_tables
 from spark_queue.log.schema import SKIPPING_COLUMNS, fields_of
 from spark_queue.log.session_options import PlainSession, Session, is_fresh, promises_disk
+from spark_queue.overriding import override
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,7 +48,7 @@ _Head = TypeVar("_Head", bound=Head)
 
 
 class LocalLog(Log[_Head]):
-    """See :class:`Log`: opened when its rows are first asked for."""
+    """Log in a Delta table, opened when its rows are first read."""
 
     def __init__(
         self, session: Session, address: TableAddress, parse: Callable[[str], _Head]
@@ -72,24 +73,24 @@ class LocalLog(Log[_Head]):
         log._found_directory = directory
         return log
 
+    @override
     def exists(self) -> bool:
-        """See :meth:`Log.exists`."""
         directory = self.find_directory()
         return directory is not None and addresses.has_log(directory)
 
+    @override
     def is_unfinished(self) -> bool:
-        """See :meth:`Log.is_unfinished`."""
         directory = addresses.directory_of(self.session, self.address)
         return directory is not None and removal.is_unfinished(directory)
 
+    @override
     def detail(self) -> tuple[str, str]:
-        """See :meth:`Log.detail`."""
         directory = addresses.directory_of(self.session, self.address)
         table = None if directory is None else first_id(directory)
         return ("", "") if directory is None else (addresses.location_of(directory), table or "")
 
+    @override
     def find_directory(self) -> Path | None:
-        """See :meth:`Log.find_directory`."""
         if self._found_directory is None:
             location = self.location()
             self._found_directory = addresses.local_directory(location)
@@ -106,58 +107,58 @@ class LocalLog(Log[_Head]):
             self._needs_spark("to read its files", "they are on no disk of this machine")
         return directory
 
+    @override
     def staging(self) -> Staging:
-        """See :meth:`Log.staging`."""
         return Staging(self.directory)
 
+    @override
     def is_near(self) -> bool:
-        """See :meth:`Log.is_near`."""
         return self.find_directory() is not None
 
+    @override
     def newest(self, known: int | None) -> int | None:
-        """See :meth:`Log.newest`."""
         return None if (at := self.find_directory()) is None else newest_version(at, known)
 
+    @override
     def follow(self, since: int, until: int) -> list[Commit]:
-        """See :meth:`Log.follow`."""
         return [self._commit_at(version) for version in range(since + 1, until + 1)]
 
     def _commit_at(self, version: int) -> Commit:
         return commit_at(self.directory, version, APP_ID)
 
+    @override
     def is_readable(self, known: int | None = None) -> bool:
-        """See :meth:`Log.is_readable`."""
         if not is_fresh(self.session):
             return False
         with self._guard:
             table = self._find_table(known)
             return table is not None and table.is_plain
 
+    @override
     def may_look(self) -> bool:
-        """See :meth:`Log.may_look`."""
         with self._guard:
             return self._find_table() is not None
 
+    @override
     def properties(self) -> Mapping[str, str]:
-        """See :meth:`Log.properties`."""
         with self._guard:
             return self._table().properties
 
+    @override
     def why_spark(self) -> str:
-        """See :meth:`Log.why_spark`."""
         with self._guard, suppress(SparkNeededError):
             return self._table().why_spark(self.address.sql()) or super().why_spark()
         return super().why_spark()
 
+    @override
     def forget(self) -> None:
-        """See :meth:`Log.forget`."""
         with self._guard:
             self._opened = None
 
+    @override
     def create(
         self, schema: str, *, replaces: bool = True, skipping: str = SKIPPING_COLUMNS
     ) -> None:
-        """See :meth:`Log.create`: with the properties that a log of many small commits needs."""
         wanted = made_with(schema, skipping)
         directory = addresses.directory_of(self.session, self.address)
         if directory is not None:
@@ -173,8 +174,8 @@ class LocalLog(Log[_Head]):
         if replaces:
             self._needs_spark("to make its tables", "a table, or what is left of one, is there")
 
+    @override
     def drop(self) -> None:
-        """See :meth:`Log.drop`."""
         directory = addresses.local_directory(self.location())
         if directory is None:
             why = "is not on this machine: delete its files with the tools of its store"
@@ -182,11 +183,12 @@ class LocalLog(Log[_Head]):
         remove_directory(directory)
         self.forget()
 
+    @override
     def force(self) -> None:
-        """See :meth:`Log.force`."""
         if promises_disk(self.session) and (directory := self.find_directory()) is not None:
             sync_commits(directory)
 
+    @override
     def commit(
         self,
         head: _Head,
@@ -196,7 +198,6 @@ class LocalLog(Log[_Head]):
         known: int | None = None,
         is_synced: bool = True,
     ) -> bool:
-        """See :meth:`Log.commit`."""
         del small
         with self._guard:
             table = self._table(known)
@@ -204,10 +205,10 @@ class LocalLog(Log[_Head]):
                 self._needs_spark("to write its tables", self.why_spark())
             return self._append(table, head, rows, is_synced=is_synced)
 
+    @override
     def append(
         self, head: Head, rows: DataFrame | pa.Table | None, *, is_synced: bool = True
     ) -> bool:
-        """See :meth:`Log.append`."""
         with self._guard:
             self.require_appends()
             return self._append(self._table(), head, rows, is_synced=is_synced)
@@ -253,8 +254,8 @@ class LocalLog(Log[_Head]):
             if not self._table().may_append:
                 raise InvalidArgumentError(f"native is True, and {self.why_spark()}")
 
+    @override
     def version_at(self, head: Head) -> int | None:
-        """See :meth:`Log.version_at`."""
         table = self._opened
         return table.version if table is not None and table.step == head.step else None
 
@@ -284,22 +285,22 @@ class LocalLog(Log[_Head]):
         with self._guard:
             return self._table().sum_up(at_once=forgets and names_old(self.directory))
 
+    @override
     def files(self) -> list[LogFile]:
-        """See :meth:`Log.files`."""
         with self._guard:
             return [*self._table().files().values()]
 
+    @override
     def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
-        """See :meth:`Log.rows_of`."""
         return file_scans.rows_of(self.directory, files, columns, self._schema())
 
+    @override
     def parts_of(
         self,
         files: Iterable[LogFile],
         columns: Sequence[str],
         may_matter: Callable[[LogFile], bool] | None,
     ) -> Iterator[pa.Table]:
-        """See :meth:`Log.parts_of`."""
         return file_scans.tables_of(self.parts(files), columns, self._schema(), may_matter)
 
     def parts(self, files: Iterable[LogFile]) -> Iterator[Part]:
@@ -311,25 +312,23 @@ class LocalLog(Log[_Head]):
         with self._guard:
             return (self._opened or self._table()).readable
 
+    @override
     def schema(self) -> str:
-        """See :meth:`Log.schema`: as of the last look."""
         with self._guard:
             return (self._opened or self._table()).columns
 
+    @override
     def written(self, gen: int, rows: pa.Table) -> dict[str, Any]:
-        """See :meth:`Log.written`."""
         with using(self.directory):
             append = (self._opened or self._table()).append
             return append.written(gen, rows.drop_columns([PARTITION]), is_synced=True)
 
+    @override
     def replace(
         self, gone: Sequence[LogFile], adds: Sequence[Mapping[str, Any]], *, takes_away: bool
     ) -> bool:
-        """See :meth:`Log.replace`.
-
-        What is put there is on the disk. So is the commit of it, with those that it follows,
-        unless this process promises less for its own steps.
-        """
+        # New files are on the disk before the commit. The commit and those before it are, too,
+        # unless this process promises less for its own steps.
         with self._guard:
             table = self._table()
             files, version = table.files(), table.version + 1
@@ -347,8 +346,8 @@ class LocalLog(Log[_Head]):
                 self._note(table, version, is_forced=safe)
         return ours
 
+    @override
     def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
-        """See :meth:`Log.add_columns`."""
         if not self._may_add(fields):
             super().add_columns(fields)
         with self._guard:
@@ -360,8 +359,8 @@ class LocalLog(Log[_Head]):
     def _may_add(self, fields: Sequence[Mapping[str, Any]]) -> bool:
         return table_creation.are_plain(fields) and self.is_readable()
 
+    @override
     def discard(self, adds: Iterable[Mapping[str, Any]]) -> None:
-        """See :meth:`Log.discard`."""
         for add in adds:
             with suppress(OSError):
                 (self.directory / unquote(add["path"])).unlink()
@@ -395,6 +394,6 @@ class LocalLog(Log[_Head]):
         integrity.note(self.directory, version)
 
     def leave_parent(self) -> None:
-        """See :class:`~spark_queue.log.disk.forks.Parting`."""
+        """Replace a lock that a thread of the parent holds."""
         if is_stuck(self._guard):
             self._guard, self._opened = threading.RLock(), None

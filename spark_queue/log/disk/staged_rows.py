@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_queue.errors import FileGoneError
+from spark_queue.overriding import override
 
 if TYPE_CHECKING:
     from spark_queue.log.object.object_requests import Bucket
@@ -53,16 +54,16 @@ class FarStaging(Staging):
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
 
+    @override
     def stage(self, batches: Iterable[pa.RecordBatch]) -> str | None:
-        """See :meth:`Staging.stage`."""
         with tempfile.TemporaryDirectory(prefix="spark-queue-") as place:
             name = Staging(Path(place)).stage(batches)
             if name is not None:
                 self._bucket.put(name, Path(place, name).read_bytes())
         return name
 
+    @override
     def read(self, names: Sequence[str]) -> pa.Table:
-        """See :meth:`Staging.read`."""
         return pa.concat_tables(self._bucket.at_once(self._read_one, names))
 
     def _read_one(self, name: str) -> pa.Table:
@@ -71,8 +72,8 @@ class FarStaging(Staging):
             raise FileGoneError(f"{self._bucket.url}/{name}")
         return pq.read_table(pa.BufferReader(content))
 
+    @override
     def remove(self, names: Iterable[str]) -> None:
-        """See :meth:`Staging.remove`."""
         self._bucket.delete(names)
 
 

@@ -35,6 +35,7 @@ from spark_queue.log.object.object_copy import OLD, TableCopy, commit_name
 from spark_queue.log.object.object_requests import Bucket
 from spark_queue.log.schema import SKIPPING_COLUMNS, fields_of
 from spark_queue.log.session_options import Session
+from spark_queue.overriding import override
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,7 +50,7 @@ _Head = TypeVar("_Head", bound=Head)
 
 
 class ObjectLog(LocalLog[_Head]):
-    """See :class:`Log`: of the objects below a prefix.
+    """Log in the objects below a prefix.
 
     Parameters
     ----------
@@ -82,46 +83,49 @@ class ObjectLog(LocalLog[_Head]):
         """Where the copy is."""
         return self._copy.directory
 
+    @override
     def find_directory(self) -> Path | None:
-        """See :meth:`Log.find_directory`: the table is on no disk of this machine."""
         return None
 
+    @override
     def staging(self) -> Staging:
-        """See :meth:`Log.staging`."""
         return FarStaging(self._bucket)
 
+    @override
     def location(self) -> str:
-        """See :meth:`Log.location`."""
         return self._bucket.url
 
+    @override
     def detail(self) -> tuple[str, str]:
-        """See :meth:`Log.detail`."""
         self._require_known()
         return self.location(), first_id(self.directory) or ""
 
+    @override
     def exists(self) -> bool:
-        """See :meth:`Log.exists`."""
         return self._bucket.get(commit_name(0)) is not None
 
+    @override
     def is_unfinished(self) -> bool:
-        """See :meth:`Log.is_unfinished`: one request makes it whole."""
+        # One request makes a table whole.
         return False
 
+    @override
     def is_near(self) -> bool:
-        """See :meth:`Log.is_near`: a look is a request."""
+        # A look is a request.
         return False
 
+    @override
     def is_followed(self) -> bool:
-        """See :meth:`Log.is_followed`."""
         return True
 
+    @override
     def pause(self) -> float:
-        """See :meth:`Looks.pause`: the longer, the longer nobody has committed."""
+        # The longer the log rests, the longer the pause.
         return min(max(self._copy.idle() / 4, _LEAST_PAUSE), _MOST_PAUSE)
 
     @contextmanager
+    @override
     def still(self, older_than: float | None) -> Iterator[None]:
-        """See :meth:`Looks.still`."""
         copy, age = self._copy, self._copy.age()
         if older_than is None and copy.is_contended:
             self._give_way()
@@ -143,8 +147,8 @@ class ObjectLog(LocalLog[_Head]):
     def _is_still(self) -> bool:
         return getattr(self._stays, "value", False)
 
+    @override
     def look(self) -> bool:
-        """See :meth:`Looks.look`."""
         with self._guard:
             known = self._copy.version
             if self._copy.is_behind():
@@ -152,14 +156,15 @@ class ObjectLog(LocalLog[_Head]):
             self._copy.pull()
             return self._copy.version != known
 
+    @override
     def newest(self, known: int | None) -> int | None:
-        """See :meth:`Log.newest`."""
         if known is None or self._copy.version < known or not self._is_still():
             self.look()
         return self._copy.version if self._copy.version >= 0 else None
 
+    @override
     def follow(self, since: int, until: int) -> list[Commit]:
-        """See :meth:`Log.follow`: what they have added is read next, so all of it is brought."""
+        # The files of these commits are read next: bring them all at once.
         made = super().follow(since, until)
         with suppress(FileGoneError):
             self._bring([file for commit in made for file in commit.files])
@@ -189,10 +194,10 @@ class ObjectLog(LocalLog[_Head]):
         if self._copy.version < version:
             self.look()
 
+    @override
     def create(
         self, schema: str, *, replaces: bool = True, skipping: str = SKIPPING_COLUMNS
     ) -> None:
-        """See :meth:`Log.create`."""
         if not table_creation.is_plain(schema):
             self._needs_spark("to make its tables", table_creation.why_spark(fields_of(schema)))
         if self.exists():
@@ -205,8 +210,8 @@ class ObjectLog(LocalLog[_Head]):
             self._bucket.require_refusal(commit_name(0), text)
         self.forget()
 
+    @override
     def drop(self) -> None:
-        """See :meth:`Log.drop`."""
         # What cannot be listed is known by its names.
         names = {*self._bucket.names()} or self._copy.known_names()
         # Without its first commit there is no table, and somebody may make one.
@@ -214,27 +219,30 @@ class ObjectLog(LocalLog[_Head]):
         self._bucket.delete(names - {commit_name(0)})
         self.forget()
 
+    @override
     def tables_beside(self) -> set[str]:
-        """See :meth:`Log.tables_beside`."""
         return self._bucket.tables_beside()
 
+    @override
     def forget(self) -> None:
-        """See :meth:`Log.forget`."""
         with self._guard:
             super().forget()
             self._copy = TableCopy(self._bucket)
 
+    @override
     def force(self) -> None:
-        """See :meth:`Log.force`: what a store has told is safe."""
+        # An answered request is safe.
+        pass
 
+    @override
     def append(
         self, head: Head, rows: DataFrame | pa.Table | None, *, is_synced: bool = True
     ) -> bool:
-        """See :meth:`Log.append`."""
         del is_synced
         with self.still(math.inf):
             return super().append(head, rows, is_synced=False)
 
+    @override
     def commit(
         self,
         head: _Head,
@@ -244,7 +252,6 @@ class ObjectLog(LocalLog[_Head]):
         known: int | None = None,
         is_synced: bool = True,
     ) -> bool:
-        """See :meth:`Log.commit`."""
         del is_synced
         with self.still(math.inf):
             return super().commit(head, rows, small=small, known=known, is_synced=False)
@@ -280,28 +287,28 @@ class ObjectLog(LocalLog[_Head]):
         self._copy.is_contended = True
         return False
 
+    @override
     def files(self) -> list[LogFile]:
-        """See :meth:`Log.files`: as of a look."""
         if not self._is_still():
             self.look()
         return super().files()
 
+    @override
     def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
-        """See :meth:`Log.rows_of`."""
         return super().rows_of(self._bring(files), columns)
 
+    @override
     def parts_of(
         self,
         files: Iterable[LogFile],
         columns: Sequence[str],
         may_matter: Callable[[LogFile], bool] | None,
     ) -> Iterator[pa.Table]:
-        """See :meth:`Log.parts_of`."""
         wanted = [file for file in files if may_matter is None or may_matter(file)]
         return super().parts_of(wanted, columns, may_matter)
 
+    @override
     def parts(self, files: Iterable[LogFile]) -> Iterator[Part]:
-        """See :meth:`LocalLog.parts`."""
         return super().parts(self._bring(files))
 
     def _bring(self, files: Iterable[LogFile]) -> list[LogFile]:
@@ -310,16 +317,17 @@ class ObjectLog(LocalLog[_Head]):
         self._copy.bring_files(dict.fromkeys(file.name for file in wanted))
         return wanted
 
+    @override
     def written(self, gen: int, rows: pa.Table) -> dict[str, Any]:
-        """See :meth:`Log.written`."""
         add = (self._opened or self._table()).append.written(gen, rows, is_synced=False)
         self._copy.put(unquote(add["path"]))
         return add
 
+    @override
     def replace(
         self, gone: Sequence[LogFile], adds: Sequence[Mapping[str, Any]], *, takes_away: bool
     ) -> bool:
-        """See :meth:`Log.replace`: other commits meanwhile do not matter."""
+        # Commits of others in between do not matter.
         with self._guard:
             rest = self._beside(gone)
             more = [
@@ -346,18 +354,18 @@ class ObjectLog(LocalLog[_Head]):
                 found.setdefault(file.gen, []).append(file)
         return found
 
+    @override
     def discard(self, adds: Iterable[Mapping[str, Any]]) -> None:
-        """See :meth:`Log.discard`."""
         gone = list(adds)
         super().discard(gone)
         self._bucket.delete([unquote(add["path"]) for add in gone])
 
+    @override
     def again(self) -> LocalLog[Any]:
-        """See :meth:`LocalLog.again`: the only one with this copy."""
         return self
 
+    @override
     def sum_up(self, *, forgets: bool = False) -> bool:
-        """See :meth:`LocalLog.sum_up`."""
         self._copy.catch_up()
         if not super().sum_up(forgets=forgets):
             return False
@@ -367,6 +375,6 @@ class ObjectLog(LocalLog[_Head]):
         self._copy.shorten(version, {file.name for file in self.files()})
         return True
 
+    @override
     def sweep(self, ages: Ages | None = None) -> int:
-        """See :meth:`LocalLog.sweep`: what no commit names, and commits that are summed up."""
         return self._copy.sweep(ages or Ages())

@@ -18,13 +18,14 @@ from spark_queue.log.object.conditional_commits import FEATURE, first_text
 from spark_queue.log.object.object_copy import LOG, TableCopy, commit_name
 from spark_queue.log.object.object_requests import Bucket
 from spark_queue.log.output.outputs import KEPT, OFTEN, AppendName, ResultTable, require_plain_types
+from spark_queue.overriding import override
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 
 class ObjectResultTable(ResultTable):
-    """See :class:`ResultTable`: of the objects below a prefix, which only this library writes.
+    """Table of results in the objects below a prefix; only this library writes it.
 
     Parameters
     ----------
@@ -45,24 +46,24 @@ class ObjectResultTable(ResultTable):
         return self._copy.directory
 
     @property
+    @override
     def location(self) -> str:
-        """See :attr:`ResultTable.location`."""
         return self._bucket.url
 
+    @override
     def exists(self) -> bool:
-        """See :meth:`ResultTable.exists`."""
         # Who has made it may have cleaned up the first commit, but then not the last checkpoint.
         return self._first() is not None or self._copy.summed_up() is not None
 
+    @override
     def is_conditional(self) -> bool:
-        """See :meth:`ResultTable.is_conditional`."""
         return FEATURE.encode() in (self._first() or b"")
 
     def _first(self) -> bytes | None:
         return self._bucket.get(commit_name(0))
 
+    @override
     def make(self, columns: pa.Schema) -> None:
-        """See :meth:`ResultTable.make`."""
         from deltalake import Schema  # noqa: PLC0415 - takes a while
 
         require_plain_types(self._name, columns)
@@ -70,8 +71,8 @@ class ObjectResultTable(ResultTable):
         if self._bucket.create(commit_name(0), text) == text:
             self._bucket.require_refusal(commit_name(0), text)
 
+    @override
     def record(self, name: str) -> ClaimRecord | None:
-        """See :meth:`ResultTable.record`."""
         return find_record(self.directory, name, self._copy.bring_commit)
 
     @contextmanager

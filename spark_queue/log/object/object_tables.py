@@ -11,9 +11,11 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.extras import load
 from spark_queue.log.addresses import TableAddress, is_on_object_store, require_nobody
 from spark_queue.log.delta.log import Log
+from spark_queue.log.log_kinds import TableSource
 from spark_queue.log.object.object_log import ObjectLog
 from spark_queue.log.object.object_requests import Bucket
 from spark_queue.log.session_options import PlainSession, Session
+from spark_queue.overriding import override
 from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ def tables_at(path: object, storage: Storage | None) -> ObjectTables | None:
     return ObjectTables(storage) if is_there else None
 
 
-class ObjectTables:
+class ObjectTables(TableSource):
     """The tables of queues on an object store.
 
     Parameters
@@ -60,8 +62,8 @@ class ObjectTables:
         made: Log[Any] = kind(session, address, parse, self._bucket(address.target))
         return made
 
+    @override
     def results(self, url: str, what: str, source: str) -> ResultTable:
-        """See :class:`TableSource`: a table that only this library writes."""
         from spark_queue.log.object.object_outputs import ObjectResultTable  # noqa: PLC0415 - few write results
 
         return ObjectResultTable(self._bucket(url.rstrip("/")), what=what, source=source)

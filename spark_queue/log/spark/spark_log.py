@@ -29,6 +29,7 @@ from spark_queue.log.object.remote_commits import FarCommits
 from spark_queue.log.schema import HEAD, ITEM, META_LANE
 from spark_queue.log.session_options import is_fresh, size_files, small_steps, whole_times
 from spark_queue.log.spark.spark_columns import SparkColumns, missing
+from spark_queue.overriding import override
 
 _TXN_SETTINGS = tuple(f"spark.databricks.delta.write.{name}" for name in ("txnAppId", "txnVersion"))
 
@@ -79,8 +80,8 @@ class SparkLog(LocalLog[_Head]):
             return False
         return self.may_look() or is_delta(self.spark, self.address)
 
+    @override
     def may_look(self) -> bool:
-        """See :meth:`Log.may_look`."""
         if small_steps(self.session) == "spark" or not is_fresh(self.session):
             return False
         return super().may_look()
@@ -93,8 +94,8 @@ class SparkLog(LocalLog[_Head]):
         row = self._describe("location", "id")
         return (str(row[0]), str(row[1])) if row else ("", "")
 
+    @override
     def properties(self) -> Mapping[str, str]:
-        """See :meth:`Log.properties`."""
         if self.may_look():
             return super().properties()
         row = self._describe("properties")
@@ -103,12 +104,12 @@ class SparkLog(LocalLog[_Head]):
     def _describe(self, *columns: str) -> Row | None:
         return self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select(*columns).head()
 
+    @override
     def is_followed(self) -> bool:
-        """See :meth:`Log.is_followed`."""
         return self.is_near() or self._far_commits() is not None
 
+    @override
     def newest(self, known: int | None) -> int | None:
-        """See :meth:`Log.newest`."""
         far = self._far_commits()
         return super().newest(known) if far is None else far.newest(known)
 
@@ -116,8 +117,8 @@ class SparkLog(LocalLog[_Head]):
         far = self._far_commits()
         return super()._commit_at(version) if far is None else far.at(version, APP_ID)
 
+    @override
     def version_of(self, token: str, known: int | None) -> int | None:
-        """See :meth:`Log.version_of`."""
         far = self._far_commits()
         return None if far is None else far.version_of(token, known)
 
@@ -166,12 +167,12 @@ class SparkLog(LocalLog[_Head]):
             self.spark.sql(f"DROP TABLE IF EXISTS {self.address.sql()}")
             self.forget()
 
+    @override
     def read(self, version: int | None = None) -> DataFrame:
-        """See :meth:`Log.read`: see :meth:`SparkColumns.fit`."""
         return self._columns.fit(self._read(version))
 
+    @override
     def schema(self) -> str:
-        """See :meth:`Log.schema`."""
         if self.may_look():
             return super().schema()
         return self._columns.schema(self._read())
@@ -182,8 +183,8 @@ class SparkLog(LocalLog[_Head]):
             reader = reader.option("versionAsOf", version)
         return self._rows_by(reader)
 
+    @override
     def stream(self) -> DataFrame:
-        """See :meth:`Log.stream`."""
         reader = self.spark.readStream.format("delta").option("skipChangeCommits", "true")
         return self._columns.drop_foreign(self._rows_by(reader))
 
@@ -225,8 +226,8 @@ class SparkLog(LocalLog[_Head]):
         with self._writes("merge small files"), size_files(self.spark):
             self.spark.sql(f"OPTIMIZE {self.address.sql()}")
 
+    @override
     def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
-        """See :meth:`Log.add_columns`."""
         if self._may_add(fields):
             super().add_columns(fields)
             return
@@ -258,6 +259,7 @@ class SparkLog(LocalLog[_Head]):
         self.force()
 
     # rule again: order of forcing
+    @override
     def commit(
         self,
         head: _Head,
@@ -267,7 +269,6 @@ class SparkLog(LocalLog[_Head]):
         known: int | None = None,
         is_synced: bool = True,
     ) -> bool:
-        """See :meth:`Log.commit`."""
         self.require_own_transactions()
         if (rows is None or isinstance(rows, pa.Table)) and self.is_readable():
             return super().commit(head, rows, is_synced=is_synced)

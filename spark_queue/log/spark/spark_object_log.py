@@ -31,6 +31,7 @@ from spark_queue.log.object.object_requests import Bucket
 from spark_queue.log.object.remote_commits import FarCommits
 from spark_queue.log.schema import META_LANE
 from spark_queue.log.spark.spark_log import SparkLog
+from spark_queue.overriding import override
 
 #: Bytes of rows, as a task has them, from which on it writes a file.
 _PORTION = 64 << 20
@@ -42,12 +43,12 @@ _Head = TypeVar("_Head", bound=Head)
 
 
 class SparkObjectLog(ObjectLog[_Head], SparkLog[_Head]):
-    """See :class:`Log`: of the objects below a prefix, in a session of Spark."""
+    """Log in the objects below a prefix, for a session of Spark."""
 
     _is_seen: bool | None = None
 
+    @override
     def is_empty(self) -> bool:
-        """See :meth:`Log.is_empty`: this process reads its heads."""
         return LocalLog.is_empty(self)
 
     def _far_commits(self) -> FarCommits | None:
@@ -106,8 +107,8 @@ class SparkObjectLog(ObjectLog[_Head], SparkLog[_Head]):
             reader = reader.option("versionAsOf", version)
         return reader.load(addresses.location_of(self.directory))
 
+    @override
     def stream(self) -> DataFrame:
-        """See :meth:`Log.stream`."""
         if not self._sees():
             self._refuse_read("a stream does not follow the files of this process")
         return super().stream()
