@@ -26,7 +26,7 @@ class BlockingQueue(Generic[T]):
 
     Items come out in the order in which they were put. Who finds the queue empty waits in a line
     and is served first come, first served: an item is either stored or handed to the first who
-    waits, under one lock, so that nobody waits while an item is there. The lock is never held
+    waits, under one lock, so that no taker waits while an item is there. The lock is never held
     while foreign code runs, so no producer is held up by a slow taker.
 
     *Nothing* is :class:`queue.Empty`, never ``None``: ``None`` is an item like any other.
@@ -70,7 +70,7 @@ class BlockingQueue(Generic[T]):
         self._max_items = checks.limit_of("max_items", max_items)
         self._drops = full_policy == "drop_oldest"
         # The lock guards the items and the joining of the line: who joins it has seen no item, and
-        # who stores an item has seen nobody wait.
+        # who stores an item has seen an empty line.
         self._lock = threading.Lock()
         self._items: deque[T] = deque()
         self._waiters: WaiterLine[T] = WaiterLine(timer)
@@ -154,7 +154,7 @@ class BlockingQueue(Generic[T]):
         Raises
         ------
         queue.Empty
-            When the time is up, or the waiters were evicted, or the queue closed meanwhile.
+            When the time is up, the waiters were evicted, or the queue was closed during the wait.
         QueueShutDownError
             When the queue is closed and nothing is left.
         """
@@ -211,8 +211,8 @@ class BlockingQueue(Generic[T]):
     def poll_if(self, predicate: Callable[[T], object]) -> T:
         """Take the oldest item if a predicate says so; it looks at no other.
 
-        The predicate runs without the lock and must be pure: it is asked again when somebody else
-        takes the item meanwhile. When it raises, the item stays.
+        The predicate runs without the lock and must be pure: it is called again when another taker
+        was faster. When it raises, the item stays.
 
         Raises
         ------
@@ -241,7 +241,7 @@ class BlockingQueue(Generic[T]):
         return self._waiters.evict_all()
 
     def close(self) -> None:
-        """Refuse new items and end every wait with nothing; what is queued can still be taken."""
+        """Refuse new items and end every wait with nothing; queued items can still be taken."""
         with self._lock:
             self._closed = True
         self._waiters.evict_all()
@@ -267,7 +267,7 @@ class BlockingQueue(Generic[T]):
                 return
 
     def _make_room(self) -> list[T]:
-        """Take out what is too much, if it may be dropped. Under the lock, and there is some."""
+        """Drop the oldest items for a new one, if they may be dropped. Under the lock."""
         dropped: list[T] = []
         while self._drops and len(self._items) >= self._max_items:
             dropped.append(self._items.popleft())

@@ -66,8 +66,8 @@ class InMemoryIdempotencyKeyStore:
     Parameters
     ----------
     lock_timeout : timedelta
-        How long a lock lasts unless its call says otherwise. Shorter than the work: somebody else
-        may begin it too. Longer: the key of one who died stays locked so long. Default 1 minute.
+        How long a lock lasts unless its call says otherwise. Shorter than the work: another caller
+        may begin it too. Longer: the key of a dead caller stays locked so long. Default 1 minute.
     accepted_for : timedelta
         How long an accepted key is remembered. Default 1 day.
     clock : Clock
@@ -151,7 +151,7 @@ class InMemoryIdempotencyKeyStore:
         return True
 
     def snapshot(self) -> dict[Hashable, KeyState]:
-        """Return what is remembered, to be kept somewhere that survives the process."""
+        """Return the remembered keys, to be stored where they survive the process."""
         with self._lock:
             self._forget_ended(self._clock.now())
             return dict(self._keys)
@@ -216,7 +216,7 @@ def idempotent(
         Called with the arguments of a call that is not to do the work; returns its result, for a
         coroutine function also as an awaitable. What it raises is raised.
     timeout : timedelta, optional
-        How long the work may take before somebody else may begin it too. Default: the store's.
+        How long the work may take before another caller may begin it too. Default: the store's.
 
     Notes
     -----

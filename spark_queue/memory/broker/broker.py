@@ -218,7 +218,7 @@ class QueueBroker:
         self._dispatcher.idle(timeout).result()
 
     def stop(self, *, force: bool = False, deadline: Timeout = None) -> None:
-        """Refuse new tasks, reject those that wait, and wait for those that run.
+        """Refuse new tasks, reject the waiting ones, and wait for the running ones.
 
         It may be called again, with ``force`` to stop waiting.
 

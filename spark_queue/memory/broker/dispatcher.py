@@ -1,4 +1,4 @@
-"""Dispatcher of a broker, under its one lock: what starts, ends or is refused, and who is told."""
+"""Dispatcher of a broker: start, end and refusal of tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STOPPED = "the broker was stopped"
 
 @dataclass(slots=True)
 class _Step:
-    """What was decided under the lock, to be carried out without it."""
+    """Decisions made under the lock, to be carried out without it."""
 
     started: list[Turn] = field(default_factory=list)
     expired: list[Turn] = field(default_factory=list)
@@ -166,7 +166,7 @@ class Dispatcher:
         return step
 
     def finish(self, turn: Turn, result: object, error: BaseException | None) -> list[Turn]:
-        """End a task, and return those that may start now; the caller launches them.
+        """End a task, and return the tasks that may start now; the caller launches them.
 
         Without effect on one that was ended before, as by the end of its event loop.
         """
@@ -187,7 +187,7 @@ class Dispatcher:
         try:
             self._conclude(turn, result, error, settles=settles)
         except BaseException:
-            # Somebody has begun to watch just now, and ends this thread.
+            # A callback was added just now, and ends this thread.
             self.launch(step.started)
             raise
         return step.started
@@ -209,7 +209,7 @@ class Dispatcher:
         self.tell_if_idle()
 
     def launch(self, turns: Iterable[Turn]) -> None:
-        """Have tasks run where they belong; one that cannot is ended, which may start others."""
+        """Run tasks on their runners; a task that cannot run ends, which may start others."""
         pending = deque(turns)
         while pending:
             turn = pending.popleft()
@@ -223,12 +223,12 @@ class Dispatcher:
                     raise
 
     def lose(self, turn: Turn, error: BaseException) -> None:
-        """End a task that will not end where it was to run; without effect on one that has."""
+        """End a task that its runner will not end; without effect on an ended task."""
         self.launch(self._lose(turn, error))
 
     def _lose(self, turn: Turn, error: BaseException) -> list[Turn]:
         with self.lock:
-            # One that never had its turn cannot release it: it does not hold it either.
+            # A task that never had its turn has none to release.
             step = self._free(turn) if turn.thread is None else _Step()
         started = step.started
 
@@ -243,7 +243,7 @@ class Dispatcher:
         return started
 
     def abort(self, turn: Turn, reason: BaseException) -> None:
-        """Reject a task for its caller: one that waits never runs, one that runs is told."""
+        """Reject a task for its caller: a waiting task never runs, a running one gets a signal."""
         with self.lock:
             waited = self.scheduler.remove(turn)
             settles, turn.settled = not turn.settled, True
@@ -268,7 +268,7 @@ class Dispatcher:
         return waited
 
     def close(self, *, force: bool) -> None:
-        """Refuse new tasks and reject those that wait; ``force`` tells those that run to stop."""
+        """Refuse new tasks and reject waiting ones; ``force`` signals the running ones to stop."""
         with self.lock:
             self.stopped = True
             waiting = self.scheduler.clear()
@@ -289,7 +289,7 @@ class Dispatcher:
         return future
 
     def tell_if_idle(self) -> None:
-        """Wake who waits until nothing runs and nothing waits, if that is so."""
+        """End the waits for idleness once no task runs or waits."""
         if self._running or len(self.scheduler) or not len(self._idle_line):
             return
         with self.lock:

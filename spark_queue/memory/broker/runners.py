@@ -15,7 +15,7 @@ from spark_queue.memory.waiting.aio import end_of
 
 
 class ThreadRunner:
-    """Runs tasks on threads. One that has ended its task goes on with the next at once.
+    """Runs tasks on threads. A thread that has ended its task goes on with the next at once.
 
     There are as many threads as tasks run at once, also those that were released early.
     """
@@ -73,7 +73,7 @@ class LoopRunner:
             self.loop.call_soon_threadsafe(self._spawn, turn)
 
     def is_blocked_here(self) -> bool:
-        """Tell whether the calling thread is the one that runs the loop."""
+        """Tell whether the calling thread runs the loop."""
         return _running_loop() is self.loop
 
     def _spawn(self, turn: Turn) -> None:

@@ -35,7 +35,7 @@ class TaskRunner(Protocol):
 
 
 class TurnKeeper(Protocol):
-    """Starts and ends turns, and knows who waits for whom; see :class:`Dispatcher`."""
+    """Starts and ends turns, and knows their waits for each other; see :class:`Dispatcher`."""
 
     lock: threading.Lock
 
@@ -43,7 +43,7 @@ class TurnKeeper(Protocol):
         """Have turns run where they belong."""
 
     def finish(self, turn: Turn, result: object, error: BaseException | None) -> list[Turn]:
-        """End a turn, and return those that may start now."""
+        """End a turn, and return the turns that may start now."""
 
     def release(self, turn: Turn) -> None:
         """Let others of its group go first."""
@@ -55,7 +55,7 @@ class TurnKeeper(Protocol):
         """Take back a turn that waits, and tell whether it did."""
 
     def tell_if_idle(self) -> None:
-        """Wake who waits until nothing runs."""
+        """End the waits for idleness once nothing runs."""
 
     def begin_wait(self, mine: Turn, target: Turn) -> None:
         """Note that a turn waits for another."""
@@ -134,7 +134,7 @@ class Turn:
     def release(self) -> None:
         """Free the slot and the group before the task ends; again without effect.
 
-        What comes after it in the task may run beside its successors, also those of its group.
+        The rest of the task may run together with its successors, also of its group.
         """
         self.dispatcher.release(self)
 
@@ -152,7 +152,7 @@ class Turn:
             self.leave()
 
     def on_task_done(self, _: asyncio.Task[None]) -> None:
-        """Say that its asyncio task is done, also one that was cancelled before its first step."""
+        """End the turn if its asyncio task ended without it, as by an early cancel."""
         if not self.ended:
             self.dispatcher.lose(self, was_cancelled())
 

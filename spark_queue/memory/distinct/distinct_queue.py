@@ -35,7 +35,7 @@ class DistinctQueue(Generic[T]):
     once it is done it is forgotten, and an equal one may be added. A take is a scope. When it ends
     without an error its elements are done; when an exception leaves it they have failed, and when
     anything else does, such as ``KeyboardInterrupt`` or a cancelled coroutine, they were not tried.
-    What is not done returns to its original place, in any order of the scopes' ends. See
+    Unfinished elements return to their original places, in any order of the scopes' ends. See
     ``docs/distinct-queue.md``.
 
     Who waits is served first come, first served, and gets all at once that it may have. No wake-up
@@ -113,8 +113,8 @@ class DistinctQueue(Generic[T]):
         Returns
         -------
         bool
-            ``False`` when an equal one is queued or in progress, which stays as it is; it counts a
-            collision more.
+            ``False`` when an equal one is queued or in progress; it stays, and counts one more
+            collision.
 
         Raises
         ------
@@ -248,7 +248,7 @@ class DistinctQueue(Generic[T]):
                 self._state.take_back(take)
 
     def snapshot(self) -> DistinctSnapshot:
-        """Return what is here at one instant, with times and counts, as a copy.
+        """Return all elements at one instant, with times and counts, as a copy.
 
         It holds everybody up for about a microsecond per element.
         """
@@ -267,7 +267,7 @@ class DistinctQueue(Generic[T]):
     def shutdown(self) -> None:
         """Refuse new elements, and end every wait with an error.
 
-        What is queued can still be taken, takes go on, and what they give back can be taken too.
+        Queued elements can still be taken, and so can elements that takes give back.
         """
         self._state.close()
 

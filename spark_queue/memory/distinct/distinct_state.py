@@ -32,7 +32,7 @@ class DistinctState(Generic[T]):
     """The state of a distinct queue under its one lock, for fronts of any kind.
 
     A taker waits only while nothing is queued: an arrival serves the waiters in
-    the same step, so that nobody waits for what is there.
+    the same step, so that no taker waits for a queued element.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class DistinctState(Generic[T]):
     places : int
         How many elements were ever taken for the first time.
     alert : bool
-        Whether an add must look closer: somebody may wait, or the queue is shut down.
+        Whether an add must look closer: a taker may wait, or the queue is shut down.
     """
 
     __slots__ = ("alert", "closed", "fresh", "live", "lock", "now", "places", "returned", "takers")
@@ -67,7 +67,7 @@ class DistinctState(Generic[T]):
         self.closed = self.alert = False
 
     def admit(self, items: Iterable[T]) -> list[T]:
-        """Add elements in one step, then serve who waits; return those that are here already.
+        """Add elements in one step, then serve waiting takes; return the refused elements.
 
         Raises
         ------
@@ -167,7 +167,7 @@ class DistinctState(Generic[T]):
             ticket.expect(patience)
 
     def serve(self) -> None:
-        """Give what is queued to those who wait, and see whether any are left. Under the lock."""
+        """Give queued elements to waiting takes, and note whether any wait on. Under the lock."""
         tickets = self.takers.tickets
         while tickets and (self.fresh or self.returned):
             ticket, _ = tickets.popitem(last=False)
@@ -205,7 +205,7 @@ class DistinctState(Generic[T]):
     def end(self, take: Batch[T], kind: type[BaseException] | None) -> None:
         """Settle what a take holds: done without an error, failed by an exception, else given back.
 
-        It is settled even if an interrupt comes meanwhile.
+        An interrupt in between does not keep it from being settled.
         """
         with self.lock:
             try:
@@ -307,7 +307,7 @@ class DistinctState(Generic[T]):
             entries = list(self.live.values())
             self.live.clear()
             for entry in entries:
-                # One that is done must not hide one that equals it by now.
+                # A done element must not hide an equal one.
                 if entry.take is not GONE:
                     self.live.setdefault(entry.item, entry)
             for entry in entries:
@@ -316,7 +316,7 @@ class DistinctState(Generic[T]):
                     del self.live[entry.item]
 
     def items(self, *, in_progress: bool) -> list[T]:
-        """Return the elements that are in progress, or those that wait, in the order of adds."""
+        """Return the elements in progress, or the queued ones, in the order of adds."""
         entries = self._here()
         return [entry.item for entry, take in entries if (take is not None) is in_progress]
 
@@ -333,7 +333,7 @@ class DistinctState(Generic[T]):
         return [(entry, take) for entry, take in entries if take is not GONE]
 
     def element(self, item: T) -> Element[T]:
-        """Return what is known of one element.
+        """Return the status, times and counts of one element.
 
         Raises
         ------

@@ -37,8 +37,8 @@ class FairQueue(Generic[T]):
     key : callable
         Called with an item, returns the key whose turns it uses; any value that can be hashed, and
         ``None`` is one. It is called once for an item, before that is queued and outside of the
-        lock; for an item that is refused it is not called, unless somebody else took the last slot
-        during the call. What it raises is the caller's, and the queue is as it was.
+        lock; for a refused item it is not called, unless another producer took the last slot
+        during the call. An error in it is the caller's, and leaves the queue as it was.
     limit : int or None
         How many items fit; ``None`` for no limit, below 1 none at all. Default 128.
     timer : Timer
@@ -102,8 +102,8 @@ class FairQueue(Generic[T]):
     def limit(self) -> int | None:
         """How many items fit; ``None`` for no limit.
 
-        It may be changed at any time: producers who fit are let in, and what is too much stays
-        until it is taken.
+        It may be changed at any time: producers who fit are let in, and excess items stay until
+        they are taken.
         """
         return self._limit
 
@@ -116,7 +116,7 @@ class FairQueue(Generic[T]):
     def maxsize(self) -> int:
         """The limit as :class:`queue.Queue` names it: 0 where there is none.
 
-        It may be changed as :attr:`limit` may; what is below 1 is no limit, as there.
+        It may be changed as :attr:`limit` may; a number below 1 is no limit, as there.
         """
         return 0 if self._limit is None else self._limit
 
@@ -147,7 +147,7 @@ class FairQueue(Generic[T]):
         Parameters
         ----------
         item : object
-            One item; a list is one, and comes out as it is.
+            One item; a list is one item, too.
         block : bool
             Whether to wait (default), or to refuse the item when there is no slot. A queue whose
             limit is below 1 refuses it in any case.
@@ -232,9 +232,9 @@ class FairQueue(Generic[T]):
         return self._limit is not None and self.qsize() >= self._limit
 
     def snapshot(self) -> FairSnapshot:
-        """Return what is queued at one instant, as a copy that never changes.
+        """Return the queued items at one instant, as a copy that never changes.
 
-        It takes time in proportion to the items, most of it without holding anybody up.
+        It takes time in proportion to the items, most of it without the lock.
         """
         return snapshot_of(self._state.copy())
 
@@ -261,12 +261,12 @@ class FairQueue(Generic[T]):
     ) -> None:
         """Refuse new items, and end every wait for an item or a slot with an error.
 
-        It may be called again, to drop what is queued after all.
+        It may be called again, to drop the queued items after all.
 
         Parameters
         ----------
         immediate : bool
-            Whether what is queued is dropped, and counts as done, or can still be taken (default).
+            Whether queued items are dropped, and count as done, or can still be taken (default).
         """
         checks.require_flag("immediate", immediate)
         self._state.close(drop=immediate)

@@ -24,14 +24,14 @@ NOTHING: Final[Any] = object()
 class FairState(Generic[T]):
     """The state of a fair queue under its one lock, for fronts of any kind.
 
-    Two rules hold whenever the lock is free, so that nobody waits for what is there: a taker waits
+    Two rules hold whenever the lock is free, so that no wait is in vain: a taker waits
     only while no item is queued, and a producer only while every slot is taken, by an item or by a
     producer who was let in and is about to put. The key function runs without the lock.
 
     Attributes
     ----------
     rounds : Rounds
-        What is queued.
+        The queued items.
     done : int
         How many items are done, by ``task_done`` or because they were dropped.
     takers, producers, joiners : TicketLine
@@ -59,7 +59,7 @@ class FairState(Generic[T]):
         self.joiners: TicketLine[None] = TicketLine(
             lock, timer, lambda _, patience: nothing_came("end", patience), lambda _: None
         )
-        # To be looked at in passing: empty while nobody waits.
+        # For a look in passing: empty while no caller waits.
         self._waiting = self.takers.tickets
         self._blocked = self.producers.tickets
 
@@ -157,7 +157,7 @@ class FairState(Generic[T]):
         InvalidArgumentError
             When the key cannot be hashed; the ticket still has its slot.
         QueueShutDownError
-            When the queue was shut down meanwhile.
+            When the queue was shut down during the wait.
         """
         key = self._key(ticket.wants)
         with self._lock:

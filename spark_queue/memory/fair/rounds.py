@@ -41,8 +41,8 @@ class FairSnapshot(NamedTuple):
 class Rounds(Generic[T]):
     """Items by key, taken in snapshot rounds. It has no lock.
 
-    What is counted is changed before what is stored, and that in one call, so that an interrupt
-    between any two steps leaves the counts true.
+    The counts change before the stored items do, in one call, so that an interrupt between any
+    two steps leaves the counts true.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ from spark_queue.memory.waiting.timer import SHARED_TIMER, Timeout, Timer
 A = TypeVar("A")
 R = TypeVar("R")
 
-#: What an operation gets; last the signal by which it is told when it should stop.
+#: The arguments of an operation; the last is its signal to stop.
 P = ParamSpec("P")
 
 _log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class _BrokeredGuard(Generic[P]):
         self._broker.wait_for_idle(timeout)
 
     def stop(self, *, force: bool = False, deadline: Timeout = None) -> None:
-        """Refuse new operations and reject those that wait; see :meth:`QueueBroker.stop`."""
+        """Refuse new operations and reject the waiting ones; see :meth:`QueueBroker.stop`."""
         self._broker.stop(force=force, deadline=deadline)
         self.close_free()
 
@@ -173,7 +173,7 @@ class ConcurrentGuard(Guard):
 
 
 class _FreeResources(Generic[A]):
-    """The resources that nobody uses now; once it is shut, what comes back is not kept."""
+    """The unused resources; once shut, it keeps no resource that comes back."""
 
     def __init__(self, *, reuse: bool) -> None:
         self._lock = threading.Lock()
@@ -245,7 +245,7 @@ class BoundedGuard(_BrokeredGuard[[A, AbortSignal]], Generic[A]):
         self._free: _FreeResources[A] = _FreeResources(reuse=reuse)
 
     def close_free(self) -> None:
-        """Close the resources that nobody uses, and from now on each that comes back."""
+        """Close the unused resources, and from now on each that comes back."""
         for resource in self._free.shut():
             self._close(resource)
 

@@ -43,7 +43,7 @@ class _Held:
 class InProcessLock:
     """Any number of locks, by id; each is held by one token at a time, first come, first served.
 
-    A lock that nobody holds leaves nothing behind.
+    A free lock leaves nothing behind.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class InProcessLock:
         Returns
         -------
         bool
-            ``False`` when somebody else holds it, which changes nothing; ``True`` when nobody does.
+            ``False`` when another caller holds it, which changes nothing; ``True`` when it is free.
         """
         checks.require_key("lock_id", lock_id)
         while True:

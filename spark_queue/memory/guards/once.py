@@ -37,7 +37,7 @@ class OnceGuard(Generic[R]):
     Parameters
     ----------
     make : callable
-        Called with a signal that is aborted when nobody waits any more, or by a forced stop.
+        Called with a signal that is aborted when all waits have ended, or by a forced stop.
         A coroutine function runs on the loop of the caller who starts it.
     max_retries : int
         How often a failed attempt is repeated. Default 3, which is 4 attempts.
@@ -100,7 +100,7 @@ class OnceGuard(Generic[R]):
         Parameters
         ----------
         signal : AbortSignal, optional
-            Ends the wait when it is aborted, and the making too if nobody else waits for it.
+            Ends the wait when it is aborted, and the making too if it was the last wait.
 
         Raises
         ------
@@ -120,7 +120,7 @@ class OnceGuard(Generic[R]):
     def get_future(self, *, signal: AbortSignal | None = None) -> Future[R]:
         """Return the value as a future, which is done already where there is one.
 
-        Cancelling the future ends the wait, and the making too if nobody else waits for it.
+        Cancelling the future ends the wait, and the making too if it was the last wait.
         """
         if signal is not None:
             checks.require_kind("signal", signal, AbortSignal)
@@ -219,12 +219,12 @@ class OnceGuard(Generic[R]):
             self._value = self._attempt = None
 
     def stop(self, *, force: bool = False, deadline: Timeout = None) -> None:
-        """Give the value to nobody any more, and stop as :meth:`QueueBroker.stop` does."""
+        """Give out the value no more, and stop as :meth:`QueueBroker.stop` does."""
         self.refuse()
         self._broker.stop(force=force, deadline=deadline)
 
     def refuse(self) -> QueueBroker:
-        """Give the value to nobody any more, and return the broker, which is to be stopped."""
+        """Give out the value no more, and return the broker for its stop."""
         with self._lock:
             self._stopped = True
         return self._broker

@@ -93,7 +93,7 @@ class AioSingularUpdateQueue(Generic[T, R]):
                 reply = entered if isinstance(entered, Reply) else await outcome(entered)
                 return await outcome(reply)
         except BaseException:
-            # Nobody waits any more: a request that has not begun is not begun.
+            # The caller is gone: a request that has not begun is not begun.
             entered.cancel()
             raise
 
@@ -109,8 +109,8 @@ class AioSingularUpdateQueue(Generic[T, R]):
 class TaskWorker(Generic[T, R]):
     """Handles the requests of one queue, one after another, in one task of the running loop.
 
-    However that task ends, by a cancel before its first step or with its loop, nobody is left
-    waiting.
+    However that task ends, by a cancel before its first step or with its loop, no caller is
+    left waiting.
     """
 
     def __init__(

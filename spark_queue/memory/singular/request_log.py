@@ -54,7 +54,7 @@ class WriteAheadLog(Generic[T]):
     sync : "always", "never" or timedelta
         When appended records are forced to the disk: before the append returns (default), whenever
         the system likes, or at most so long after the append. Less often is faster, and a crash
-        of the machine loses what was not forced; a crash of the process loses nothing.
+        of the machine loses unforced records; a crash of the process loses nothing.
     encode, decode : callable
         How a record becomes bytes, and again a record. Default: JSON.
     timer : Timer
@@ -153,7 +153,7 @@ class WriteAheadLog(Generic[T]):
                 yield self._decode(body)
 
     def close(self) -> None:
-        """Force what was appended to the disk and close the file; again without effect."""
+        """Force appended requests to the disk and close the file; again without effect."""
         if not self._owner.is_here():
             return  # It is the parent's, whose thread may hold the lock for ever.
         with self._lock:
@@ -216,7 +216,7 @@ def _begin(file: BinaryIO, path: Path) -> None:
     start = _read(file, len(_START))
     if start == _START:
         return
-    # Of what was not forced a power cut may leave zeros.
+    # A power cut may leave zeros of unforced records.
     is_torn = file.seek(0, os.SEEK_END) <= len(_START)
     if not _START.startswith(start.rstrip(b"\0") if is_torn else start):
         is_other = not start.startswith(_MAGIC)

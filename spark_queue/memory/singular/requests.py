@@ -85,7 +85,7 @@ _CONTEXT: ContextVar[ExecutionContext | None] = ContextVar("spark_queue_context"
 
 @dataclass(slots=True, eq=False)
 class ExecutionContext:
-    """Where the handler of one queue runs now, and which queue it waits for meanwhile."""
+    """Where the handler of one queue runs now, and which queue it waits for."""
 
     name: str
     thread: int | None = None
@@ -110,8 +110,8 @@ class Wait:
     """Waiting for another queue: blocking a thread, or suspending a task.
 
     Entering raises :class:`DeadlockError` when the wait could only end after itself: directly, or
-    over other queues whose handlers wait. A wait that nobody can see, such as one in a helper
-    thread, is not found.
+    over other queues whose handlers wait. A hidden wait, such as one in a helper thread, is not
+    found.
     """
 
     __slots__ = ("_blocks", "_mine", "_target")
@@ -190,7 +190,7 @@ class Reply(LazyFuture[R]):
 
 
 class Promise(Reply[R]):
-    """The future of what is on its way to be durable, with others; it cannot be cancelled.
+    """The future of a write that becomes durable with others; it cannot be cancelled.
 
     Waiting for it on the thread that would have to write it is a :class:`DeadlockError`.
 
@@ -332,7 +332,7 @@ class RequestLine(Generic[T, R]):
             self.wake = lambda: None
 
     def close(self, why: str, *, drain: bool) -> None:
-        """Refuse new requests and waiting producers; fail what is queued unless it is drained."""
+        """Refuse new requests and waiting producers; fail queued requests unless drained."""
         with self._lock:
             if self._closed_because is None:
                 self._closed_because = why

@@ -31,8 +31,8 @@ class SingularUpdateQueue(Generic[T, R]):
     bounded queue, which slows producers down instead of growing.
 
     An exception of the handler is the reply, and the next request is served. Anything worse
-    (``SystemExit``, ``KeyboardInterrupt``) is the reply too, and stops the queue: what is left
-    fails. Every future resolves, in any case. Callbacks follow :mod:`concurrent.futures`: one
+    (``SystemExit``, ``KeyboardInterrupt``) is the reply too, and stops the queue: all other
+    requests fail. Every future resolves. Callbacks follow :mod:`concurrent.futures`: one
     that is added in time runs on the worker, and a slow one holds the queue up.
 
     Parameters
@@ -230,8 +230,8 @@ class SingularUpdateQueue(Generic[T, R]):
         Parameters
         ----------
         drain : bool
-            Whether what is queued is handled (default), or fails. A queue that was never started
-            handles it too, unless its handler is a coroutine function.
+            Whether queued requests are handled (default), or fail. A queue that was never started
+            handles them too, unless its handler is a coroutine function.
         wait : bool
             Whether to return when the worker has ended (default) or at once.
 

@@ -227,7 +227,7 @@ class WorkerPool:
         settle_in(self)
 
     def at_exit(self) -> None:
-        """Leave it to the queues to say what is lost."""
+        """Do nothing: each queue says itself what it loses."""
 
     def after_fork(self) -> None:
         """Take no queues any more: the threads are the parent's."""

@@ -147,7 +147,7 @@ class AbortScope:
         Parameters
         ----------
         reason : error or str, optional
-            An error is raised as it is, a text as the message of an :class:`AbortedError`.
+            An error is raised itself, a text as the message of an :class:`AbortedError`.
         """
         return self._switch.throw(_as_error(reason))
 

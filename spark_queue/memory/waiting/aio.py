@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class LoopEnd:
-    """What is called when one event loop is closed, on the thread that closes it.
+    """The calls that are made when an event loop is closed, on the thread that closes it.
 
     Attributes
     ----------
@@ -63,14 +63,14 @@ class _Knell:
             self._end.ring()
 
 
-#: By loop; the knell keeps what is found here, so that nothing of it outlives the loop.
+#: By loop; the knell keeps each end alive, so that none outlives its loop.
 _ENDS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[LoopEnd]] = (
     weakref.WeakKeyDictionary()
 )
 
 
 def end_of(loop: asyncio.AbstractEventLoop) -> LoopEnd:
-    """Return what is called when a loop is closed. Called on the thread that runs it."""
+    """Return the calls for the end of a loop. Called on the thread that runs it."""
     known = _ENDS.get(loop)
     end = None if known is None else known()
     if end is None:
@@ -93,7 +93,7 @@ T = TypeVar("T")
 async def outcome(future: Future[T]) -> T:
     """Wait for a future and return its result, or raise its error.
 
-    A cancelled wait leaves the future as it is: what becomes of it is the caller's business.
+    A cancelled wait does not change the future: it stays the caller's.
     """
     if not future.done():
         await _wait_for(future)
@@ -135,7 +135,7 @@ async def _wait_for(future: Future[Any]) -> None:
             bell.set_result(None)
 
     def call_home(_: Future[Any]) -> None:
-        # The loop may be closed by the time that a thread gets here; nobody waits then.
+        # The loop may be closed by the time that a thread gets here; the wait has ended then.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(ring)
 

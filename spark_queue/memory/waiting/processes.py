@@ -58,7 +58,7 @@ class Resident(Protocol):
     """What lives in one process, and ends with it."""
 
     def at_exit(self) -> None:
-        """Say what is lost. Called at the regular end of the process."""
+        """Say which work is lost. Called at the regular end of the process."""
 
     def after_fork(self) -> None:
         """Part from the parent. Called in the child, whose only thread it runs on.
@@ -71,7 +71,7 @@ _RESIDENTS: WeakSet[Resident] = WeakSet()
 
 
 def settle_in(resident: Resident) -> None:
-    """Have something called at the exit and after a fork, as long as it is there."""
+    """Call a resident at the exit and after a fork, as long as it exists."""
     _RESIDENTS.add(resident)
 
 

@@ -1,10 +1,10 @@
 """Places in the lines of a queue: threads and coroutines wait in one, first come, first served.
 
 A queue has one lock, and its lines live under it. So a taker that finds nothing joins a line in the
-same step, a giver sees the line in the same step, and no wake-up is lost between. What is given is
-given under that lock too, so that a wait that is interrupted finds out at once whether it must give
-something back. (A line of :mod:`spark_queue.memory.waiting.waiters` has a lock of its own and makes
-calls without it: for waits that are futures, with callbacks.)
+same step, a giver sees the line in the same step, and no wake-up is lost between. Values are given
+under that lock too, so that an interrupted wait finds out at once whether it must give one
+back. (A line of :mod:`spark_queue.memory.waiting.waiters` has a lock of its own and makes calls
+without it: for waits that are futures, with callbacks.)
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Ticket(Generic[T]):
         self._alarm = self._line.set_alarm(self, patience)
 
     def give(self, value: T) -> bool:
-        """Settle with a value; ``False`` when nobody is left to hear of it."""
+        """Settle with a value; ``False`` when its waiter is gone."""
         self.value = value
         if self._ring():
             return True
@@ -70,7 +70,7 @@ class Ticket(Generic[T]):
         return False
 
     def spend(self) -> None:
-        """Say that what was given is used, and does not go back any more."""
+        """Mark the value as used, so that it does not go back."""
         self.value = _NOTHING
 
     def fail(self, error: BaseException) -> None:

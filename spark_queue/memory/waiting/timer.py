@@ -203,7 +203,7 @@ SHARED_TIMER = ThreadTimer()
 
 
 def seconds(name: str, timeout: object) -> float | None:
-    """Return a timeout in seconds, ``None`` for one that never ends: longer than locks can wait.
+    """Return a timeout in seconds; ``None`` for one longer than locks can wait.
 
     Raises
     ------
@@ -221,15 +221,15 @@ def seconds(name: str, timeout: object) -> float | None:
 
 
 def nothing_came(what: str, patience: float | None) -> queue.Empty:
-    """Return the error that says what was waited for, and for how long.
+    """Return the error of a wait in vain, which names the thing and the time.
 
     Parameters
     ----------
     what : str
-        What was waited for, as in "item".
+        The thing waited for, as in "item".
     patience : float or None
-        How many seconds at most; 0 where nobody waited, ``None`` where only an end of the wait by
-        others could end it.
+        How many seconds at most; 0 for a call that does not wait, ``None`` for a wait that only
+        others could end.
     """
     if patience == 0:
         return queue.Empty(f"there is no {what} now, and the call does not wait")

@@ -23,8 +23,8 @@ from spark_queue.memory.waiting.timer import SHARED_TIMER, Alarm, Timeout, Timer
 def call_each(calls: Iterable[Callable[[], object]]) -> None:
     """Make every call in turn, also when one of them raises; the first error is raised in the end.
 
-    So a callback that ends its thread, by ``sys.exit`` or an interrupt, still does, and leaves
-    nobody waiting who was to be told after it.
+    So a callback that ends its thread, by ``sys.exit`` or an interrupt, still does, and the
+    calls after it are made all the same.
     """
     first: BaseException | None = None
     for call in calls:
@@ -46,26 +46,26 @@ T = TypeVar("T")
 _log = logging.getLogger("concurrent.futures")
 
 #: Held while a future gets a condition or a bell, and while one without a condition changes its
-#: state; never for longer. A finalizer or a signal may settle a future meanwhile, hence the R.
+#: state; never for longer. A finalizer or a signal may settle a future in between, hence the R.
 _MAKING = threading.RLock()
 
 
 class LazyFuture(Future[T]):
-    """A :class:`concurrent.futures.Future` that gets its condition when somebody asks for it.
+    """A :class:`concurrent.futures.Future` that makes its condition on first use.
 
     A condition is a lock and ten more objects, 1.5 KB together, and most futures settle before
-    anybody looks: a backlog of 100,000 of them costs as much time in the garbage collector as in
+    a look at them: a backlog of 100,000 of them costs as much time in the garbage collector as in
     its queue. Callbacks, cancels and the functions of :mod:`concurrent.futures` that wait for
     several futures ask for it, and from then on the methods are those of the standard library.
-    Without one nobody listens, so there is nobody to tell but the bells: a plain lock for
-    each thread that waits for the result.
+    Without a condition only the bells need a call: a plain lock for each thread that waits for
+    the result.
     """
 
     _has_condition = False
     _bells: tuple[threading.Lock, ...] = ()
 
     def __init__(self) -> None:
-        # What the base class sets, except for what is made by __getattr__.
+        # The attributes of the base class, without the ones that __getattr__ makes.
         self._state = PENDING
         self._result = None
         self._exception = None
@@ -211,7 +211,7 @@ class WaiterLine(Generic[T]):
             if future in self._line:
                 future.alarm = alarm
                 return
-        # It left the line before its alarm was known to it, so nobody else will withdraw it.
+        # It left the line before its alarm was known to it, so the alarm is withdrawn here.
         alarm.cancel()
 
     def remove(self, future: LineFuture[T]) -> bool:
@@ -224,7 +224,7 @@ class WaiterLine(Generic[T]):
         return True
 
     def take(self) -> LineFuture[T] | None:
-        """Take the first future out, to be settled by the caller; ``None`` when nobody waits."""
+        """Take the first future out, for the caller to settle; ``None`` for an empty line."""
         with self._lock:
             if not self._line:
                 return None
@@ -233,7 +233,7 @@ class WaiterLine(Generic[T]):
         return future
 
     def trigger(self, value: T) -> bool:
-        """Give a value to the first who takes it; ``False`` when nobody does."""
+        """Give a value to the first waiter that takes it; ``False`` when none does."""
         while (future := self.take()) is not None:
             if future.deliver(value):
                 return True
@@ -265,7 +265,7 @@ class WaiterLine(Generic[T]):
 
 
 class LineFuture(LazyFuture[T]):
-    """What somebody in a line waits for; a cancel gives up the place.
+    """The future of one wait in a line; a cancel gives up the place.
 
     A thread waits by ``result()``, a coroutine by :func:`spark_queue.memory.waiting.aio.outcome`.
     """
@@ -312,7 +312,7 @@ N = TypeVar("N", bound=Hashable)
 
 
 def leads_to(goal: N, start: N, waits_for: Callable[[N], N | None]) -> bool:
-    """Tell whether one that waits, waits for a goal in the end.
+    """Tell whether a chain of waits leads to a goal.
 
     Parameters
     ----------
