@@ -1,9 +1,9 @@
 """Entry cache: the items of a queue that are in memory, once for all readers, as many as fit.
 
 A reader takes items by id, upwards. So the cache holds what lies ahead of some reader: an item
-leaves it once every reader has taken it (who holds it then, keeps it), or when there are too many
-and it is the one that will be needed last. What is not here is loaded from the journal again; what
-is not durable yet always is here.
+leaves it once every reader has taken it (its holder keeps it), or when there are too many and it
+will be needed last. Other items are loaded from the journal again; items that are not durable yet
+always are here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class EntryCache(Generic[T]):
     Attributes
     ----------
     entries : dict
-        What is in memory, by id.
+        The items in memory, by id.
     bytes : int
         How many bytes that counts.
     followers : list
@@ -141,11 +141,11 @@ class EntryCache(Generic[T]):
             self._gaps[first] = last
 
     def trim(self, durable_id: int) -> None:
-        """Evict what is too much of what is durable: the items that every reader needs last."""
+        """Evict durable items beyond the limit, first the items that every reader needs last."""
         if not self._is_full(_NOTHING):
             return
-        # What is not durable stays, and has a limit of its own. Did it take the room of the rest, a
-        # block that was just loaded would be evicted before anybody had it.
+        # Items that are not durable stay, and have a limit of their own. In the room of the rest
+        # they would evict a block that was just loaded, before its reader had it.
         pending = [entry.size for item, entry in self.entries.items() if item > durable_id]
         beside = (len(pending), sum(pending))
         spans = {item >> _SPAN_BITS for item in self.entries if item <= durable_id}

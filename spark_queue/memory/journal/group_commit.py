@@ -1,4 +1,4 @@
-"""Group commit: what is not durable yet, who waits for it, and when it is due."""
+"""Group commit: puts and settlements that become durable together."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class CommitState(Protocol[T]):
 
 
 class GroupCommit(Generic[T]):
-    """The next group: what was done since the last one was cut. Used under the queue's lock.
+    """The next group: all puts and settlements since the last one was cut. Under the lock.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ class GroupCommit(Generic[T]):
     # What becomes of it
 
     def cut(self) -> PendingGroup[T]:
-        """Begin a new group, and return the one that was gathered. Without the lock."""
+        """Begin a new group, and return the gathered one. Without the lock."""
         with self._state.lock:
             lines = [reader.line for reader in self._state.readers]
             settlements = {

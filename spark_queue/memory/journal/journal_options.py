@@ -26,7 +26,7 @@ _LIMITS = (
     "max_memory_items",
     "max_memory_bytes",
 )
-#: What has a size in bytes. A tuple is asked faster than a union of types.
+#: Types with a size in bytes. ``isinstance`` is faster with a tuple than with a union.
 _SIZED = (bytes, str, bytearray)
 
 _NAME = re.compile(r"[A-Za-z0-9:_-]{1,255}")
@@ -46,8 +46,8 @@ class QueueOptions:
     """What survives when the future of a put is done. With ``"commit"`` (default), ``"process"`` or
     ``"disk"`` that waits for its group, and is as durable as a step of the queue, or as the word
     says. Otherwise it is done at once, and the group is committed within the ``interval``
-    (``"interval"``), or when it is large enough, or somebody asks for it (``"memory"``). Each put
-    may say otherwise."""
+    (``"interval"``), or when it is large enough, or another call commits it (``"memory"``). Each
+    put may say otherwise."""
     interval: float | timedelta = 1.0
     """How long acks, and items of ``"interval"``, wait for their group at most, in seconds. Longer
     makes fewer commits, and loses more in a crash."""
@@ -110,7 +110,7 @@ class ReaderHooks(Generic[T]):
 
 
 def require_options(options: object, config: object, hooks: object, queues: object) -> None:
-    """Raise where a queue could not be opened as it is asked for."""
+    """Raise where the arguments cannot open a queue."""
     optional(require_kind, "options", options, kind=QueueOptions)
     optional(require_kind, "config", config, kind=ReaderConfig)
     optional(require_kind, "hooks", hooks, kind=ReaderHooks)

@@ -27,7 +27,7 @@ class JournalReader(Generic[T]):
 
     An item that was got is *open* until it is settled: an ack ends it for this reader for ever, a
     nack returns it to its place in the order of ids with one more error, and a release returns it
-    uncharged. What is open when the process ends comes back.
+    uncharged. Items that are open when the process ends come back.
 
     Any number of threads may get from one reader: each item goes to one of them, and those who wait
     are served first come, first served. *Nothing* is :class:`queue.Empty`.
@@ -85,7 +85,7 @@ class JournalReader(Generic[T]):
         queue.Empty
             When no item came in time, or the waiters were evicted.
         FencedError
-            When somebody else has taken over the journal.
+            When another process has taken over the journal.
         QueueShutDownError
             When the queue is closed, before or while this waits.
         ReaderNotFoundError
@@ -202,7 +202,7 @@ class JournalReader(Generic[T]):
         return self._state.settling.replace(read, offer)
 
     def flush(self) -> int:
-        """Drop what is unread, and return how many items that were; open ones stay open."""
+        """Drop the unread items, and return their number; open ones stay open."""
         return self._state.flush()
 
     def discard_expired(self, limit: int | None = None) -> int:
@@ -308,7 +308,7 @@ class JournalReader(Generic[T]):
         return len(self._state.waiters.tickets)
 
     def open_reads(self) -> list[Read[T]]:
-        """Return what is open, the longest open first."""
+        """Return the open reads, the longest open first."""
         with self._state.queue_state.lock:
             return list(self._state.line.open.values())
 

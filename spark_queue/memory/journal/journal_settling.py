@@ -38,7 +38,7 @@ class Settling(Generic[T]):
     hooks : ReaderHooks
         What decides besides the configuration.
     late : dict
-        Reads whose time was up, by id, while nobody has opened their items again.
+        Reads whose time was up, by id, until their items are opened again.
     is_gone : bool
         Whether the reader is dropped.
     """
@@ -78,7 +78,7 @@ class Settling(Generic[T]):
         return entry is not None or self._ignore("ack", read)
 
     def _late_entry(self, read: Read[T] | int) -> Entry[T] | None:
-        # Its time was up and nobody has got the item since: the ack counts all the same.
+        # Its time was up and its item was not opened since: the ack counts all the same.
         if isinstance(read, int) or self.late.get(read.id) is not read:
             return None
         del self.late[read.id]
@@ -214,7 +214,7 @@ class Settling(Generic[T]):
             self._serve()
 
     def _has_returned(self, entry: Entry[T]) -> bool:
-        # A queue that was closed meanwhile can make nothing durable: it will be handed off again.
+        # A queue that was closed in between can make nothing durable: it will be handed off again.
         return self.line.away.pop(entry.id, None) is not None and self.queue_state.closed is None
 
     def _settle(self, entry: Entry[T], why: Literal["expired", "punted"]) -> None:

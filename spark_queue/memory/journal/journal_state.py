@@ -88,7 +88,7 @@ class QueueState(Generic[T]):
     origins : dict
         The ids of entries that have an origin, which is not put again.
     handoffs : deque
-        What is to be handed off: each decides what becomes of an item, without the lock.
+        Calls to be made without the lock: each settles an item by a hook or another queue.
     resolve : callable
         Returns the queue of a name.
     """
@@ -130,10 +130,10 @@ class QueueState(Generic[T]):
     # Processes
 
     def at_exit(self) -> None:
-        """Lose what is not durable, as the durability says."""
+        """Lose the items that are not durable, as the durability says."""
 
     def after_fork(self) -> None:
-        """Refuse every call: the writer thread, the journal and what is open are the parent's."""
+        """Refuse every call: the writer thread, the journal and open reads are the parent's."""
         self.lock = RLock()
         self.closed, self.is_broken, self.alert = self.owner.refusal, True, True
         self.group_commit.close()
@@ -193,7 +193,7 @@ class QueueState(Generic[T]):
             reader.waiters.fail_all(self.closed)
 
     def lose(self) -> None:
-        """Stop since somebody else holds the journal. Under the lock."""
+        """Stop because another process holds the journal. Under the lock."""
         if self.is_broken:
             return
         self.stop(ended_by(self.name, None), broken=True)

@@ -36,7 +36,7 @@ class ReadVerbs(Protocol[T]):
 
 
 class AutoCommitReader(Generic[T]):
-    """A reader as a plain queue: what is got is done, and what is put is durable.
+    """A reader as a plain queue: a get is an ack, and a put returns when it is durable.
 
     An item that was got and not yet worked on when the process ends is lost.
     """

@@ -122,7 +122,7 @@ class JournalWriter(Generic[T]):
             line.is_loading = False
             if first is not None:
                 cache.stock(first, entries, end)
-                # Past what is missing, so that what the reader needs next is not evicted below.
+                # Past missing ids, so that the next items of the reader are not evicted below.
                 line.next_entry()
             cache.await_refill(line, end, count)
             self._note_expiring(entries)

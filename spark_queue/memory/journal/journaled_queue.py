@@ -34,8 +34,8 @@ class JournaledQueue(Generic[T]):
     """A queue whose items are in a journal, and which any number of readers read, each in full.
 
     Items have ids that grow, and every reader gets them in the order of ids, also those that
-    come back. A reader settles an item by an ack; what it had open when the process ended comes
-    back to it, and what was acked durably never does.
+    come back. A reader settles an item by an ack; items that it had open when the process ended
+    come back to it, and items that it acked durably never do.
 
     Puts gather in groups, which one thread makes durable, one after another: as long as a commit
     takes, so long the next group gathers. See :class:`QueueOptions` for what a put promises.
@@ -186,9 +186,9 @@ class JournaledQueue(Generic[T]):
             When the durability is no word of it, or more than a step of the queue survives.
         QueueFullError
             When some reader is full and refuses, the item is too large, or no room came in time:
-            a :class:`queue.Full`. Nobody has the item then.
+            a :class:`queue.Full`. The item is not put then.
         FencedError
-            When somebody else has taken over the journal.
+            When another process has taken over the journal.
         QueueShutDownError
             When the queue is closed, before or while this waits.
         DeadlockError
@@ -263,7 +263,7 @@ class JournaledQueue(Generic[T]):
             When the name is no text of up to 200 characters that can be printed, or the start is
             neither known by its name nor an id.
         ReaderNotFoundError
-            When the default reader is asked for while there are readers with names.
+            When the default reader is wanted while there are readers with names.
         SparkQueueError
             When the queue is closed.
         """
@@ -303,7 +303,7 @@ class JournaledQueue(Generic[T]):
         return self.stats().bytes
 
     def flush(self) -> int:
-        """Drop what is unread, for every reader; return how many items that were, together."""
+        """Drop the unread items of every reader; return their number, added up."""
         return sum(reader.flush() for reader in self._fronts())
 
     def discard_expired(self, limit: int | None = None) -> int:
@@ -326,7 +326,7 @@ class JournaledQueue(Generic[T]):
         Raises
         ------
         SparkQueueError
-            When it will not be: somebody else has the journal, or it could not be written.
+            When it will not be: another process has the journal, or it could not be written.
         """
         self._core.run(self._core.journal_writer.sync).result()
 
@@ -340,7 +340,7 @@ class JournaledQueue(Generic[T]):
         Parameters
         ----------
         drain : bool
-            Whether what was done is made durable first (default), or fails.
+            Whether pending puts and settlements are made durable first (default), or fail.
 
         Raises
         ------

@@ -55,7 +55,7 @@ class MemoryStore(Generic[T]):
     Attributes
     ----------
     entries : list of Entry
-        What is retained, by id.
+        The items that are kept, by id.
     last_id : int
         The highest id that was ever committed.
     passed : int
@@ -80,7 +80,7 @@ class MemoryStore(Generic[T]):
             return self.holder
 
     def recover(self) -> Recovered:
-        """Return what is here."""
+        """Return the readers, the bounds of ids, and the origins still needed."""
         with self._lock:
             first = self.entries[0].id if self.entries else self.last_id + 1
             positions = list(self._positions.values())
@@ -168,8 +168,8 @@ class MemoryStore(Generic[T]):
 class MemoryJournal(Generic[T]):
     """A :class:`~spark_queue.memory.journal.records.Journal` that lives as long as its store.
 
-    A queue that is dropped leaves behind what was committed, as a process that dies leaves its
-    tables; the :meth:`successor` finds it, and fences this one.
+    A dropped queue leaves its commits behind, as a dead process leaves its tables; the
+    :meth:`successor` finds them, and fences this journal.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Line of one reader: the items that it has done, those that are open, and the next one.
+"""Cursor of one reader: done items, open items, the next.
 
 Items come in the order of their ids, also those that come back. Below the ``cursor`` every
 item was taken once: it is done, open, away (on its way out), stuck, or back. From the cursor on
@@ -35,7 +35,7 @@ class ReaderCursor(Generic[T]):
     cursor : int
         The first id that was never taken.
     head, done : int, set of int
-        What is done: everything up to the head, and these.
+        The done items: everything up to the head, and these.
     open, away, stuck, back : dict
         Items that were taken and are not done, by id: handed out; on their way to another queue or
         in the hands of a hook; expired, with a hook that failed; and unread again.
@@ -60,7 +60,7 @@ class ReaderCursor(Generic[T]):
         self.counters = Counters()
         self._totals = totals
         self._cache = cache
-        # With what was put since, it is what the reader has to do: a put touches no reader.
+        # With the later puts, it is the work of the reader: a put touches no reader.
         self._owed_items = offset.items - totals.items
         self._owed_bytes = offset.bytes - totals.bytes
         self._put_base = (totals.items, totals.bytes)
@@ -178,7 +178,7 @@ class ReaderCursor(Generic[T]):
         return read
 
     def undo_read(self, read: Read[T]) -> bool:
-        """Take back a read that nobody received, as if it had never been."""
+        """Take back a read that did not arrive, as if it had never been."""
         if self.close_read(read) is None:
             return False
         self.counters.opened -= 1
@@ -242,7 +242,7 @@ class ReaderCursor(Generic[T]):
         return at is not None and at <= now
 
     def sweep(self, now: datetime) -> Iterator[Entry[T]]:
-        """Take expired items out: the run that leads what came back, and that of all others."""
+        """Take expired items out: the first ones of the returned items, then of the fresh ones."""
         while self._order:
             entry = self.next_entry()
             if not self._order or entry is None or not self.is_expired(entry, now):

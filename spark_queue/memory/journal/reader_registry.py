@@ -20,7 +20,7 @@ from spark_queue.wording import shorten
 
 T = TypeVar("T")
 
-#: Where a new reader begins: behind what is there, at the oldest item, or at an id.
+#: Where a new reader begins: behind the last item, at the oldest one, or at an id.
 ReaderStart = Literal["tail", "beginning"] | int
 
 #: Behind which id a start by its name is, given the last one.
@@ -80,7 +80,7 @@ class Registry(Generic[T]):
         self._settle_replaced(found)
 
     def _settle_replaced(self, found: Recovered) -> None:
-        """Ack what a crash has left behind of a replacement: the old item beside the new one."""
+        """Ack the old items of replacements that a crash interrupted."""
         for origin, item in found.origins.items():
             reader, _, old = origin.rpartition("/")
             for each in self.readers:
@@ -102,7 +102,7 @@ class Registry(Generic[T]):
             self._journal_writer.load(reader)
 
     def blind(self) -> list[ReaderState[T]]:
-        """Return the readers that are full, as far as can be told without their next item."""
+        """Return full readers whose next item is not in memory: if expired, it makes room."""
         with self._state.lock:
             return [each for each in self.readers if each.is_refusing() and each.line.is_absent()]
 
@@ -133,13 +133,13 @@ class Registry(Generic[T]):
         InvalidArgumentError
             When the start is neither known by its name nor an id.
         ReaderNotFoundError
-            When the default reader is asked for and there are readers with names.
+            When the default reader is wanted and there are readers with names.
         SparkQueueError
             When the queue is closed.
         """
         require_reader(name, config, start, hooks)
         self._state.require_open()
-        # Wherever it wants to start: what waits for the default reader is owed to somebody.
+        # Wherever it wants to start: it inherits the items that wait for the default reader.
         found = self.find(name) or self.find("")
         if found is not None:
             self._change(found, name, config or found.line.config, hooks)
@@ -158,7 +158,7 @@ class Registry(Generic[T]):
     ) -> None:
         line = reader.line
         if name != line.name:
-            # What replaces an item names the reader that had it, as it is called by then.
+            # A replacement names the reader of the old item by its name at that time.
             self._journal_writer.sync()
         if (name, config) != (line.name, line.config):
             self._state.journal.change_reader(line.number, name, config)
@@ -256,7 +256,7 @@ class Registry(Generic[T]):
 
 
 def require_reader(name: object, config: object, start: object, hooks: object) -> None:
-    """Raise :class:`InvalidArgumentError` where a reader could not be made as it is asked for."""
+    """Raise :class:`InvalidArgumentError` where the arguments cannot make a reader."""
     require_reader_name(name, is_default=True)
     optional(require_kind, "config", config, kind=ReaderConfig)
     optional(require_kind, "hooks", hooks, kind=ReaderHooks)

@@ -62,7 +62,7 @@ class ReaderState(Generic[T]):
         self.settling.hooks = hooks
         self._open_timeout = seconds("open_timeout", hooks.open_timeout)
         for read in self.line.open.values():
-            # Nobody has asked when it was opened; it has its whole time from now on.
+            # Its opening was not timed; it has its whole time from now on.
             read.opened_at = read.opened_at or self.queue_state.timer.now()
         self.configure(self.line.config)
 
@@ -137,7 +137,7 @@ class ReaderState(Generic[T]):
         try:
             self.queue_state.hand_off()
         except BaseException:
-            # An interrupt of a hook: nobody would hear of the read.
+            # An interrupt of a hook: the caller would not get the read.
             if read is not None:
                 self._take_back(read)
             raise
@@ -186,12 +186,12 @@ class ReaderState(Generic[T]):
     # Tending
 
     def tend(self) -> None:
-        """Drop what is too much or too old, and serve who waits. Under the lock."""
+        """Drop excess and expired items, and serve waiting calls. Under the lock."""
         self._refresh()
         self.restock()
 
     def restock(self) -> None:
-        """Drop what is too much, and serve who waits. Under the lock."""
+        """Drop excess items, and serve waiting calls. Under the lock."""
         if self._is_bounded:
             self._drop_oldest()
         if self.waiters.tickets:
@@ -217,7 +217,7 @@ class ReaderState(Generic[T]):
                 self.settling.expire(entry)
 
     def serve(self) -> None:
-        """Hand what is there to those who wait. Under the lock."""
+        """Hand the next items to waiting calls. Under the lock."""
         tickets = self.waiters.tickets
         if tickets:
             self._sweep()
@@ -278,7 +278,7 @@ class ReaderState(Generic[T]):
         return count
 
     def flush(self) -> int:
-        """Drop what is unread, and return how many items that were."""
+        """Drop the unread items, and return their number."""
         with self.queue_state.lock:
             self._require_ours()
             count = self.line.flush()
@@ -312,7 +312,7 @@ class ReaderState(Generic[T]):
         self.waiters.fail_all(why)
 
     def lose_up_to(self, bound: int) -> bool:
-        """Drop what is unread up to an id; tell whether a block must be loaded to go on."""
+        """Drop unread items up to an id; tell whether a block must be loaded to go on."""
         with self.queue_state.lock:
             count = self.line.lose_up_to(bound)
             if count:
@@ -320,7 +320,7 @@ class ReaderState(Generic[T]):
             return self.line.cursor <= bound and self.line.is_absent()
 
     def take_all_back(self) -> None:
-        """Let every open item be unread again, as if nobody had got it. Under the lock."""
+        """Let every open item be unread again, as if its read had not been. Under the lock."""
         for read in list(self.line.open.values()):
             self.line.undo_read(read)
         self.serve()

@@ -70,7 +70,7 @@ class Recovered:
     last_id: int
     """The highest id that was ever given; 0 for a new journal."""
     first_id: int
-    """The lowest id that may still be there: what is below was dropped, or archived."""
+    """The lowest id that may still be there: lower ones were dropped, or archived."""
     readers: Sequence[ReaderOffset]
     """All readers. A journal that is new has none."""
     origins: Mapping[str, int] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Settlements:
 
 @dataclass(slots=True)
 class Group(Generic[T]):
-    """What is made durable together: the puts first, then what the readers did.
+    """Puts and settlements that become durable together: the puts first.
 
     The two may fall apart in a crash, in this order only: no settlement is durable before its item.
     """
@@ -162,7 +162,7 @@ class Journal(Protocol[T]):
     def is_held(self) -> bool:
         """Tell whether the journal is still ours for sure: only then may items be handed out.
 
-        Quick: it is asked for every item.
+        Quick: it is called for every item.
         """
 
 
@@ -170,7 +170,7 @@ _CHANGEABLE = (dict, list, set, bytearray)
 
 
 def own(item: T) -> T:
-    """Return an item that nobody else can change, as far as it is made of plain containers.
+    """Return a copy of an item, where it is made of plain containers.
 
     A queue writes an item later than it takes it, and may hand it out again: to another reader, or
     when it came back. Objects of other kinds are kept as they are.
@@ -230,7 +230,7 @@ class Read(Generic[T]):
 
 @dataclass(slots=True)
 class PutTotals:
-    """What was put into a queue since it was opened."""
+    """The counts of a queue's puts since it was opened."""
 
     last_id: int = 0
     """The highest id that was given."""
@@ -271,7 +271,7 @@ class ReaderStats:
 
     name: str
     items: int
-    """What is not done, open reads included."""
+    """Items that are not done, open ones included."""
     bytes: int
     open_items: int
     open_bytes: int
