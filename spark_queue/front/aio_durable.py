@@ -52,7 +52,7 @@ class DurableVerbs(Protocol):
         """Return when everything that was put and settled before is durable."""
 
     def close(self) -> None:
-        """Write what waits, give back what was not settled, and end."""
+        """Write waiting puts and outcomes, give unsettled items back, and end."""
 
 
 @contextmanager

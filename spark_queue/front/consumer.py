@@ -32,7 +32,7 @@ _MAX_PENDING = 1_000_000
 #: How long an outcome waits for others.
 _LINGER = timedelta(milliseconds=1)
 
-#: How often an outcome is written before who waits for it is told that it was not.
+#: How often the write of an outcome is tried before its future fails.
 _MAX_FAILURES = 5
 
 #: Seconds before an outcome is written for the second time; doubled each time.
@@ -154,7 +154,7 @@ class Consumer:
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
-        """Count somebody who wants an item: for those there is a claim, and others are watched."""
+        """Count a taker in the scope: with takers there are claims, and a watch on the queue."""
         with self._lock:
             self._takers += 1
         try:
@@ -164,7 +164,7 @@ class Consumer:
                 self._takers -= 1
 
     def _looked_for(self) -> Delivery:
-        """Take what is ready; else wait for one claim, however long it takes."""
+        """Take a ready item; else wait for one claim, however long it takes."""
         try:
             return self._ready.poll()
         except queue.Empty:
@@ -172,7 +172,7 @@ class Consumer:
             return self._ready.poll()
 
     def _next_look(self) -> Future[None]:
-        """Return what is done after the next look at the queue; at once, after the last."""
+        """Return a future, done after the next look at the queue, or at once after the last."""
         look: Future[None] = Future()
         with self._lock:
             if self._is_over:
@@ -207,7 +207,7 @@ class Consumer:
         self._outcomes.join()
 
     def run(self, poll_every: timedelta) -> None:
-        """Work until closed; then write what was said, and give the rest back."""
+        """Work until closed; then write all outcomes, and give the rest back."""
         with self._outcomes.taking():
             Retries(self._source.name, "recovers").attempt(self._source.recover)
             while not self._outcomes.is_done:
@@ -228,7 +228,7 @@ class Consumer:
         self._leases.free()
 
     def _give_back_unasked(self) -> None:
-        """Give up what was claimed ahead, and nobody asked for in time: others may have it."""
+        """Give up items that were claimed ahead and not taken in time."""
         if self._takers or not self._ready.size() or self._prefetch.time_left() > timedelta(0):
             return
         self._prefetch.forget()
@@ -245,12 +245,12 @@ class Consumer:
         self._outcomes.close()
 
     def _let_go(self, delivery: Delivery) -> None:
-        """Give back what came too late to be handed out; renewed with its claim, nobody had it."""
+        """Release an item that came too late for its taker; its claim would keep it."""
         with suppress(QueueShutDownError):
             self.settle(delivery, "release")
 
     def _next_group(self, patience: float) -> list[PendingOutcome]:
-        """Return what was said; nothing when the queue is to be looked at again."""
+        """Return pending outcomes; nothing when the queue needs a look."""
         end = time.monotonic() + min(patience, self._rest)
         while (left := end - time.monotonic()) > 0:
             # Who waits for an item waits for what other processes write, too.
@@ -277,14 +277,14 @@ class Consumer:
             look.set_result(None)
 
     def _is_wanted(self, *, has_looks: bool) -> bool:
-        """Tell whether to claim: somebody has asked for an item, and few are ready."""
+        """Tell whether to claim: there is demand, and few items are ready."""
         ready = self._ready.size()
         if not self._prefetch.is_low(ready):
             return False
         is_asked, self._is_asked = self._is_asked, False
         if is_asked or has_looks:
             self._prefetch.learn(ready)
-        # One at a time means on demand: nothing is held that nobody waits for.
+        # One at a time means on demand: nothing is held without a taker.
         is_ahead = is_asked and self._prefetch.size > 1
         return self._prefetch.is_low(ready) and (has_looks or self._takers > 0 or is_ahead)
 
@@ -305,19 +305,19 @@ class Consumer:
         try:
             rows = list(self._source.rows(claim))
         except BaseException:
-            # Nobody can get what was not read; it must not wait for the end of its lease.
+            # Items that were not read cannot be handed out: they must not wait for the lease.
             claim.release()
             raise
         self._leases.add(claim, [row["_seq"] for row in rows])
         lease = claim.lease_expires_at - claim.claimed_at
         self._prefetch.fill(self._ready.size() + len(rows), len(rows), began, lease)
-        # A front that closes meanwhile gives back what it holds.
+        # A front that closes in between gives its items back.
         with suppress(QueueShutDownError):
             for row in rows:
                 self._ready.put(_delivery(row))
 
     def _write(self, group: Sequence[PendingOutcome]) -> None:
-        """Settle what was said, one step for each claim."""
+        """Settle a group of outcomes, one step for each claim."""
         by_lease: dict[int, list[PendingOutcome]] = defaultdict(list)
         for outcome in group:
             by_lease[outcome.delivery.lease].append(outcome)
@@ -333,7 +333,7 @@ class Consumer:
                 raise LeaseLostError(sorted(first))  # noqa: TRY301 - told like any other loss
             claim.settle_each({seq: (one.said, one.error) for seq, one in first.items()})
         except LeaseLostError as exc:
-            # An error names a thousand; where there may be more, nobody is told that all is well.
+            # An error names a thousand; where there may be more, none counts as settled.
             lost = set(exc.seqs if len(exc.seqs) < NAMED else first)
         except BaseException as exc:  # noqa: BLE001 - after any error the next try may succeed
             self._fail(outcomes, exc)

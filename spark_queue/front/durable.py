@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spark_queue.delta_queue import DeltaQueue
     from spark_queue.reader import Reader
 
-#: How long a front may rest: longer than anybody waits, and as long as a lock can.
+#: How long a front may rest: longer than any caller waits, and as long as a lock can.
 _LONGEST = timedelta(days=36_500)
 
 
@@ -62,8 +62,8 @@ class FrontOptions:
     """How many items are claimed together, and held in memory until they are taken. By default as
     many as the takers took in the last tenth of a second, 1,000 at most; what they do not take
     within a second is given back. A number is always claimed, and given back after a lease. With 1
-    an item is claimed when somebody asks for one, and not ahead. Before the first :meth:`get`
-    nothing is claimed."""
+    an item is claimed for each :meth:`get`, and not ahead. Before the first :meth:`get` nothing is
+    claimed."""
     lease: timedelta | None = None
     """How long they are leased; renewed as long as the front lives. Default: the queue's."""
     poll_every: timedelta = timedelta(seconds=1)
@@ -89,9 +89,9 @@ class DurableQueue:
     and serial, as it is configured. They are claimed ahead, many at once, and their leases are
     renewed for as long as the front lives; outcomes are written many at once, too.
 
-    Nothing is kept but in the queue, so that a front may be killed at any time: what a future said
-    is durable is there, and what was out comes back to its place when its lease runs out, or at
-    once where its process is known to have ended.
+    All is kept in the queue, so that a front may be killed at any time: items whose futures were
+    done are there, and claimed items come back to their places when their leases run out, or at
+    once where their process is known to have ended.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class DurableQueue:
     def enqueue(self, rows: Rows, *, batch: Batch | None = None) -> EnqueueResult[Any]:
         """Add rows in a step of their own, as the queue's ``enqueue`` does.
 
-        It returns when they are durable. What was put and waits is written before or after.
+        It returns when they are durable. Waiting puts are written before or after.
 
         Parameters
         ----------
@@ -213,7 +213,7 @@ class DurableQueue:
     def get(self, timeout: Timeout = None) -> Delivery:
         """Take the next item, and wait for one where there is none.
 
-        Without patience (``timeout=0``) the queue is asked once, which takes as long as a claim.
+        Without patience (``timeout=0``) it makes one claim, and takes as long as that.
 
         Raises
         ------
@@ -241,8 +241,8 @@ class DurableQueue:
         Returns
         -------
         Future
-            Done when that is durable; it fails with :class:`LeaseLostError` where somebody else had
-            the item by then, and with what kept the outcome from being written.
+            Done when that is durable; it fails with :class:`LeaseLostError` where another holder
+            had the item by then, and with the error of a write that failed.
         """
         return self._settle(delivery, "ack")
 
@@ -265,7 +265,7 @@ class DurableQueue:
         self._consumer.join()
 
     def close(self) -> None:
-        """Write what waits, give back what was not settled, and end. Idempotent.
+        """Write waiting puts and outcomes, give unsettled items back, and end. Idempotent.
 
         In a child of a fork this does nothing.
         """
@@ -284,7 +284,7 @@ class DurableQueue:
 
 
 def _ends(into: DeltaQueue | LocalQueue, source: object) -> tuple[Inlet, Outlet]:
-    """Return both ends of a queue; nothing of Spark is imported for one that was opened without."""
+    """Return both ends of a queue; a queue opened without Spark imports nothing of it."""
     require_open("into", into)
     if isinstance(into, LocalQueue) and isinstance(source, LocalVerbs):
         return LocalInlet(into), LocalOutlet(source)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from spark_queue.delta_queue import DeltaQueue
 
-#: How often a front checkpoints its positions unless it is told otherwise.
+#: How often a front checkpoints its positions by default.
 _CHECKPOINTS = timedelta(minutes=1)
 
 
@@ -51,8 +51,8 @@ def journaled_queue(
     ----------
     source : DeltaQueue, LocalQueue or SparkSession
         The queue, with Spark or without; or the caller's session with Delta, in which the queue is
-        opened, or made where it is missing. While the front is open nobody else writes to the
-        queue, not even by the handle that is given here; who reads its tables always may.
+        opened, or made where it is missing. While the front is open it alone may write to the
+        queue: not even the handle that is given here may. Its tables may always be read.
     path : str, optional
         With a session the queue, as :meth:`DeltaQueue.open` names it.
     schema : StructType or str
@@ -73,7 +73,7 @@ def journaled_queue(
         The table that gets them when they are dropped; Spark writes it.
     native : bool
         Whether all steps are written without Spark, as they are without a session: for a queue on
-        this machine's disk. Meanwhile nothing but this library may write to its tables: no
+        this machine's disk. While the front is open only this library may write to its tables: no
         ``OPTIMIZE`` or ``VACUUM`` by hand.
     clock : Clock, optional
         With a session, tells when items were put, and when they expire; the machine's by default.
@@ -122,7 +122,7 @@ def journaled_queue(
 def _store_of(
     source: object, path: str | None, schema: StructType | str, clock: Clock | None
 ) -> Store:
-    """Return the logs of a queue; nothing of Spark is imported for one that was opened without."""
+    """Return the logs of a queue; a queue opened without Spark imports nothing of it."""
     if isinstance(source, LocalQueue):
         _require_no_other(path, clock)
         return main_store_of(source)
@@ -141,7 +141,7 @@ def _store_of(
 
 
 def _require_no_other(path: str | None, clock: Clock | None) -> None:
-    """Refuse what is said of a queue that is open already."""
+    """Refuse arguments that an open queue has settled already."""
     for name, value in (("path", path), ("clock", clock)):
         if value is not None:
             raise InvalidArgumentError(

@@ -1,4 +1,4 @@
-"""The leases of a front: its claims, renewed as long as somebody works on one of their items."""
+"""Leases of a front, renewed until their items are settled."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ _RENEWALS = 3
 
 @dataclass(slots=True)
 class _HeldClaim:
-    """A claim, and which of its items nobody has settled."""
+    """A claim, and its unsettled items."""
 
     claim: Claim
     lasts: timedelta
@@ -104,7 +104,7 @@ class _HeldClaim:
 
 
 class Leases:
-    """The claims of one front. Changed by its one thread; anybody may ask what is live.
+    """The claims of one front. Only its thread changes them; any thread may ask for live items.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Leases:
         return None if held is None else held.claim
 
     def is_live(self, lease: int, seq: int) -> bool:
-        """Tell whether an item is still held; what was lost is somebody else's."""
+        """Tell whether an item is still held; a lost one is another holder's."""
         held = self._held.get(lease)
         if held is None or seq not in held.open:
             return False
@@ -146,20 +146,20 @@ class Leases:
             self._drop_if_over(lease, held)
 
     def give_up(self, lease: int, seq: int) -> None:
-        """Count an item as nobody's, though the queue has heard nothing of it yet."""
+        """Drop an item from its claim before the queue has its release."""
         held = self._held.get(lease)
         if held is not None and seq in held.open:
             held.open.remove(seq)
             held.given_up.add(seq)
 
     def free(self) -> None:
-        """Release what was given up, so that it need not wait for its claim; or try again later."""
+        """Release the items that were given up, ahead of their claims; or try again later."""
         given_up = [(lease, held) for lease, held in self._held.items() if held.given_up]
         if given_up and self._releases.is_due():
             self._releases.attempt(lambda: _do_each(partial(self._free, *one) for one in given_up))
 
     def _free(self, lease: int, held: _HeldClaim) -> None:
-        # What is lost is free, too.
+        # Lost items are free, too.
         with suppress(LeaseLostError):
             held.claim.settle_each(dict.fromkeys(sorted(held.given_up), "release"))
         held.given_up.clear()
@@ -175,7 +175,7 @@ class Leases:
         return min(lasts, default=timedelta.max) / (2 * _RENEWALS)
 
     def renew(self) -> None:
-        """Renew the leases that are due; one that fails keeps no other from it."""
+        """Renew the leases that are due; a failure stops no other renewal."""
         now = self._clock.now()
         due = [
             (lease, held)
@@ -196,7 +196,7 @@ class Leases:
             self.close(lease, exc.seqs if len(exc.seqs) < NAMED else list(held.open))
 
     def give_back(self) -> None:
-        """Release what nobody has settled."""
+        """Release all unsettled items."""
         held = list(self._held.values())
         self._releases.attempt(lambda: _do_each(each.claim.release for each in held))
 
@@ -213,16 +213,16 @@ def _do_each(steps: Iterable[Callable[[], object]]) -> None:
         raise failure
 
 
-#: Items that a claim takes at most where nobody chose a number.
+#: Items that a claim takes at most by default.
 _MOST = 1_000
 
-#: What is claimed lasts its takers so long, and so many times as long as the claim took.
+#: Claimed items last their takers so long, and so many times as long as the claim took.
 _LASTS, _CLAIMS = timedelta(milliseconds=100), 10
 
 #: A claim is at most so many times as large as the last one.
 _FASTEST = 4
 
-#: Items that nobody asked for are given back after so many times what they should have lasted.
+#: Items without a taker are given back after so many times their planned time.
 _STALE = 10
 
 
@@ -271,14 +271,14 @@ class Prefetch:
         self._filled = 0
 
     def time_left(self) -> timedelta:
-        """Return how long what is ready may be held without being asked for."""
+        """Return how long ready items may be held before a taker comes."""
         if self._filled_at is None:
             return timedelta.max
         most = self._lease if self._fixed is not None else min(self._lease, _STALE * self._lasts)
         return most - self._since()
 
     def forget(self) -> None:
-        """Begin again with single items: what was claimed ahead was given back."""
+        """Begin again with single items, after the items claimed ahead were given back."""
         self._filled_at, self._filled = None, 0
         if self._fixed is None:
             self._size = 1

@@ -102,7 +102,7 @@ class Batcher(Generic[T]):
 
     @contextmanager
     def taking(self) -> Iterator[None]:
-        """Say that this thread takes; what it calls meanwhile must not wait for it."""
+        """Mark this thread as the taker in the scope: its callbacks must not wait for it."""
         self.context.enter()
         try:
             yield
@@ -170,7 +170,7 @@ class Batcher(Generic[T]):
         return self._closed and not self._things
 
     def close(self) -> None:
-        """Take nothing more; what is there is still given out."""
+        """Refuse more things; the present ones are still given out."""
         with self._lock:
             self._closed = True
             self._has_room.notify_all()
@@ -216,7 +216,7 @@ class Put:
 
     @classmethod
     def of(cls, item: object, future: Future[PutResult]) -> Put:
-        """Put an item as it is now: its owner may change it before it is written."""
+        """Copy an item: its owner may change it before it is written."""
         copied = own(dict(item)) if isinstance(item, Mapping) else item
         return cls(copied, future, tracing.current())
 
@@ -254,7 +254,7 @@ class Producer:
             left = self._fitting(group)
             results = self._enqueue(left) if left else []
             answers = list(zip(left, results, strict=True))
-        except BaseException as exc:  # noqa: BLE001 - all waiters are told of any error
+        except BaseException as exc:  # noqa: BLE001 - all waiters get any error
             for put in left:
                 settle(put.future.set_exception, exc)
             return

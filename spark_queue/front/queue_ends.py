@@ -97,7 +97,7 @@ class Watched(Outlet):
         return step_waits.rest(self.store, most)
 
 
-#: What is full takes what fits, as of a queue with Spark; without it a limit is refused.
+#: A full reader takes the rows that fit, as in a queue with Spark; the default refuses a limit.
 _RULES = EnqueueRules(on_full="partial")
 
 

@@ -1,4 +1,4 @@
-"""A front over a queue with a session of Spark; only what is large makes a query there."""
+"""Ends of a front over a queue in a Spark session."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def open_queue(
     """Return the logs of a queue, which is made where it is missing."""
     with suppress(QueueNotFoundError):
         return main_store_of(DeltaQueue.open(spark, path, clock=clock))
-    # Somebody else may make it at this very moment.
+    # Another process may make it at this very moment.
     with suppress(QueueExistsError):
         return main_store_of(DeltaQueue.create(spark, path, schema, clock=clock))
     return main_store_of(DeltaQueue.open(spark, path, clock=clock))
