@@ -1,7 +1,7 @@
 """Work in a child of this process, which may die of it: what it finished is kept.
 
 A handler can end its process: by ``os._exit``, by a fault in native code, by using up the memory.
-On an executor that would take the whole task with it, and nobody could tell which item it was.
+On an executor that would take the whole task with it, and hide which item it was.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _CHUNK = 1 << 16
 #: Milliseconds after which a silent child is looked after: what it started may hold its pipe open.
 _LOOK = 1_000
 
-#: The same where it may have to be killed meanwhile.
+#: The same where it may have to be killed during the wait.
 _LOOK_FOR_CUT = 50
 
 _DONE = 0
 
-#: It said that it was done; nobody will say any more; or it said nothing for too long.
+#: It said that it was done; it ended without that; or it said nothing for too long.
 _End = Literal["done", "gone", "late"]
 
 #: What ends a process and its children; how they take it is not the same.
@@ -85,9 +85,8 @@ def answers(
 ) -> Iterator[bytes | Died | Late]:
     """Run something in a child, and yield what it yields; last how it ended, if not by itself.
 
-    The child is a copy of this process as it is now, and ends with it. What the work changes in
-    memory stays there. Of an interrupt from the keyboard, which goes to all processes, it hears
-    nothing.
+    The child is a copy of this process, and ends with it. Changes in its memory stay there. It
+    ignores an interrupt from the keyboard, which goes to all processes.
 
     Parameters
     ----------
@@ -123,7 +122,7 @@ def _begin(work: Callable[[], Iterable[bytes]]) -> tuple[int, int, int]:
     _flush()
     with _beginning:
         theirs, ours = os.pipe(), os.pipe()
-        # What is to end both must not be heard by a copy of this process that is not yet a child.
+        # A signal that ends both must not reach a copy of this process that is not yet a child.
         heard = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
         try:
             child = _fork()
@@ -201,7 +200,7 @@ def _flush() -> None:
 def _frames(
     source: int, has_ended: Callable[[], bool], cut: Cut | None, limit: float
 ) -> Generator[bytes, None, _End]:
-    """Yield what was sent; return how it ended."""
+    """Yield the messages of a pipe; return how it ended."""
     pending, until = bytearray(), time.monotonic() + limit
     while True:
         while len(pending) >= _LENGTH:
@@ -220,11 +219,11 @@ def _frames(
 
 
 def _read(source: int, has_ended: Callable[[], bool], cut: Cut | None, until: float) -> bytes:
-    """Return some bytes, or none where nobody will write any more, or read it, or in time."""
+    """Return some bytes; none at the end of the writer, a cut, or the time limit."""
     pipe = select.poll()
     pipe.register(source, select.POLLIN)
     while True:
-        # Asked before the look at the pipe: what was written before the end is there then.
+        # Checked before the look at the pipe, which has all that was written before the end.
         over = has_ended()
         look = 0 if over else _LOOK if cut is None else _LOOK_FOR_CUT
         if pipe.poll(min(look, max((until - time.monotonic()) * 1_000, 0))):
@@ -248,7 +247,7 @@ def _reap(child: int, ended: list[int]) -> int:
 
 
 def _wait_for(child: int, how: int) -> tuple[int, int]:
-    """Ask how a child has ended; where nobody keeps that, it has, and nobody knows how."""
+    """Wait for a child; a child reaped elsewhere counts as ended."""
     try:
         return os.waitpid(child, how)
     except ChildProcessError:

@@ -24,7 +24,7 @@ from spark_queue.wording import lasting, text_of
 
 
 class Table(Protocol):
-    """What a type checker is told of a ``pyarrow.Table``, whose package may have no types."""
+    """The part of ``pyarrow.Table`` that a type checker needs; it may have no types."""
 
     @property
     def num_rows(self) -> int:
@@ -47,7 +47,7 @@ AnyHandler = ItemHandler | BatchHandler[Any]
 #: among twice as many when a worker died.
 Apart = Mapping[int, int]
 
-#: What is raised in a handler, but not by it.
+#: Raised in a handler, but not by it.
 _NOT_OURS = (KeyboardInterrupt, GeneratorExit)
 
 _TABLES = (pa.Table, pa.RecordBatch)
@@ -60,7 +60,7 @@ Item = tuple["str | None", dict[str, Any]]
 
 
 class _Unreadable(dict[str, Any]):
-    """An item with a value that Python has no word for: its seq, and what is wrong."""
+    """An item with a value that Python cannot hold: its seq, and the error."""
 
     def __init__(self, seq: int, error: Exception) -> None:
         super().__init__(_seq=seq)
@@ -90,7 +90,7 @@ def columns_of(returns: pa.Schema | None) -> pa.Schema:
 
 
 def warn_of_rows() -> None:
-    """Warn that a handler gives rows, and nobody said what to do with them."""
+    """Warn that a handler returns rows without ``returns`` or ``output``."""
     warnings.warn(
         "the handler returns rows, which are dropped: say what they are with returns "
         "and where they go with output, or return None",

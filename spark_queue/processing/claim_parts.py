@@ -1,4 +1,4 @@
-"""A claim that is worked on: what is done is settled part by part, and the rest renewed."""
+"""Claim at work, settled part by part and renewed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_queue.state.store import Store
 
 
 class ClaimParts:
-    """A claim that is worked on: at each third of its lease what is done by then is settled.
+    """A claim at work: at each third of its lease its finished items are settled.
 
     So one item that hangs holds up no other, and is all that a kill repeats.
     """
@@ -31,11 +31,11 @@ class ClaimParts:
         self._is_taken = False
         self._told: Mapping[int, tuple[str, str | None]] = {}
         self.done = SettledStep(step=0, counts={}, lost=())
-        """What was settled so far."""
+        """The settlements so far, added up."""
 
     @contextmanager
     def keep(self) -> Iterator[None]:
-        """Settle what is done, and renew the rest, in the background while the block runs."""
+        """Settle finished items, and renew the rest, in the background while the block runs."""
         held_for = self._claim.lease_expires_at - self._claim.claimed_at
         is_over = threading.Event()
 
@@ -70,18 +70,18 @@ class ClaimParts:
             return self.done
 
     def _settle_part(self) -> None:
-        """Settle what is done, unless the rest is being settled: that may take long."""
+        """Settle finished items, unless the rest is being settled: that may take long."""
         if self._is_taken or not self._settling.acquire(blocking=False):
             return
         try:
             self._try_to_settle()
-        except Exception as exc:  # noqa: BLE001 - what is done now is settled with the next part
+        except Exception as exc:  # noqa: BLE001 - these items are settled with the next part
             logger.warning("%s: what is done of it could not be settled: %s", self._claim, exc)
         finally:
             self._settling.release()
 
     def _try_to_settle(self) -> None:
-        """Settle what is told, and then what is done: of two parts the output says of one alone."""
+        """Settle the last part, then the next: the output records one part at a time."""
         self._settle_told()
         part = None if self._is_taken else self._hands.tell_part(self._claim)
         self._is_taken = part is None

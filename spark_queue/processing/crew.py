@@ -65,8 +65,8 @@ class Crew:
     is_here: bool = False
     """Whether the thread that asks does all by itself, one after another."""
     cut: threading.Event = field(default_factory=threading.Event)
-    """Set when what goes on is to end: no further item begins, children are killed, and what was
-    not done goes back."""
+    """Set to end the present work: no further item begins, children are killed, and unfinished
+    items go back."""
     stop: threading.Event = field(default_factory=threading.Event)
     """Set when no further claim is to begin."""
     item_limit: float = math.inf
@@ -75,12 +75,12 @@ class Crew:
     _lost: list[ItemThread] = field(default_factory=list)
     """Threads that hang at an item, and count as busy."""
     _told: deque[Told] = field(default_factory=deque)
-    """What is known of items, as it is told."""
+    """Outcomes of items, as they come in."""
     _most: dict[int, int] = field(default_factory=dict)
     """Of how many at most an item may be among, as a child died of a call with more."""
 
     def work(self, items: pa.Table, *, blocks: bool) -> pa.Table:
-        """Return the outcomes of items, but for those that :meth:`take` has returned meanwhile.
+        """Return the outcomes of items, without the ones that :meth:`take` gave out.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class Crew:
                         yield told
 
         self._each([work] * min(self._free(), len(lines)))
-        # Where all threads hang, or did when it was to end, nobody has begun these.
+        # Where all threads hang, or did at the cut, these items were not begun.
         self._told.extend(back(rows[at]) for line in left for at in line)
 
     def _free(self) -> int:

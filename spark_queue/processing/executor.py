@@ -54,9 +54,9 @@ def run_items(
     """Return the function that calls a handler for each item.
 
     With ``on_failure="block"`` a group stops at its first failure: the items behind it are
-    released, uncharged. A rejected item is dead and holds nobody up. So are items released whose
-    turn has not come ``until`` an instant, in seconds since the epoch. One that takes longer than
-    ``limit`` seconds is killed, and has failed.
+    released, uncharged. A rejected item is dead and does not stop its group. Items whose turn has
+    not come ``until`` an instant, in seconds since the epoch, are released, too. An item that
+    takes longer than ``limit`` seconds is killed, and has failed.
     """
     schema = _arrow_schema(returns)
 

@@ -34,7 +34,7 @@ _shown.maxstring = _shown.maxother = 80
 
 
 class _Misfit(Exception):  # noqa: N818 - it never leaves this module
-    """What is wrong with a row."""
+    """The first fault of a row."""
 
 
 def require_fitting(seq: int | None, row: object, columns: pa.StructType) -> None:

@@ -39,10 +39,10 @@ class Hands(Protocol):
         """
 
     def tell_part(self, claim: Claim) -> Some | None:
-        """Write the results of what is done while the handler runs, and was not told yet.
+        """Write the results of items that finished since the last part, while the handler runs.
 
-        It runs beside :meth:`work`, and once before :meth:`tell`. Should it raise, what it was
-        about is told the next time.
+        It runs beside :meth:`work`, and once before :meth:`tell`. After an error the next call
+        writes the same results.
 
         Returns
         -------
@@ -51,9 +51,9 @@ class Hands(Protocol):
         """
 
     def tell(self, claim: Claim) -> Verdict | None:
-        """Write the results of what is left; ``None`` where the claim was taken over.
+        """Write the remaining results; ``None`` where the claim was taken over.
 
-        All that was told before is settled by then.
+        All earlier parts are settled by then.
         """
 
     def look(self) -> bool:

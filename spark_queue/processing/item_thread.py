@@ -1,4 +1,4 @@
-"""Threads that work on items. One that hangs cannot be ended, and is waited for no more."""
+"""Threads that work on items, left alone when they hang."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_queue.log.step_events import logger
 from spark_queue.processing.calling import Item, overtime
 from spark_queue.wording import lasting
 
-#: What is told of an item, or of several.
+#: The outcome of an item, or the outcomes of several.
 Told: TypeAlias = dict[str, Any] | pa.RecordBatch
 
 
@@ -43,9 +43,9 @@ class ItemThread(threading.Thread):
         self._since = 0.0
         self._is_late = False
         self.is_lost = False
-        """Whether nobody waits for it: what it does yet is told to nobody."""
+        """Whether it was given up: its further outcomes are dropped."""
         self.over = threading.Event()
-        """Set when it has told all, or is lost."""
+        """Set when it has given all outcomes, or is lost."""
         self.error: BaseException | None = None
         """What ended it, if something did."""
 
@@ -54,7 +54,7 @@ class ItemThread(threading.Thread):
         try:
             for told in self._work(self):
                 self._tell(told)
-        except BaseException as exc:  # noqa: BLE001 - whoever waits raises it
+        except BaseException as exc:  # noqa: BLE001 - the waiting thread raises it
             self.error = exc
         finally:
             self.over.set()
@@ -62,7 +62,7 @@ class ItemThread(threading.Thread):
     def outcome(
         self, item: Item, call: Callable[[Item], dict[str, Any]], limit: float
     ) -> dict[str, Any]:
-        """Return what becomes of an item; of one that took too long, that."""
+        """Return the outcome of an item, or that it took too long."""
         with self._lock:
             self._item, self._since = item, time.monotonic()
         told = call(item)

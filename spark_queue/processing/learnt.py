@@ -24,7 +24,7 @@ _OTHERS_END = 5.0
 
 
 class Learnt:
-    """What is known of a handler, from one claim to the next.
+    """Lessons about a handler, kept from one claim to the next.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Learnt:
     def look_at(self, exc: Exception, apart: Apart | None) -> None:
         """Raise :class:`WorkerDied` where that is what happened, and running apart helps.
 
-        By then nobody works on the items any more.
+        By then no task works on the items any more.
         """
         if apart is not None or _DIED not in str(exc):
             return
@@ -69,7 +69,7 @@ class Learnt:
         )
 
     def until(self, claim: Claim) -> float:
-        """Return until when items of a claim may begin, so that it is told in time."""
+        """Return until when items of a claim may begin, to be settled in time."""
         third = (claim.lease_expires_at - claim.claimed_at).total_seconds() / RENEWALS
         return time.time() + third if self._is_timed else math.inf
 

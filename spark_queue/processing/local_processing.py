@@ -31,7 +31,7 @@ from spark_queue.sql import file_rows
 from spark_queue.state.request import Request
 from spark_queue.state.store import Store
 
-#: What results have beside their own columns.
+#: The columns that results have besides their own.
 _MARKS = (pa.field("_seq", pa.int64()), pa.field("_claim_id", pa.string()))
 
 
@@ -49,7 +49,7 @@ def check(asked: Asked) -> None:
 
 
 def hands_for(store: Store, asked: Asked) -> LocalHands:
-    """Return who does what is asked for a queue."""
+    """Return the hands for a queue without Spark."""
     columns = _columns(asked.returns)
     crew = Crew(
         handler=Continuing(asked.handler, store.name),
@@ -103,13 +103,13 @@ class LocalHands(Hands):
         output = self._output
         if output is None or self._returns is None:
             return self._request
-        # As Spark makes a table: what may not be null is asked of the rows.
+        # As Spark makes a table: the rows are checked for nulls, not the table.
         columns = pa.schema([one.with_nullable(True) for one in (*self._returns, *_MARKS)])
         if not output.exists():
             output.make(columns)
         there = output.require(columns)
         self.crew.columns = columns_of(_with_required(self._returns, there))
-        # What others have left is asked first, and settled by what their output has.
+        # Claims that others left are settled first, by the rows of their output.
         return replace(self._request, output=output.location)
 
     @override
@@ -124,7 +124,7 @@ class LocalHands(Hands):
         if telling.claim_id != claim.id:
             # Its items are not read yet.
             return Some({})
-        # One of which nobody knows whether it was written is written as it was.
+        # A part that may have been written is written again unchanged.
         if telling.part is None:
             telling.part = self.crew.take()
         outcomes = telling.part
@@ -139,7 +139,7 @@ class LocalHands(Hands):
         return _verdict(rest) if self._is_written(rest, claim, part=None) else None
 
     def _is_written(self, outcomes: pa.Table, claim: Claim, part: int | None) -> bool:
-        """Write the results of a part, or of the rest; False where somebody has taken over."""
+        """Write the results of a part, or of the rest; False where the claim was taken over."""
         self._is_unasked |= self._returns is None and bool(pc.any(outcomes["unasked"]).as_py())
         if self._output is None:
             return True
@@ -210,7 +210,7 @@ def _items(store: Store, claim: Claim) -> pa.Table:
 
 @dataclass(slots=True)
 class _Telling:
-    """How far the outcomes of a claim are told."""
+    """The outcomes of a claim that are written, part by part."""
 
     claim_id: str
     parts: int = 0
@@ -220,7 +220,7 @@ class _Telling:
     part: pa.Table | None = None
     """Outcomes of the part that is being told."""
     rest: pa.Table | None = None
-    """Outcomes of what was not told before the handler was done."""
+    """Outcomes that no part had before the handler was done."""
 
     def note_part(self) -> None:
         """Note that the part was told."""
@@ -228,7 +228,7 @@ class _Telling:
 
 
 def _write(output: ResultTable, outcomes: pa.Table, record: ClaimRecord) -> bool:
-    """Write the results of what is done; False where somebody has taken over."""
+    """Write the results of acked items; False where the claim was taken over."""
     rows = outcomes.filter(_has_row(outcomes))
     if not rows.num_rows:
         return True

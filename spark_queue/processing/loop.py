@@ -101,7 +101,7 @@ class Asked:
         return claims.request(at, self.limit, self.lease, who, run, None, most)
 
     def _run(self, at: Snapshot) -> int:
-        """Return how many items of a group a claim takes; where nobody says all, if in order."""
+        """Return how many items of a group a claim takes; by default all, if they run in order."""
         most = self.max_per_group
         if most is None:
             grouped = at.settings.config.group_key is not None
@@ -140,9 +140,9 @@ class ProcessResult:
     stopped: Stopped = "empty"
     """Why it ended; ``"paused"`` and ``"waiting"``: with items left, of which none may run now."""
     waiting: Mapping[Reason, int] = field(default_factory=dict)
-    """Those items, by what is in their way, as :meth:`DeltaQueue.explain` calls it."""
+    """Those items, by the reason that holds them, as :meth:`DeltaQueue.explain` names it."""
     until: datetime | None = None
-    """When time alone may let one of them run: the end of a delay, or of somebody's lease."""
+    """When time alone may let one of them run: the end of a delay, or of a lease."""
 
     def plus(self, done: SettledStep, seconds: float) -> ProcessResult:
         """Return the result after one more claim was settled, so many seconds after the start."""
@@ -218,7 +218,7 @@ def run_claims(
 class _Ahead:
     """The next claim, where it was made in the step that settled the one before.
 
-    Leaving the block gives it back, if nobody took it: uncharged, as if it had not been made.
+    Leaving the block gives an unused claim back: uncharged, as if it had not been made.
     """
 
     def __init__(self, store: Store, runs: RunLength, may_go_on: Callable[[], bool]) -> None:

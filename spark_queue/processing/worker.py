@@ -71,7 +71,7 @@ def check(asked: Asked) -> None:
 
 
 def work_of(store: Store, asked: Asked) -> Work:
-    """Return the work that is asked for the items of a queue."""
+    """Return the work that a call of ``process`` asks for."""
     returns, output = asked.returns, asked.output
     return Work(
         handler=asked.handler,
@@ -129,7 +129,7 @@ class SparkHands(Hands):
         there = work.output.ensure(self._results())
         if work.returns is not None:
             self._returns = output_columns.with_required(work.returns, there)
-        # What others have left is asked first, and settled by what their output has.
+        # Claims that others left are settled first, by the rows of their output.
         return replace(work.request, output=work.output.lasting_name())
 
     @override
@@ -213,7 +213,7 @@ class SparkHands(Hands):
     def _write(
         self, output: Output, told: _Outcomes, claim: Claim, *, is_second: bool = False
     ) -> _Outcomes | None:
-        """Write results, and return the outcomes; ``None`` where somebody has taken over.
+        """Write results, and return the outcomes; ``None`` where the claim was taken over.
 
         Items whose results the table refuses have failed.
         """
@@ -250,11 +250,11 @@ class _Outcomes:
     rows: int
     """Items that are done and have a result."""
     unasked: int
-    """Items for which the handler gave rows, although nobody said what to do with them."""
+    """Items for which the handler gave rows without ``returns`` or ``output``."""
 
     @classmethod
     def of(cls, stage: DataFrame) -> _Outcomes:
-        """Count what is staged."""
+        """Count the staged outcomes."""
         is_done, with_result = F.col("outcome") == "ack", "result" in stage.columns
         has_row = is_done & F.col("result").isNotNull() if with_result else F.lit(False)
         is_unasked = F.lit(False) if with_result else F.col("unasked")
@@ -263,20 +263,20 @@ class _Outcomes:
         return cls(stage, *stage.coalesce(1).agg(F.count(F.lit(1)), *counts).collect()[0])
 
     def verdict(self, claim: Claim) -> Verdict:
-        """Return what the outcomes say; where all items are done, nobody looks at them again."""
+        """Return the verdict of the outcomes: one ack for all, where every item is done."""
         if self.total == self.done == claim.count:
             return settle.Every("ack")
         return settle.Each(self.stage)
 
 
 def _rows(stage: DataFrame, claim: Claim) -> DataFrame:
-    """Return the results of what is done, as they are written."""
+    """Return the results of acked items, as they are written."""
     results = stage.where((F.col("outcome") == "ack") & F.col("result").isNotNull())
     return results.select("result.*", "_seq", F.lit(claim.id).alias("_claim_id"))
 
 
 def _is_written(output: Output, told: _Outcomes, claim: Claim) -> bool:
-    """Write results and the record of all outcomes; False where somebody has taken over."""
+    """Write results and the record of all outcomes; False where the claim was taken over."""
     if told.rows == 0:
         return True
     stage, is_whole = told.stage, told.total == claim.count
