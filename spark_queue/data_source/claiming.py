@@ -81,7 +81,7 @@ class ClaimReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Do nothing: the query ends when nothing may run, and items that wait do not keep it."""
 
     def latestOffset(self, start: _Offset, limit: ReadLimit) -> _Offset:  # noqa: N802 - Spark's
-        """Ack what the query is done with, and claim what is next."""
+        """Ack the batches that the query has done, and claim the next one."""
         self.commit(start)
         source, last = start["source"], self._newest(start)
         claim = self._find(source, last) if last > start["claim"] else None
@@ -116,7 +116,7 @@ class ClaimReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         part, store = cast("ClaimedItems", partition), store_of(self._queue)
         seqs, granted = set(part.seqs), file_rows.grant_of(store, part.lease)
         grant = granted.filter(pa.array([seq in seqs for seq in granted["_seq"].to_pylist()]))
-        # What is not read would be acked with the rest.
+        # Items that are not read would be acked with the rest.
         items = file_rows.require_items(store, grant, len(seqs), part.claim)
         yield from file_rows.in_order(items, grant).to_batches()
 
@@ -130,7 +130,7 @@ class ClaimReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             claim.ack()
         except LeaseLostError as exc:
-            # Somebody else works on them, or they were cancelled: the query has had them, too.
+            # Another holder works on them, or they were cancelled: the query has had them, too.
             logger.warning("%s: %s", self._queue.name, exc)
 
     def stop(self) -> None:

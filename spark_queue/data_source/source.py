@@ -28,7 +28,7 @@ _TOGETHER = 10_000
 
 
 class QueueSource(DataSource):
-    """A queue on this machine's disk, on one that all executors share, or on an object store.
+    """A queue on a disk, local or shared by all executors, or on an object store.
 
     ``spark.read.format("spark_queue").option("view", "status").load(path)`` reads a view of it:
     ``status``, ``dead``, ``items``, ``history`` (of the item ``seq``), ``outcomes``

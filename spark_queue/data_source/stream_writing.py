@@ -48,7 +48,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             enqueue_files(self._options, messages, batch)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
-        """Remove what was staged."""
+        """Remove the staged files."""
         del batchId
         discard(self._staging, messages)
 

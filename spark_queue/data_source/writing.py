@@ -63,7 +63,7 @@ def enqueue_files(
     messages: Sequence[WriterCommitMessage | None],
     batch: Batch | SourceBatch | None,
 ) -> None:
-    """Enqueue what was staged; a batch that is there already is not written again."""
+    """Enqueue staged files; a batch that was enqueued before is not written again."""
     files = files_of(messages)
     if not files:
         return
@@ -75,7 +75,7 @@ def enqueue_files(
 
 
 def discard(staging: Staging, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Remove what was staged."""
+    """Remove staged files."""
     staging.remove(files_of(messages))
 
 
@@ -118,5 +118,5 @@ class BatchWriter(DataSourceArrowWriter):
         enqueue_files(self._options, messages, batch)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what was staged."""
+        """Remove the staged files."""
         discard(self._staging, messages)

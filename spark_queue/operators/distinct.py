@@ -30,7 +30,7 @@ _PLACE = private("place")
 _ALONE = private("alone")
 _HELD = private("held")
 
-#: The column that says to whom a refused row lost.
+#: The column that names the winner over a refused row.
 LOST_TO = "lost_to"
 
 
@@ -180,7 +180,7 @@ class _Asking:
 
 
 def _names_only(order_by: Columns) -> list[str]:
-    """Return the names by which rows are ordered: what a winner is known by, if nothing is said."""
+    """Return the names of columns in ``order_by``, by which winners are shown by default."""
     several = [order_by] if isinstance(order_by, str | Column) else list(order_by)
     names = [one for one in several if isinstance(one, str)]
     if len(names) < len(several):
@@ -193,7 +193,7 @@ def _names_only(order_by: Columns) -> list[str]:
 def _keys_in_flight(
     asking: _Asking, in_flight: DataFrame, told: Sequence[StructField] | None = None
 ) -> DataFrame:
-    """Return the keys in flight; once each, with one row of each, where something is told of it."""
+    """Return the keys in flight; to show columns, once each with one row."""
     require_beside("in_flight", in_flight, asking.fields)
     keys = [plain_column(field.name).alias(_held_name(n)) for n, field in enumerate(asking.fields)]
     if told is None:

@@ -196,7 +196,7 @@ def starts_at(current: Column, last: Column) -> Column:
 
 
 def price_of(df: DataFrame, what: str, cost: str | Column) -> Column:
-    """Return a cost as a number; a query that meets one that is not above 0 fails, and shows it.
+    """Return a cost as a number; a query fails on a cost that is not above 0, and shows it.
 
     Raises
     ------
@@ -236,7 +236,7 @@ def _add_rounds(
     price = None if cost is None else price_of(df, "cost", cost)
     rows, amount = _with_amount(rows, keys[0], weights, price)
     if nearest is not None:
-        # Spark drops the others before the shuffle, where the place is all that is asked for.
+        # Spark drops the others before the shuffle, where only the place is wanted.
         rows = rows.withColumn(_PLACE, running.along(keys, order, None))
         rows = rows.where(F.col(_PLACE) <= nearest)
     if nearest is not None and amount is None:

@@ -58,7 +58,7 @@ def in_parts(
     name : str
         The column to add.
     """
-    # Compared in parts, sorted as it is: a struct is compared field by field, and sorts slowly.
+    # Parts are bounded by a struct; rows are sorted by the columns, as a struct sorts slowly.
     at = order[0] if len(order) == 1 else F.struct(*order)
     parted = _number_parts(df.withColumn(_AT, at), line)
     totals = _totals(parted, line, amount)

@@ -201,15 +201,15 @@ def may_start(
     on_failure : "block" or "skip"
         Whether an item that is not due holds up those behind it in its group, or is passed over.
     order : sequence of str or Column, optional
-        The order within a group; by ``_seq`` where nothing is said.
+        The order within a group; by ``_seq`` by default.
     names : Names
         Other names for the columns.
 
     Returns
     -------
     DataFrame
-        Rows of ``waiting`` that are due and may start, and those that are over, which hold nobody
-        up.
+        Rows of ``waiting`` that are due and may start, and those that are over, which hold no other
+        row up.
     """
     due, over = F.col(names.due), F.col(names.over).isNotNull()
     order = [names.seq] if order is None else order
@@ -217,7 +217,7 @@ def may_start(
         waiting = waiting.where(due | over)
     joined = _with_busy(waiting, in_flight, names, most=1 if run > 1 else limit)
     joined = joined.where(over | F.col(_FULL).isNull())
-    # What is in no group, or over, stands in a line of its own: one scan serves all of them. The
+    # Rows without a group, or over, stand in lines of their own: one scan serves all of them. The
     # group goes first, since a sort looks at its first column most.
     group = F.col(names.group)
     alone = group.isNull() | over

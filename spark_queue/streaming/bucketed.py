@@ -43,7 +43,7 @@ from spark_queue.streaming.processor import (
 from spark_queue.streaming.stream_rules import ARRIVAL, BucketRules
 
 #: Into how many buckets keys are divided. More than cores, so that they spread; few enough that
-#: reading and writing what is known of each costs little beside the rows.
+#: reading and writing the state of each costs little compared with the rows.
 BUCKETS = 64
 
 #: Dates and times. Spark 4.0 has no class of them all.

@@ -98,9 +98,9 @@ def distinct_in_flight(
     Notes
     -----
     A completion of a key that is not in flight changes nothing and is counted (``unknown``;
-    :func:`stored_counts`); with ``order_by``, so is one that came before what is in flight
-    (``stale``): late and repeated ones are harmless. Without it nothing tells a repeated one from
-    that of a newer arrival, whose key it frees. State: the keys in flight.
+    :func:`stored_counts`); with ``order_by``, so is one older than the row in flight
+    (``stale``): late and repeated ones are harmless. Without it a repeated one looks like that
+    of a newer arrival, whose key it frees. State: the keys in flight.
 
     A null in ``order_by`` stops the query with an error that names the column: leave such rows out
     with ``where`` and start it again from its checkpoint.

@@ -99,7 +99,7 @@ class BucketRows:
 
 
 class StoredPages:
-    """The pages of a bucket in Spark's state; what is put in is written at the end.
+    """The pages of a bucket in Spark's state; new pages are written at the end.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class StoredPages:
         self._state.removeKey((number,))
 
     def write(self) -> None:
-        """Write what was put in."""
+        """Write the new pages."""
         numbers = [row for _, rows in self._new.values() for row in rows]
         taken = self._rows.take(numbers) if numbers else None
         start = 0
@@ -153,7 +153,7 @@ def unpack_rows(packed: bytes) -> pa.Array:
 
 
 def _cast(rows: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Return stored rows in the type of those that come now: a zone, or a null, may differ.
+    """Return stored rows in the present type: a zone, or a null, may differ.
 
     Raises
     ------
@@ -168,12 +168,12 @@ def _cast(rows: pa.Array, wanted: pa.DataType) -> pa.Array:
         ) from exc
 
 
-#: The version of what is stored; a release reads its own and older ones. Before version 3 a bucket
+#: The version of the state; a release reads its own and older ones. Before version 3 a bucket
 #: was one value; before version 2 texts of keys had times within structs and arrays as JSON cuts
 #: them, and a distinct key had no place.
 FORMAT = 3
 
-#: The names of the state variables: what is known of a bucket, and its pages.
+#: The names of the state variables: the facts of a bucket, and its pages.
 STATE, PAGES = "bucket", "pages"
 
 STATE_SCHEMA = StructType(
@@ -190,7 +190,7 @@ PAGE_KEY = StructType([StructField("page", LongType())])
 
 PAGE_SCHEMA = StructType([StructField("body", StringType()), StructField("rows", BinaryType())])
 
-#: The columns of an event, beside its row.
+#: The columns of an event, without its row.
 EVENT_COLUMNS = Event._fields[:-1]
 
 #: The column that is added to rows that go out: what the rules say of them.
@@ -252,7 +252,7 @@ class BucketProcessor(StatefulProcessor):
         """Do nothing: nothing is open."""
 
     def _plain(self, stored: Any, known: BucketRows) -> dict[str, Any]:
-        """Return what is known of a bucket as its rules take it."""
+        """Return the stored state of a bucket as its rules take it."""
         if stored is None:
             return {"counts": {}}
         written, buckets, body, counts, packed = stored
@@ -316,7 +316,7 @@ def _events(events: pa.Table, first: int) -> Iterator[Event]:
 
 
 def _pack(answers: Sequence[Outgoing], rows: BucketRows) -> bytes:
-    """Return the rows that go out, with what is said of them."""
+    """Return outgoing rows with their numbers, as bytes."""
     taken = pa.RecordBatch.from_struct_array(rows.take(answer.row for answer in answers))
     numbers = pa.array([answer.number for answer in answers], pa.float64())
     return to_bytes(taken.append_column(NUMBER, numbers))

@@ -41,7 +41,7 @@ def stored_counts(spark: SparkSession, checkpoint: str) -> dict[str, int]:
 
 
 def stored_items(spark: SparkSession, checkpoint: str) -> DataFrame:
-    """Return what is in flight by the state of an operator, as of its last micro-batch.
+    """Return the keys and rows in flight in an operator's state, as of its last micro-batch.
 
     Parameters
     ----------

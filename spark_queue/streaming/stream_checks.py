@@ -120,7 +120,7 @@ def require_time(what: str, kind: DataType) -> None:
 
 
 def buckets_of(spark: SparkSession, checkpoint: str | None, buckets: int, oldest: int) -> int:
-    """Return into how many buckets keys are divided: what a state has, or what is asked for.
+    """Return the number of buckets: the state's, or else the wanted one.
 
     Raises
     ------

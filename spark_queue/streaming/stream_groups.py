@@ -52,7 +52,7 @@ class _Run:
 
 @dataclass(slots=True)
 class _Group:
-    """The rows of a group: those that could start, and those that wait behind them."""
+    """The rows of a group: the ones that could start, and the tail behind them."""
 
     tail: GroupTail
     """Those that wait behind, as they came."""
@@ -61,7 +61,7 @@ class _Group:
 
     # rule again: slots of a group, waiting head of a group
     def standing(self, on_failure: OnFailure) -> int:
-        """Return how many items stand before the tail: with *skip*, no failed one that waits."""
+        """Return how many rows stand before the tail; *skip* leaves out waiting failures."""
         if on_failure == "block":
             return len(self.live)
         return sum(1 for run in self.live.values() if run.lease or not run.number)
@@ -227,7 +227,7 @@ class SerialRules(BucketRules):
                 answers.append(Outgoing(run.row, float(run.number)))
             if not grant.dead:
                 return
-            # What is dead makes room for rows that were not admitted yet.
+            # Dead rows make room for rows that were not admitted yet.
             self._bury(set(grant.dead), now)
 
     def _bury(self, dead: set[int], at: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 #: How much is in a page, on average: an entry counts 2, and each of its rows 1.
 PAGE = 256
 
-#: A page as it is stored: its text, and the numbers of its rows.
+#: A stored page: its text, and the numbers of its rows.
 Stored: TypeAlias = tuple[str, Sequence[int]]
 
 to_text = json.JSONEncoder(separators=(",", ":")).encode
@@ -37,7 +37,7 @@ class PageStore(Protocol):
 
 
 class PageEntry(NamedTuple):
-    """What is known of one key."""
+    """The entry of one key."""
 
     value: str
     """As JSON: most entries of a page are only copied."""
@@ -86,7 +86,7 @@ class Pages:
     def put(
         self, name: str | None, value: Any, rows: Sequence[int] = (), due: float | None = None
     ) -> None:
-        """Enter a value, with its rows, instead of the one that there may be."""
+        """Enter a value with its rows, or replace the present one."""
         text, number, page = self._at(name)
         known = page.get(text)
         if known is not None:
@@ -120,7 +120,7 @@ class Pages:
             yield from _names_due(now, page)
 
     def close(self) -> dict[str, Any]:
-        """Write what has changed, and return what is known of all pages."""
+        """Write the changed pages, and return the facts of all pages."""
         while self._weight > self._pages * self._size:
             self._split()
         while self._pages > 1 and self._weight * 4 < self._pages * self._size:
@@ -293,7 +293,7 @@ class GroupTail:
     def plain(self, number: int) -> tuple[list[Any], list[int], int]:
         """Return this as plain data, its last rows, and the number of the next piece.
 
-        What is too much for an entry is put away.
+        What exceeds an entry is put away.
         """
         while len(self._last) > self._near:
             piece = list(self._last.items())[: 4 * self._near]

@@ -43,7 +43,7 @@ class Outgoing(NamedTuple):
 
 
 class BucketRules:
-    """The state of one bucket: what is known of its keys, in pages, and counts.
+    """The state of one bucket: its keys, in pages, and its counts.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class DistinctRules(BucketRules):
     """The keys of one bucket that are in flight, each with the place at which it passed.
 
     Counts: ``passed``, ``refused``, ``completed``, ``unknown`` for completions of keys that are not
-    in flight, and ``stale`` for those that came before what is in flight.
+    in flight, and ``stale`` for those older than the row in flight.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ class FairRules(BucketRules):
             account.raw_last = account.raw(last)
 
     def _write(self) -> dict[str, Any]:
-        """Keep the last round of each key that is beyond the one that is served.
+        """Keep the last round of each key that is still to come.
 
         Of the others nothing need be known: they go on from the round that is served.
         """
