@@ -229,7 +229,7 @@ def file_facts(item: Mapping[str, Any]) -> dict[str, Any]:
     -------
     dict
         The columns of ``FACTS_SCHEMA``. Encoding and lines are ``None`` for a binary file;
-        functions and classes for what is no Python source, or does not parse.
+        functions and classes for other files than Python source that parses.
 
     Raises
     ------
@@ -267,7 +267,7 @@ def _open_regular(path: str) -> IO[bytes]:
 
 def _read(file: IO[bytes], item: Mapping[str, Any]) -> dict[str, Any]:
     _require_same(file, item)
-    # No more than its size: files of /proc have none, may never end, and lose what is read of them.
+    # No more than its size: files of /proc have none, may never end, and lose data that is read.
     left = item["size"]
     chunk = file.read(min(left, _CHUNK))
     source = chunk if is_python(item["path"]) else None
@@ -281,7 +281,7 @@ def _read(file: IO[bytes], item: Mapping[str, Any]) -> dict[str, Any]:
         if source is not None and len(source) <= _LONGEST_SOURCE:
             source += chunk
     scan.feed(b"", final=True)
-    # Again: what was read is that version only if nobody wrote meanwhile.
+    # Again: a write in between would have changed the version that was read.
     _require_same(file, item)
     return {
         "sha256": digest.hexdigest(),

@@ -135,7 +135,7 @@ def summarise(
     stopped : str
         Why it ended.
     types : sequence of TypeSummary
-        What was found, by media type.
+        The files found, by media type.
     """
     waiting = Counter(states.get("ready", {})) + Counter(states.get("claimed", {}))
     names = sorted({*discovered, *waiting, *(t for counts in states.values() for t in counts)})
@@ -259,7 +259,7 @@ def ingest(
     """Put every file below a directory through a queue, and write one row for each.
 
     A run that is killed anywhere and started again leaves each file exactly once in the output.
-    A later run handles only what is new or changed. A file that cannot be read goes to the dead
+    A later run handles only new and changed files. A file that cannot be read goes to the dead
     letters of the queue, with the reason, and does not stop the others.
 
     Parameters
@@ -283,7 +283,7 @@ def ingest(
     time_limit : timedelta, optional
         No further claim after this long.
     stop : threading.Event, optional
-        No further claim once it is set. SIGTERM also releases what is being worked on.
+        No further claim once it is set. SIGTERM also releases the items at work.
     on_progress : callable, optional
         Called when a phase starts, and after each claim.
 
@@ -357,7 +357,7 @@ def _count_unfinished(queue: DeltaQueue) -> int:
 
 
 def count_inserted(entered: EnqueueResult[Any], discovered: Mapping[str, int]) -> Mapping[str, int]:
-    """Return how many files of each tenant were new; the log is asked only where some were not."""
+    """Return how many files of each tenant were new; the log is read only if some were not."""
     if entered.inserted == 0:
         return {}
     if entered.inserted == sum(discovered.values()):
@@ -384,7 +384,7 @@ def known_states(
 
 
 def _states(queue: DeltaQueue, since: datetime) -> Mapping[str, Mapping[str, int]]:
-    """Return files per state and tenant: those that are open, and those finished since a time."""
+    """Return the open files, and those finished since a time, per state and tenant."""
     status = queue.status()
     recent = status.where(F.col("_finished_at").isNull() | (F.col("_finished_at") >= F.lit(since)))
     states: dict[str, dict[str, int]] = defaultdict(dict)

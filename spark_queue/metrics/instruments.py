@@ -8,7 +8,7 @@ from typing import Literal
 #: How a metric behaves: a number that goes up and down, one that only goes up, or many durations.
 Kind = Literal["gauge", "counter", "histogram"]
 
-#: The label of keys beyond those that are told one by one.
+#: The label of keys beyond the ones with samples of their own.
 REST = "(rest)"
 
 #: The label of items that have no fair key.
@@ -23,7 +23,7 @@ class Metric:
     """As OpenTelemetry names it: with dots, and without its unit."""
     kind: Kind
     unit: str
-    """``s``, or in braces what is counted."""
+    """``s``, or the counted thing in braces."""
     labels: tuple[str, ...]
     help: str
 

@@ -1,4 +1,4 @@
-"""Instruments of OpenTelemetry: told of each step as it is made, and of a queue when asked."""
+"""Instruments of OpenTelemetry, which count steps and observe queues."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Metrics:
         queue : LocalQueue or DeltaQueue
             The queue; it is looked at on the thread that collects.
         keys : int
-            How many fair keys are told one by one; the rest are told together.
+            How many fair keys have samples of their own; the rest share one.
         window : timedelta
             How long before a look counts as now, in waits, failures and what else has happened.
         every : timedelta
@@ -178,7 +178,7 @@ class _WatchedQueue:
 
 
 def _outcomes(facts: StepFacts) -> Iterable[tuple[str, int]]:
-    """Return what a step made of items: of those that are ready again, why they are."""
+    """Return the outcomes of a step; items that are ready again are failed or released."""
     counts = {**facts.counts}
     if facts.lease and READY in counts:
         counts["failed"] = facts.failed

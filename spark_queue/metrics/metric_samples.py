@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 #: A queue, however it was opened.
 AnyQueue: TypeAlias = "LocalQueue | DeltaQueue"
 
-#: Fair keys that are told one by one, unless a caller says otherwise.
+#: Fair keys with samples of their own, by default.
 KEYS = 20
 
 #: How old a checkup may be that a look tells of.
@@ -60,7 +60,7 @@ _REASONS = {
 _QUANTILES = {"wait_p50": "0.5", "wait_p95": "0.95", "wait_max": "1"}
 _WORK = {"work_p50": "0.5", "work_p95": "0.95"}
 
-#: Workers that are told one by one.
+#: Workers with samples of their own.
 _WORKERS = 20
 
 
@@ -75,14 +75,14 @@ class Sample:
 
 
 class Looker:
-    """Looks at a queue, again and again: of its logs only what is new is read.
+    """Reads a queue again and again; of its logs it reads only new rows.
 
     Parameters
     ----------
     queue : LocalQueue or DeltaQueue
-        The queue; on this machine's disk nothing is asked of Spark.
+        The queue; on this machine's disk it is read without Spark.
     keys : int
-        How many fair keys are told one by one: the slow and the noisy ones, as of a report.
+        How many fair keys have samples of their own: the slow and the noisy ones, as in a report.
     window : timedelta
         How long before a look counts as now, in waits, failures and what else has happened.
 
@@ -120,7 +120,7 @@ class Looker:
         return found
 
     def _findings(self) -> Iterator[Sample]:
-        """Tell what the doctor finds, who looks at all tables and is asked less often."""
+        """Sample the doctor's findings, which are kept for a while: it reads all tables."""
         now = self._store.clock.now()
         if self._checkup is None or now - self._checkup.at >= EXAMINED:
             self._checkup = examine(self._store)
@@ -207,7 +207,7 @@ def _recent(report: Report) -> dict[str, int]:
 
 
 def _of_keys(report: Report, labels: Mapping[str, str], keys: int) -> Iterator[Sample]:
-    """Tell of the first keys one by one, and of all others what is left of the whole."""
+    """Sample the first keys one by one, and the rest as the remainder of the whole."""
     told = report.tenants[:keys]
     for tenant in told:
         here = {**labels, "key": _key_label(tenant.fair_key)}
@@ -232,7 +232,7 @@ def _quantiles(
 
 
 def _key_label(key: str | None) -> str:
-    """Return the label of a key; one that is called as ours are gets a backslash before that."""
+    """Return the label of a key; a backslash sets it apart from our own labels."""
     if key is None:
         return NO_KEY
     return f"\\{key}" if key.lstrip("\\") in (NO_KEY, REST) else key
@@ -254,12 +254,12 @@ _ESCAPE = re.compile(r"\\[xuUnrt\\]")
 
 
 def write(found: Iterable[Sample], path: Path) -> int:
-    """Write samples to a file, which takes the place of the one that is there, at once.
+    """Write samples to a file, replacing an older one at once.
 
     Parameters
     ----------
     found : iterable of Sample
-        What was seen.
+        The samples.
     path : Path
         The file; Prometheus' node exporter reads those that end in ``.prom``.
 

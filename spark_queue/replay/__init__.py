@@ -1,4 +1,4 @@
-"""Real work, of a trace or of a queue, played in other orders of service: who waits for whom."""
+"""Work of a trace or queue, played in other orders."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Past:
     workers: int
     """How many claims were held at the same time, at the most."""
     guessed: int
-    """Items that nobody has worked on yet: they are given the mean of their key, or of all."""
+    """Items without any work yet: they are given the mean of their key, or of all."""
     left_out: int
     """Items that ended without having been worked on."""
     retries: int = 0
@@ -73,8 +73,8 @@ class Past:
 def history(queue: LocalQueue | LocalReader | DeltaQueue | Reader) -> Past:
     """Read the past of a queue, as a reader of it sees it; without Spark where it is on this disk.
 
-    The time that a claim was held is divided among its items: what was settled together was worked
-    on one after another, for equally long. A lease that was lost counts for nothing.
+    The time that a claim was held is divided among its items: items settled together were worked
+    on one after another, for equally long. A lost lease counts for nothing.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def _rows(store: Store, which: LogName, columns: tuple[str, ...]) -> pa.Table:
 
 
 def _follow_moves(moves: pa.Table) -> tuple[dict[int, str], list[_Hold]]:
-    """Return in which state each item is, and by whom it was held, given its rows in order."""
+    """Return the state of each item and its holds, given its rows in order."""
     newest: dict[int, str] = {}
     holds = []
     held: Mapping[str, Any] | None = None

@@ -156,7 +156,7 @@ def play(
 
 
 def require_play(jobs: object, servers: object, weights: object, on_progress: object) -> None:
-    """Raise where jobs could not be played as it is asked for."""
+    """Raise where the arguments cannot play jobs."""
     checks.require_sequence("jobs", jobs, Job)
     checks.require_count("servers", servers)
     checks.optional(checks.require_callable, "on_progress", on_progress)
@@ -176,9 +176,9 @@ def run(
     Parameters
     ----------
     scheduler : Scheduler
-        An empty one, which says what is next.
+        An empty one, which chooses the next item.
     item_of : callable
-        Returns what a job is to it; the payload is the job.
+        Returns the item of a job; its payload is the job.
     """
     running: list[tuple[float, int, int]] = []
     runs: list[Run[_AnyJob]] = []

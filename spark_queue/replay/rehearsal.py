@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_queue.config import LiveSettings
 
 
-#: How many times the waits of a play may differ from what was.
+#: How many times the waits of a play may differ from the past.
 _TRUSTED = 2.0
 
 #: Seconds that are added to waits at least, before they are compared.
@@ -51,7 +51,7 @@ class Rehearsal:
 
     items: int
     guessed: int
-    """Items that nobody has worked on yet: they take the mean of their key, or of all."""
+    """Items without any work yet: they take the mean of their key, or of all."""
     left_out: int
     """Items that ended without having been worked on."""
     workers_before: int
@@ -66,7 +66,7 @@ class Rehearsal:
     """How many times longer, or shorter, a key's items waited in the first play than they did, at
     the most: by their 95th percentile, to which the mean work of an item is added."""
     is_trusted: bool
-    """Whether the first play is so near to what was that the second says something."""
+    """Whether the first play is near enough to the past for the second to mean something."""
 
     def worst(self, count: int = SHOWN) -> list[TenantWait]:
         """Return the keys that would wait longest under either configuration."""
@@ -93,7 +93,7 @@ class Rehearsal:
 
 
 def distrust(off: float, retries: int) -> str:
-    """Say how far the first play is from what was, and why."""
+    """Say how far the first play is from the past, and why."""
     return (
         f"not to be trusted: before is off from what was by {off:,.1f} times; "
         f"retries ({retries:,}), delays and pauses are not played"
@@ -111,7 +111,7 @@ def rehearse(
 
     Time is simulated, and nothing is written. Each worker has one item at a time; items come when
     they came and take what they took, for any worker: retries, delays of failures, pauses,
-    and keys that are taken do not come again. Where the first play is far from what was, the answer
+    and keys that are taken do not come again. Where the first play is far from the past, the answer
     says so (``is_trusted``).
 
     Parameters
@@ -161,7 +161,7 @@ def rehearse(
 
 
 def _distance(runs: Sequence[Run[PastItem]]) -> float:
-    """Return how many times a play's waits differ from those that were, for the worst key."""
+    """Return how many times a play's waits differ from the real ones, for the worst key."""
     waits: dict[str, list[tuple[float, float]]] = {}
     for one in runs:
         if one.job.waited is not None:

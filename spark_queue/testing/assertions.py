@@ -41,7 +41,7 @@ Item = dict[str, Any]
 #: Items that a message shows at most.
 _SHOWN = 20
 
-#: What is shown of rows where it says something.
+#: Columns that are shown where some row has a value.
 _SAID = ("_duplicate_of", "_attempts", "_losses", "_error")
 
 #: Characters of a value that a message shows at most.
@@ -62,7 +62,7 @@ def assert_enqueued(
     queue : LocalQueue or LocalReader
         The queue.
     where : dict, pyarrow.compute.Expression or str, optional
-        Which items, as :meth:`LocalQueue.cancel` is told them.
+        Which items, as :meth:`LocalQueue.cancel` takes them.
     count : int, optional
         How many; by default at least one.
     **columns
@@ -93,7 +93,7 @@ def assert_ready(
 def assert_claimed(
     queue: LocalVerbs, where: Where | None = None, /, *, count: int | None = None, **columns: object
 ) -> list[Item]:
-    """Assert that items are in somebody's hands; as :func:`assert_enqueued`."""
+    """Assert that items are claimed; as :func:`assert_enqueued`."""
     return _Seen(queue).require("claimed", (CLAIMED,), where, columns, count)
 
 
@@ -164,7 +164,7 @@ def assert_refused(
 
 
 def assert_empty(queue: LocalVerbs) -> None:
-    """Assert that nothing waits, and nothing is in anybody's hands.
+    """Assert that no item is ready or claimed.
 
     Raises
     ------
@@ -190,7 +190,7 @@ def assert_order(
     queue : LocalQueue or LocalReader
         The queue.
     where : dict, pyarrow.compute.Expression or str, optional
-        Only these items, as :meth:`LocalQueue.cancel` is told them.
+        Only these items, as :meth:`LocalQueue.cancel` takes them.
     **column
         One column, and its values in the order of the claims.
 
@@ -248,7 +248,7 @@ class _Seen:
         count: int | None,
         error: str | None = None,
     ) -> list[Item]:
-        """Return the items in some states that are meant, if they are as many as is said."""
+        """Return the matching items in some states, if they are as many as wanted."""
         found = _select(self.store, self.rows, where, columns)
         if states:
             found = found.filter(pc.is_in(found["_state"], pa.array(states)))
@@ -272,7 +272,7 @@ class _Seen:
         return beside(self.rows, moves["_seq"])
 
     def show(self, rows: pa.Table, found: pa.Table, what: str = "enqueued") -> str:
-        """Return rows as text: a line each, and a mark at those that were found."""
+        """Return rows as text: a line each, with a mark at the rows found."""
         if not rows.num_rows:
             return f"Nothing was {what} in {self.name!r}."
         names = [name for name in ("_seq", "_state", *self.users) if name in rows.column_names]
@@ -297,7 +297,7 @@ def _select(
 
 
 def _require(found: pa.Table, count: int | None, told: str, shown: Callable[[], str]) -> None:
-    """Raise where not as many were found as is said."""
+    """Raise where the number of items found is not the wanted one."""
     if not (isinstance(count, int) and count == 0):
         checks.optional(checks.require_count, "count", count)
     if found.num_rows == count or (count is None and found.num_rows):

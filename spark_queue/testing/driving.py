@@ -87,13 +87,13 @@ def drain(
         Where all that is left waits for a delay, or for the end of a lease, move the clock of the
         queue there, and go on. The clock must be a :class:`ManualClock`.
     raising : bool
-        Raise what the handler has raised first, once its item was settled as failed; nothing
-        further is begun. By default a failure is the item's alone, as it is for ``process``.
+        Raise the first error of the handler, once its item was settled as failed; no further item
+        is begun. By default a failure is the item's alone, as for ``process``.
 
     Returns
     -------
     ProcessResult
-        What was done, and what is left.
+        Counts of settled items, and of the ones that are left.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def fail_next(
     error : Exception or str
         What the handler seems to raise; ``Reject(...)`` sends the item to the dead letters.
     **columns
-        Only of items with these values, as :meth:`LocalQueue.cancel` is told them.
+        Only of items with these values, as :meth:`LocalQueue.cancel` takes them.
 
     Raises
     ------
@@ -165,16 +165,16 @@ def fail_next(
 def lose_lease(held: LocalVerbs | LocalClaim, **columns: object) -> int:
     """Take items from their holder, as if it had died: they come back as lost.
 
-    A loss is charged, as ``max_losses`` counts them, and the holder is told by
+    A loss is charged, as ``max_losses`` counts them, and the holder gets a
     :class:`~spark_queue.LeaseLostError` when it settles or renews. Where the claim names an output,
-    its holder writes nothing there any more, and what it has written counts as done.
+    its holder writes nothing there any more, and items that it has written count as done.
 
     Parameters
     ----------
     held : LocalQueue, LocalReader or LocalClaim
         One claim; or of a queue all claims with an item that is meant.
     **columns
-        Only claims of items with these values, as :meth:`LocalQueue.cancel` is told them.
+        Only claims of items with these values, as :meth:`LocalQueue.cancel` takes them.
 
     Returns
     -------

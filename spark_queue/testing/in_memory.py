@@ -232,7 +232,7 @@ class MemoryLog(Log[_Head]):
             raise QueueNotFoundError(self.address.target)
 
     def _keep(self, gen: int, rows: pa.Table) -> LogFile:
-        """Keep rows of one partition, which nobody reads before a commit names them."""
+        """Keep rows of one partition, out of sight until a commit names them."""
         ends = {name: pc.min_max(rows[name]).as_py() for name in ("_step", "_seq")}
         file = LogFile(
             path=str(next(self._numbers)),
@@ -319,7 +319,7 @@ def memory_queue(
         Keys, limits and retries. Default: one line, first in, first out.
     name : str, optional
         What messages call it, of letters, digits, ``_`` and ``-``: ``"files"`` is
-        ``memory:/files``. By default a number. It finds nobody: two of a name are two queues.
+        ``memory:/files``. By default a number. It is no address: two of a name are two queues.
     clock : Clock, optional
         Asked once an operation; the system's by default. A
         :class:`~spark_queue.testing.ManualClock` is moved by hand.
