@@ -138,3 +138,18 @@ def test_version_is_known_without_spark() -> None:
     )
 
     assert told.stdout == f"{spark_queue.__version__} False\n"
+
+
+def test_queues_in_a_process_need_no_other_package() -> None:
+    """They are loaded with the standard library alone."""
+    asked = (
+        "import sys; before = {*sys.modules}; import spark_queue.inprocess, spark_queue.journal; "
+        "loaded = {name.partition('.')[0] for name in {*sys.modules} - before}; "
+        "print(*sorted(loaded - sys.stdlib_module_names))"
+    )
+
+    told = subprocess.run(  # noqa: S603 - our own package
+        [sys.executable, "-c", asked], capture_output=True, text=True, check=True
+    )
+
+    assert told.stdout == "spark_queue\n"

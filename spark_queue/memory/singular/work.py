@@ -9,9 +9,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Generic, TypeVar
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_queue.checks import require_count
 from spark_queue.errors import DeadlockError, QueueShutDownError
@@ -20,6 +18,9 @@ from spark_queue.memory.singular.requests import Admission, ExecutionContext, Re
 from spark_queue.memory.waiting.processes import settle_in
 from spark_queue.memory.waiting.timer import Timer
 from spark_queue.memory.waiting.waiters import LazyFuture, call_each
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 T = TypeVar("T")
 R = TypeVar("R")
