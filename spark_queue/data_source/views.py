@@ -50,7 +50,7 @@ def read(options: _Options) -> _Parts:
 
 
 def schema(options: _Options) -> pa.Schema:
-    """Return the columns of a view, read as of step 1 if it can look back: it is small there."""
+    """Return the columns of a view, read as of step 1 where possible."""
     as_of = "1" if _name(options) in ("status", "dead") else options.get("asOf")
     # Spark writes all names of options small.
     given = {**options} if as_of is None else {**options, "asOf": as_of}

@@ -154,7 +154,7 @@ class Consumer:
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
-        """Count a taker in the scope: with takers there are claims, and a watch on the queue."""
+        """Count a taker in the scope: takers cause claims and looks."""
         with self._lock:
             self._takers += 1
         try:
@@ -172,7 +172,7 @@ class Consumer:
             return self._ready.poll()
 
     def _next_look(self) -> Future[None]:
-        """Return a future, done after the next look at the queue, or at once after the last."""
+        """Return a future that is done after the next look at the queue."""
         look: Future[None] = Future()
         with self._lock:
             if self._is_over:
@@ -245,7 +245,7 @@ class Consumer:
         self._outcomes.close()
 
     def _let_go(self, delivery: Delivery) -> None:
-        """Release an item that came too late for its taker; its claim would keep it."""
+        """Release an item that came too late for its taker."""
         with suppress(QueueShutDownError):
             self.settle(delivery, "release")
 

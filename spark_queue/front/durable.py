@@ -284,7 +284,7 @@ class DurableQueue:
 
 
 def _ends(into: DeltaQueue | LocalQueue, source: object) -> tuple[Inlet, Outlet]:
-    """Return both ends of a queue; a queue opened without Spark imports nothing of it."""
+    """Return both ends of a queue, without a needless import of Spark."""
     require_open("into", into)
     if isinstance(into, LocalQueue) and isinstance(source, LocalVerbs):
         return LocalInlet(into), LocalOutlet(source)

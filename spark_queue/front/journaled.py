@@ -122,7 +122,7 @@ def journaled_queue(
 def _store_of(
     source: object, path: str | None, schema: StructType | str, clock: Clock | None
 ) -> Store:
-    """Return the logs of a queue; a queue opened without Spark imports nothing of it."""
+    """Return the logs of a queue, without a needless import of Spark."""
     if isinstance(source, LocalQueue):
         _require_no_other(path, clock)
         return main_store_of(source)

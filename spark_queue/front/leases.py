@@ -104,7 +104,7 @@ class _HeldClaim:
 
 
 class Leases:
-    """The claims of one front. Only its thread changes them; any thread may ask for live items.
+    """The claims of one front, changed by its thread alone.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class Leases:
             held.given_up.add(seq)
 
     def free(self) -> None:
-        """Release the items that were given up, ahead of their claims; or try again later."""
+        """Release given-up items ahead of their claims, or try again later."""
         given_up = [(lease, held) for lease, held in self._held.items() if held.given_up]
         if given_up and self._releases.is_due():
             self._releases.attempt(lambda: _do_each(partial(self._free, *one) for one in given_up))

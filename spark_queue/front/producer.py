@@ -102,7 +102,7 @@ class Batcher(Generic[T]):
 
     @contextmanager
     def taking(self) -> Iterator[None]:
-        """Mark this thread as the taker in the scope: its callbacks must not wait for it."""
+        """Mark this thread as the taker: its callbacks must not wait for it."""
         self.context.enter()
         try:
             yield

@@ -357,7 +357,7 @@ def _count_unfinished(queue: DeltaQueue) -> int:
 
 
 def count_inserted(entered: EnqueueResult[Any], discovered: Mapping[str, int]) -> Mapping[str, int]:
-    """Return how many files of each tenant were new; the log is read only if some were not."""
+    """Return how many files of each tenant were new, from counts if possible."""
     if entered.inserted == 0:
         return {}
     if entered.inserted == sum(discovered.values()):
@@ -384,7 +384,7 @@ def known_states(
 
 
 def _states(queue: DeltaQueue, since: datetime) -> Mapping[str, Mapping[str, int]]:
-    """Return the open files, and those finished since a time, per state and tenant."""
+    """Count open files, and recently finished ones, by state and tenant."""
     status = queue.status()
     recent = status.where(F.col("_finished_at").isNull() | (F.col("_finished_at") >= F.lit(since)))
     states: dict[str, dict[str, int]] = defaultdict(dict)

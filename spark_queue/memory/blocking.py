@@ -241,7 +241,7 @@ class BlockingQueue(Generic[T]):
         return self._waiters.evict_all()
 
     def close(self) -> None:
-        """Refuse new items and end every wait with nothing; queued items can still be taken."""
+        """Refuse new items and end every wait; queued items can still be taken."""
         with self._lock:
             self._closed = True
         self._waiters.evict_all()
@@ -267,7 +267,7 @@ class BlockingQueue(Generic[T]):
                 return
 
     def _make_room(self) -> list[T]:
-        """Drop the oldest items for a new one, if they may be dropped. Under the lock."""
+        """Drop the oldest items for a new one, if allowed. Under the lock."""
         dropped: list[T] = []
         while self._drops and len(self._items) >= self._max_items:
             dropped.append(self._items.popleft())

@@ -178,7 +178,7 @@ class _WatchedQueue:
 
 
 def _outcomes(facts: StepFacts) -> Iterable[tuple[str, int]]:
-    """Return the outcomes of a step; items that are ready again are failed or released."""
+    """Return the outcomes of a step; items ready again failed or were released."""
     counts = {**facts.counts}
     if facts.lease and READY in counts:
         counts["failed"] = facts.failed

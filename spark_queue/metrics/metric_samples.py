@@ -207,7 +207,7 @@ def _recent(report: Report) -> dict[str, int]:
 
 
 def _of_keys(report: Report, labels: Mapping[str, str], keys: int) -> Iterator[Sample]:
-    """Sample the first keys one by one, and the rest as the remainder of the whole."""
+    """Sample the first keys one by one, and all others together."""
     told = report.tenants[:keys]
     for tenant in told:
         here = {**labels, "key": _key_label(tenant.fair_key)}
@@ -232,7 +232,7 @@ def _quantiles(
 
 
 def _key_label(key: str | None) -> str:
-    """Return the label of a key; a backslash sets it apart from our own labels."""
+    """Return the label of a key; a backslash marks names like ours."""
     if key is None:
         return NO_KEY
     return f"\\{key}" if key.lstrip("\\") in (NO_KEY, REST) else key

@@ -196,7 +196,7 @@ def starts_at(current: Column, last: Column) -> Column:
 
 
 def price_of(df: DataFrame, what: str, cost: str | Column) -> Column:
-    """Return a cost as a number; a query fails on a cost that is not above 0, and shows it.
+    """Return a cost as a number; a query fails on one of 0 or less.
 
     Raises
     ------

@@ -219,7 +219,7 @@ def _frames(
 
 
 def _read(source: int, has_ended: Callable[[], bool], cut: Cut | None, until: float) -> bytes:
-    """Return some bytes; none at the end of the writer, a cut, or the time limit."""
+    """Return some bytes; none at the writer's end, a cut or the limit."""
     pipe = select.poll()
     pipe.register(source, select.POLLIN)
     while True:

@@ -18,7 +18,7 @@ from spark_queue.state.store import Store
 
 
 class ClaimParts:
-    """A claim at work: at each third of its lease its finished items are settled.
+    """A claim at work: finished items are settled each third of its lease.
 
     So one item that hangs holds up no other, and is all that a kill repeats.
     """
@@ -81,7 +81,7 @@ class ClaimParts:
             self._settling.release()
 
     def _try_to_settle(self) -> None:
-        """Settle the last part, then the next: the output records one part at a time."""
+        """Settle the last part, then the next: the output records only one."""
         self._settle_told()
         part = None if self._is_taken else self._hands.tell_part(self._claim)
         self._is_taken = part is None

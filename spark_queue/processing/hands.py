@@ -39,7 +39,7 @@ class Hands(Protocol):
         """
 
     def tell_part(self, claim: Claim) -> Some | None:
-        """Write the results of items that finished since the last part, while the handler runs.
+        """Write the results since the last part, while the handler runs.
 
         It runs beside :meth:`work`, and once before :meth:`tell`. After an error the next call
         writes the same results.

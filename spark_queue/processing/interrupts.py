@@ -105,7 +105,7 @@ def on_a_thread(
 
 @contextmanager
 def cancelled_first(spark: SparkSession) -> Iterator[None]:
-    """Mark the jobs of a block for a signal to cancel, however late they start.
+    """Mark jobs for a signal to cancel, however late they start.
 
     Other jobs of interruptible work are cancelled only if they run when the signal comes: what it
     does afterwards, to put things in order, is left alone.

@@ -139,7 +139,7 @@ class LocalHands(Hands):
         return _verdict(rest) if self._is_written(rest, claim, part=None) else None
 
     def _is_written(self, outcomes: pa.Table, claim: Claim, part: int | None) -> bool:
-        """Write the results of a part, or of the rest; False where the claim was taken over."""
+        """Write the results of a part; False where the claim was taken over."""
         self._is_unasked |= self._returns is None and bool(pc.any(outcomes["unasked"]).as_py())
         if self._output is None:
             return True

@@ -101,7 +101,7 @@ class Asked:
         return claims.request(at, self.limit, self.lease, who, run, None, most)
 
     def _run(self, at: Snapshot) -> int:
-        """Return how many items of a group a claim takes; by default all, if they run in order."""
+        """Return how many items of a group a claim takes."""
         most = self.max_per_group
         if most is None:
             grouped = at.settings.config.group_key is not None

@@ -263,7 +263,7 @@ class _Outcomes:
         return cls(stage, *stage.coalesce(1).agg(F.count(F.lit(1)), *counts).collect()[0])
 
     def verdict(self, claim: Claim) -> Verdict:
-        """Return the verdict of the outcomes: one ack for all, where every item is done."""
+        """Return the verdict: one ack for all, where every item is done."""
         if self.total == self.done == claim.count:
             return settle.Every("ack")
         return settle.Each(self.stage)
@@ -276,7 +276,7 @@ def _rows(stage: DataFrame, claim: Claim) -> DataFrame:
 
 
 def _is_written(output: Output, told: _Outcomes, claim: Claim) -> bool:
-    """Write results and the record of all outcomes; False where the claim was taken over."""
+    """Write results and their record; False where the claim was taken over."""
     if told.rows == 0:
         return True
     stage, is_whole = told.stage, told.total == claim.count

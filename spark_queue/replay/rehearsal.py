@@ -161,7 +161,7 @@ def rehearse(
 
 
 def _distance(runs: Sequence[Run[PastItem]]) -> float:
-    """Return how many times a play's waits differ from the real ones, for the worst key."""
+    """Return the largest factor between a key's played and real waits."""
     waits: dict[str, list[tuple[float, float]]] = {}
     for one in runs:
         if one.job.waited is not None:

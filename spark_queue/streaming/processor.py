@@ -99,7 +99,7 @@ class BucketRows:
 
 
 class StoredPages:
-    """The pages of a bucket in Spark's state; new pages are written at the end.
+    """The pages of a bucket in Spark's state, written at the end.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def unpack_rows(packed: bytes) -> pa.Array:
 
 
 def _cast(rows: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Return stored rows in the present type: a zone, or a null, may differ.
+    """Return stored rows in the present type; only zones and nulls may differ.
 
     Raises
     ------

@@ -41,7 +41,7 @@ def stored_counts(spark: SparkSession, checkpoint: str) -> dict[str, int]:
 
 
 def stored_items(spark: SparkSession, checkpoint: str) -> DataFrame:
-    """Return the keys and rows in flight in an operator's state, as of its last micro-batch.
+    """Return the keys and rows in flight after the last micro-batch of a query.
 
     Parameters
     ----------

@@ -120,7 +120,7 @@ def require_time(what: str, kind: DataType) -> None:
 
 
 def buckets_of(spark: SparkSession, checkpoint: str | None, buckets: int, oldest: int) -> int:
-    """Return the number of buckets: the state's, or else the wanted one.
+    """Return the number of buckets: the state's, else the wanted one.
 
     Raises
     ------

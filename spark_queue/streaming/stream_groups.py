@@ -52,7 +52,7 @@ class _Run:
 
 @dataclass(slots=True)
 class _Group:
-    """The rows of a group: the ones that could start, and the tail behind them."""
+    """The rows of a group: rows that could start, and their tail."""
 
     tail: GroupTail
     """Those that wait behind, as they came."""
@@ -61,7 +61,7 @@ class _Group:
 
     # rule again: slots of a group, waiting head of a group
     def standing(self, on_failure: OnFailure) -> int:
-        """Return how many rows stand before the tail; *skip* leaves out waiting failures."""
+        """Count the rows before the tail; *skip* leaves out waiting failures."""
         if on_failure == "block":
             return len(self.live)
         return sum(1 for run in self.live.values() if run.lease or not run.number)

@@ -166,7 +166,7 @@ class Dispatcher:
         return step
 
     def finish(self, turn: Turn, result: object, error: BaseException | None) -> list[Turn]:
-        """End a task, and return the tasks that may start now; the caller launches them.
+        """End a task, and return the tasks to launch now.
 
         Without effect on one that was ended before, as by the end of its event loop.
         """
@@ -209,7 +209,7 @@ class Dispatcher:
         self.tell_if_idle()
 
     def launch(self, turns: Iterable[Turn]) -> None:
-        """Run tasks on their runners; a task that cannot run ends, which may start others."""
+        """Run tasks on their runners; a task that cannot run ends."""
         pending = deque(turns)
         while pending:
             turn = pending.popleft()
@@ -223,7 +223,7 @@ class Dispatcher:
                     raise
 
     def lose(self, turn: Turn, error: BaseException) -> None:
-        """End a task that its runner will not end; without effect on an ended task."""
+        """End a task that its runner will not end."""
         self.launch(self._lose(turn, error))
 
     def _lose(self, turn: Turn, error: BaseException) -> list[Turn]:
@@ -243,7 +243,7 @@ class Dispatcher:
         return started
 
     def abort(self, turn: Turn, reason: BaseException) -> None:
-        """Reject a task for its caller: a waiting task never runs, a running one gets a signal."""
+        """Reject a task: a waiting one never runs, a running one gets a signal."""
         with self.lock:
             waited = self.scheduler.remove(turn)
             settles, turn.settled = not turn.settled, True

@@ -15,7 +15,7 @@ from spark_queue.memory.waiting.aio import end_of
 
 
 class ThreadRunner:
-    """Runs tasks on threads. A thread that has ended its task goes on with the next at once.
+    """Runs tasks on threads; a thread goes on with the next task at once.
 
     There are as many threads as tasks run at once, also those that were released early.
     """

@@ -152,7 +152,7 @@ class Turn:
             self.leave()
 
     def on_task_done(self, _: asyncio.Task[None]) -> None:
-        """End the turn if its asyncio task ended without it, as by an early cancel."""
+        """End the turn of an asyncio task that ended early."""
         if not self.ended:
             self.dispatcher.lose(self, was_cancelled())
 

@@ -167,7 +167,7 @@ class DistinctState(Generic[T]):
             ticket.expect(patience)
 
     def serve(self) -> None:
-        """Give queued elements to waiting takes, and note whether any wait on. Under the lock."""
+        """Give queued elements to waiting takes. Under the lock."""
         tickets = self.takers.tickets
         while tickets and (self.fresh or self.returned):
             ticket, _ = tickets.popitem(last=False)

@@ -85,7 +85,7 @@ class Element(Generic[T]):
 
 
 class DistinctSnapshot(NamedTuple):
-    """The elements of a distinct queue at one instant; later changes do not show in it."""
+    """The elements of a distinct queue at one instant."""
 
     queued: tuple[Element[Any], ...]
     """What waits, in the order in which it will be taken."""

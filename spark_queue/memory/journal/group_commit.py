@@ -70,7 +70,7 @@ class CommitState(Protocol[T]):
 
 
 class GroupCommit(Generic[T]):
-    """The next group: all puts and settlements since the last one was cut. Under the lock.
+    """The next group: all puts and settlements since the last. Under the lock.
 
     Parameters
     ----------

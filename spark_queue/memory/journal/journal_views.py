@@ -36,7 +36,7 @@ class ReadVerbs(Protocol[T]):
 
 
 class AutoCommitReader(Generic[T]):
-    """A reader as a plain queue: a get is an ack, and a put returns when it is durable.
+    """A reader as a plain queue: gets ack, and puts wait until durable.
 
     An item that was got and not yet worked on when the process ends is lost.
     """

@@ -242,7 +242,7 @@ class ReaderCursor(Generic[T]):
         return at is not None and at <= now
 
     def sweep(self, now: datetime) -> Iterator[Entry[T]]:
-        """Take expired items out: the first ones of the returned items, then of the fresh ones."""
+        """Take expired items out, first of the returned items, then of the fresh."""
         while self._order:
             entry = self.next_entry()
             if not self._order or entry is None or not self.is_expired(entry, now):

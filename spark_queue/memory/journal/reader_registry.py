@@ -102,7 +102,7 @@ class Registry(Generic[T]):
             self._journal_writer.load(reader)
 
     def blind(self) -> list[ReaderState[T]]:
-        """Return full readers whose next item is not in memory: if expired, it makes room."""
+        """Return full readers whose next item is not in memory."""
         with self._state.lock:
             return [each for each in self.readers if each.is_refusing() and each.line.is_absent()]
 

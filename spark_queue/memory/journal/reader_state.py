@@ -320,7 +320,7 @@ class ReaderState(Generic[T]):
             return self.line.cursor <= bound and self.line.is_absent()
 
     def take_all_back(self) -> None:
-        """Let every open item be unread again, as if its read had not been. Under the lock."""
+        """Undo every open read. Under the lock."""
         for read in list(self.line.open.values()):
             self.line.undo_read(read)
         self.serve()

@@ -190,7 +190,7 @@ class Reply(LazyFuture[R]):
 
 
 class Promise(Reply[R]):
-    """The future of a write that becomes durable with others; it cannot be cancelled.
+    """The future of a durable write; it cannot be cancelled.
 
     Waiting for it on the thread that would have to write it is a :class:`DeadlockError`.
 

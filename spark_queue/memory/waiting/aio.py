@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class LoopEnd:
-    """The calls that are made when an event loop is closed, on the thread that closes it.
+    """Calls for the end of an event loop, made on the thread that closes it.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ _ENDS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[LoopEnd]
 
 
 def end_of(loop: asyncio.AbstractEventLoop) -> LoopEnd:
-    """Return the calls for the end of a loop. Called on the thread that runs it."""
+    """Return the calls for the end of a loop, on its thread."""
     known = _ENDS.get(loop)
     end = None if known is None else known()
     if end is None:

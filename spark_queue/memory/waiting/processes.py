@@ -71,7 +71,7 @@ _RESIDENTS: WeakSet[Resident] = WeakSet()
 
 
 def settle_in(resident: Resident) -> None:
-    """Call a resident at the exit and after a fork, as long as it exists."""
+    """Call a resident at the exit and after a fork while it exists."""
     _RESIDENTS.add(resident)
 
 

@@ -221,7 +221,7 @@ def seconds(name: str, timeout: object) -> float | None:
 
 
 def nothing_came(what: str, patience: float | None) -> queue.Empty:
-    """Return the error of a wait in vain, which names the thing and the time.
+    """Return the error of a wait in vain.
 
     Parameters
     ----------

@@ -224,7 +224,7 @@ class WaiterLine(Generic[T]):
         return True
 
     def take(self) -> LineFuture[T] | None:
-        """Take the first future out, for the caller to settle; ``None`` for an empty line."""
+        """Take out the first future; ``None`` for an empty line."""
         with self._lock:
             if not self._line:
                 return None
@@ -233,7 +233,7 @@ class WaiterLine(Generic[T]):
         return future
 
     def trigger(self, value: T) -> bool:
-        """Give a value to the first waiter that takes it; ``False`` when none does."""
+        """Give a value to the first taker; ``False`` when there is none."""
         while (future := self.take()) is not None:
             if future.deliver(value):
                 return True
