@@ -27,6 +27,8 @@ REGISTRY = Path(__file__).with_name("rules.json")
 _PAGE = "docs/rules.md"
 _PACKAGE = "spark_queue/"
 _MARKER = re.compile(r"(?:#|--) rule( again)?: *(.*?) *", re.MULTILINE)
+#: The first line of a view of SQL.
+_HEAD = re.compile(r"^-- (\w+)\(", re.MULTILINE)
 _MADE = "<!-- made by `python .ci/rules.py --write` -->"
 
 _INTRODUCTION = """\
@@ -63,7 +65,7 @@ class Marker:
     path: str
     line: int
     name: str
-    """The definition that it stands above, or in; empty for a text of SQL as a whole."""
+    """The definition that it stands above, or in, or the view of SQL whose comment has it."""
     is_repeated: bool
     """Whether the rule stands elsewhere already."""
 
@@ -107,7 +109,7 @@ def _markers_of(root: Path, file: Path) -> Iterator[Marker]:
     for line, comment in enumerate(text.splitlines(), 1) if is_sql else _comments(text):
         found = _MARKER.fullmatch(comment)
         if found is not None:
-            name = "" if is_sql else _definition(text, line)
+            name = _view(text, line) if is_sql else _definition(text, line)
             for rule in found[2].split(", "):
                 yield Marker(rule, path, line, name, is_repeated=found[1] is not None)
 
@@ -116,6 +118,12 @@ def _comments(text: str) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
+
+
+def _view(text: str, line: int) -> str:
+    """Return the view of SQL whose comment a line is in."""
+    heads = _HEAD.findall("\n".join(text.splitlines()[:line]))
+    return heads[-1] if heads else ""
 
 
 def _definition(text: str, line: int) -> str:
@@ -155,7 +163,7 @@ def find_faults(root: Path, rules: Sequence[Rule], markers: Sequence[Marker]) ->
                 f"; did you mean {n!r}?" for n in difflib.get_close_matches(one.rule, names, 1)
             )
             faults.append(f"{at} is not in .ci/rules.json{near}")
-        elif not one.name and not one.path.endswith(".sql"):
+        elif not one.name:
             faults.append(f"{at} marks nothing: put it above a definition")
     for rule in rules:
         faults += [f"rule {rule.name!r} {lack}" for lack in _lacks(root, rule, markers)]

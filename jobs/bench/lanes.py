@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -66,7 +67,7 @@ def reach(name: Lane) -> None:
 
 
 def _note_reach(place: Path, tree: Path) -> None:
-    """Write, for each test, its seconds, its texts and the lines that it reaches."""
+    """Write, for each test, its seconds, its views of SQL and the lines that it reaches."""
     from coverage import CoverageData  # noqa: PLC0415 - this command alone needs it
 
     tests: dict[str, dict[str, Any]] = {}
@@ -120,8 +121,9 @@ def _is_cold(fault: Fault) -> bool:
 def _reaching(fault: Fault, old: str, new: str, tests: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the tests that reach what a fault changes, the quick ones first."""
     if fault.file.endswith(".sql"):
-        text = Path(fault.file).stem
-        found = [test for test in tests.values() if text in test["texts"]]
+        before = old[: old.index(fault.old)] + fault.old
+        view = re.findall(r"^-- (\w+)\(", before, re.MULTILINE)[-1]
+        found = [test for test in tests.values() if view in test["views"]]
     else:
         lines = _changed(old, new)
         found = [test for test in tests.values() if lines & {*test["lines"].get(fault.file, ())}]

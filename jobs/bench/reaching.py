@@ -1,7 +1,7 @@
-"""A plugin of pytest: which tests reach which lines of the package, and which of its texts of SQL.
+"""A plugin of pytest: which tests reach which lines of the package, and which of its views of SQL.
 
 ``REACHED`` names a file. Beside it each process of the tests leaves what coverage.py counted, with
-a context for each test, and lines of JSON with each test's seconds and texts.
+a context for each test, and lines of JSON with each test's seconds and views.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ class _Reach:
     """What one process of the tests has counted."""
 
     def __init__(self) -> None:
-        self.texts: set[str] = set()
+        self.views: set[str] = set()
         self.counting = coverage.Coverage(
             data_file=f"{_PLACE}.{os.getpid()}.coverage", source=["spark_queue"], config_file=False
         )
 
-    def note_texts(self) -> None:
-        """Have the library tell which texts it makes statements of."""
+    def note_views(self) -> None:
+        """Have the library tell which views it makes statements of."""
         from spark_queue.sql import statements  # noqa: PLC0415 - counted from its import on
 
-        read: Any = statements._text_of  # noqa: SLF001 - of our own package
+        read: Any = statements._text  # noqa: SLF001 - of our own package
 
-        def noting(name: str, file: str) -> str:
-            self.texts.add(file)
-            return str(read(name, file))
+        def noting(name: str, **options: bool) -> str:
+            self.views.add(name)
+            return str(read(name, **options))
 
-        statements._text_of = noting  # type: ignore[assignment]  # noqa: SLF001 - as above
+        statements._text = noting  # type: ignore[assignment]  # noqa: SLF001 - as above
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Count what a test reaches under its own name."""
         self.counting.switch_context(item.nodeid)
-        self.texts.clear()
+        self.views.clear()
         started = time.monotonic()
         answer = yield
         told = {"test": item.nodeid, "seconds": time.monotonic() - started}
         with Path(f"{_PLACE}.{os.getpid()}.json").open("a") as lines:
-            lines.write(json.dumps({**told, "texts": sorted(self.texts)}) + "\n")
+            lines.write(json.dumps({**told, "views": sorted(self.views)}) + "\n")
         return answer
 
     def pytest_sessionfinish(self) -> None:
@@ -63,5 +63,5 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         reach = _Reach()
         reach.counting.start()
-        reach.note_texts()
+        reach.note_views()
         config.pluginmanager.register(reach)

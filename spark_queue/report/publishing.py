@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 from spark_queue.log.addresses import QueueAddress
 from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_columns_of
+from spark_queue.sql.catalogue import views
 from spark_queue.sql.look import CONFIGURED, ENTERED, MOVES, VIEWED
-from spark_queue.sql.statements import columns_of, comment_of, needed_by, text_of
+from spark_queue.sql.statements import needed_by
 
 #: The queue that the published file is about.
 EXAMPLE = "main.ops.files"
@@ -125,7 +126,7 @@ def _plain(column: str) -> str:
 
 def _raw(name: str) -> str:
     """Return the statement that makes a view of a text."""
-    text = re.sub(r"\bsq_(?=[a-z])", _RAW, text_of(name))
+    text = re.sub(r"\bsq_(?=[a-z])", _RAW, views()[name].text)
     return f"CREATE OR REPLACE VIEW {_RAW}{name} AS\n{text.rstrip()}"
 
 
@@ -133,7 +134,7 @@ def _show(name: str) -> str:
     """Return the statement that makes the view which people ask; its comment is the text's."""
     columns = ", ".join(
         _column(column, is_instant=is_instant)
-        for column, is_instant in columns_of(name).items()
+        for column, is_instant in views()[name].columns.items()
         if column != "own"
     )
     comment = "".join(f"{line}\n" for line in about(name).splitlines())
@@ -146,8 +147,8 @@ def _column(name: str, *, is_instant: bool) -> str:
 
 
 def about(name: str) -> str:
-    """Return what a text says of itself, without its columns and the rules that it names."""
-    lines = comment_of(name).splitlines()[1:]
+    """Return the comment of a view, without the rules that it names."""
+    lines = views()[name].comment.splitlines()
     return "\n".join(line for line in lines if not line.startswith("-- rule"))
 
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from spark_queue.sql import catalogue
 from spark_queue.sql.asked_settings import setting_values
 from spark_queue.sql.log_rows import micros
 from spark_queue.sql.look import QueueLook, instant_of, micros_of
-from spark_queue.sql.statements import columns_of, needed_by
+from spark_queue.sql.statements import needed_by
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,7 +106,7 @@ def by_seq(rows: pa.Table) -> dict[int, Answer]:
 
 def _read(view: str, rows: pa.Table) -> list[Answer]:
     found: list[Answer] = rows.to_pylist()
-    instants = [name for name, is_instant in columns_of(view).items() if is_instant]
+    instants = [name for name, is_instant in catalogue.views()[view].columns.items() if is_instant]
     for row in found:
         for name in instants:
             row[name] = None if row[name] is None else instant_of(row[name])

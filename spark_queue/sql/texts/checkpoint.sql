@@ -1,3 +1,60 @@
+-- The rows that a checkpoint keeps.
+-- Uses: log, open_items.
+
+-- checkpoint_open(seq, item_gen, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, is_touched, turn, v, s)
+-- Items that a checkpoint keeps: what was touched and is open or has yet to be reached, and what the
+-- order has passed and nothing has touched. Who reads it asks by the weights to come.
+-- rule again: weight of a key, untouched item
+SELECT c.*
+FROM (
+  SELECT
+    b.*,
+    coalesce(w.pin_turn, 0e0) + (b.round - coalesce(w.pin_tag, 0e0)) / coalesce(w.weight, 1e0) AS turn,
+    coalesce(p.turn, 0e0) AS v,
+    coalesce(p.seq, 0) AS s
+  FROM (
+    SELECT
+      l.seq, coalesce(l.item_gen, l.gen) AS item_gen, l.state, l.lease, l.attempts, l.losses,
+      l.claim_id, l.worker_id, l.held_until AS lease_expires_at, l.error, $schedule(l),
+      true AS is_touched
+    FROM sq_latest l
+    UNION ALL
+    SELECT
+      t.seq, t.gen AS item_gen, 'ready' AS state, cast(NULL AS bigint) AS lease, t.attempts, 0 AS losses,
+      cast(NULL AS string) AS claim_id, cast(NULL AS string) AS worker_id,
+      cast(NULL AS bigint) AS lease_expires_at, cast(NULL AS string) AS error,
+      $schedule(t), false AS is_touched
+    FROM sq_turned t
+    WHERE t.step IS NOT NULL
+  ) b
+  LEFT JOIN sq_weights_after w ON b.fair_key = w.fair_key AND b.priority = w.priority
+  LEFT JOIN sq_pointers p ON b.priority = p.priority
+) c
+WHERE
+  (c.is_touched AND c.state IN ('ready', 'claimed'))
+  OR (c.turn > c.v OR (c.turn = c.v AND c.seq > c.s)) = c.is_touched
+
+-- checkpoint_served(priority, fair_key, overdue, turn)
+-- What each line was served. Where its key gets another weight, turns move around the pointer.
+-- rule again: weight of a key
+SELECT
+  r.priority, r.fair_key, r.overdue,
+  CASE WHEN n.weight <> coalesce(w.weight, 1e0)
+    THEN coalesce(p.turn, 0e0)
+      + (r.turn - coalesce(p.turn, 0e0)) * (coalesce(w.weight, 1e0) / n.weight)
+    ELSE r.turn
+  END AS turn
+FROM (
+  SELECT k.priority, k.fair_key, false AS overdue, k.regular AS turn FROM sq_lines k
+  UNION ALL
+  SELECT k.priority, k.fair_key, true AS overdue, k.late AS turn FROM sq_lines k
+) r
+LEFT JOIN sq_weights w ON r.fair_key = w.fair_key AND r.priority = w.priority
+LEFT JOIN sq_weights_after n ON r.fair_key = n.fair_key AND r.priority = n.priority
+LEFT JOIN sq_pointers p ON r.priority = p.priority
+WHERE r.turn IS NOT NULL
+
+-- checkpoint(kind, seq, item_gen, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue)
 -- The rows of a checkpoint.
 SELECT
   'open' AS kind, o.seq, o.item_gen, o.state, o.lease, o.attempts, o.losses, o.claim_id, o.worker_id,

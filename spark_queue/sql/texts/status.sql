@@ -1,3 +1,20 @@
+-- Where each item stands.
+-- Uses: log.
+
+-- touched(seq, step, first_claimed_at instant, claimed_at instant, failed_step, failure)
+-- Each item that has transitions: its newest, its first and last claim, and why it failed last.
+-- rule again: newest row of an item
+SELECT
+  s.seq,
+  max(s.step) AS step,
+  min(CASE WHEN s.state = 'claimed' AND s.lease = s.step THEN s.at END) AS first_claimed_at,
+  max(CASE WHEN s.state = 'claimed' AND s.lease = s.step THEN s.at END) AS claimed_at,
+  max(CASE WHEN s.error IS NOT NULL THEN s.step END) AS failed_step,
+  max_by(s.error, CASE WHEN s.error IS NOT NULL THEN s.step END) AS failure
+FROM sq_states s
+WHERE s.kind = 'item'
+GROUP BY s.seq
+
 -- status(own, seq, state, attempts, losses, dedup_key, fair_key, group_key, priority, round, cost, max_attempts, available_at instant, expires_at instant, deadline instant, waits_since instant, enqueued_at instant, first_claimed_at instant, claimed_at instant, waited, finished_at instant, lease, worker_id, lease_expires_at instant, error, origin, step, gen, moved_step, moved_at instant, moved_error, failed_step)
 -- One row an item: where it stands, and since when. A transition has all times, or those of a journal
 -- none. `own` are the user's columns, or what leads to them; `deadline` is the sooner of its own and
@@ -31,3 +48,10 @@ CROSS JOIN sq_asked a
 LEFT JOIN sq_touched t ON i.seq = t.seq
 LEFT JOIN sq_states m ON t.seq = m.seq AND t.step = m.step AND m.kind = 'item'
 LEFT JOIN sq_renewals r ON m.lease = r.lease
+
+-- dead(own, seq, state, attempts, losses, dedup_key, fair_key, group_key, priority, round, cost, max_attempts, available_at instant, expires_at instant, deadline instant, waits_since instant, enqueued_at instant, first_claimed_at instant, claimed_at instant, waited, finished_at instant, lease, worker_id, lease_expires_at instant, error, origin, step, gen, moved_step, moved_at instant, moved_error, failed_step, successor)
+-- The dead letters, each with the newest item that it was redriven as.
+SELECT s.*, r.seq AS successor
+FROM sq_status s
+LEFT JOIN sq_successors r ON s.seq = r.origin
+WHERE s.state = 'dead'

@@ -27,7 +27,7 @@ class State:
 LIMIT = 3
 '''
 
-_SQL = "-- Items in order.\n-- rule: order of service\nSELECT 1\n"
+_SQL = "-- Of claims.\n\n-- first(seq)\n-- Items in order.\n-- rule: order of service\nSELECT 1\n"
 
 _LAW = '''
 # rule: room of a claim
@@ -50,7 +50,7 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "REGISTRY", tmp_path / "rules.json")
     _write(tmp_path, "spark_queue/state.py", _RULES)
-    _write(tmp_path, "spark_queue/texts/first.sql", _SQL)
+    _write(tmp_path, "spark_queue/texts/claim.sql", _SQL)
     _write(tmp_path, "tests/test_state.py", _LAW)
     _write(tmp_path, "docs/adr/0003-turns.md", "# 3. Turns\n")
     room = {"says": "There is room.", "adr": 3, "sets": False}
@@ -95,7 +95,7 @@ There is room. ([ADR 3](adr/0003-turns.md))
 There is an order. ([ADR 3](adr/0003-turns.md))
 
 - Python: `state.py` `State.room`
-- SQL: `texts/first.sql`
+- SQL: `texts/claim.sql` `first`
 - Again: `state.py` `LIMIT`
 - Laws: `test_state.py` `test_room`
 """
@@ -125,7 +125,7 @@ There is an order. ([ADR 3](adr/0003-turns.md))
             "rule 'room of a claim' has no place in Python",
         ),
         (
-            "spark_queue/texts/first.sql",
+            "spark_queue/texts/claim.sql",
             "-- rule:",
             "-- rules:",
             "rule 'order of service' has no place in SQL",

@@ -70,7 +70,7 @@ def test_tests_that_reach_a_change_are_tried_quick_ones_first(script: Import) ->
     (fault,) = mutants.read("@ rules/heap: the largest comes first\n-a = 1\n+a = 2\n")
     old, new = "x = 1\ny = 2\nz = 3\na = 1\n", "x = 1\ny = 2\nz = 3\na = 2\n"
     tests = {
-        name: {"test": name, "seconds": seconds, "texts": [], "lines": {"rules/heap.py": lines}}
+        name: {"test": name, "seconds": seconds, "views": [], "lines": {"rules/heap.py": lines}}
         for name, seconds, lines in (("slow", 9.0, [4]), ("quick", 1.0, [4]), ("other", 0.1, [1]))
     }
     reaching = lanes._reaching(fault, old, new, tests)
@@ -79,15 +79,16 @@ def test_tests_that_reach_a_change_are_tried_quick_ones_first(script: Import) ->
     assert list(lanes._within(0.5, reaching)) == ["quick"]
 
 
-def test_a_text_of_sql_is_reached_by_those_that_ask_it(script: Import) -> None:
-    """SQL has no lines that are counted: its statements say which texts they are made of."""
+def test_a_view_of_sql_is_reached_by_those_that_ask_it(script: Import) -> None:
+    """SQL has no lines that are counted: its statements say which views they are made of."""
     lanes, mutants = script("lanes"), script("mutants")
-    (fault,) = mutants.read("@ sql/texts/room.sql: no room\n-1\n+0\n")
+    (fault,) = mutants.read("@ sql/texts/claim.sql: no room\n-SELECT 1\n+SELECT 0\n")
+    old = "-- first(n)\nSELECT 2\n\n-- room(n)\n-- How many.\nSELECT 1\n"
     tests = {
-        name: {"test": name, "seconds": 1.0, "texts": texts, "lines": {}}
-        for name, texts in (("asks", ["room", "first"]), ("other", ["first"]))
+        name: {"test": name, "seconds": 1.0, "views": views, "lines": {}}
+        for name, views in (("asks", ["room", "first"]), ("other", ["first"]))
     }
-    assert [test["test"] for test in lanes._reaching(fault, "", "", tests)] == ["asks"]
+    assert [test["test"] for test in lanes._reaching(fault, old, "", tests)] == ["asks"]
 
 
 def test_a_lane_is_a_stage_of_the_gate(script: Import) -> None:

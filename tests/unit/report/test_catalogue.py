@@ -15,9 +15,9 @@ from spark_queue.log.settings import Settings
 from spark_queue.report import lines, publishing, trouble
 from spark_queue.report.entry import Transition
 from spark_queue.sql import look
+from spark_queue.sql.catalogue import views
 from spark_queue.sql.database import Database
 from spark_queue.sql.log_rows import plain, pointers_of, weights_of
-from spark_queue.sql.statements import columns_of
 
 #: Views that are part of others, or of what is asked of tables.
 _OTHERS = (
@@ -73,7 +73,7 @@ def database() -> Iterator[Database]:
 @pytest.mark.parametrize("view", [*publishing.VIEWS, *_OTHERS])
 def test_a_view_has_the_columns_that_its_first_line_says(database: Database, view: str) -> None:
     """Names and order are so, and instants are numbers of microseconds."""
-    found, said = database.rows(view).schema, columns_of(view)
+    found, said = database.rows(view).schema, views()[view].columns
 
     assert list(said) == found.names
     instants = [name for name, is_instant in said.items() if is_instant]
@@ -84,7 +84,7 @@ def test_a_view_has_the_columns_that_its_first_line_says(database: Database, vie
 def test_a_reader_asks_for_columns_that_its_view_has(view: str) -> None:
     """Each field of a line is a column, or is computed from some."""
     kind, made = _READERS[view]
-    said = {"at" if name == "moment" else name for name in columns_of(view)}
+    said = {"at" if name == "moment" else name for name in views()[view].columns}
 
     assert {one.name for one in fields(kind)} - said == made
 
@@ -94,4 +94,4 @@ def test_a_reader_asks_for_columns_that_its_view_has(view: str) -> None:
 )
 def test_frames_show_columns_that_their_view_has(view: str, shown: tuple[str, ...]) -> None:
     """What ``status`` and ``history`` return are columns of the views of these names."""
-    assert {name.removeprefix("_") for name in shown} <= columns_of(view).keys()
+    assert {name.removeprefix("_") for name in shown} <= views()[view].columns.keys()

@@ -1,0 +1,94 @@
+"""Catalogue of views: the files of ``texts/``, one for each command or question.
+
+A file says what it is about, and whose views it uses. Then come its views, each made of those
+above it, of those files, or of tables that the engine has: a line with the name and all columns, a
+comment, and a SELECT in words that DuckDB and Spark share. A view names another as ``sq_<name>``.
+Another text of the same view, for a special case, follows it under a name that says which.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from itertools import takewhile
+
+from spark_queue.log.schema import ENTERED_WITH, SCHEDULE
+from spark_queue.rules.fairness import ROUNDER, UNIT
+
+#: How a view names a table.
+NAME = re.compile(r"\bsq_(\w+)")
+
+#: Where a view begins: its name and its columns, some of them instants. It follows an empty line.
+_HEAD = re.compile(r"\n\n-- (\w+)\(([^()]+)\)\n")
+_INSTANT = " instant"
+
+#: The columns of the schedule: those of a row; of another row, what the first leaves out; or of the
+#: other some that are named. A row of the name NULL has nothing.
+_SCHEDULE = re.compile(r"\$schedule\((\w+)(?:, (\w+))?(?:: ([\w, ]+))?\)")
+
+#: The numbers by which others are rounded, so that sums of them are exact.
+_EXACT = {"$unit": f"{UNIT!r}", "$rounder": f"{ROUNDER:.1f}e0"}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A named SELECT."""
+
+    file: str
+    columns: Mapping[str, bool]
+    """Whether each is an instant, in microseconds since 1970."""
+    comment: str
+    text: str
+    tables: tuple[str, ...]
+    """The tables that it names, without ``sq_``."""
+
+
+@cache
+def views() -> Mapping[str, View]:
+    """Return all views by name, those of a file in their order."""
+    files = sorted((resources.files(__package__) / "texts").iterdir(), key=lambda file: file.name)
+    return {
+        name: view
+        for file in files
+        if file.name.endswith(".sql")
+        for name, view in read(file.name, file.read_text(encoding="utf-8")).items()
+    }
+
+
+def read(file: str, text: str) -> dict[str, View]:
+    """Return the views of a file by name."""
+    _, *parts = _HEAD.split(text)
+    return {
+        name: _view(file, columns, body)
+        for name, columns, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    }
+
+
+def _view(file: str, columns: str, body: str) -> View:
+    comment = "".join(takewhile(lambda line: line.startswith("--"), body.splitlines(keepends=True)))
+    text = body.removeprefix(comment).strip() + "\n"
+    for name, number in _EXACT.items():
+        text = text.replace(name, number)
+    text = _SCHEDULE.sub(_list_columns, text)
+    kinds = {c.removesuffix(_INSTANT): c.endswith(_INSTANT) for c in columns.split(", ")}
+    return View(file, kinds, comment, text, tuple(dict.fromkeys(NAME.findall(text))))
+
+
+def _list_columns(found: re.Match[str]) -> str:
+    """Return the columns of a schedule that a view asks for."""
+    row, other, named = found.groups()
+    some = [] if named is None else named.split(", ")
+    return ", ".join(_column(column.removeprefix("_"), row, other, some) for column in SCHEDULE)
+
+
+def _column(name: str, row: str, other: str | None, some: Collection[str]) -> str:
+    if name in some:
+        return f"{other}.{name}"
+    if row == "NULL":
+        return row
+    if other is None or some or f"_{name}" not in ENTERED_WITH:
+        return f"{row}.{name}"
+    return f"coalesce({row}.{name}, {other}.{name}) AS {name}"

@@ -1,2 +1,0 @@
--- The same where all are.
-SELECT b.* FROM sq_batch b

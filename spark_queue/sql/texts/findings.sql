@@ -1,0 +1,134 @@
+-- What deserves a look: what starves, what is outranked, what is stuck.
+-- Uses: status, history, standing.
+
+-- starving(fair_key, items, since instant, seq, turns, turns_of_others)
+-- The fair keys with items that nothing but their turn keeps from a claim, for the whole window, and
+-- that got no turn in it, or less than a twentieth of what each other key got: how many could run,
+-- since when, and the first of them. The longest first.
+WITH turns AS (
+  SELECT s.fair_key, count(*) AS turns
+  FROM sq_transitions m
+  JOIN sq_status s ON s.seq = m.seq
+  CROSS JOIN sq_asked a
+  WHERE m.at > a.since AND m.granted
+  GROUP BY s.fair_key
+),
+every_turn AS (
+  SELECT cast(sum(turns) AS bigint) AS turns, count(*) AS served FROM turns
+),
+waiting AS (
+  SELECT fair_key, count(*) AS items, min(since) AS since FROM sq_runnable GROUP BY fair_key
+),
+compared AS (
+  SELECT
+    w.*,
+    coalesce(t.turns, 0) AS turns,
+    e.turns - coalesce(t.turns, 0) AS turns_of_others,
+    e.served - CASE WHEN t.turns IS NULL THEN 0 ELSE 1 END AS others
+  FROM waiting w
+  LEFT JOIN turns t ON t.fair_key IS NOT DISTINCT FROM w.fair_key
+  CROSS JOIN every_turn e
+),
+starving AS (
+  SELECT c.*
+  FROM compared c
+  CROSS JOIN sq_asked a
+  WHERE c.since <= a.since AND c.turns * 20 * c.others < c.turns_of_others
+)
+SELECT s.fair_key, s.items, s.since, min(r.seq) AS seq, s.turns, s.turns_of_others
+FROM starving s
+JOIN sq_runnable r ON r.fair_key IS NOT DISTINCT FROM s.fair_key AND r.since = s.since
+GROUP BY s.fair_key, s.items, s.since, s.turns, s.turns_of_others
+ORDER BY s.since, seq
+LIMIT 100
+
+-- outranked(priority, items, since instant, seq, turns_above)
+-- The priorities with items that could run for the whole window, and that got no turn in it, while
+-- higher ones did: how many could run, since when, and the first of them. The longest first.
+WITH turns AS (
+  SELECT i.priority, count(*) AS turns
+  FROM sq_transitions m
+  JOIN sq_items i ON i.seq = m.seq
+  CROSS JOIN sq_asked a
+  WHERE m.at > a.since AND m.granted
+  GROUP BY i.priority
+),
+ordered AS (
+  SELECT
+    i.priority,
+    r.since,
+    first_value(r.seq) OVER (PARTITION BY i.priority ORDER BY r.since, r.seq) AS seq
+  FROM sq_runnable r
+  JOIN sq_items i ON i.seq = r.seq
+),
+waiting AS (
+  SELECT priority, count(*) AS items, min(since) AS since, min(seq) AS seq
+  FROM ordered
+  GROUP BY priority
+)
+SELECT w.priority, w.items, w.since, w.seq, cast(sum(t.turns) AS bigint) AS turns_above
+FROM waiting w
+JOIN turns t ON t.priority > w.priority
+LEFT JOIN turns own ON own.priority = w.priority
+CROSS JOIN sq_asked a
+WHERE own.turns IS NULL AND w.since <= a.since
+GROUP BY w.priority, w.items, w.since, w.seq
+ORDER BY w.since, w.seq
+LIMIT 100
+
+-- stuck(seq, worker_id, since instant, given_back, lease)
+-- Open items that were given back untouched ten times and more, and those that somebody holds for three
+-- of the leases that he asked for, and longer. Those that are held come first, the longest first.
+WITH granted AS (
+  SELECT
+    seq,
+    step,
+    m.lease_expires_at - m.at AS lease_us,
+    count(*) OVER (PARTITION BY seq) AS grants
+  FROM sq_transitions m
+  WHERE granted
+),
+followed AS (
+  SELECT
+    m.seq,
+    m.state,
+    m.attempts,
+    m.losses,
+    lag(m.state) OVER item AS state_before,
+    lag(m.attempts) OVER item AS attempts_before,
+    lag(m.losses) OVER item AS losses_before
+  FROM sq_transitions m
+  JOIN (SELECT DISTINCT seq FROM granted WHERE grants >= 10) g ON g.seq = m.seq
+  WINDOW item AS (PARTITION BY m.seq ORDER BY m.step)
+),
+given_back AS (
+  SELECT seq, count(*) AS times
+  FROM followed
+  WHERE
+    state = 'ready'
+    AND state_before = 'claimed'
+    AND attempts = attempts_before
+    AND losses = losses_before
+  GROUP BY seq
+  HAVING count(*) >= 10
+),
+held AS (
+  SELECT r.seq, g.lease_us / 1e6 AS lease
+  FROM sq_reasons r
+  JOIN granted g ON g.seq = r.seq AND g.step = r.lease
+  CROSS JOIN sq_asked a
+  WHERE
+    r.reason = 'leased' AND a.now - r.claimed_at >= 3 * g.lease_us
+)
+SELECT
+  r.seq,
+  r.worker_id,
+  r.claimed_at AS since,
+  coalesce(b.times, 0) AS given_back,
+  h.lease
+FROM sq_reasons r
+LEFT JOIN given_back b ON b.seq = r.seq
+LEFT JOIN held h ON h.seq = r.seq
+WHERE b.times IS NOT NULL OR h.lease IS NOT NULL
+ORDER BY h.lease IS NULL, r.claimed_at, given_back DESC, r.seq
+LIMIT 100

@@ -1,0 +1,44 @@
+-- What both logs say of items: their newest rows, and what was enqueued again.
+
+-- renewals(lease, until instant)
+-- Until when the newest renewal of each lease holds it.
+-- rule again: renewal of a lease
+SELECT lease, max_by(lease_expires_at, step) AS until
+FROM sq_states
+WHERE kind = 'renewal'
+GROUP BY lease
+
+-- latest(kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, item_gen, held_until instant)
+-- The newest row of each item that was touched. (seq, step) is unique. A join back keeps nulls,
+-- which max_by skips in one engine and keeps in the other.
+-- rule: newest row of an item
+SELECT s.*, coalesce(r.until, s.lease_expires_at) AS held_until
+FROM sq_states s
+JOIN (
+  SELECT seq, max(step) AS step FROM sq_states WHERE kind IN ('item', 'open') GROUP BY seq
+) n ON s.seq = n.seq AND s.step = n.step
+LEFT JOIN sq_renewals r ON s.lease = r.lease
+WHERE s.kind IN ('item', 'open')
+
+-- latest_of_candidates(kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, item_gen, held_until instant)
+-- The same of some items alone.
+-- rule: newest row of an item
+SELECT s.*, coalesce(r.until, s.lease_expires_at) AS held_until
+FROM sq_states s
+JOIN (
+  SELECT t.seq, max(t.step) AS step
+  FROM sq_states t
+  WHERE t.kind IN ('item', 'open') AND EXISTS (SELECT 1 FROM sq_candidates c WHERE c.seq = t.seq)
+  GROUP BY t.seq
+) n ON s.seq = n.seq AND s.step = n.step
+LEFT JOIN sq_renewals r ON s.lease = r.lease
+WHERE s.kind IN ('item', 'open')
+
+-- redriven(origin, seq)
+-- Items that were others before, and which.
+SELECT i.origin, i.seq FROM sq_items i WHERE i.origin IS NOT NULL
+
+-- successors(origin, seq)
+-- Items that were enqueued again meanwhile, and the newest item of each.
+-- rule: redrive of an ended item
+SELECT r.origin, max(r.seq) AS seq FROM sq_redriven r GROUP BY r.origin
