@@ -22,7 +22,7 @@ from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.steps import is_small
 from spark_queue.state.store import Store
 
-_ASKED = pa.schema(
+ASKED = pa.schema(
     [
         ("since_step", pa.int64()),
         ("checkpoint_step", pa.int64()),
@@ -35,7 +35,7 @@ _ASKED = pa.schema(
 )
 
 #: Tables that are empty unless there is something to say.
-_NOTHING = {
+NOTHING = {
     "repeated": [("dedup_hash", pa.int64())],
     "holders": [("dedup_key", pa.string()), ("seq", pa.int64())],
     "open": [("seq", pa.int64())],
@@ -176,7 +176,7 @@ class _Decision:
 
     def _have_none(self, name: str) -> bool:
         """Have an empty table, and return that nothing is found."""
-        self.database.give(name, pa.schema(_NOTHING[name]).empty_table())
+        self.database.give(name, pa.schema(NOTHING[name]).empty_table())
         return False
 
     def _cut(self, duplicates: int) -> tuple[int, int]:
@@ -204,7 +204,7 @@ class _Decision:
             "room_bytes": self.room.bytes,
             "cut": cut,
         }
-        self.database.give("asked", pa.Table.from_pylist([asked], _ASKED))
+        self.database.give("asked", pa.Table.from_pylist([asked], ASKED))
 
     def _give_scales(self) -> None:
         """Have the weights, and how far the order has come."""
@@ -291,7 +291,7 @@ class _Decision:
                 pointers = log_rows.pointers_of(head.pointers, checkpoint.pointers, priorities)
                 database.give("pointers", pointers)
                 asked["checkpoint_step"] = checkpoint.queue_step
-            database.give("asked", pa.Table.from_pylist([asked], _ASKED))
+            database.give("asked", pa.Table.from_pylist([asked], ASKED))
             return database.find("seen" if reader is None else "still_open")
 
     def _states_of(self, reader: Store) -> tuple[StatusHead, Any]:

@@ -18,7 +18,7 @@ from spark_queue.state.snapshot import Snapshot
 #: digit. At least; where turns have few digits behind the point, it is more.
 _NEAR = 1e-3
 
-_ASKED = pa.schema(
+ASKED = pa.schema(
     [
         ("since_step", pa.int64()),
         ("queue_step", pa.int64()),
@@ -60,7 +60,7 @@ def stage(
         made = head.checkpoint
         near = max([_NEAR, *(SLACK * turn for turn, _ in head.pointers.values())])
         asked = (at.facts.since_step, queue_step, made.queue_step, near)
-        database.give("asked", pa.table([[one] for one in asked], schema=_ASKED))
+        database.give("asked", pa.table([[one] for one in asked], schema=ASKED))
         database.give("weights", log_rows.weights_of(settings, priorities))
         database.give("weights_after", log_rows.weights_of(changed or settings, priorities))
         pointers = log_rows.pointers_of(head.pointers, made.pointers, priorities)

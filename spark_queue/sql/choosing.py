@@ -24,7 +24,7 @@ from spark_queue.state.claim_decision import LEASE_LOST, turns_ahead
 from spark_queue.state.request import MARGIN, Choice, Request
 from spark_queue.state.snapshot import Snapshot
 
-_ASKED = pa.schema(
+ASKED = pa.schema(
     [
         ("now", pa.int64()),
         ("spared", pa.list_(pa.int64())),
@@ -287,7 +287,7 @@ class _Claim:
             "checkpoint_step": self.head.checkpoint.queue_step,
             "reach": reach,
         }
-        self.database.give("asked", pa.Table.from_pylist([asked], _ASKED))
+        self.database.give("asked", pa.Table.from_pylist([asked], ASKED))
 
     def _priorities(self) -> list[int]:
         return sorted(self.at.queue.tops)

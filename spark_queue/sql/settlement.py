@@ -30,7 +30,7 @@ from spark_queue.state.verdicts import (
     Verdict,
 )
 
-_ASKED = pa.schema(
+ASKED = pa.schema(
     [
         ("lease", pa.int64()),
         ("now", pa.int64()),
@@ -46,10 +46,10 @@ _ASKED = pa.schema(
     ]
 )
 
-_OUTCOMES = pa.schema([("seq", pa.int64()), ("outcome", pa.string()), ("error", pa.string())])
-_RETRIES = pa.schema([("seq", pa.int64()), ("available_at", pa.int64())])
-_DELAYS = pa.schema([("attempts", pa.int64()), ("seconds", pa.float64())])
-_WORKERS = pa.schema([("worker_id", pa.string())])
+OUTCOMES = pa.schema([("seq", pa.int64()), ("outcome", pa.string()), ("error", pa.string())])
+RETRIES = pa.schema([("seq", pa.int64()), ("available_at", pa.int64())])
+DELAYS = pa.schema([("attempts", pa.int64()), ("seconds", pa.float64())])
+WORKERS = pa.schema([("worker_id", pa.string())])
 
 
 def settle(
@@ -83,13 +83,13 @@ def settle(
         gone = gone if isinstance(gone, Gone) else Gone(now, frozenset(), is_sure=True)
         database.give("asked", _question(verdict, gone, lease, config, limits, now))
         ended = pa.array(sorted(gone.ended), pa.string())
-        database.give("workers_ended", pa.table([ended], schema=_WORKERS))
+        database.give("workers_ended", pa.table([ended], schema=WORKERS))
         if isinstance(verdict, Renewed):
             return _stage(by, database, database.find("renewed"), said)
         if isinstance(verdict, Each | Some):
             database.give("outcomes", _outcomes(by, verdict))
         if isinstance(verdict, Gone) or (isinstance(verdict, Every) and verdict.outcome != "nack"):
-            database.give("retry_times", _RETRIES.empty_table())
+            database.give("retry_times", RETRIES.empty_table())
         else:
             database.keep("told")
             _add_retries(database, config.retry, now)
@@ -126,7 +126,7 @@ def _question(
         asked["until"] = log_rows.micros(now + verdict.by)
     elif isinstance(verdict, Gone):
         asked |= {"outcome": LOSE, "error": GONE}
-    return pa.Table.from_pylist([asked], _ASKED)
+    return pa.Table.from_pylist([asked], ASKED)
 
 
 def _outcomes(by: SqlEngine, verdict: Each | Some) -> Any:
@@ -134,7 +134,7 @@ def _outcomes(by: SqlEngine, verdict: Each | Some) -> Any:
     if isinstance(verdict, Each):
         return by.logs.outcomes_of(verdict.outcomes)
     columns = [list(verdict.outcomes), *zip(*verdict.outcomes.values(), strict=True)]
-    return pa.table(columns if verdict.outcomes else [[], [], []], schema=_OUTCOMES)
+    return pa.table(columns if verdict.outcomes else [[], [], []], schema=OUTCOMES)
 
 
 def _add_retries(database: Tables, policy: RetryPolicy, now: datetime) -> None:
@@ -142,7 +142,7 @@ def _add_retries(database: Tables, policy: RetryPolicy, now: datetime) -> None:
     if database.draws_jitter:
         attempts = database.rows("attempts")["attempts"].to_pylist()
         seconds = [policy.seconds_after(n) for n in attempts]
-        database.give("delays", pa.table([attempts, seconds], schema=_DELAYS))
+        database.give("delays", pa.table([attempts, seconds], schema=DELAYS))
     else:
         database.give("retry_times", _retries(database.rows("failing"), policy, now))
 
@@ -158,7 +158,7 @@ def _retries(failing: pa.Table, policy: RetryPolicy, now: datetime) -> pa.Table:
         known = {n: policy.delay_after(n) for n in set(attempts)}
         delays = [known[n] for n in attempts]
     at = [log_rows.micros(now + delay) for delay in delays]
-    return pa.table([seqs, at], schema=_RETRIES)
+    return pa.table([seqs, at], schema=RETRIES)
 
 
 def _stage(by: SqlEngine, database: Tables, rows: Any, said: dict[str, object]) -> StagedSettle:

@@ -16,7 +16,7 @@ from spark_queue.sql.catalogue import NAME, views
 SECOND = "2"
 
 #: Tables that the second stage has of its own.
-_STAGED = frozenset(
+STAGED = frozenset(
     (
         *("eligible", "pointers", "lines", "placed", "late_lines", "late_turns"),
         *("overdue", "of_late", "slots", "timed", "ranked"),
@@ -127,4 +127,4 @@ def _text(name: str, *, is_second: bool) -> str:
         raise LookupError(f"there is no view sq_{name}, and no table")
     if not is_second or name.endswith(SECOND):
         return view.text
-    return NAME.sub(lambda f: f[0] + SECOND if f[1] in _STAGED else f[0], view.text)
+    return NAME.sub(lambda f: f[0] + SECOND if f[1] in STAGED else f[0], view.text)
