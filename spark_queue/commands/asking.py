@@ -41,7 +41,7 @@ def read_held(at: Snapshot) -> list[Row]:
     """
     held: list[Row] = []
     with suppress(TooManyRowsError):
-        held = newest_rows(ArrowLook, at.store, at.status, "in_flight", HELD).to_pylist()
+        held = newest_rows(ArrowLook, at.store, at.status, "leased_items", HELD).to_pylist()
     return held
 
 

@@ -299,7 +299,7 @@ def _claims(store: Store, gone: Gone) -> list[tuple[int, str]]:
 
 def _read_claimed(store: Store) -> DataFrame:
     with store.writing("status"):
-        return newest_rows(SparkLook, store, store.status_head(), "in_flight", HELD)
+        return newest_rows(SparkLook, store, store.status_head(), "leased_items", HELD)
 
 
 def _is_of(gone: Gone) -> Column:

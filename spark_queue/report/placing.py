@@ -74,7 +74,10 @@ def read_place(
     """
     if why.reason not in _WAITS:
         return None
-    (row,), (taking,) = answers.rows("line", f"seq = {why.seq}"), answers.rows("taking")
+    (row,), (taking,) = (
+        answers.rows("places_in_line", f"seq = {why.seq}"),
+        answers.rows("claim_rates"),
+    )
     standing = {name: row[name] for name in ("ahead", "held_ahead", "members_ahead")}
     if asked.paused:
         return Place(**standing, least=None, most=None, why="the queue is paused")

@@ -54,7 +54,7 @@ LOGS: tuple[LogName, ...] = ("queue", "status")
 #: What says how a queue does, and what else a report has of its logs.
 _VITALS = (
     *("overview", "retries", "workers", "errors", "groups"),
-    *("starving", "outranked", "stuck", "waits_longest", "configured"),
+    *("starving", "outranked", "stuck", "longest_wait", "settings_changes"),
 )
 _PANELS = ("depth", "flow", "tenants", "behind", "steps")
 
@@ -273,7 +273,7 @@ def _vitals(
         "window": asked.now - asked.since,
         "step": ends.head.step,
         "paused": asked.paused,
-        "service": _service(store, ends, asked, found["configured"], directory),
+        "service": _service(store, ends, asked, found["settings_changes"], directory),
         "overview": Overview(**overview, refused=_queue_head(store, ends).refused),
         "retries": tuple(RetryPoint(**row) for row in found["retries"]),
         "workers": holders.workers(found["workers"], directory, asked.now),
@@ -282,7 +282,7 @@ def _vitals(
         "starving": tuple(StarvingKey(**row) for row in found["starving"]),
         "outranked": tuple(OutrankedPriority(**row) for row in found["outranked"]),
         "stuck": tuple(StuckItem(**row) for row in found["stuck"]),
-        "waits_longest": next((LongestWait(**row) for row in found["waits_longest"]), None),
+        "waits_longest": next((LongestWait(**row) for row in found["longest_wait"]), None),
     }
 
 

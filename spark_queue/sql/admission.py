@@ -36,8 +36,8 @@ ASKED = pa.schema(
 
 #: Tables that are empty unless there is something to say.
 NOTHING = {
-    "repeated": [("dedup_hash", pa.int64())],
-    "holders": [("dedup_key", pa.string()), ("seq", pa.int64())],
+    "repeated_hashes": [("dedup_hash", pa.int64())],
+    "key_holders": [("dedup_key", pa.string()), ("seq", pa.int64())],
     "open": [("seq", pa.int64())],
     "duplicates": [
         ("seq", pa.int64()),
@@ -48,6 +48,9 @@ NOTHING = {
     "ends": [("group_key", pa.string()), ("priority", pa.int32()), ("turn", pa.float64())],
     "line_rows": [("priority", pa.int32()), ("fair_key", pa.string()), ("round", pa.float64())],
 }
+
+#: Views that say less in a queue without groups.
+_OF_GROUPS = ("with_priority", "placed_rows")
 
 
 def admit(frame: Frame, entry: EnqueueState, engine: SqlEngine) -> tuple[Any, EnqueueFacts]:
@@ -108,7 +111,7 @@ class _Decision:
             database.keep("duplicates")
         else:
             self._have_none("duplicates")
-        told = database.rows("duplicates_told").to_pylist() if any(found) else []
+        told = database.rows("first_duplicate").to_pylist() if any(found) else []
         if told and self.entry.rules.on_duplicate == "raise":
             what = f"key {told[0]['dedup_key']!r} of seq {told[0]['duplicate_of']}"
             raise DuplicateItemError(told[0]["items"], what)
@@ -117,25 +120,26 @@ class _Decision:
     def place(self, *, has_refused: bool) -> Decided:
         """Decide where accepted rows stand, and where their lines and groups end then."""
         database, settings = self.database, self.entry.settings
-        database.variants["accepted"] = "accepted" if has_refused else "accepted_all"
+        if not has_refused:
+            database.variants["accepted_rows"] = "accepted_rows_when_all"
         self._give_scales()
         is_clamped, has_lines = settings.is_clamped(), settings.config.fair_key is not None
         if is_clamped:
             self._find_ends()
         else:
-            database.variants |= {"lowered": "lowered_alone", "raised": "raised_alone"}
+            database.variants |= {name: f"{name}_without_groups" for name in _OF_GROUPS}
         if has_lines:
             self._tag()
         else:
-            database.variants["tagged"] = "tagged_by_seq"
+            database.variants["with_tag"] = "with_tag_by_seq"
         if has_lines:
             database.keep("line_ends")
         tops = self._tops()
         if is_clamped or is_small(self.batch.count):
-            database.keep("raised")
+            database.keep("placed_rows")
         return Decided(
-            items=database.table("raised"),
-            refused=database.table("refused") if has_refused else None,
+            items=database.table("placed_rows"),
+            refused=database.table("refused_rows") if has_refused else None,
             line_ends=database.table("line_ends") if has_lines else None,
             group_ends=database.table("group_ends") if is_clamped else None,
             tops=tops,
@@ -144,25 +148,25 @@ class _Decision:
     def _find_repeated(self) -> bool:
         """Tell whether the batch may have a key twice."""
         if not self.batch.has_keys:
-            return self._have_none("repeated")
-        self.database.keep("repeated")
-        return not self.database.is_empty("repeated")
+            return self._have_none("repeated_hashes")
+        self.database.keep("repeated_hashes")
+        return not self.database.is_empty("repeated_hashes")
 
     def _find_holders(self) -> bool:
         """Tell whether an item may hold a key of the batch before it."""
         database, entry = self.database, self.entry
         if not self.batch.has_keys or not entry.before.items:
-            return self._have_none("holders")
+            return self._have_none("key_holders")
         database.give("keyed", self.engine.entries.keyed_of(entry, self.batch))
-        database.keep("met")
-        if database.is_empty("met"):
-            return self._have_none("holders")
-        database.keep("newest_of_keys")
+        database.keep("key_matches")
+        if database.is_empty("key_matches"):
+            return self._have_none("key_holders")
+        database.keep("newest_key_matches")
         if entry.settings.config.dedup_scope == "forever":
             self._have_none("open")
         else:
-            self._find_open(database.table("newest_of_keys"))
-        database.keep("holders")
+            self._find_open(database.table("newest_key_matches"))
+        database.keep("key_holders")
         return True
 
     def _find_successors(self) -> bool:
@@ -182,15 +186,17 @@ class _Decision:
     def _cut(self, duplicates: int) -> tuple[int, int]:
         """Refuse also what finds no room: every row behind the first that does not."""
         database, entry, room = self.database, self.entry, self.room
-        cut = database.rows("cut")["seq"][0].as_py() if room.is_bounded() else None
+        cut = (
+            database.rows("first_row_without_room")["seq"][0].as_py() if room.is_bounded() else None
+        )
         if cut is None:
-            database.give("refused", database.table("duplicates"))
+            database.give("refused_rows", database.table("duplicates"))
             return duplicates, 0
         if entry.rules.on_full == "raise":
             raise ReaderFullError(entry.store.name, room.reader, self.batch.count)
         self._ask(cut)
-        database.keep("refused")
-        counted = database.rows("refused_counted").to_pylist()[0]
+        database.keep("refused_rows")
+        counted = database.rows("refused_counts").to_pylist()[0]
         return counted["duplicates"], counted["items"] - counted["duplicates"]
 
     # rule again: scope of a key
@@ -211,7 +217,7 @@ class _Decision:
         entry, settings = self.entry, self.entry.settings
         priorities = {*entry.before.tops, 0}
         if settings.stretches and settings.config.priority is not None:
-            priorities.update(self.database.rows("priorities")["priority"].to_pylist())
+            priorities.update(self.database.rows("batch_priorities")["priority"].to_pylist())
         self.database.give("weights", log_rows.weights_of(settings, sorted(priorities)))
         pointers = log_rows.pointers_of(entry.pointers, {}, sorted(priorities))
         self.database.give("pointers", pointers)
@@ -223,7 +229,7 @@ class _Decision:
             database.give("line_rows", self.engine.entries.line_rows(entry))
         else:
             self._have_none("line_rows")
-        database.keep("spans")
+        database.keep("line_spans")
 
     # rule: place of a new member
     def _find_ends(self) -> None:
@@ -232,22 +238,22 @@ class _Decision:
         self._have_none("ends")
         if not entry.before.items:
             return
-        groups = database.find("groups_entered")
+        groups = database.find("batch_groups")
         named = self._newest(entries.group_rows(entry, groups))
         if database.is_empty("newest_members"):
             return
         last = self._ahead(named)
         database.give("members", last)
         database.give("there", entries.there_of(entry, last))
-        kept = self._open(database.find("members_there"))
+        kept = self._open(database.find("members_in_log"))
         database.give("ends", kept)
         # It has ended before its turn, or a changed weight, or a lower priority, has let it pass:
         # an earlier one may be the last.
         is_mixed = entry.settings.config.priority is not None or entry.settings.stretches
         database.give("members", named if is_mixed else last)
-        database.keep("groups_left")
-        if not database.is_empty("groups_left"):
-            members = self._ahead(entries.members_of(entry, database.table("groups_left")))
+        database.keep("groups_without_end")
+        if not database.is_empty("groups_without_end"):
+            members = self._ahead(entries.members_of(entry, database.table("groups_without_end")))
             database.give("ends", kept, self._newest(self._open(members)))
 
     def _newest(self, members: Any) -> Any:
@@ -280,7 +286,7 @@ class _Decision:
     def _standing(self, candidates: Any, since_step: int, reader: Store | None) -> Any:
         """Return the candidates with which one reader is not done; a stream is with none."""
         asked = {"since_step": since_step}
-        with closing(self.engine.start({"latest": "latest_of_candidates"})) as database:
+        with closing(self.engine.start({"newest_rows": "newest_rows_of_candidates"})) as database:
             database.give("candidates", candidates)
             if reader is not None:
                 head, states = self._states_of(reader)
@@ -292,7 +298,7 @@ class _Decision:
                 database.give("pointers", pointers)
                 asked["checkpoint_step"] = checkpoint.queue_step
             database.give("asked", pa.Table.from_pylist([asked], ASKED))
-            return database.find("seen" if reader is None else "still_open")
+            return database.find("visible_candidates" if reader is None else "open_candidates")
 
     def _states_of(self, reader: Store) -> tuple[StatusHead, Any]:
         if reader.reader not in self.states:
@@ -305,10 +311,10 @@ class _Decision:
         """Return the highest tag of the step at each priority."""
         config, last = self.entry.settings.config, self.entry.before.last_seq + self.batch.count
         if config.fair_key is not None:
-            rows = self.database.rows("tops").to_pylist()
+            rows = self.database.rows("priority_tops").to_pylist()
             self.database.lines = sum(row["lines"] for row in rows)
             return {row["priority"]: row["top"] for row in rows}
         if config.priority is None:
             return {0: float(last)}
-        priorities = self.database.rows("priorities_entered")["priority"].to_pylist()
+        priorities = self.database.rows("placed_priorities")["priority"].to_pylist()
         return dict.fromkeys(sorted(priorities), float(last))

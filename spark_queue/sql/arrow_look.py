@@ -104,7 +104,7 @@ class ArrowLook(QueueLook[pa.Table]):
     def item_sizes(self) -> pa.Table:
         fields = user_fields(self.store)
         names = (*_SIZED, *(field.name for field in fields))
-        open_items = self.database.table("turned")["seq"] if "turned" in self._there else None
+        open_items = self.database.table("with_turn")["seq"] if "with_turn" in self._there else None
         may_matter = None if open_items is None else having(open_items)
         rows = rows_of(self.store, "queue", names, may_matter)
         meant = pc.greater(rows["_step"], self.since)

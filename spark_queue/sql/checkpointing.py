@@ -56,7 +56,7 @@ def stage(
     priorities = sorted(at.queue.tops)
     with closing(by.start({})) as database:
         database.give("states", by.logs.states_of(store, head))
-        database.keep("latest")
+        database.keep("newest_rows")
         made = head.checkpoint
         near = max([_NEAR, *(SLACK * turn for turn, _ in head.pointers.values())])
         asked = (at.facts.since_step, queue_step, made.queue_step, near)
@@ -69,8 +69,8 @@ def stage(
         database.give("times", _TIMES)
         database.give("entered", by.logs.entered_of(store, head, settings, near))
         if settings.config.fair_key is None:
-            database.give("lines", _LINES.empty_table())
-        rows = by.logs.status_rows(database.find("checkpoint"), {"gen": OPEN_LANE})
+            database.give("line_turns", _LINES.empty_table())
+        rows = by.logs.status_rows(database.find("checkpoint_rows"), {"gen": OPEN_LANE})
     rows = rows if beside is None else by.logs.joined(beside, rows)
     step = head.step + 1
     checkpoint = Checkpoint(step=step, queue_step=queue_step, pointers=head.pointers)

@@ -19,6 +19,7 @@ from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_values
 from spark_queue.sql.decisions import EvidenceFirst
 from spark_queue.sql.reach import is_sure, nearest, reaches, wanted_of
 from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables
+from spark_queue.sql.statements import SECOND
 from spark_queue.sql.verify import Plan
 from spark_queue.state.claim_decision import LEASE_LOST, turns_ahead
 from spark_queue.state.request import MARGIN, Choice, Request
@@ -150,13 +151,16 @@ def choose(
 def _variants(settings: Settings, request: Request) -> dict[str, str]:
     """Return the texts for the queue as it is configured."""
     config = settings.config
-    variants = {"timed2": "timed", "granted": "granted_once"}
+    variants = {
+        f"with_slot{SECOND}": "with_slot",
+        "granted_items": "granted_items_in_one_stage",
+    }
     if config.fair_key is None:
-        variants["placed"] = "placed_in_order"
+        variants["eligible_items"] = "eligible_items_in_one_line"
     if config.group_key is None:
-        variants["eligible"] = "eligible_alone"
+        variants["startable_items"] = "startable_items_without_groups"
     if config.group_key is None or config.group_limit * request.run == 1:
-        variants["ranked"] = "ranked_alone"
+        variants["ranked_items"] = "ranked_items_one_by_one"
     return variants
 
 
@@ -178,16 +182,18 @@ class _Claim:
         if settled is not None:
             states = logs.with_step(states, settled, head.step + 1)
         database.give("states", states)
-        database.keep("latest")
+        database.keep("newest_rows")
         self._ask(None)
-        noticed = database.rows("noticed").to_pylist()[0]
-        if noticed["ranout"]:
-            leases = {*database.rows("ranout")["lease"].to_pylist()} - self.request.spared
+        noticed = database.rows("recovery_facts").to_pylist()[0]
+        if noticed["lapsed"]:
+            leases = {*database.rows("lapsed_leases")["lease"].to_pylist()} - self.request.spared
             if named := logs.with_output(self.at.store, leases):
                 raise EvidenceFirst(named)
         times: Any = _TIMES
-        if noticed["untimed"]:
-            times = logs.items_of(self.at.store, database.find("untimed"), log_rows.TIMES)
+        if noticed["without_times"]:
+            times = logs.items_of(
+                self.at.store, database.find("items_without_times"), log_rows.TIMES
+            )
         database.give("times", times)
         database.give("weights", log_rows.weights_of(self.at.settings, self._priorities()))
         database.give(
@@ -201,14 +207,14 @@ class _Claim:
         for look, (reach, entered) in enumerate(self._looks()):
             facts = self._look(reach, entered)
             if reach is not None or look:
-                database.keep("ranked")
+                database.keep("ranked_items")
             if reach is None or self._is_enough(facts, reach):
                 break
         if facts["room"] is not None and facts["lapsed"]:
-            del database.variants["granted"]
-            database.keep("first", limit)
-            database.keep("placed2")
-        return database.find("chosen", limit)
+            del database.variants["granted_items"]
+            database.keep("first_in_order", limit)
+            database.keep(f"eligible_items{SECOND}")
+        return database.find("claim_rows", limit)
 
     def _is_tangled(self) -> bool:
         """Tell whether members of a group stand in several lines."""
@@ -238,9 +244,9 @@ class _Claim:
         is_mixed = self._is_tangled() and (self.at.settings.stretches or facts["overdue"])
         if reach is not None and is_mixed:
             facts = self._judge(entered, self._before())
-        database.variants.pop("timed", None)
+        database.variants.pop("with_slot", None)
         if not facts["overdue"]:
-            database.variants["timed"] = "timed_by_tag"
+            database.variants["with_slot"] = "with_slot_by_tag"
         return facts
 
     def _enter(self, reach: float | None, names: Sequence[str] = log_rows.ENTERED) -> Any:
@@ -249,15 +255,15 @@ class _Claim:
     def _judge(self, *entered: Any) -> dict[str, int | None]:
         """Have items that only entered, and return the facts of all."""
         self.database.give("entered", *entered)
-        self.database.keep("judged")
-        self.database.keep("placed")
-        facts: dict[str, int | None] = self.database.rows("facts").to_pylist()[0]
+        self.database.keep("with_place")
+        self.database.keep("eligible_items")
+        facts: dict[str, int | None] = self.database.rows("reach_facts").to_pylist()[0]
         return facts
 
     def _before(self) -> Any:
         """Return the items beyond reach that stand before one within it."""
         self.database.give("waiting", self._enter(None, log_rows.PLACES))
-        self.database.keep("far")
+        self.database.keep("items_beyond_reach")
         found = self.database.find("predecessors")
         # Without a step they count, however far they are.
         names = [name for name in log_rows.ENTERED if name != "_step"]
@@ -269,7 +275,7 @@ class _Claim:
         wanted = wanted_of(self.request.limit, room, facts["lapsed"] or 0)
         if room == 0 or eligible < wanted:
             return room == 0
-        found = self.database.rows("within").to_pylist()
+        found = self.database.rows("counts_within_reach").to_pylist()
         within = {row["priority"]: row["items"] for row in found}
         return is_sure(self.at, self.head, within, wanted, reach)
 
@@ -311,10 +317,10 @@ def _choice(
     engine: SqlEngine, database: Tables, head: StatusHead, rows: Any, said: Mapping[str, object]
 ) -> SqlChoice:
     """Return rows of a claim with the facts of them."""
-    database.give("chosen", rows)
+    database.give("claim_rows", rows)
     counts: dict[tuple[str, str], int] = {}
     pointers: dict[int, Pointer] = {}
-    for row in database.rows("counted").to_pylist():
+    for row in database.rows("claim_counts").to_pylist():
         kind, priority = (row["state"], row["was"]), row["priority"]
         counts[kind] = counts.get(kind, 0) + row["items"]
         if row["state"] == CLAIMED:

@@ -224,8 +224,8 @@ class QueueLook(ABC, Generic[FrameT]):
         """Have what is open as of a step: what a checkpoint keeps, and all since."""
         head, settings, priorities = at.status, at.settings, sorted(at.queue.tops)
         self.give("states", self.logs.states_of(self.store, head))
-        self.database.keep("latest")
-        self._there.add("latest")
+        self.database.keep("newest_rows")
+        self._there.add("newest_rows")
         self._asked |= {
             "since_step": at.facts.since_step,
             "queue_step": at.queue.step,
@@ -356,13 +356,13 @@ def find_needed(look: Callable[..., QueueLook[FrameT]], reader: Store, since: in
     elif existence.is_prepared(reader):
         with look(reader, moved_since=since or 0, has_values=False) as at:
             if since is None:
-                return at.view("needed", ("_seq", "_gen"), found="status")
+                return at.view("needed_items", ("_seq", "_gen"), found="status")
             at.give("found", at.moves())
-            return at.view("needed", ("_seq", "_gen"))
+            return at.view("needed_items", ("_seq", "_gen"))
     else:
         steps = {}
     with look(reader, **steps, has_values=False) as at:
-        return at.view("unread", ("_seq", "_gen"))
+        return at.view("visible_items", ("_seq", "_gen"))
 
 
 def newest_rows(

@@ -48,7 +48,7 @@ class ItemPlanner:
             When the predicate does not parse, is more than an expression, or names no such column.
         """
         with self._look() as at:
-            text = "not_redriven" if is_first else "status"
+            text = "items_not_redriven" if is_first else "status"
             found = at.view(text, meant="status")
             return at.choose(at.choose(found, {"_state": list(states)}), where)
 
@@ -58,13 +58,15 @@ class ItemPlanner:
         With ``is_first`` those are left out that were enqueued again.
         """
         with self._look(asked={"step": step}) as at:
-            return at.view("not_redriven" if is_first else "cancelled", meant="cancelled")
+            return at.view(
+                "items_not_redriven" if is_first else "cancelled_items", meant="cancelled_items"
+            )
 
     def due(self, now: datetime) -> Any:
         """Return the ready items whose time is over."""
         max_age = micros_of(self.store.limits().max_age)
         with self._look(asked={"now": log_rows.micros(now), "max_age": max_age}) as at:
-            return at.view("due")
+            return at.view("items_past_deadline")
 
     def again(self, found: Any) -> Any:
         """Return items as rows to enqueue again, each with ``_origin``: the item that it was."""
@@ -87,7 +89,7 @@ class ItemPlanner:
     def read_made(self, step: int) -> Made:
         """Return what a step of the reader's log has written."""
         with self._look(asked={"step": step}) as at:
-            found = at.rows("made")
+            found = at.rows("step_counts")
         return Made(
             rows={(row["kind"], row["state"]): row["items"] for row in found},
             dropped=sum(row["dropped"] for row in found),
@@ -99,14 +101,16 @@ class ItemPlanner:
         The first thousand.
         """
         with self._look(steps=(step, None), since=step - 1) as at:
-            return [(row["origin"], row["duplicate_of"]) for row in at.rows("taken", TAKEN)]
+            return [
+                (row["origin"], row["duplicate_of"]) for row in at.rows("refused_redrives", TAKEN)
+            ]
 
     def count_affected(self, found: Any, becomes: str) -> Affected:
         """Count items by their state, and show the first; nothing is written."""
         with self._look() as at:
             found = at.evaluate(found)
             at.give("found", at.facts_of(found))
-            states = {row["state"]: row["items"] for row in at.rows("by_state")}
+            states = {row["state"]: row["items"] for row in at.rows("counts_by_state")}
             shown = at.sample(found, [*user_names(self.store.columns()), *SAMPLED], SAMPLES)
         total = sum(states.values())
         made = {becomes: total} if total else {}
@@ -119,11 +123,11 @@ class ItemPlanner:
         Ignores claims whose items were all released without a worker id, as by ``clone``.
         """
         with self._look(asked={"claim_id": claim_id}) as at:
-            at.give("granted_items", at.evaluate(at.table("granted_items")))
-            found = at.rows("claim_facts")
+            at.give("items_of_claim", at.evaluate(at.table("items_of_claim")))
+            found = at.rows("claim_found")
             if not found or found[0]["items"] == found[0]["back"]:
                 return None
-            over = tuple(row["seq"] for row in at.rows("claim_over"))
+            over = tuple(row["seq"] for row in at.rows("items_lost_to_claim"))
         return GrantedClaim(
             step=found[0]["step"],
             count=found[0]["items"] - len(over),
@@ -146,7 +150,7 @@ class ItemPlanner:
         """Return what :meth:`coming` does, by the tables."""
         with self._look(asked={"now": log_rows.micros(now)}) as look:
             look.fold(at)
-            (found,) = look.rows("coming")
+            (found,) = look.rows("next_times")
         held_until = _instant(found["held_until"])
         if at.settings.paused:
             return Coming(held_until=held_until)
@@ -163,13 +167,13 @@ class ItemPlanner:
         """Return the oldest items that wait, so that no more than so many are left in all."""
         with self._look() as look:
             look.fold(at)
-            return look.find("oldest", max(0, at.outstanding - most))
+            return look.find("oldest_items", max(0, at.outstanding - most))
 
     @named("look for the oldest")
     def oldest_by_bytes(self, at: Snapshot, most: int) -> Any:
         """Return the oldest items that wait, so that no more than so many bytes are left in all."""
         with self._look() as look:
-            return look.find("oldest_by_bytes", _bytes(look, at) - most)
+            return look.find("oldest_items_by_bytes", _bytes(look, at) - most)
 
     @named("end items")
     def end(self, found: Any, state: str, now: datetime, error: str | None) -> Moved:
@@ -190,7 +194,7 @@ class ItemPlanner:
         with self._look() as at:
             rows = at.facts_of(found)
             at.give("found", rows)
-            was = {row["state"]: row["items"] for row in at.rows("by_state")}
+            was = {row["state"]: row["items"] for row in at.rows("counts_by_state")}
             said = {"kind": ITEM, "worker_id": operator(), **said}
             return Moved(rows=at.logs.status_rows(rows, said), was=was)
 
@@ -201,17 +205,17 @@ class ItemPlanner:
 def _bytes(look: QueueLook[Any], at: Snapshot) -> int:
     """Return how many bytes wait, or are in somebody's hands."""
     look.fold(at)
-    look.share("turned")
-    return int(look.rows("lag")[0]["bytes"])
+    look.share("with_turn")
+    return int(look.rows("backlog")[0]["bytes"])
 
 
 def release_claimed(look: type[QueueLook[Any]], store: Store, head: StatusHead) -> tuple[Any, int]:
     """Return the rows by which items in flight are back, without a worker id and uncharged."""
-    found = newest_rows(look, store, head, "in_flight", MOVED)
+    found = newest_rows(look, store, head, "leased_items", MOVED)
     with look(store) as at:
         rows = at.facts_of(found)
         at.give("found", rows)
-        total = sum(row["items"] for row in at.rows("by_state"))
+        total = sum(row["items"] for row in at.rows("counts_by_state"))
         said = {"kind": ITEM, "state": READY, "at": store.clock.now()}
         return at.logs.status_rows(rows, said), total
 

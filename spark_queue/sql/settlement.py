@@ -78,28 +78,28 @@ def settle(
     said: dict[str, object] = {"kind": ITEM}
     if rescuer is not None or isinstance(verdict, Gone):
         said["lease"] = None
-    with closing(by.start({"told": _text_of(verdict)})) as database:
+    with closing(by.start({"settle_by_item": _text_of(verdict)})) as database:
         database.give("states", by.logs.grants_of(at.store, at.status, lease))
         gone = gone if isinstance(gone, Gone) else Gone(now, frozenset(), is_sure=True)
         database.give("asked", _question(verdict, gone, lease, config, limits, now))
         ended = pa.array(sorted(gone.ended), pa.string())
         database.give("workers_ended", pa.table([ended], schema=WORKERS))
         if isinstance(verdict, Renewed):
-            return _stage(by, database, database.find("renewed"), said)
+            return _stage(by, database, database.find("renewal_rows"), said)
         if isinstance(verdict, Each | Some):
             database.give("outcomes", _outcomes(by, verdict))
         if isinstance(verdict, Gone) or (isinstance(verdict, Every) and verdict.outcome != "nack"):
             database.give("retry_times", RETRIES.empty_table())
         else:
-            database.keep("told")
+            database.keep("settle_by_item")
             _add_retries(database, config.retry, now)
-        return _stage(by, database, database.find("settled"), said)
+        return _stage(by, database, database.find("settle_rows"), said)
 
 
 def _text_of(verdict: Verdict) -> str:
     if isinstance(verdict, Each | Some):
-        return "told_each"
-    return "told_gone" if isinstance(verdict, Gone) else "told_every"
+        return "settle_by_item"
+    return "settle_of_gone_worker" if isinstance(verdict, Gone) else "settle_alike"
 
 
 def _question(
@@ -140,11 +140,11 @@ def _outcomes(by: SqlEngine, verdict: Each | Some) -> Any:
 def _add_retries(database: Tables, policy: RetryPolicy, now: datetime) -> None:
     """Have the times when items that fail are tried again, or what the engine needs for that."""
     if database.draws_jitter:
-        attempts = database.rows("attempts")["attempts"].to_pylist()
+        attempts = database.rows("retry_attempts")["attempts"].to_pylist()
         seconds = [policy.seconds_after(n) for n in attempts]
         database.give("delays", pa.table([attempts, seconds], schema=DELAYS))
     else:
-        database.give("retry_times", _retries(database.rows("failing"), policy, now))
+        database.give("retry_times", _retries(database.rows("retried_items"), policy, now))
 
 
 def _retries(failing: pa.Table, policy: RetryPolicy, now: datetime) -> pa.Table:
@@ -164,11 +164,11 @@ def _retries(failing: pa.Table, policy: RetryPolicy, now: datetime) -> pa.Table:
 def _stage(by: SqlEngine, database: Tables, rows: Any, said: dict[str, object]) -> StagedSettle:
     """Return rows of a settle with the facts of them."""
     database.give("outcome_rows", rows)
-    facts = database.rows("settled_facts").to_pylist()
+    facts = database.rows("settle_facts").to_pylist()
     held = [row for row in facts if row["state"] is not None]
-    lost = database.rows("lost", NAMED)["seq"].to_pylist() if len(held) < len(facts) else []
+    lost = database.rows("lost_items", NAMED)["seq"].to_pylist() if len(held) < len(facts) else []
     return StagedSettle(
-        rows=by.logs.status_rows(database.table("logged"), said),
+        rows=by.logs.status_rows(database.table("logged_rows"), said),
         counts={row["state"]: row["items"] for row in held},
         lost=tuple(lost),
         failed=sum(row["failed"] for row in held),

@@ -13,13 +13,14 @@ from functools import cache
 from spark_queue.sql.catalogue import NAME, views
 
 #: How the name of a view of the second stage ends.
-SECOND = "2"
+SECOND = "_when_full"
 
 #: Tables that the second stage has of its own.
 STAGED = frozenset(
     (
-        *("eligible", "pointers", "lines", "placed", "late_lines", "late_turns"),
-        *("overdue", "of_late", "slots", "timed", "ranked"),
+        *("startable_items", "pointers", "line_turns", "eligible_items", "overdue_lines"),
+        *("overdue_items", "overdue_turns", "overdue_line_items", "line_slots"),
+        *("with_slot", "ranked_items"),
     )
 )
 

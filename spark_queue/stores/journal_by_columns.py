@@ -123,7 +123,7 @@ class ColumnTables(JournalTables):
     @override
     def find_touched(self, place: Store, head: StatusHead) -> list[Touched]:
         names = ("_seq", "_state", "_attempts")
-        found = newest_rows(ArrowLook, place, head, "latest", names)
+        found = newest_rows(ArrowLook, place, head, "newest_rows", names)
         return list(map(Touched, *(column.to_pylist() for column in found.columns)))
 
     @override

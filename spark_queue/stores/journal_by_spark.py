@@ -85,7 +85,7 @@ class SparkTables(JournalTables):
 
     @override
     def find_touched(self, place: Store, head: StatusHead) -> list[Touched]:
-        newest = newest_rows(SparkLook, place, head, "latest", ("_seq", "_state", "_attempts"))
+        newest = newest_rows(SparkLook, place, head, "newest_rows", ("_seq", "_state", "_attempts"))
         return [Touched(*row) for row in newest.collect()]
 
     @override

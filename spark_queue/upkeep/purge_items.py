@@ -149,7 +149,9 @@ def _drop_needed(store: Store, by: Rewriter[Any], meant: Purgeable, seen: Seen) 
     while count:
         with by.look(store, since=0, has_values=False) as at:
             at.give("found", at.facts_of(found, ("_seq",)))
-            left, fewer = by.evaluate(by.among(found, at.view("staying", ("_seq",)), is_in=False))
+            left, fewer = by.evaluate(
+                by.among(found, at.view("linked_items", ("_seq",)), is_in=False)
+            )
         if fewer == count:
             break
         # What stays now may have a successor itself.
@@ -309,7 +311,7 @@ def _due(store: Store, by: Rewriter[Any], before: datetime, newest: int) -> list
 def _closed_before(store: Store, before: int, by: Rewriter[Any]) -> list[Generation]:
     """Return the generations below a number that have items, oldest first."""
     with by.look(store, since=0, has_values=False) as at:
-        found = at.rows("filled")
+        found = at.rows("generations")
     return [
         Generation(row["gen"], row["items"], row["last_step"])
         for row in found
@@ -335,7 +337,7 @@ def last_ends(store: Store, by: Rewriter[Any]) -> dict[int, datetime]:
     ends: dict[int, int] = {}
     for reader in readers.with_logs(store):
         with by.look(reader) as at:
-            for row in at.rows("ended"):
+            for row in at.rows("generation_ends"):
                 ends[row["gen"]] = max(ends.get(row["gen"], 0), row["last"])
     return {gen: instant_of(last) for gen, last in ends.items()}
 

@@ -38,7 +38,7 @@ class Pauses:
 def in_force_since(store: Store, *, paused: bool) -> int:
     """Return the step by which a queue was paused, or gives out items."""
     with planner_of(store).look(store, has_values=False) as at:
-        rows = at.rows("configured")
+        rows = at.rows("settings_changes")
     found = Pauses.of(rows)
     row = found.paused if paused else found.resumed
     return int((row or rows[0])["step"])

@@ -61,7 +61,7 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
     def dead(self, store: Store, ends: Ends | None = None) -> FrameT:
         """Return the dead letters, each with its successor."""
         with self.at(store, ends) as at:
-            return self.in_order(at.view("dead", (*STATUS, "_successor")))
+            return self.in_order(at.view("dead_letters", (*STATUS, "_successor")))
 
     def history(self, store: Store, seq: int | None) -> FrameT:
         """Return every transition of an item, oldest first; or of all that the reader sees."""
@@ -80,8 +80,8 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         now = store.clock.now() if ends.at is None else ends.at
         asked = {"now": log_rows.micros(now)}
         with self.at(store, ends, asked=asked, most=most, has_values=False) as at:
-            at.share("stood")
-            found = {row["state"]: row for row in at.rows("stats")}
+            at.share("counted_rows")
+            found = {row["state"]: row for row in at.rows("state_counts")}
             counts = {s: found[s]["items"] if s in found else 0 for s in (*STATES, REFUSED)}
             return QueueStats(
                 step=ends.head.step,
@@ -90,7 +90,7 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
                 **counts,
                 redriven=sum(row["redriven"] for row in found.values()),
                 oldest_age=_age(found[READY]["oldest"], now) if READY in found else None,
-                per_key=at.table("per_key"),
+                per_key=at.table("key_stats"),
             )
 
     def read_outcomes(self, store: Store, done: Enqueued) -> FrameT:
@@ -117,7 +117,7 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         facts, newest = store.registered(), store.queue_head()
         if facts.streams:
             with self.look(store) as at:
-                (left,) = at.rows("bytes")
+                (left,) = at.rows("backlog_bytes")
             return Lag(
                 reader=facts.name,
                 items=newest.items - facts.since_items,
@@ -129,11 +129,11 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
                 dropped=0,
             )
         with self.look(store) as at:
-            (gone,) = at.rows("dropped")
+            (gone,) = at.rows("dropped_count")
         with self.look(store) as at:
             at.fold(Snapshot(store))
-            at.share("turned")
-            (left,) = at.rows("lag")
+            at.share("with_turn")
+            (left,) = at.rows("backlog")
         first = left["first_step"]
         return Lag(
             reader=facts.name,
@@ -177,11 +177,11 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         columns = (*STATUS, "_successor") if dead else STATUS
         asked = {"now": log_rows.micros(now)}
         with self.at(store, ends, asked=asked, most=most, has_values=has_values) as at:
-            found = at.view("dead" if dead else "status", columns)
+            found = at.view("dead_letters" if dead else "status", columns)
             found = found if where is None else at.choose(found, where)
             at.give("found", at.facts_of(found, _NOTED))
-            counted = at.rows("notes")
-            first = [row["seq"] for row in at.rows("foremost", limit)]
+            counted = at.rows("state_notes")
+            first = [row["seq"] for row in at.rows("first_in_list", limit)]
             shown = [*user_names(store.columns()), *names]
             rows = at.sample(at.choose(found, {"_seq": first}), shown, limit)
         states = {row["state"]: row["items"] for row in counted}

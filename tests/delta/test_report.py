@@ -90,7 +90,7 @@ def test_both_engines_give_one_report(
         )
         assert told == expected
         assert [row["worker_id"] for row in told][-2:] == ["w9", "w9"]
-        assert one.rows("waits_longest") == other.rows("waits_longest")
+        assert one.rows("longest_wait") == other.rows("longest_wait")
         assert one.count("reasons", "state = 'ready'") == without.overview.ready
     assert not _views(spark)
     for statement in publishing.statements(queue_path)[:1]:
@@ -115,9 +115,9 @@ def test_both_engines_find_items_and_their_places(
     asked = reading.asked_of(store, ends, HOUR)
     with there.over(store, ends, asked) as one, here.over(store, ends, asked) as other:
         assert isinstance(one._look.database, SparkDatabase)
-        assert one.rows("taking") == other.rows("taking")
-        line = sorted(other.rows("line"), key=itemgetter("seq"))
-        assert sorted(one.rows("line"), key=itemgetter("seq")) == line
+        assert one.rows("claim_rates") == other.rows("claim_rates")
+        line = sorted(other.rows("places_in_line"), key=itemgetter("seq"))
+        assert sorted(one.rows("places_in_line"), key=itemgetter("seq")) == line
         assert {row["ahead"] > 0 for row in line} == {True, False}
     wanted = following.Wanted(where="tenant = 'a' AND _seq > 8", state="ready")
     lists = [following.follow(store, source=by).find(wanted, 3) for by in (there, here)]

@@ -1,7 +1,7 @@
 -- What a reader is not done with.
 -- Uses: open_items.
 
--- lag(items, bytes, claimed, oldest instant, first_step)
+-- backlog(items, bytes, claimed, oldest instant, first_step)
 -- What a reader is not done with.
 SELECT
   count(*) AS items,
@@ -9,39 +9,39 @@ SELECT
   count(CASE WHEN t.state = 'claimed' THEN 1 END) AS claimed,
   min(CASE WHEN t.state = 'ready' THEN greatest(z.enqueued_at, t.available_at) END) AS oldest,
   min(z.step) AS first_step
-FROM sq_turned t
+FROM sq_with_turn t
 JOIN sq_sized z ON t.seq = z.seq
 
--- bytes(bytes)
+-- backlog_bytes(bytes)
 -- What the values of items take.
 SELECT coalesce(sum(z.bytes), 0) AS bytes FROM sq_sized z
 
--- dropped(items)
+-- dropped_count(items)
 -- How many items were dropped because a reader was full, or too far behind.
 SELECT count(*) AS items
 FROM sq_states s
 WHERE s.kind = 'item' AND s.state = 'cancelled' AND s.error LIKE 'dropped: the reader is %'
 
--- coming(held_until instant, delayed, due instant)
+-- next_times(held_until instant, delayed, due instant)
 -- What time alone lets run: when the first lease ends, and which items are delayed until when.
 -- rule again: next event
 SELECT
   min(CASE WHEN t.state = 'claimed' THEN t.lease_expires_at END) AS held_until,
   count(CASE WHEN t.state = 'ready' AND t.available_at > a.now THEN 1 END) AS delayed,
   min(CASE WHEN t.state = 'ready' AND t.available_at > a.now THEN t.available_at END) AS due
-FROM sq_turned t
+FROM sq_with_turn t
 CROSS JOIN sq_asked a
 
--- oldest(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq)
+-- oldest_items(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq)
 -- The items that have waited longest.
-SELECT t.* FROM sq_turned t WHERE t.state = 'ready' ORDER BY t.seq LIMIT $limit
+SELECT t.* FROM sq_with_turn t WHERE t.state = 'ready' ORDER BY t.seq LIMIT $limit
 
--- oldest_by_bytes(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, passed)
+-- oldest_items_by_bytes(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, passed)
 -- The items that have waited longest, until they are so many bytes.
 SELECT s.*
 FROM (
   SELECT t.*, sum(z.bytes) OVER (ORDER BY t.seq) - z.bytes AS passed
-  FROM sq_turned t
+  FROM sq_with_turn t
   JOIN sq_sized z ON t.seq = z.seq
   WHERE t.state = 'ready'
 ) s

@@ -1,7 +1,7 @@
 -- The rows that a checkpoint keeps.
 -- Uses: log, open_items.
 
--- checkpoint_open(seq, item_gen, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, is_touched, turn, v, s)
+-- checkpoint_items(seq, item_gen, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, is_touched, turn, v, s)
 -- Items that a checkpoint keeps: what was touched and is open or has yet to be reached, and what the
 -- order has passed and nothing has touched. Who reads it asks by the weights to come.
 -- rule again: weight of a key, untouched item
@@ -17,14 +17,14 @@ FROM (
       l.seq, coalesce(l.item_gen, l.gen) AS item_gen, l.state, l.lease, l.attempts, l.losses,
       l.claim_id, l.worker_id, l.held_until AS lease_expires_at, l.error, $schedule(l),
       true AS is_touched
-    FROM sq_latest l
+    FROM sq_newest_rows l
     UNION ALL
     SELECT
       t.seq, t.gen AS item_gen, 'ready' AS state, cast(NULL AS bigint) AS lease, t.attempts, 0 AS losses,
       cast(NULL AS string) AS claim_id, cast(NULL AS string) AS worker_id,
       cast(NULL AS bigint) AS lease_expires_at, cast(NULL AS string) AS error,
       $schedule(t), false AS is_touched
-    FROM sq_turned t
+    FROM sq_with_turn t
     WHERE t.step IS NOT NULL
   ) b
   LEFT JOIN sq_weights_after w ON b.fair_key = w.fair_key AND b.priority = w.priority
@@ -34,7 +34,7 @@ WHERE
   (c.is_touched AND c.state IN ('ready', 'claimed'))
   OR (c.turn > c.v OR (c.turn = c.v AND c.seq > c.s)) = c.is_touched
 
--- checkpoint_served(priority, fair_key, overdue, turn)
+-- checkpoint_lines(priority, fair_key, overdue, turn)
 -- What each line was served. Where its key gets another weight, turns move around the pointer.
 -- rule again: weight of a key
 SELECT
@@ -45,26 +45,26 @@ SELECT
     ELSE r.turn
   END AS turn
 FROM (
-  SELECT k.priority, k.fair_key, false AS overdue, k.regular AS turn FROM sq_lines k
+  SELECT k.priority, k.fair_key, false AS overdue, k.regular AS turn FROM sq_line_turns k
   UNION ALL
-  SELECT k.priority, k.fair_key, true AS overdue, k.late AS turn FROM sq_lines k
+  SELECT k.priority, k.fair_key, true AS overdue, k.late AS turn FROM sq_line_turns k
 ) r
 LEFT JOIN sq_weights w ON r.fair_key = w.fair_key AND r.priority = w.priority
 LEFT JOIN sq_weights_after n ON r.fair_key = n.fair_key AND r.priority = n.priority
 LEFT JOIN sq_pointers p ON r.priority = p.priority
 WHERE r.turn IS NOT NULL
 
--- checkpoint(kind, seq, item_gen, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue)
+-- checkpoint_rows(kind, seq, item_gen, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue)
 -- The rows of a checkpoint.
 SELECT
   'open' AS kind, o.seq, o.item_gen, o.state, o.lease, o.attempts, o.losses, o.claim_id, o.worker_id,
   o.lease_expires_at, o.error, $schedule(o),
   cast(NULL AS double) AS turn, cast(NULL AS boolean) AS overdue
-FROM sq_checkpoint_open o
+FROM sq_checkpoint_items o
 UNION ALL
 SELECT
   'served' AS kind, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
   NULL, NULL, $schedule(NULL, k: priority, fair_key),
   k.turn, k.overdue
-FROM sq_checkpoint_served k
+FROM sq_checkpoint_lines k
 ORDER BY priority, round

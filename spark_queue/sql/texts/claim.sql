@@ -1,29 +1,29 @@
 -- The walk of a claim, from what is open to the rows that it writes.
 -- Uses: log, open_items.
 
--- noticed(untimed, ranout)
+-- recovery_facts(without_times, lapsed)
 -- Of the items that were touched: how many open ones do not say when they entered, as a front leaves
 -- that out, and how many are leased by claims whose time is over.
 -- rule again: place at an instant
 SELECT
-  count(CASE WHEN l.state IN ('ready', 'claimed') AND l.enqueued_at IS NULL THEN 1 END) AS untimed,
-  count(CASE WHEN l.state = 'claimed' AND l.held_until <= a.now THEN 1 END) AS ranout
-FROM sq_latest l
+  count(CASE WHEN l.state IN ('ready', 'claimed') AND l.enqueued_at IS NULL THEN 1 END) AS without_times,
+  count(CASE WHEN l.state = 'claimed' AND l.held_until <= a.now THEN 1 END) AS lapsed
+FROM sq_newest_rows l
 CROSS JOIN sq_asked a
 
--- ranout(lease)
+-- lapsed_leases(lease)
 -- The leases that ran out.
 -- rule again: place at an instant
 SELECT DISTINCT l.lease
-FROM sq_latest l
+FROM sq_newest_rows l
 CROSS JOIN sq_asked a
 WHERE l.state = 'claimed' AND l.held_until <= a.now
 
--- untimed(seq)
+-- items_without_times(seq)
 -- Open items whose newest row does not say when they entered: a front leaves that out.
-SELECT l.seq FROM sq_latest l WHERE l.state IN ('ready', 'claimed') AND l.enqueued_at IS NULL
+SELECT l.seq FROM sq_newest_rows l WHERE l.state IN ('ready', 'claimed') AND l.enqueued_at IS NULL
 
--- judged(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, place, over_by)
+-- with_place(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, place, over_by)
 -- Their place now, and why they are over, if they are. A lease that ran out and is spared is still
 -- its holder's.
 -- rule: place at an instant, deadline of an item, loss of a lease
@@ -45,7 +45,7 @@ FROM (
       WHEN t.available_at > b.now THEN 'delayed'
       ELSE 'due'
     END AS place
-  FROM sq_turned t
+  FROM sq_with_turn t
   CROSS JOIN sq_asked b
 ) p
 CROSS JOIN sq_asked a
@@ -59,7 +59,7 @@ SELECT
       - count(CASE WHEN j.over_by IS NULL AND j.place IN ('held', 'lost') THEN 1 END))
   END AS room
 FROM sq_asked a
-LEFT JOIN sq_judged j ON true
+LEFT JOIN sq_with_place j ON true
 
 -- group_slots(group_key, held, lost, barrier)
 -- Of each group: slots in use, slots kept by leases that ran out, the first member that waits.
@@ -69,17 +69,17 @@ SELECT
   count(CASE WHEN j.place = 'held' THEN 1 END) AS held,
   count(CASE WHEN j.place = 'lost' THEN 1 END) AS lost,
   min(CASE WHEN j.place = 'delayed' THEN j.seq END) AS barrier
-FROM sq_judged j
+FROM sq_with_place j
 WHERE j.over_by IS NULL AND j.group_key IS NOT NULL
 GROUP BY j.group_key
 
--- eligible(seq, priority, fair_key, group_key, tag, inc, v, s, place)
+-- startable_items(seq, priority, fair_key, group_key, tag, inc, v, s, place)
 -- What its group lets start. Of a run of k: all slots of the group at once, or none.
 -- rule: slots of a group, waiting head of a group, run of a group
 SELECT m.seq, m.priority, m.fair_key, m.group_key, m.tag, m.inc, m.v, m.s, m.place
 FROM (
   SELECT j.*, row_number() OVER (PARTITION BY j.group_key, j.place ORDER BY j.seq) AS nth
-  FROM sq_judged j
+  FROM sq_with_place j
   WHERE j.over_by IS NULL AND j.group_key IS NOT NULL AND j.place IN ('due', 'lost')
 ) m
 JOIN sq_group_slots g ON m.group_key = g.group_key
@@ -90,31 +90,31 @@ WHERE
   AND (NOT a.blocking OR g.barrier IS NULL OR m.seq < g.barrier)
 UNION ALL
 SELECT j.seq, j.priority, j.fair_key, j.group_key, j.tag, j.inc, j.v, j.s, j.place
-FROM sq_judged j
+FROM sq_with_place j
 WHERE j.over_by IS NULL AND j.group_key IS NULL AND j.place IN ('due', 'lost')
 
--- eligible_alone(seq, priority, fair_key, group_key, tag, inc, v, s, place)
+-- startable_items_without_groups(seq, priority, fair_key, group_key, tag, inc, v, s, place)
 -- In a queue without groups everything may start.
 -- rule: slots of a group
 SELECT j.seq, j.priority, j.fair_key, j.group_key, j.tag, j.inc, j.v, j.s, j.place
-FROM sq_judged j
+FROM sq_with_place j
 WHERE j.over_by IS NULL AND j.place IN ('due', 'lost')
 
--- placed(seq, priority, fair_key, group_key, tag, inc, v, s, place, late, overdue)
+-- eligible_items(seq, priority, fair_key, group_key, tag, inc, v, s, place, late, overdue)
 -- What may start, and whether the order has passed it.
 -- rule: overdue item
 SELECT
   e.*, k.late,
   e.tag < e.v OR (e.tag = e.v AND e.seq <= e.s) OR coalesce(e.tag <= k.regular, false) AS overdue
-FROM sq_eligible e
-LEFT JOIN sq_lines k ON e.priority = k.priority AND e.fair_key IS NOT DISTINCT FROM k.fair_key
+FROM sq_startable_items e
+LEFT JOIN sq_line_turns k ON e.priority = k.priority AND e.fair_key IS NOT DISTINCT FROM k.fair_key
 
--- placed_in_order(seq, priority, fair_key, group_key, tag, inc, v, s, place, late, overdue)
+-- eligible_items_in_one_line(seq, priority, fair_key, group_key, tag, inc, v, s, place, late, overdue)
 -- Without a fair key there is one line, in the order of seq: nothing is overdue.
 -- rule: one line without keys
-SELECT e.*, cast(NULL AS double) AS late, false AS overdue FROM sq_eligible e
+SELECT e.*, cast(NULL AS double) AS late, false AS overdue FROM sq_startable_items e
 
--- facts(eligible, overdue, lapsed, ended, room)
+-- reach_facts(eligible, overdue, lapsed, ended, room)
 -- What was found within reach: candidates, what is overdue or lost of them, and what is over.
 SELECT p.eligible, p.overdue, p.lapsed, j.ended, m.room
 FROM (
@@ -122,31 +122,31 @@ FROM (
     count(*) AS eligible,
     count(CASE WHEN overdue THEN 1 END) AS overdue,
     count(CASE WHEN place = 'lost' THEN 1 END) AS lapsed
-  FROM sq_placed
+  FROM sq_eligible_items
 ) p
-CROSS JOIN (SELECT count(*) AS ended FROM sq_judged WHERE over_by IS NOT NULL) j
+CROSS JOIN (SELECT count(*) AS ended FROM sq_with_place WHERE over_by IS NOT NULL) j
 CROSS JOIN sq_room m
 
--- late_lines(priority, fair_key)
+-- overdue_lines(priority, fair_key)
 -- Lines that have something overdue: their items take the line's slots by seq.
-SELECT DISTINCT priority, fair_key FROM sq_placed WHERE overdue
+SELECT DISTINCT priority, fair_key FROM sq_eligible_items WHERE overdue
 
--- of_late(seq, priority, fair_key, group_key, tag, inc, v, s, place, late, overdue, nth)
+-- overdue_line_items(seq, priority, fair_key, group_key, tag, inc, v, s, place, late, overdue, nth)
 -- The candidates of those lines, in order.
 SELECT p.*, row_number() OVER (PARTITION BY p.priority, p.fair_key ORDER BY p.seq) AS nth
-FROM sq_placed p
-JOIN sq_late_lines z ON p.priority = z.priority AND p.fair_key IS NOT DISTINCT FROM z.fair_key
+FROM sq_eligible_items p
+JOIN sq_overdue_lines z ON p.priority = z.priority AND p.fair_key IS NOT DISTINCT FROM z.fair_key
 
--- overdue(seq, priority, fair_key, v, late, inc, nth)
+-- overdue_items(seq, priority, fair_key, v, late, inc, nth)
 -- What is overdue, line by line.
 -- rule: slots of a line
 SELECT
   p.seq, p.priority, p.fair_key, p.v, p.late, p.inc,
   row_number() OVER (PARTITION BY p.priority, p.fair_key ORDER BY p.seq) AS nth
-FROM sq_placed p
+FROM sq_eligible_items p
 WHERE p.overdue
 
--- late_turns(seq, turn)
+-- overdue_turns(seq, turn)
 -- Their turns: the first of a line where the order stands, or a round behind the last that it was
 -- given, and each a round behind the one before. The first may have digits that increments have not:
 -- so those are added up first.
@@ -161,10 +161,10 @@ FROM (
     o.*,
     max(CASE WHEN o.nth = 1 THEN greatest(o.v, o.late + o.inc) END)
       OVER (PARTITION BY o.priority, o.fair_key) AS first_turn
-  FROM sq_overdue o
+  FROM sq_overdue_items o
 ) q
 
--- slots(priority, fair_key, turn, overdue, nth)
+-- line_slots(priority, fair_key, turn, overdue, nth)
 -- The slots of those lines, in order: tags that are on time, and a turn further for each overdue.
 -- rule: slots of a line
 SELECT
@@ -174,29 +174,29 @@ FROM (
   SELECT
     o.priority, o.fair_key, o.seq, o.overdue,
     CASE WHEN o.overdue THEN r.turn ELSE o.tag END AS turn
-  FROM sq_of_late o
-  LEFT JOIN sq_late_turns r ON o.seq = r.seq
+  FROM sq_overdue_line_items o
+  LEFT JOIN sq_overdue_turns r ON o.seq = r.seq
 ) t
 
--- timed(seq, priority, fair_key, group_key, place, slot, overdue)
+-- with_slot(seq, priority, fair_key, group_key, place, slot, overdue)
 -- Each candidate with its slot: its own tag, or the slot at its place in its line.
 -- rule: slots of a line
 SELECT p.seq, p.priority, p.fair_key, p.group_key, p.place, p.tag AS slot, p.overdue
-FROM sq_placed p
-LEFT JOIN sq_late_lines z ON p.priority = z.priority AND p.fair_key IS NOT DISTINCT FROM z.fair_key
+FROM sq_eligible_items p
+LEFT JOIN sq_overdue_lines z ON p.priority = z.priority AND p.fair_key IS NOT DISTINCT FROM z.fair_key
 WHERE z.priority IS NULL
 UNION ALL
 SELECT o.seq, o.priority, o.fair_key, o.group_key, o.place, s.turn AS slot, s.overdue
-FROM sq_of_late o
-JOIN sq_slots s ON o.priority = s.priority AND o.fair_key IS NOT DISTINCT FROM s.fair_key AND o.nth = s.nth
+FROM sq_overdue_line_items o
+JOIN sq_line_slots s ON o.priority = s.priority AND o.fair_key IS NOT DISTINCT FROM s.fair_key AND o.nth = s.nth
 
--- timed_by_tag(seq, priority, fair_key, group_key, place, slot, overdue)
+-- with_slot_by_tag(seq, priority, fair_key, group_key, place, slot, overdue)
 -- Where nothing is overdue each candidate has its own tag.
 -- rule: slots of a line
 SELECT p.seq, p.priority, p.fair_key, p.group_key, p.place, p.tag AS slot, p.overdue
-FROM sq_placed p
+FROM sq_eligible_items p
 
--- ranked(seq, priority, fair_key, group_key, place, slot, overdue, turn, rank_priority, rank_turn)
+-- ranked_items(seq, priority, fair_key, group_key, place, slot, overdue, turn, rank_priority, rank_turn)
 -- A member comes no earlier than those before it in its group: its turn is no lower than theirs of
 -- its priority, and it is ranked behind the lowest priority among them.
 -- rule: later member of a group
@@ -209,28 +209,28 @@ FROM (
     t.*,
     max(t.slot) OVER (PARTITION BY t.group_key, t.priority ORDER BY t.seq) AS turn,
     min(t.priority) OVER (PARTITION BY t.group_key ORDER BY t.seq) AS rank_priority
-  FROM sq_timed t WHERE t.group_key IS NOT NULL
+  FROM sq_with_slot t WHERE t.group_key IS NOT NULL
 ) c
 UNION ALL
 SELECT t.*, t.slot AS turn, t.priority AS rank_priority, t.slot AS rank_turn
-FROM sq_timed t WHERE t.group_key IS NULL
+FROM sq_with_slot t WHERE t.group_key IS NULL
 
--- ranked_alone(seq, priority, fair_key, group_key, place, slot, overdue, turn, rank_priority, rank_turn)
+-- ranked_items_one_by_one(seq, priority, fair_key, group_key, place, slot, overdue, turn, rank_priority, rank_turn)
 -- Where one member of a group starts at a time it comes when it stands.
 -- rule: later member of a group
-SELECT t.*, t.slot AS turn, t.priority AS rank_priority, t.slot AS rank_turn FROM sq_timed t
+SELECT t.*, t.slot AS turn, t.priority AS rank_priority, t.slot AS rank_turn FROM sq_with_slot t
 
--- within(priority, items)
+-- counts_within_reach(priority, items)
 -- How many candidates come within reach, by the priority at which they do.
 -- rule: reach of a claim
 SELECT r.rank_priority AS priority, count(*) AS items
-FROM sq_ranked r
+FROM sq_ranked_items r
 LEFT JOIN sq_pointers p ON r.rank_priority = p.priority
 CROSS JOIN sq_asked a
 WHERE r.rank_turn <= coalesce(p.turn, 0e0) + a.reach
 GROUP BY r.rank_priority
 
--- far(seq, priority, fair_key, group_key)
+-- items_beyond_reach(seq, priority, fair_key, group_key)
 -- Untouched items beyond reach.
 -- rule: reach of a claim
 -- rule again: weight of a key, untouched item
@@ -243,7 +243,7 @@ FROM (
     coalesce(p.checkpoint_turn, 0e0) AS checkpoint_turn,
     coalesce(p.checkpoint_seq, 0) AS checkpoint_seq
   FROM sq_waiting i
-  LEFT JOIN sq_latest l ON i.seq = l.seq
+  LEFT JOIN sq_newest_rows l ON i.seq = l.seq
   LEFT JOIN sq_weights w ON i.fair_key = w.fair_key AND i.priority = w.priority
   LEFT JOIN sq_pointers p ON i.priority = p.priority
   WHERE l.seq IS NULL
@@ -258,14 +258,14 @@ WHERE
   )
   AND q.tag > q.v + a.reach
 
--- far_of_lines(seq, group_key)
+-- line_items_beyond_reach(seq, group_key)
 -- Those that are earlier in a line that takes its turns by seq.
 -- rule: reach of a claim
 SELECT f.seq, f.group_key
-FROM sq_far f
+FROM sq_items_beyond_reach f
 JOIN (
   SELECT p.priority, p.fair_key, max(p.seq) AS upto
-  FROM sq_placed p
+  FROM sq_eligible_items p
   GROUP BY p.priority, p.fair_key
   HAVING bool_or(p.overdue)
 ) n ON f.priority = n.priority AND f.fair_key IS NOT DISTINCT FROM n.fair_key AND f.seq < n.upto
@@ -275,21 +275,21 @@ JOIN (
 -- group whose members stand in several lines. Tags prune; they are not the order.
 -- rule: reach of a claim
 SELECT f.seq
-FROM sq_far f
+FROM sq_items_beyond_reach f
 JOIN (
   SELECT m.group_key, max(m.seq) AS upto
   FROM (
-    SELECT p.seq, p.group_key FROM sq_placed p
+    SELECT p.seq, p.group_key FROM sq_eligible_items p
     UNION ALL
-    SELECT o.seq, o.group_key FROM sq_far_of_lines o
+    SELECT o.seq, o.group_key FROM sq_line_items_beyond_reach o
   ) m
   WHERE m.group_key IS NOT NULL
   GROUP BY m.group_key
 ) g ON f.group_key = g.group_key AND f.seq < g.upto
 UNION
-SELECT l.seq FROM sq_far_of_lines l
+SELECT l.seq FROM sq_line_items_beyond_reach l
 
--- first(seq, priority, fair_key, group_key, place, slot, overdue, turn, rank_priority, rank_turn, pos, starts)
+-- first_in_order(seq, priority, fair_key, group_key, place, slot, overdue, turn, rank_priority, rank_turn, pos, starts)
 -- The first in the order of service, up to the one that finds no slot.
 -- rule: order of service
 SELECT f.*
@@ -300,13 +300,13 @@ FROM (
     count(CASE WHEN o.place = 'due' THEN 1 END)
       OVER (ORDER BY o.rank_priority DESC, o.rank_turn, o.seq ROWS UNBOUNDED PRECEDING) AS starts
   FROM (
-    SELECT r.* FROM sq_ranked r ORDER BY r.rank_priority DESC, r.rank_turn, r.seq LIMIT $limit
+    SELECT r.* FROM sq_ranked_items r ORDER BY r.rank_priority DESC, r.rank_turn, r.seq LIMIT $limit
   ) o
 ) f
 CROSS JOIN sq_room m
 WHERE m.room IS NULL OR (m.room > 0 AND f.starts <= m.room)
 
--- pointers2(priority, turn, seq)
+-- pointers_when_full(priority, turn, seq)
 -- Where the order stands after the first stage.
 -- rule: turns handed out
 SELECT u.priority, max(u.turn) AS turn, max(CASE WHEN u.turn = u.top THEN u.seq END) AS seq
@@ -315,58 +315,58 @@ FROM (
   FROM (
     SELECT priority, turn, seq FROM sq_pointers
     UNION ALL
-    SELECT priority, turn, seq FROM sq_first
+    SELECT priority, turn, seq FROM sq_first_in_order
   ) b
 ) u
 GROUP BY u.priority
 
--- lines2(priority, fair_key, regular, late)
+-- line_turns_when_full(priority, fair_key, regular, late)
 -- The same after the first stage.
 -- rule again: turns handed out
 SELECT u.priority, u.fair_key, max(u.regular) AS regular, max(u.late) AS late
 FROM (
-  SELECT priority, fair_key, regular, late FROM sq_lines
+  SELECT priority, fair_key, regular, late FROM sq_line_turns
   UNION ALL
   SELECT priority, fair_key, CASE WHEN NOT overdue THEN slot END, CASE WHEN overdue THEN slot END
-  FROM sq_first
+  FROM sq_first_in_order
 ) u
 GROUP BY u.priority, u.fair_key
 
--- eligible2(seq, priority, fair_key, group_key, tag, inc, v, s, place)
+-- startable_items_when_full(seq, priority, fair_key, group_key, tag, inc, v, s, place)
 -- An item whose lease ran out and that was not served has its slot. It comes as if nothing else
 -- waited.
 -- rule: lapsed items of a full queue
 SELECT
   e.seq, e.priority, e.fair_key, e.group_key, e.tag, e.inc,
   coalesce(p.turn, 0e0) AS v, coalesce(p.seq, 0) AS s, e.place
-FROM sq_eligible e
-LEFT JOIN sq_first f ON e.seq = f.seq
-LEFT JOIN sq_pointers2 p ON e.priority = p.priority
+FROM sq_startable_items e
+LEFT JOIN sq_first_in_order f ON e.seq = f.seq
+LEFT JOIN sq_pointers_when_full p ON e.priority = p.priority
 WHERE e.place = 'lost' AND f.seq IS NULL
 
--- first2(seq, priority, fair_key, group_key, place, slot, overdue, turn, rank_priority, rank_turn, pos, starts)
+-- first_in_order_when_full(seq, priority, fair_key, group_key, place, slot, overdue, turn, rank_priority, rank_turn, pos, starts)
 -- The order of the second stage.
 -- rule again: order of service
 SELECT o.*, row_number() OVER (ORDER BY o.rank_priority DESC, o.rank_turn, o.seq) AS pos, 0 AS starts
-FROM sq_ranked2 o
+FROM sq_ranked_items_when_full o
 
--- granted(seq, turn, overdue, stage, pos)
+-- granted_items(seq, turn, overdue, stage, pos)
 -- What is leased, in order. From the item on that finds no slot, only those that have one.
 -- rule: lapsed items of a full queue
 SELECT seq, turn, overdue, stage, pos
 FROM (
-  SELECT f.*, 1 AS stage FROM sq_first f
+  SELECT f.*, 1 AS stage FROM sq_first_in_order f
   UNION ALL
-  SELECT g.*, 2 AS stage FROM sq_first2 g
+  SELECT g.*, 2 AS stage FROM sq_first_in_order_when_full g
 ) b
 ORDER BY stage, pos LIMIT $limit
 
--- granted_once(seq, turn, overdue, stage, pos)
+-- granted_items_in_one_stage(seq, turn, overdue, stage, pos)
 -- What is leased, in order, where nobody has a slot already.
 -- rule: lapsed items of a full queue
-SELECT seq, turn, overdue, 1 AS stage, pos FROM sq_first
+SELECT seq, turn, overdue, 1 AS stage, pos FROM sq_first_in_order
 
--- chosen(seq, gen, state, was, attempts, losses, turn, overdue, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, stage, pos)
+-- claim_rows(seq, gen, state, was, attempts, losses, turn, overdue, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, stage, pos)
 -- The rows of a claim: what is leased, in order, and what is over.
 -- rule: loss of a lease
 SELECT
@@ -375,8 +375,8 @@ SELECT
   g.turn, g.overdue,
   $schedule(j),
   g.stage, g.pos
-FROM sq_granted g
-JOIN sq_judged j ON g.seq = j.seq
+FROM sq_granted_items g
+JOIN sq_with_place j ON g.seq = j.seq
 UNION ALL
 SELECT
   j.seq, j.gen, j.over_by AS state, j.state AS was, j.attempts,
@@ -384,16 +384,16 @@ SELECT
   cast(NULL AS double) AS turn, cast(NULL AS boolean) AS overdue,
   $schedule(j),
   3 AS stage, j.seq AS pos
-FROM sq_judged j
+FROM sq_with_place j
 WHERE j.over_by IS NOT NULL
 ORDER BY stage, pos
 
--- counted(state, was, priority, items, turn, seq)
+-- claim_counts(state, was, priority, items, turn, seq)
 -- The facts of the rows of a claim: how many, and where the order stands after them.
 SELECT
   k.state, k.was, k.priority, count(*) AS items,
   max(k.turn) AS turn, max(CASE WHEN k.turn = k.top THEN k.seq END) AS seq
 FROM (
-  SELECT c.*, max(c.turn) OVER (PARTITION BY c.state, c.was, c.priority) AS top FROM sq_chosen c
+  SELECT c.*, max(c.turn) OVER (PARTITION BY c.state, c.was, c.priority) AS top FROM sq_claim_rows c
 ) k
 GROUP BY k.state, k.was, k.priority

@@ -1,7 +1,7 @@
 -- The walk of a batch: duplicates, room, places in the order, and ends of lines and groups.
 -- Uses: log.
 
--- repeated(dedup_hash)
+-- repeated_hashes(dedup_hash)
 -- Hashes of keys that a batch has twice, or that look alike: hardly any, as a rule.
 SELECT b.dedup_hash
 FROM (
@@ -12,7 +12,7 @@ FROM (
 GROUP BY b.dedup_hash
 HAVING count(*) > 1
 
--- met(seq, step, priority, round, fair_key, dedup_key, dedup_hash, enqueued_at instant)
+-- key_matches(seq, step, priority, round, fair_key, dedup_key, dedup_hash, enqueued_at instant)
 -- Items whose key a row of the batch has, too.
 SELECT k.*
 FROM sq_keyed k
@@ -20,18 +20,18 @@ WHERE EXISTS (
   SELECT 1 FROM sq_batch b WHERE b.dedup_hash = k.dedup_hash AND b.dedup_key = k.dedup_key
 )
 
--- newest_of_keys(seq, step, priority, round, fair_key, dedup_key, dedup_hash, enqueued_at instant)
+-- newest_key_matches(seq, step, priority, round, fair_key, dedup_key, dedup_hash, enqueued_at instant)
 -- The newest item of each key of the batch.
 -- rule: one item of a key
 SELECT k.*
-FROM sq_met k
-JOIN (SELECT i.dedup_key, max(i.seq) AS seq FROM sq_met i GROUP BY i.dedup_key) n ON k.seq = n.seq
+FROM sq_key_matches k
+JOIN (SELECT i.dedup_key, max(i.seq) AS seq FROM sq_key_matches i GROUP BY i.dedup_key) n ON k.seq = n.seq
 
--- seen(seq)
+-- visible_candidates(seq)
 -- Of some items, those that a reader sees.
 SELECT c.seq FROM sq_candidates c CROSS JOIN sq_asked a WHERE c.step > a.since_step
 
--- still_open(seq)
+-- open_candidates(seq)
 -- Of some items, those with which a reader is not done.
 -- rule again: weight of a key, newest row of an item, untouched item
 SELECT c.seq
@@ -42,7 +42,7 @@ FROM (
     coalesce(p.checkpoint_turn, 0e0) AS checkpoint_turn,
     coalesce(p.checkpoint_seq, 0) AS checkpoint_seq
   FROM sq_candidates u
-  LEFT JOIN sq_latest l ON u.seq = l.seq
+  LEFT JOIN sq_newest_rows l ON u.seq = l.seq
   LEFT JOIN sq_weights w ON u.fair_key = w.fair_key AND u.priority = w.priority
   LEFT JOIN sq_pointers p ON u.priority = p.priority
 ) c
@@ -61,29 +61,29 @@ WHERE
     )
   )
 
--- holders(dedup_key, seq)
+-- key_holders(dedup_key, seq)
 -- Who holds a key of the batch before it: a live item does, and one of as long as the scope says.
 -- rule: scope of a key
 SELECT n.dedup_key, n.seq
-FROM sq_newest_of_keys n
+FROM sq_newest_key_matches n
 CROSS JOIN sq_asked a
 WHERE
   a.is_forever
   OR n.enqueued_at > a.held_since
   OR EXISTS (SELECT 1 FROM sq_open o WHERE o.seq = n.seq)
 
--- firsts(dedup_key, seq)
+-- first_rows_of_keys(dedup_key, seq)
 -- The first row of each key that a batch may have twice.
 SELECT b.dedup_key, min(b.seq) AS seq
 FROM sq_batch b
-JOIN sq_repeated r ON b.dedup_hash = r.dedup_hash
+JOIN sq_repeated_hashes r ON b.dedup_hash = r.dedup_hash
 GROUP BY b.dedup_key
 
--- own_keys(dedup_key, seq)
+-- rows_of_key_holders(dedup_key, seq)
 -- The first row of each key that was the item which holds it: it takes that item's place.
 SELECT b.dedup_key, min(b.seq) AS seq
 FROM sq_batch b
-JOIN sq_holders h ON b.dedup_key = h.dedup_key
+JOIN sq_key_holders h ON b.dedup_key = h.dedup_key
 WHERE b.origin = h.seq
 GROUP BY b.dedup_key
 
@@ -100,20 +100,20 @@ FROM (
       ELSE coalesce(greatest(h.seq, s.seq), CASE WHEN b.seq > f.seq THEN f.seq END)
     END AS duplicate_of
   FROM sq_batch b
-  LEFT JOIN sq_holders h ON b.dedup_key = h.dedup_key
-  LEFT JOIN sq_firsts f ON b.dedup_key = f.dedup_key
-  LEFT JOIN sq_own_keys o ON b.dedup_key = o.dedup_key
+  LEFT JOIN sq_key_holders h ON b.dedup_key = h.dedup_key
+  LEFT JOIN sq_first_rows_of_keys f ON b.dedup_key = f.dedup_key
+  LEFT JOIN sq_rows_of_key_holders o ON b.dedup_key = o.dedup_key
   LEFT JOIN sq_successors s ON b.origin = s.origin
 ) q
 WHERE q.duplicate_of IS NOT NULL
 
--- duplicates_told(dedup_key, duplicate_of, items)
+-- first_duplicate(dedup_key, duplicate_of, items)
 -- The first duplicate, of so many.
 SELECT d.dedup_key, d.duplicate_of, n.items
 FROM sq_duplicates d
 JOIN (SELECT min(c.seq) AS seq, count(*) AS items FROM sq_duplicates c) n ON d.seq = n.seq
 
--- cut(seq)
+-- first_row_without_room(seq)
 -- The first row that finds no room: an item is taken while there are fewer bytes than the limit.
 SELECT min(q.seq) AS seq
 FROM (
@@ -127,7 +127,7 @@ FROM (
 CROSS JOIN sq_asked a
 WHERE q.items > a.room_items OR coalesce(q.before, 0) >= a.room_bytes
 
--- refused(seq, duplicate_of)
+-- refused_rows(seq, duplicate_of)
 -- The rows of a batch that are not taken: duplicates, and what is behind the cut.
 SELECT d.seq, d.duplicate_of
 FROM sq_duplicates d
@@ -139,23 +139,23 @@ FROM sq_batch b
 CROSS JOIN sq_asked a
 WHERE b.seq >= a.cut
 
--- refused_counted(items, duplicates)
+-- refused_counts(items, duplicates)
 -- How many rows are not taken.
-SELECT count(*) AS items, count(r.duplicate_of) AS duplicates FROM sq_refused r
+SELECT count(*) AS items, count(r.duplicate_of) AS duplicates FROM sq_refused_rows r
 
--- accepted(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line)
+-- accepted_rows(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line)
 -- The rows of a batch that are taken.
-SELECT b.* FROM sq_batch b WHERE NOT EXISTS (SELECT 1 FROM sq_refused r WHERE r.seq = b.seq)
+SELECT b.* FROM sq_batch b WHERE NOT EXISTS (SELECT 1 FROM sq_refused_rows r WHERE r.seq = b.seq)
 
--- accepted_all(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line)
+-- accepted_rows_when_all(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line)
 -- The same where all are.
 SELECT b.* FROM sq_batch b
 
--- priorities(priority)
+-- batch_priorities(priority)
 -- The priorities of a batch.
 SELECT DISTINCT b.priority FROM sq_batch b
 
--- groups_entered(group_key)
+-- batch_groups(group_key)
 -- The groups of a batch.
 SELECT DISTINCT b.group_key FROM sq_batch b WHERE b.group_key IS NOT NULL
 
@@ -183,7 +183,7 @@ FROM (
 ) q
 WHERE q.turn > q.v OR (q.turn = q.v AND q.seq > q.s)
 
--- members_there(seq, step, priority, round, fair_key, group_key)
+-- members_in_log(seq, step, priority, round, fair_key, group_key)
 -- The members that are still in the log.
 SELECT m.* FROM sq_members m WHERE EXISTS (SELECT 1 FROM sq_there t WHERE t.seq = m.seq)
 
@@ -191,13 +191,13 @@ SELECT m.* FROM sq_members m WHERE EXISTS (SELECT 1 FROM sq_there t WHERE t.seq 
 -- The members with which some reader is not done, by their groups.
 SELECT m.* FROM sq_members m WHERE EXISTS (SELECT 1 FROM sq_open o WHERE o.seq = m.seq)
 
--- groups_left(group_key)
+-- groups_without_end(group_key)
 -- Groups whose last member is not known yet.
 SELECT DISTINCT m.group_key
 FROM sq_members m
 WHERE NOT EXISTS (SELECT 1 FROM sq_ends e WHERE e.group_key = m.group_key)
 
--- lowered(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line, end_priority, end_turn, least_priority, lowest)
+-- with_priority(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line, end_priority, end_turn, least_priority, lowest)
 -- Accepted rows with their priority, which never rises within a group.
 -- rule: place of a new member
 SELECT
@@ -210,15 +210,15 @@ FROM (
       PARTITION BY d.group_key, CASE WHEN d.group_key IS NULL THEN d.seq END
       ORDER BY d.seq ROWS UNBOUNDED PRECEDING
     ) AS least_priority
-  FROM sq_accepted d
+  FROM sq_accepted_rows d
   LEFT JOIN sq_ends e ON d.group_key = e.group_key
 ) q
 
--- lowered_alone(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line, lowest)
+-- with_priority_without_groups(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line, lowest)
 -- The same where no group says more than its line.
-SELECT d.*, d.priority AS lowest FROM sq_accepted d
+SELECT d.*, d.priority AS lowest FROM sq_accepted_rows d
 
--- spans(priority, fair_key, total, start_tag)
+-- line_spans(priority, fair_key, total, start_tag)
 -- The lines that rows enter: each begins where the order stands, or behind its last tag.
 -- rule: tag of a new item
 -- rule again: weight of a key
@@ -231,7 +231,7 @@ SELECT
   ) AS start_tag
 FROM (
   SELECT d.lowest AS priority, d.fair_key, sum(greatest($unit, d.cost + $rounder - $rounder)) AS total
-  FROM sq_lowered d
+  FROM sq_with_priority d
   WHERE d.round IS NULL
   GROUP BY d.lowest, d.fair_key
 ) l
@@ -245,19 +245,19 @@ LEFT JOIN (
 
 -- line_ends(priority, fair_key, round)
 -- The last tag that each line has given out now.
-SELECT s.priority, s.fair_key, s.start_tag + s.total AS round FROM sq_spans s
+SELECT s.priority, s.fair_key, s.start_tag + s.total AS round FROM sq_line_spans s
 
--- tops(priority, top, lines)
+-- priority_tops(priority, top, lines)
 -- The highest tag at each priority, and how many lines there are.
 SELECT e.priority, max(e.round) AS top, count(*) AS lines FROM sq_line_ends e GROUP BY e.priority
 
--- lined(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line, end_priority, end_turn, least_priority, lowest, start_tag)
+-- with_line_start(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line, end_priority, end_turn, least_priority, lowest, start_tag)
 -- Accepted rows with the span of their line.
 SELECT /*+ BROADCAST(s) */ d.*, s.start_tag
-FROM sq_lowered d
-LEFT JOIN sq_spans s ON d.lowest = s.priority AND d.fair_key IS NOT DISTINCT FROM s.fair_key
+FROM sq_with_priority d
+LEFT JOIN sq_line_spans s ON d.lowest = s.priority AND d.fair_key IS NOT DISTINCT FROM s.fair_key
 
--- tagged(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line, end_priority, end_turn, least_priority, lowest, start_tag, tag, stored)
+-- with_tag(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line, end_priority, end_turn, least_priority, lowest, start_tag, tag, stored)
 -- Their tags: each behind the one before it in its line, by its cost. What is added up are numbers of
 -- which any engine has the same sum. An item that keeps its place moves none. `line` tells most lines apart, as a number.
 -- rule: tag of a new item
@@ -268,16 +268,16 @@ FROM (
     q.start_tag + sum(
       CASE WHEN q.round IS NULL THEN greatest($unit, q.cost + $rounder - $rounder) ELSE 0e0 END
     ) OVER (PARTITION BY q.line, q.lowest, q.fair_key ORDER BY q.seq ROWS UNBOUNDED PRECEDING) AS tag
-  FROM (SELECT /*+ REPARTITION($parts, line) */ l.* FROM sq_lined l) q
+  FROM (SELECT /*+ REPARTITION($parts, line) */ l.* FROM sq_with_line_start l) q
 ) t
 
--- tagged_by_seq(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line, end_priority, end_turn, least_priority, lowest, tag, stored)
+-- with_tag_by_seq(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line, end_priority, end_turn, least_priority, lowest, tag, stored)
 -- Without a fair key there is one line, and the tag is the seq.
 -- rule: one line without keys
 SELECT q.*, coalesce(q.round, q.tag) AS stored
-FROM (SELECT d.*, cast(d.seq AS double) AS tag FROM sq_lowered d) q
+FROM (SELECT d.*, cast(d.seq AS double) AS tag FROM sq_with_priority d) q
 
--- raised(seq, lowest, fair_key, group_key, given, place)
+-- placed_rows(seq, lowest, fair_key, group_key, given, place)
 -- Their stored tags, by which turns never fall within a group and priority. To a turn and back is
 -- not the same to the last digit: only what is raised goes that way, and not what is raised by it.
 -- rule: place of a new member
@@ -307,19 +307,19 @@ FROM (
       coalesce(w.pin_turn, 0e0) AS pin_turn,
       coalesce(w.pin_turn, 0e0)
         + (t.stored - coalesce(w.pin_tag, 0e0)) / coalesce(w.weight, 1e0) AS turn
-    FROM sq_tagged t
+    FROM sq_with_tag t
     LEFT JOIN sq_weights w ON t.fair_key = w.fair_key AND t.lowest = w.priority
   ) q
 ) r
 
--- raised_alone(seq, lowest, fair_key, group_key, given, place)
+-- placed_rows_without_groups(seq, lowest, fair_key, group_key, given, place)
 -- The same where no group raises any.
 SELECT t.seq, t.lowest, t.fair_key, t.group_key, t.given, t.stored AS place
-FROM sq_tagged t
+FROM sq_with_tag t
 
--- priorities_entered(priority)
+-- placed_priorities(priority)
 -- The priorities at which rows entered.
-SELECT DISTINCT r.lowest AS priority FROM sq_raised r
+SELECT DISTINCT r.lowest AS priority FROM sq_placed_rows r
 
 -- group_ends(group_key, priority, fair_key, round, seq)
 -- The last member of each group now. One engine skips nulls in max_by, the other does not.
@@ -329,6 +329,6 @@ SELECT
   CASE WHEN NOT max_by(r.fair_key IS NULL, r.seq) THEN max_by(coalesce(r.fair_key, ''), r.seq) END AS fair_key,
   max_by(r.place, r.seq) AS round,
   max(r.seq) AS seq
-FROM sq_raised r
+FROM sq_placed_rows r
 WHERE r.group_key IS NOT NULL
 GROUP BY r.group_key

@@ -62,7 +62,7 @@ JOIN sq_transitions g ON g.seq = t.seq AND g.lease = t.lease AND g.granted
 CROSS JOIN sq_asked a
 WHERE t.at > a.since AND t.step > g.step AND t.losses = g.losses AND (t.state = 'acked' OR t.failed)
 
--- configured(step, moment instant, who, settings)
+-- settings_changes(step, moment instant, who, settings)
 -- The settings that came into force, in their order, and who has set them.
 SELECT c.step, c.at AS moment, c.worker_id AS who, c.body AS settings
 FROM sq_configs c

@@ -8,7 +8,7 @@ FROM sq_states
 WHERE kind = 'renewal'
 GROUP BY lease
 
--- latest(kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, item_gen, held_until instant)
+-- newest_rows(kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, item_gen, held_until instant)
 -- The newest row of each item that was touched. (seq, step) is unique. A join back keeps nulls,
 -- which max_by skips in one engine and keeps in the other.
 -- rule: newest row of an item
@@ -20,7 +20,7 @@ JOIN (
 LEFT JOIN sq_renewals r ON s.lease = r.lease
 WHERE s.kind IN ('item', 'open')
 
--- latest_of_candidates(kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, item_gen, held_until instant)
+-- newest_rows_of_candidates(kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, item_gen, held_until instant)
 -- The same of some items alone.
 -- rule: newest row of an item
 SELECT s.*, coalesce(r.until, s.lease_expires_at) AS held_until

@@ -1,22 +1,22 @@
 -- What is open, and where it stands in the order of service.
 -- Uses: log.
 
--- in_flight(seq, gen, state, attempts, losses, lease, claim_id, worker_id, lease_expires_at instant, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant)
+-- leased_items(seq, gen, state, attempts, losses, lease, claim_id, worker_id, lease_expires_at instant, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant)
 -- The items in flight, and until when, as of a step.
 SELECT
   l.seq, coalesce(l.item_gen, l.gen) AS gen, l.state, l.attempts, l.losses, l.lease, l.claim_id,
   l.worker_id, l.held_until AS lease_expires_at, $schedule(l)
-FROM sq_latest l
+FROM sq_newest_rows l
 WHERE l.state = 'claimed'
 
--- unfinished(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step)
+-- open_items(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step)
 -- Every item that is not over: what was touched, by its newest row, and what only entered.
 -- rule: newest row of an item
 SELECT
   l.seq, coalesce(l.item_gen, l.gen) AS gen, $schedule(l, t),
   l.state, l.attempts, l.losses, l.lease, l.held_until AS lease_expires_at,
   cast(NULL AS bigint) AS step
-FROM sq_latest l
+FROM sq_newest_rows l
 LEFT JOIN sq_times t ON l.seq = t.seq
 WHERE l.state IN ('ready', 'claimed')
 UNION ALL
@@ -26,10 +26,10 @@ SELECT
   cast(NULL AS bigint) AS lease, cast(NULL AS bigint) AS lease_expires_at,
   i.step
 FROM sq_entered i
-LEFT JOIN sq_latest l ON i.seq = l.seq
+LEFT JOIN sq_newest_rows l ON i.seq = l.seq
 WHERE l.seq IS NULL
 
--- turned(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq)
+-- with_turn(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq)
 -- The same on the scale of their key's weight: `tag` is the turn of the stored tag, (`v`, `s`) the
 -- turn and the item that the order has reached. What only entered counts where the checkpoint does
 -- not know it, as far as the claim looks.
@@ -44,7 +44,7 @@ FROM (
     coalesce(p.seq, 0) AS s,
     coalesce(p.checkpoint_turn, 0e0) AS checkpoint_turn,
     coalesce(p.checkpoint_seq, 0) AS checkpoint_seq
-  FROM sq_unfinished u
+  FROM sq_open_items u
   LEFT JOIN sq_weights w ON u.fair_key = w.fair_key AND u.priority = w.priority
   LEFT JOIN sq_pointers p ON u.priority = p.priority
 ) q
@@ -61,7 +61,7 @@ WHERE
     AND (a.reach IS NULL OR q.tag <= q.v + a.reach)
   )
 
--- lines(priority, fair_key, regular, late)
+-- line_turns(priority, fair_key, regular, late)
 -- What each line was given: the highest regular and the highest overdue turn.
 -- rule: turns handed out
 SELECT

@@ -1,15 +1,15 @@
 -- What may be purged, and what has to stay.
 -- Uses: log.
 
--- needed(seq, gen)
+-- needed_items(seq, gen)
 -- The items that a reader is not done with, of those that stand or came to stand somewhere.
 SELECT f.seq, f.gen FROM sq_found f WHERE f.state IN ('ready', 'claimed')
 
--- unread(seq, gen)
+-- visible_items(seq, gen)
 -- The items that a reader sees.
 SELECT i.seq, i.gen FROM sq_items i
 
--- staying(seq)
+-- linked_items(seq)
 -- Items that stay, since an item that is there and stays was enqueued again as them: by them that is
 -- known of it.
 SELECT r.seq
@@ -18,7 +18,7 @@ JOIN sq_items i ON r.origin = i.seq
 LEFT JOIN sq_found f ON r.origin = f.seq
 WHERE f.seq IS NULL
 
--- filled(gen, items, last_step)
+-- generations(gen, items, last_step)
 -- The generations that have items, how many each has, and the last step that entered one.
 SELECT i.gen, count(*) AS items, max(i.step) AS last_step
 FROM sq_items i
@@ -26,7 +26,7 @@ WHERE i.gen >= 0
 GROUP BY i.gen
 ORDER BY i.gen
 
--- ended(gen, last instant)
+-- generation_ends(gen, last instant)
 -- When the last item of each generation came to its end for a reader, by what its log says.
 SELECT s.gen, max(s.at) AS last
 FROM sq_states s

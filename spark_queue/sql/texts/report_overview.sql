@@ -214,7 +214,7 @@ CROSS JOIN peak k
 CROSS JOIN estimates e
 LEFT JOIN lately l ON true
 
--- taking(per_second, least, most, work)
+-- claim_rates(per_second, least, most, work)
 -- How many items are claimed a second: in the last ten minutes, or in the window where fewer than thirty were
 -- in these. `least` and `most` are by parts of that time, a fifth and a half of it. `work` is the seconds from a
 -- claim to its settle, of half of the items.

@@ -1,7 +1,7 @@
 -- The walk of a settle, and of a renewal: what the lease still holds, and what becomes of it.
 -- Uses: log.
 
--- held(kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
+-- lease_items(kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
 -- The newest row of each item that a lease was granted for: whether it is still the holder's and
 -- meant, and whether he has settled it.
 -- rule: holder of a lease
@@ -30,47 +30,47 @@ LEFT JOIN sq_renewals r ON n.lease = r.lease
 LEFT JOIN sq_workers_ended e ON n.worker_id = e.worker_id
 CROSS JOIN sq_asked a
 
--- told_each(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
+-- settle_by_item(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
 -- An outcome for each of some items.
 -- rule: holder of a lease
 SELECT o.seq AS told_seq, o.outcome, o.error AS told_error, h.*
 FROM sq_outcomes o
-LEFT JOIN sq_held h ON o.seq = h.seq
+LEFT JOIN sq_lease_items h ON o.seq = h.seq
 
--- told_every(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
+-- settle_alike(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
 -- One outcome for all that the holder has not settled.
 -- rule: holder of a lease
 SELECT h.seq AS told_seq, a.outcome, a.error AS told_error, h.*
-FROM sq_held h
+FROM sq_lease_items h
 CROSS JOIN sq_asked a
 WHERE NOT h.is_settled
 
--- told_gone(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
+-- settle_of_gone_worker(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
 -- A loss of each item whose holder is gone.
 -- rule: end of a worker
 SELECT h.seq AS told_seq, a.outcome, a.error AS told_error, h.*
-FROM sq_held h
+FROM sq_lease_items h
 CROSS JOIN sq_asked a
 WHERE NOT h.is_settled AND h.is_held
 
--- limited(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled, most_attempts)
+-- with_attempt_limit(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled, most_attempts)
 -- What is said of items, with the failures after which each is dead; null for none.
 -- rule: attempts of an item
 SELECT t.*, least(coalesce(t.max_attempts, a.max_attempts), a.punted_at) AS most_attempts
-FROM sq_told t
+FROM sq_settle_by_item t
 CROSS JOIN sq_asked a
 
--- failing(seq, attempts)
+-- retried_items(seq, attempts)
 -- Items that fail, and are retried unless that was the last attempt.
 -- rule: delay of a retry
 -- rule again: outcome of an item
 SELECT t.told_seq AS seq, t.attempts + 1 AS attempts
-FROM sq_limited t
+FROM sq_with_attempt_limit t
 WHERE t.is_held AND t.outcome = 'nack' AND (t.most_attempts IS NULL OR t.attempts + 1 < t.most_attempts)
 
--- attempts(attempts)
+-- retry_attempts(attempts)
 -- How often items have failed that are retried.
-SELECT DISTINCT f.attempts FROM sq_failing f ORDER BY f.attempts
+SELECT DISTINCT f.attempts FROM sq_retried_items f ORDER BY f.attempts
 
 -- retry_times(seq, available_at instant)
 -- When items that fail are tried again, in an engine that has the draw of the jitter. A fraction of
@@ -86,12 +86,12 @@ FROM (
     y.seconds * (1e0 - a.jitter
       * (crc32(concat(cast(f.seq AS string), ':', cast(f.attempts AS string))) / 4294967296e0)
     ) AS delay
-  FROM sq_failing f
+  FROM sq_retried_items f
   JOIN sq_delays y ON f.attempts = y.attempts
   CROSS JOIN sq_asked a
 ) d
 
--- settled(seq, gen, lease, is_held, outcome, error, claim_id, worker_id, attempts, losses, most_attempts, max_losses, at instant, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state)
+-- settle_rows(seq, gen, lease, is_held, outcome, error, claim_id, worker_id, attempts, losses, most_attempts, max_losses, at instant, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state)
 -- The rows of a settle; of an item that is lost to its holder only the seq counts.
 -- rule: loss of a lease, outcome of an item
 SELECT
@@ -111,25 +111,25 @@ FROM (
     t.losses + CASE WHEN t.outcome = 'lose' THEN 1 ELSE 0 END AS losses,
     t.most_attempts, a.max_losses, a.now AS at,
     $schedule(t, r: available_at)
-  FROM sq_limited t
+  FROM sq_with_attempt_limit t
   CROSS JOIN sq_asked a
   LEFT JOIN sq_retry_times r ON t.told_seq = r.seq
 ) q
 ORDER BY seq
 
--- renewed(seq, gen, state, lease, is_held, outcome, attempts, losses, turn, overdue, claim_id, worker_id, error, at instant, lease_expires_at instant, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant)
+-- renewal_rows(seq, gen, state, lease, is_held, outcome, attempts, losses, turn, overdue, claim_id, worker_id, error, at instant, lease_expires_at instant, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant)
 -- The rows of a renewal; of an item that is lost to its holder only the seq counts.
 -- rule: renewal of a lease
 SELECT
   h.seq, h.gen, h.state, h.lease, h.is_held, 'renew' AS outcome, h.attempts, h.losses, h.turn, h.overdue,
   h.claim_id, h.worker_id, h.error, a.now AS at, a.until AS lease_expires_at,
   $schedule(h)
-FROM sq_held h
+FROM sq_lease_items h
 CROSS JOIN sq_asked a
 WHERE NOT h.is_settled
 ORDER BY seq
 
--- settled_facts(state, items, failed)
+-- settle_facts(state, items, failed)
 -- The facts of the rows of a settle, by the state they come to; those that are lost to their holder
 -- come to none.
 SELECT
@@ -138,10 +138,10 @@ SELECT
 FROM sq_outcome_rows s
 GROUP BY CASE WHEN s.is_held THEN s.state END
 
--- lost(seq)
+-- lost_items(seq)
 -- Items that are lost to their holder.
 SELECT DISTINCT s.seq FROM sq_outcome_rows s WHERE NOT s.is_held ORDER BY s.seq LIMIT $limit
 
--- logged(seq, gen, lease, is_held, outcome, error, claim_id, worker_id, attempts, losses, most_attempts, max_losses, at instant, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state)
+-- logged_rows(seq, gen, lease, is_held, outcome, error, claim_id, worker_id, attempts, losses, most_attempts, max_losses, at instant, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state)
 -- The rows of a settle that are written.
 SELECT s.* FROM sq_outcome_rows s WHERE s.is_held

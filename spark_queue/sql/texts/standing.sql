@@ -140,7 +140,7 @@ FROM sq_reasons r
 LEFT JOIN done_with d ON d.group_key = r.group_key
 WHERE r.state = 'ready' AND r.reason = 'runnable'
 
--- waits_longest(seq, reason, since instant)
+-- longest_wait(seq, reason, since instant)
 -- The ready item that has waited longest, and why it is not running.
 SELECT r.seq, r.reason, r.waits_since AS since
 FROM sq_reasons r
@@ -149,7 +149,7 @@ WHERE r.state = 'ready' AND r.waits_since <= a.now
 ORDER BY r.waits_since, r.seq
 LIMIT 1
 
--- line(seq, ahead, held_ahead, members_ahead)
+-- places_in_line(seq, ahead, held_ahead, members_ahead)
 -- How many items come before each that waits, if no other comes, in the order of service: those that may
 -- run, and those that their group holds. What is overdue has a turn where the order has come to, and
 -- each of a line a round behind the one before; of such a line the items take the turns by their seq.

@@ -1,7 +1,7 @@
 -- Figures of a queue, and the list of its items.
 -- Uses: log, status.
 
--- stood(fair_key, state, waits_since instant, waited, successor)
+-- counted_rows(fair_key, state, waits_since instant, waited, successor)
 -- Items and refused rows, as statistics count them.
 SELECT s.fair_key, s.state, s.waits_since, s.waited, r.seq AS successor
 FROM sq_status s
@@ -9,14 +9,14 @@ LEFT JOIN sq_successors r ON s.seq = r.origin
 UNION ALL
 SELECT j.fair_key, 'refused', j.enqueued_at, NULL, NULL FROM sq_rejected j
 
--- stats(state, items, redriven, oldest instant)
+-- state_counts(state, items, redriven, oldest instant)
 -- How many items are in each state, how many of them were enqueued again, and since when the first waits.
 SELECT f.state, count(*) AS items, count(f.successor) AS redriven, min(f.waits_since) AS oldest
-FROM sq_stood f
+FROM sq_counted_rows f
 GROUP BY f.state
 ORDER BY f.state
 
--- per_key(fair_key, ready, claimed, acked, dead, expired, cancelled, redriven, refused, wait_p50, wait_p95, wait_max, oldest_age)
+-- key_stats(fair_key, ready, claimed, acked, dead, expired, cancelled, redriven, refused, wait_p50, wait_p95, wait_max, oldest_age)
 -- The items of each fair key by state, how long they waited, and how long the oldest has. A wait is
 -- that of the item at its place, of all waits of the key.
 SELECT
@@ -43,7 +43,7 @@ FROM (
       f.fair_key, f.state, f.successor, f.waited / 1e6 AS wait,
       CASE WHEN f.state = 'ready' AND f.waits_since <= a.now THEN (a.now - f.waits_since) / 1e6 END
         AS age
-    FROM sq_stood f
+    FROM sq_counted_rows f
     CROSS JOIN sq_asked a
   ) s
 ) w
@@ -57,7 +57,7 @@ FROM sq_keys k
 ORDER BY k.dead DESC, k.oldest_age DESC NULLS LAST, k.fair_key ASC NULLS LAST
 LIMIT $limit
 
--- noted(seq, state, redriven, lapsed, retrying, delayed, place)
+-- items_in_list(seq, state, redriven, lapsed, retrying, delayed, place)
 -- Items of which there is more to say, and the place of each in a list: what went wrong, what may, what
 -- goes on, what is over.
 SELECT
@@ -84,7 +84,7 @@ FROM (
   CROSS JOIN sq_asked a
 ) n
 
--- notes(state, items, lapsed, retrying, delayed, redriven)
+-- state_notes(state, items, lapsed, retrying, delayed, redriven)
 -- How many items are in each state, and of how many there is more to say.
 SELECT
   n.state, count(*) AS items,
@@ -92,10 +92,10 @@ SELECT
   count(CASE WHEN n.retrying THEN 1 END) AS retrying,
   count(CASE WHEN n.delayed THEN 1 END) AS delayed,
   count(CASE WHEN n.redriven THEN 1 END) AS redriven
-FROM sq_noted n
+FROM sq_items_in_list n
 GROUP BY n.state
 ORDER BY n.state
 
--- foremost(seq)
+-- first_in_list(seq)
 -- The items that come first in a list.
-SELECT n.seq FROM sq_noted n ORDER BY n.place, n.seq LIMIT $limit
+SELECT n.seq FROM sq_items_in_list n ORDER BY n.place, n.seq LIMIT $limit

@@ -43,8 +43,8 @@ _FOLDS = {
 
 #: Tables that views make and an engine has as well.
 _MADE = {
-    "settle.sql": {"outcome_rows": "settled"},
-    "stats.sql": {"keys": "per_key"},
+    "settle.sql": {"outcome_rows": "settle_rows"},
+    "stats.sql": {"keys": "key_stats"},
     "operate.sql": {"meant": "status"},
 }
 
@@ -145,7 +145,7 @@ def file(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def database(file: str) -> Iterator[Database]:
     """Make an engine over tables without a row."""
-    with closing(Database({"told": "told_each"})) as made:
+    with closing(Database({})) as made:
         for word in _WORDS:
             made._connection.execute(f"CREATE TEMP MACRO {word}")
         for name, rows in _tables(file).items():

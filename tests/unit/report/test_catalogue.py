@@ -26,7 +26,7 @@ _READERS = {
     "steps": (lines.OperatorStep, {"detail", "undo"}),
     "starving": (trouble.StarvingKey, set()),
     "outranked": (trouble.OutrankedPriority, set()),
-    "waits_longest": (trouble.LongestWait, set()),
+    "longest_wait": (trouble.LongestWait, set()),
     "stuck": (trouble.StuckItem, set()),
     "history": (Transition, {"until"}),
 }
