@@ -18,9 +18,8 @@ SECOND = "_when_full"
 #: Tables that the second stage has of its own.
 STAGED = frozenset(
     (
-        *("startable_items", "pointers", "line_turns", "eligible_items", "overdue_lines"),
-        *("overdue_items", "overdue_turns", "overdue_line_items", "line_slots"),
-        *("with_slot", "ranked_items"),
+        *("startable_items", "line_turns", "eligible_items", "overdue_lines", "overdue_turns"),
+        *("overdue_line_items", "line_slots", "with_slot", "ranked_items"),
     )
 )
 

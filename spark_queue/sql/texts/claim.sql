@@ -137,19 +137,10 @@ SELECT p.*, row_number() OVER (PARTITION BY p.priority, p.fair_key ORDER BY p.se
 FROM sq_eligible_items p
 JOIN sq_overdue_lines z ON p.priority = z.priority AND p.fair_key IS NOT DISTINCT FROM z.fair_key
 
--- overdue_items(seq, priority, fair_key, v, late, inc, nth)
--- What is overdue, line by line.
--- rule: slots of a line
-SELECT
-  p.seq, p.priority, p.fair_key, p.v, p.late, p.inc,
-  row_number() OVER (PARTITION BY p.priority, p.fair_key ORDER BY p.seq) AS nth
-FROM sq_eligible_items p
-WHERE p.overdue
-
 -- overdue_turns(seq, turn)
--- Their turns: the first of a line where the order stands, or a round behind the last that it was
--- given, and each a round behind the one before. The first may have digits that increments have not:
--- so those are added up first.
+-- The turns of overdue items. The first of a line has the turn where the order stands, or a round behind
+-- the last that the line was given; each other is a round behind the one before. The first may have
+-- digits that increments have not: so those are added up first.
 -- rule: slots of a line
 SELECT
   q.seq,
@@ -161,7 +152,13 @@ FROM (
     o.*,
     max(CASE WHEN o.nth = 1 THEN greatest(o.v, o.late + o.inc) END)
       OVER (PARTITION BY o.priority, o.fair_key) AS first_turn
-  FROM sq_overdue_items o
+  FROM (
+    SELECT
+      p.seq, p.priority, p.fair_key, p.v, p.late, p.inc,
+      row_number() OVER (PARTITION BY p.priority, p.fair_key ORDER BY p.seq) AS nth
+    FROM sq_eligible_items p
+    WHERE p.overdue
+  ) o
 ) q
 
 -- line_slots(priority, fair_key, turn, overdue, nth)
@@ -344,20 +341,18 @@ LEFT JOIN sq_first_in_order f ON e.seq = f.seq
 LEFT JOIN sq_pointers_when_full p ON e.priority = p.priority
 WHERE e.place = 'lost' AND f.seq IS NULL
 
--- first_in_order_when_full(seq, priority, fair_key, group_key, place, slot, overdue, turn, rank_priority, rank_turn, pos, starts)
--- The order of the second stage.
--- rule again: order of service
-SELECT o.*, row_number() OVER (ORDER BY o.rank_priority DESC, o.rank_turn, o.seq) AS pos, 0 AS starts
-FROM sq_ranked_items_when_full o
-
 -- granted_items(seq, turn, overdue, stage, pos)
 -- What is leased, in order. From the item on that finds no slot, only those that have one.
 -- rule: lapsed items of a full queue
+-- rule again: order of service
 SELECT seq, turn, overdue, stage, pos
 FROM (
   SELECT f.*, 1 AS stage FROM sq_first_in_order f
   UNION ALL
-  SELECT g.*, 2 AS stage FROM sq_first_in_order_when_full g
+  SELECT
+    o.*, row_number() OVER (ORDER BY o.rank_priority DESC, o.rank_turn, o.seq) AS pos, 0 AS starts,
+    2 AS stage
+  FROM sq_ranked_items_when_full o
 ) b
 ORDER BY stage, pos LIMIT $limit
 

@@ -72,23 +72,9 @@ WHERE
   OR n.enqueued_at > a.held_since
   OR EXISTS (SELECT 1 FROM sq_open o WHERE o.seq = n.seq)
 
--- first_rows_of_keys(dedup_key, seq)
--- The first row of each key that a batch may have twice.
-SELECT b.dedup_key, min(b.seq) AS seq
-FROM sq_batch b
-JOIN sq_repeated_hashes r ON b.dedup_hash = r.dedup_hash
-GROUP BY b.dedup_key
-
--- rows_of_key_holders(dedup_key, seq)
--- The first row of each key that was the item which holds it: it takes that item's place.
-SELECT b.dedup_key, min(b.seq) AS seq
-FROM sq_batch b
-JOIN sq_key_holders h ON b.dedup_key = h.dedup_key
-WHERE b.origin = h.seq
-GROUP BY b.dedup_key
-
 -- duplicates(seq, dedup_key, duplicate_of)
--- The rows of a batch whose key somebody holds, before it or in it, and who.
+-- The rows of a batch whose key an item holds already, or an earlier row of the batch (`f` is the first
+-- of each). A row that was the item which holds its key (`o`) takes that item's place.
 -- rule: one item of a key
 SELECT q.seq, q.dedup_key, q.duplicate_of
 FROM (
@@ -101,8 +87,19 @@ FROM (
     END AS duplicate_of
   FROM sq_batch b
   LEFT JOIN sq_key_holders h ON b.dedup_key = h.dedup_key
-  LEFT JOIN sq_first_rows_of_keys f ON b.dedup_key = f.dedup_key
-  LEFT JOIN sq_rows_of_key_holders o ON b.dedup_key = o.dedup_key
+  LEFT JOIN (
+    SELECT c.dedup_key, min(c.seq) AS seq
+    FROM sq_batch c
+    JOIN sq_repeated_hashes r ON c.dedup_hash = r.dedup_hash
+    GROUP BY c.dedup_key
+  ) f ON b.dedup_key = f.dedup_key
+  LEFT JOIN (
+    SELECT c.dedup_key, min(c.seq) AS seq
+    FROM sq_batch c
+    JOIN sq_key_holders g ON c.dedup_key = g.dedup_key
+    WHERE c.origin = g.seq
+    GROUP BY c.dedup_key
+  ) o ON b.dedup_key = o.dedup_key
   LEFT JOIN sq_successors s ON b.origin = s.origin
 ) q
 WHERE q.duplicate_of IS NOT NULL
@@ -251,12 +248,6 @@ SELECT s.priority, s.fair_key, s.start_tag + s.total AS round FROM sq_line_spans
 -- The highest tag at each priority, and how many lines there are.
 SELECT e.priority, max(e.round) AS top, count(*) AS lines FROM sq_line_ends e GROUP BY e.priority
 
--- with_line_start(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line, end_priority, end_turn, least_priority, lowest, start_tag)
--- Accepted rows with the span of their line.
-SELECT /*+ BROADCAST(s) */ d.*, s.start_tag
-FROM sq_with_priority d
-LEFT JOIN sq_line_spans s ON d.lowest = s.priority AND d.fair_key IS NOT DISTINCT FROM s.fair_key
-
 -- with_tag(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line, end_priority, end_turn, least_priority, lowest, start_tag, tag, stored)
 -- Their tags: each behind the one before it in its line, by its cost. What is added up are numbers of
 -- which any engine has the same sum. An item that keeps its place moves none. `line` tells most lines apart, as a number.
@@ -268,7 +259,14 @@ FROM (
     q.start_tag + sum(
       CASE WHEN q.round IS NULL THEN greatest($unit, q.cost + $rounder - $rounder) ELSE 0e0 END
     ) OVER (PARTITION BY q.line, q.lowest, q.fair_key ORDER BY q.seq ROWS UNBOUNDED PRECEDING) AS tag
-  FROM (SELECT /*+ REPARTITION($parts, line) */ l.* FROM sq_with_line_start l) q
+  FROM (
+    SELECT /*+ REPARTITION($parts, line) */ l.*
+    FROM (
+      SELECT /*+ BROADCAST(s) */ d.*, s.start_tag
+      FROM sq_with_priority d
+      LEFT JOIN sq_line_spans s ON d.lowest = s.priority AND d.fair_key IS NOT DISTINCT FROM s.fair_key
+    ) l
+  ) q
 ) t
 
 -- with_tag_by_seq(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line, end_priority, end_turn, least_priority, lowest, tag, stored)
