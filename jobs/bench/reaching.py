@@ -32,13 +32,13 @@ class _Reach:
         """Have the library tell which views it makes statements of."""
         from spark_queue.sql import statements  # noqa: PLC0415 - counted from its import on
 
-        read: Any = statements._text  # noqa: SLF001 - of our own package
+        read: Any = statements._of_stage  # noqa: SLF001 - of our own package
 
-        def noting(name: str, **options: bool) -> str:
+        def noting(name: str, **options: bool) -> object:
             self.views.add(name)
-            return str(read(name, **options))
+            return read(name, **options)
 
-        statements._text = noting  # type: ignore[assignment]  # noqa: SLF001 - as above
+        statements._of_stage = noting  # type: ignore[assignment]  # noqa: SLF001 - as above
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Views of a catalog: the texts that the library asks, over the tables of a queue.
+"""Views of a catalog: those that the library asks, over the tables of a queue.
 
 ``python -m spark_queue.report.publishing main.ops.files`` prints them for the queue of that name.
 """
@@ -25,7 +25,7 @@ VIEWS = (
     *("workers", "steps", "behind", "outranked", "stuck", "listed"),
 )
 
-#: How the views begin that have times in microseconds since 1970, as the texts have them.
+#: How the views begin that have times in microseconds since 1970, as those of the library.
 _RAW = "sq_raw_"
 
 #: What all others are made of. The window is an hour; the reader is the first.
@@ -125,13 +125,13 @@ def _plain(column: str) -> str:
 
 
 def _raw(name: str) -> str:
-    """Return the statement that makes a view of a text."""
+    """Return the statement of a view, its times in microseconds."""
     text = re.sub(r"\bsq_(?=[a-z])", _RAW, views()[name].text)
     return f"CREATE OR REPLACE VIEW {_RAW}{name} AS\n{text.rstrip()}"
 
 
 def _show(name: str) -> str:
-    """Return the statement that makes the view which people ask; its comment is the text's."""
+    """Return the statement of a view for people, with the comment of its SQL."""
     columns = ", ".join(
         _column(column, is_instant=is_instant)
         for column, is_instant in views()[name].columns.items()

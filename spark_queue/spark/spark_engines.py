@@ -28,10 +28,10 @@ from spark_queue.sql.statements import over, query, statement
 from spark_queue.state import spark_frames
 from spark_queue.state.store import Store
 
-#: How a text says that rows are spread by a column.
+#: How a view says that rows are spread by a column.
 _SPREAD = re.compile(r"/\*\+ REPARTITION\(\$parts, \w+\) \*/")
 
-#: How a text says that a table is sent to where the rows are, and up to how many lines it is.
+#: How a view says that a table is sent to where the rows are, and up to how many lines it is.
 _SENT = re.compile(r"/\*\+ BROADCAST\(\w\) \*/ ")
 _FEW_LINES = 200_000
 
@@ -51,7 +51,7 @@ def engines_of(store: Store) -> Iterator[SqlEngine]:
 
 
 class SparkDatabase(Tables):
-    """Tables of Spark, and what texts make of them; see :class:`Database`."""
+    """Tables of Spark, and views over them; see :class:`Database`."""
 
     draws_jitter = True
     parts = 1

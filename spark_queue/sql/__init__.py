@@ -1,4 +1,4 @@
-"""Rules over sets of items: texts of SQL, their engines here, and planners by them.
+"""Rules over sets of items: views of SQL, their engines here, and planners by them.
 
 Imports state, columns and logs; nothing of Spark.
 """

@@ -54,7 +54,7 @@ _OF_GROUPS = ("with_priority", "placed_rows")
 
 
 def admit(frame: Frame, entry: EnqueueState, engine: SqlEngine) -> tuple[Any, EnqueueFacts]:
-    """Decide the rows of a step, and return them with the facts of them.
+    """Return the rows of an enqueue's step, with facts about them.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def admit(frame: Frame, entry: EnqueueState, engine: SqlEngine) -> tuple[Any, En
 
 
 def _room_of(readers: Sequence[Store]) -> Room:
-    """Return the room of the readers that refuse when they are full: the least of each kind."""
+    """Return the least room, in items and bytes, of readers that refuse when full."""
     room = Room()
     for reader in readers:
         limits = reader.limits()
@@ -90,7 +90,7 @@ def _room_of(readers: Sequence[Store]) -> Room:
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """One decision: the tables of its database, and what is asked of them."""
+    """Decision about one batch, by tables of an engine."""
 
     engine: SqlEngine
     database: Tables
@@ -98,10 +98,10 @@ class _Decision:
     batch: EntryBatch
     room: Room
     states: dict[int, tuple[StatusHead, Any]] = field(default_factory=dict)
-    """What each reader's log says, once it was read."""
+    """Head and rows of each reader's log that was read."""
 
     def refuse(self) -> tuple[int, int]:
-        """Decide which rows are not taken; return how many are duplicates, and have no room."""
+        """Refuse rows; return how many are duplicates, and how many find no room."""
         database = self.database
         database.parts = self.batch.parts()
         database.give("batch", self.batch.rows)
@@ -118,7 +118,7 @@ class _Decision:
         return self._cut(told[0]["items"] if told else 0)
 
     def place(self, *, has_refused: bool) -> Decided:
-        """Decide where accepted rows stand, and where their lines and groups end then."""
+        """Place the accepted rows, and move the ends of lines and groups."""
         database, settings = self.database, self.entry.settings
         if not has_refused:
             database.variants["accepted_rows"] = "accepted_rows_when_all"
@@ -170,7 +170,7 @@ class _Decision:
         return True
 
     def _find_successors(self) -> bool:
-        """Tell whether an item of the batch may have been enqueued again meanwhile."""
+        """Tell whether another step may have redriven an item of the batch."""
         since, before = self.entry.rules.redriven_since, self.entry.before
         if since is None or before.step <= since:
             return self._have_none("successors")
@@ -179,12 +179,12 @@ class _Decision:
         return True
 
     def _have_none(self, name: str) -> bool:
-        """Have an empty table, and return that nothing is found."""
+        """Give an empty table; return False, as nothing is found."""
         self.database.give(name, pa.schema(NOTHING[name]).empty_table())
         return False
 
     def _cut(self, duplicates: int) -> tuple[int, int]:
-        """Refuse also what finds no room: every row behind the first that does not."""
+        """Refuse every row from the first that finds no room."""
         database, entry, room = self.database, self.entry, self.room
         cut = (
             database.rows("first_row_without_room")["seq"][0].as_py() if room.is_bounded() else None
@@ -213,7 +213,7 @@ class _Decision:
         self.database.give("asked", pa.Table.from_pylist([asked], ASKED))
 
     def _give_scales(self) -> None:
-        """Have the weights, and how far the order has come."""
+        """Give the weights, and the pointers of the order of service."""
         entry, settings = self.entry, self.entry.settings
         priorities = {*entry.before.tops, 0}
         if settings.stretches and settings.config.priority is not None:
@@ -223,7 +223,7 @@ class _Decision:
         self.database.give("pointers", pointers)
 
     def _tag(self) -> None:
-        """Have the lines that rows enter, in which each has its tag."""
+        """Compute the lines that rows enter."""
         database, entry = self.database, self.entry
         if entry.before.items:
             database.give("line_rows", self.engine.entries.line_rows(entry))
@@ -233,7 +233,7 @@ class _Decision:
 
     # rule: place of a new member
     def _find_ends(self) -> None:
-        """Have the last open member of each group of the batch that the order has not passed."""
+        """Find the last open member of each group that the order has not passed."""
         database, entry, entries = self.database, self.entry, self.engine.entries
         self._have_none("ends")
         if not entry.before.items:
@@ -266,13 +266,13 @@ class _Decision:
         return self.database.find("members_ahead")
 
     def _open(self, members: Any) -> Any:
-        """Return the members with which some reader is not done."""
+        """Return the members that some reader has open."""
         self._find_open(members)
         self.database.give("members", members)
         return self.database.find("open_members")
 
     def _find_open(self, candidates: Any) -> None:
-        """Have the seqs of items with which some reader is not done."""
+        """Give the seqs of candidates that some reader has open."""
         claiming = {reader.reader: reader for reader in self.entry.readers}
         found = [
             self._standing(candidates, facts.since_step, claiming.get(number))
@@ -284,7 +284,7 @@ class _Decision:
             self.database.give("open", *found)
 
     def _standing(self, candidates: Any, since_step: int, reader: Store | None) -> Any:
-        """Return the candidates with which one reader is not done; a stream is with none."""
+        """Return the candidates that one reader has open; a stream has all it sees."""
         asked = {"since_step": since_step}
         with closing(self.engine.start({"newest_rows": "newest_rows_of_candidates"})) as database:
             database.give("candidates", candidates)

@@ -44,7 +44,7 @@ def stage(
     beside: pa.Table | None,
     by: SqlEngine = HERE,
 ) -> StagedCheckpoint:
-    """Fold the queue to a step, and keep what still matters; see :class:`Planner`.
+    """Return the rows of a checkpoint as of a step; see :meth:`SqlPlanner.checkpoint`.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def stage(
 
 
 def _queue_step(at: Snapshot) -> int:
-    """Return the newest step of the item log; one of this very moment may not be known yet."""
+    """Return the newest step of the item log."""
     if at.are_files_read:
         return at.queue.step
     newest = at.store.queue.head()

@@ -51,13 +51,13 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlChoice(Choice):
-    """Rows that a claim would write, and the facts of them."""
+    """Rows that a claim would write, with facts about them."""
 
     engine: SqlEngine
     rows: Any
-    """As the text returns them, of its engine."""
+    """Rows of the view ``claim_rows``, in the engine's form."""
     said: Mapping[str, object]
-    """What a row of the log has beside them."""
+    """Columns of the log that the view lacks."""
 
     @override
     def table(self) -> Any:
@@ -73,12 +73,12 @@ class SqlChoice(Choice):
 def compare(
     at: Snapshot, request: Request, ours: SqlChoice | None, theirs: SqlChoice | None
 ) -> None:
-    """Hold a choice against that of another engine.
+    """Compare the choices of two engines.
 
     Raises
     ------
     PlannersDifferError
-        When they are not the same; nothing was written.
+        When they differ; nothing was written.
     """
     head, settings = at.status, at.settings
     reach = nearest(settings, request)
@@ -105,7 +105,7 @@ def compare(
 
 
 def compares(at: Snapshot) -> bool:
-    """Tell whether a decision is held against that of Spark."""
+    """Tell whether Spark decides as well, to compare."""
     return verify.is_wanted(at) and at.has_spark
 
 
@@ -121,19 +121,19 @@ def choose(
     after: tuple[StatusHead, Any] | None = None,
     by: SqlEngine = HERE,
 ) -> SqlChoice | None:
-    """Choose the next items as of a step; ``None`` where there is nothing to write.
+    """Choose the next items as of a step; ``None`` for nothing to write.
 
     Parameters
     ----------
     after : tuple of StatusHead and rows, optional
         The head after the rows of a settle, which the claim is to join in the next step.
     by : SqlEngine
-        What runs the texts.
+        The engine.
 
     Raises
     ------
     EvidenceFirst
-        When the time of claims is over that name outputs, and are not spared.
+        When leases of claims that name outputs ran out, and are not spared.
     TooManyRowsError
         When more rows would be read than the engine takes.
     """
@@ -149,7 +149,7 @@ def choose(
 
 
 def _variants(settings: Settings, request: Request) -> dict[str, str]:
-    """Return the texts for the queue as it is configured."""
+    """Return the variants of views for a configuration."""
     config = settings.config
     variants = {
         f"with_slot{SECOND}": "with_slot",
@@ -166,7 +166,7 @@ def _variants(settings: Settings, request: Request) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """One decision: the tables of its database, and what is asked of them."""
+    """Decision about one claim, by tables of an engine."""
 
     engine: SqlEngine
     database: Tables
@@ -176,7 +176,7 @@ class _Claim:
     now: datetime
 
     def read_states(self, settled: Any) -> None:
-        """Have what was touched since the checkpoint, and by rows of the next step."""
+        """Give the rows since the checkpoint, and of the settle in the same step."""
         database, logs, head = self.database, self.engine.logs, self.head
         states = logs.states_of(self.at.store, head)
         if settled is not None:
@@ -184,13 +184,13 @@ class _Claim:
         database.give("states", states)
         database.keep("newest_rows")
         self._ask(None)
-        noticed = database.rows("recovery_facts").to_pylist()[0]
-        if noticed["lapsed"]:
+        found = database.rows("recovery_facts").to_pylist()[0]
+        if found["lapsed"]:
             leases = {*database.rows("lapsed_leases")["lease"].to_pylist()} - self.request.spared
             if named := logs.with_output(self.at.store, leases):
                 raise EvidenceFirst(named)
         times: Any = _TIMES
-        if noticed["without_times"]:
+        if found["without_times"]:
             times = logs.items_of(
                 self.at.store, database.find("items_without_times"), log_rows.TIMES
             )
@@ -202,7 +202,7 @@ class _Claim:
         )
 
     def choose(self) -> Any:
-        """Return the rows that are chosen, looking further until they are enough."""
+        """Return the chosen rows, looking further until they are enough."""
         database, limit = self.database, self.request.limit
         for look, (reach, entered) in enumerate(self._looks()):
             facts = self._look(reach, entered)
@@ -222,7 +222,7 @@ class _Claim:
         return config.fair_key is not None and config.group_key is not None
 
     def _looks(self) -> Iterator[tuple[float | None, Any]]:
-        """Return how far to look, and what has entered within it: the nearer the sooner."""
+        """Return reaches with the items entered within each, nearest first."""
         at, head, request = self.at, self.head, self.request
         least, wanted = nearest(at.settings, request), _ENOUGH * request.limit
         for reach in reaches(at, head, request):
@@ -237,7 +237,7 @@ class _Claim:
             yield reach, entered
 
     def _look(self, reach: float | None, entered: Any) -> dict[str, int | None]:
-        """Compute what is within reach, and return the facts of it."""
+        """Judge the items within reach; return facts about them."""
         database = self.database
         self._ask(reach)
         facts = self._judge(entered)
@@ -253,7 +253,7 @@ class _Claim:
         return self.engine.logs.entered_of(self.at.store, self.head, self.at.settings, reach, names)
 
     def _judge(self, *entered: Any) -> dict[str, int | None]:
-        """Have items that only entered, and return the facts of all."""
+        """Judge all open items, entered ones too; return facts about them."""
         self.database.give("entered", *entered)
         self.database.keep("with_place")
         self.database.keep("eligible_items")
@@ -270,7 +270,7 @@ class _Claim:
         return self.engine.logs.items_of(self.at.store, found, names)
 
     def _is_enough(self, facts: Mapping[str, int | None], reach: float) -> bool:
-        """Tell whether what comes next is within reach, so that nothing beyond matters."""
+        """Tell whether nothing beyond reach can come next."""
         room, eligible = facts["room"], facts["eligible"] or 0
         wanted = wanted_of(self.request.limit, room, facts["lapsed"] or 0)
         if room == 0 or eligible < wanted:
@@ -300,7 +300,7 @@ class _Claim:
 
 
 def _say(head: StatusHead, request: Request, now: datetime) -> dict[str, object]:
-    """Return what rows of a claim say, all of them or those of a state."""
+    """Return the columns that all rows of a claim share, or those of a state."""
     return {
         "kind": ITEM,
         "lease": head.step + 1,
@@ -316,7 +316,7 @@ def _say(head: StatusHead, request: Request, now: datetime) -> dict[str, object]
 def _choice(
     engine: SqlEngine, database: Tables, head: StatusHead, rows: Any, said: Mapping[str, object]
 ) -> SqlChoice:
-    """Return rows of a claim with the facts of them."""
+    """Return rows of a claim, with facts about them."""
     database.give("claim_rows", rows)
     counts: dict[tuple[str, str], int] = {}
     pointers: dict[int, Pointer] = {}

@@ -34,17 +34,17 @@ _ROW = 100
 
 
 def memory_setting() -> str:
-    """Return how much memory SQL in this process may take, as the environment says it."""
+    """Return the memory setting of the environment, or the default."""
     return os.environ.get(MEMORY) or "1GB"
 
 
 def memory() -> int:
-    """Return how many bytes a database may take before it goes on by files: a gigabyte by default.
+    """Return the bytes that a database takes before it spills: a gigabyte by default.
 
     Raises
     ------
     InvalidConfigError
-        When the environment says something that is no size.
+        When the environment has no valid size.
     """
     found = _SIZE.fullmatch(memory_setting())
     size = int(found[1]) * _BYTES[found[2]] if found else 0
@@ -56,14 +56,14 @@ def memory() -> int:
 
 
 def most_rows() -> int:
-    """Return how many rows a decision reads at most: what fits into that memory."""
+    """Return how many rows a decision reads at most, by that memory."""
     return memory() // _ROW
 
 
 def connect(spilled: str, statements: Iterable[str]) -> DuckDBPyConnection:
-    """Return an empty database that knows nothing of the machine.
+    """Return an empty database that is closed to the machine.
 
-    No text of SQL reads a file, or a variable of Python, installs an extension, or changes a
+    No statement reads a file, or a variable of Python, installs an extension, or changes a
     setting. Rows come in as tables that a program registers.
 
     Parameters
@@ -94,7 +94,7 @@ def connect(spilled: str, statements: Iterable[str]) -> DuckDBPyConnection:
 
 
 class OneDatabase:
-    """The one database of a process for all who ask alike: a start takes longer than most answers.
+    """Database that a process shares: a start takes longer than most answers.
 
     Parameters
     ----------
@@ -146,18 +146,18 @@ _ONE = OneDatabase(_start)
 
 
 class Database:
-    """Tables of Arrow, and what texts make of them; it reads no files and spills what does not fit.
+    """Tables of Arrow and views over them; reads no files, spills what does not fit.
 
     Parameters
     ----------
     variants : mapping
-        The file that is read for a text in the place of its own.
+        By the name of a view, the other view whose text is used.
     """
 
     #: Whether it has the draw of the jitter.
     draws_jitter = False
 
-    #: Over how many parts Spark spreads rows where a text says so.
+    #: Over how many parts Spark spreads rows where a view says so.
     parts = 1
 
     #: How many lines a batch has, by which Spark joins them.
@@ -173,37 +173,37 @@ class Database:
         self._connection.close()
 
     def give(self, name: str, *rows: pa.Table) -> None:
-        """Have a table under a name of the texts; of several, what one lacks is null."""
+        """Give a table a name; of several, a column that one lacks is null."""
         table = rows[0] if len(rows) == 1 else pa.concat_tables(rows, promote_options="default")
         self._connection.register(f"sq_{name}", table)
         self._there.add(name)
 
     def keep(self, name: str, limit: int = 0) -> None:
-        """Compute the table of a text once for those that come after."""
+        """Compute a view once, as a table for later statements."""
         text = self._text_of(name, limit)
         self._connection.execute(f"CREATE OR REPLACE TEMP TABLE sq_{name} AS {text}")
         self._there.add(name)
 
     def rows(self, name: str, limit: int = 0) -> pa.Table:
-        """Return the rows of a text."""
+        """Return the rows of a view."""
         return self._connection.sql(self._text_of(name, limit)).to_arrow_table()
 
     def find(self, name: str, limit: int = 0) -> pa.Table:
-        """Return the rows of a text, which may be many, as this engine has them."""
+        """Return the rows of a view, which may be many, in the engine's form."""
         return self.rows(name, limit)
 
     def table(self, name: str) -> pa.Table:
-        """Return a table that was given or computed, or the rows of a text."""
+        """Return a given or computed table, or the rows of a view."""
         if name not in self._there:
             return self.rows(name)
         return self._connection.table(f"sq_{name}").to_arrow_table()
 
     def query(self, text: str) -> pa.Table:
-        """Return the rows of a query over texts."""
+        """Return the rows of a query over views."""
         return self._connection.sql(self._whole(text)).to_arrow_table()
 
     def query_each(self, texts: Sequence[str]) -> list[pa.Table]:
-        """Return the rows of several queries; what they have in common is worked out once."""
+        """Return the rows of several queries; shared views are computed once."""
         # One query, with each answer in a column of its own.
         lists = (f"SELECT list(r) AS n{at} FROM ({text}) r" for at, text in enumerate(texts))  # noqa: S608 - our own
         answer = self.query(" UNION ALL BY NAME ".join(lists))
@@ -211,7 +211,7 @@ class Database:
         return [pa.Table.from_struct_array(one) for one in rows]
 
     def replace(self, name: str, key: str, rows: pa.Table) -> None:
-        """Put rows into a table that was computed, in the place of those with the same keys."""
+        """Replace the rows of a computed table that have the same keys."""
         self._connection.register("sq_rows", rows)
         former = f"{key} IN (SELECT {key} FROM sq_rows)"  # noqa: S608 - our own
         self._connection.execute(f"DELETE FROM sq_{name} WHERE {former}")  # noqa: S608 - as above
@@ -222,12 +222,12 @@ class Database:
         return query(text, self._there, self.variants, inlined=True)
 
     def forget(self, name: str) -> None:
-        """Drop a table that was computed."""
+        """Drop a computed table."""
         self._connection.execute(f"DROP TABLE sq_{name}")
         self._there.remove(name)
 
     def is_empty(self, name: str) -> bool:
-        """Tell whether a table that was given or computed has no rows."""
+        """Tell whether a given or computed table has no rows."""
         return not self._connection.table(f"sq_{name}").limit(1).fetchall()
 
     def _text_of(self, name: str, limit: int = 0) -> str:

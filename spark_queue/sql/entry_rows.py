@@ -1,4 +1,4 @@
-"""Enqueues that SQL decides over the files of the item log: inputs, outcomes and rows."""
+"""Rows for enqueues by SQL: of batches, of the item log, and of their steps."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ROWS_A_PART = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What one reader, the fullest, still takes; ``None`` where there is no limit."""
+    """Room of the fullest reader; ``None`` without a limit."""
 
     reader: str = ""
     items: int | None = None
@@ -51,7 +51,7 @@ class Room:
         return self.items is not None or self.bytes is not None
 
     def within(self, reader: str, items: int | None, left: int | None) -> Room:
-        """Return the room that is left beside a reader with limits of its own."""
+        """Return the smaller room, with a reader that has limits of its own."""
         if items is None and left is None:
             return self
         return Room(reader=reader, items=_less(self.items, items), bytes=_less(self.bytes, left))
@@ -63,7 +63,7 @@ def _less(a: int | None, b: int | None) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnqueueState:
-    """What an enqueue is decided by; see :meth:`admission.admit`."""
+    """Inputs of the decision of an enqueue; see :meth:`admission.admit`."""
 
     store: Store
     before: QueueHead
@@ -77,7 +77,7 @@ class EnqueueState:
     now: datetime
 
     def least_tags(self) -> dict[int, float]:
-        """Return bounds below the stored tags that the order has yet to reach, by priority."""
+        """Return lower bounds of the stored tags ahead of the order, by priority."""
         turns = {p: self.pointers[p][0] for p in self.before.tops if p in self.pointers}
         least = {p: self.settings.least_tag(p, turn) for p, turn in turns.items()}
         return dict.fromkeys(self.before.tops, -math.inf) | least
@@ -85,7 +85,7 @@ class EnqueueState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryBatch:
-    """The rows of a frame, as an engine has them."""
+    """Rows of a frame, in the engine's form."""
 
     rows: Any
     """Without ``_``, by ``seq``: what is decided by, and what the engine keeps for itself."""
@@ -95,13 +95,13 @@ class EntryBatch:
     has_keys: bool
 
     def parts(self) -> int:
-        """Return over how many parts the rows are spread for each to be sorted in memory."""
+        """Return how many parts the rows need to be sorted in memory."""
         return -(-self.count // _ROWS_A_PART)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """What was decided of a batch, as tables of the engine."""
+    """Decision about a batch, as tables of the engine."""
 
     items: Any
     """Rows of the batch with ``lowest``, their priority, and ``place``, the stored tag."""
@@ -131,22 +131,22 @@ class EntryRows(Protocol):
         """Return items that may have a key of the batch: :data:`KEYED`."""
 
     def redriven_of(self, entry: EnqueueState, since: int) -> Any:
-        """Return items of steps since one that were items before: ``origin`` and ``seq``."""
+        """Return redriven items of later steps: ``origin`` and ``seq``."""
 
     def line_rows(self, entry: EnqueueState) -> Any:
-        """Return ends of lines that the order has yet to reach: :data:`LINE`."""
+        """Return ends of lines ahead of the order: :data:`LINE`."""
 
     def group_rows(self, entry: EnqueueState, groups: Any) -> Any:
-        """Return rows that name the last member of one of some groups: :data:`MEMBER`."""
+        """Return rows of the last members of groups: :data:`MEMBER`."""
 
     def members_of(self, entry: EnqueueState, groups: Any) -> Any:
-        """Return the items of some groups that the order may have yet to reach."""
+        """Return the items of groups that may be ahead of the order."""
 
     def there_of(self, entry: EnqueueState, members: Any) -> Any:
-        """Return the ``seq`` of those of some members that are in the log."""
+        """Return the ``seq`` of members that are in the log."""
 
     def step_rows(self, batch: EntryBatch, decided: Decided, entry: EnqueueState) -> Any:
-        """Return the rows of a step as they are logged."""
+        """Return the rows of a step in the form of the log."""
 
 
 #: What a batch has of rows that were items before: null for others. Values are had by their place.
@@ -173,7 +173,7 @@ def batch_of(frame: Frame, entry: EnqueueState, room: Room) -> EntryBatch:
 
 
 def batch_rows(rows: pa.Table, sizes: pa.Array | None, entry: EnqueueState) -> pa.Table:
-    """Return the batch of rows that are in order."""
+    """Return the batch of ordered rows."""
     count, first = rows.num_rows, entry.before.last_seq + 1
     columns = {name: rows[name] for name in BATCH}
     for name, kind in _OF_ITEMS.items():
@@ -282,7 +282,7 @@ def _take_rows(rows: pa.Table, seqs: pa.ChunkedArray, before: QueueHead) -> pa.T
 
 
 def _ahead(entry: EnqueueState) -> Callable[[LogFile], bool]:
-    """Return what tells whether a file may have a tag that the order has yet to reach."""
+    """Return a test whether a file may have a tag ahead of the order."""
     least = entry.least_tags()
     return lambda file: any(
         file.may_have("_priority", p, p) and file.may_have("_round", tag)
@@ -293,7 +293,7 @@ def _ahead(entry: EnqueueState) -> Callable[[LogFile], bool]:
 def _meta(
     entry: EnqueueState, kind: str, names: Sequence[str], may: Callable[[LogFile], bool]
 ) -> pa.Table:
-    """Return rows that say where lines, or groups, end."""
+    """Return rows of the ends of lines, or of groups."""
     rows = _read(
         entry,
         lambda file: file.gen == META_LANE and may(file),
@@ -329,7 +329,7 @@ def _files(entry: EnqueueState, may: Callable[[LogFile], bool]) -> list[LogFile]
 def _with(
     given: pa.Table, said: Mapping[str, object], columns: Mapping[str, pa.ChunkedArray | pa.Array]
 ) -> pa.Table:
-    """Return rows with columns of the log, each of its type there."""
+    """Return rows with columns of the log, in its types."""
     kinds = QUEUE_COLUMNS.arrow
     made = {name: given[name] for name in given.column_names}
     for name, value in said.items():

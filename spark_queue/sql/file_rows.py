@@ -62,7 +62,7 @@ def sizes_in(store: Store, rows: pa.Table) -> pa.Array:
 
 
 def refused_of(store: Store, step: int | None = None) -> int | None:
-    """Return how many rows are there that were refused, or about how many by one step.
+    """Return the number of refused rows: of all steps, or estimated for one.
 
     ``None`` where only Spark knows the files of the log.
     """
@@ -131,7 +131,7 @@ def rows_of(
 
 
 def once_more(read: Callable[[], _T]) -> _T:
-    """Read files, and once more where one was merged meanwhile: its rows are in another."""
+    """Read files; read again if another process merged one."""
     try:
         return read()
     except OSError:
@@ -139,7 +139,7 @@ def once_more(read: Callable[[], _T]) -> _T:
 
 
 def item_files(log: Log[Any]) -> list[LogFile]:
-    """Return the files of a log that have rows of items, or what was refused."""
+    """Return the files of a log with items or refused rows."""
     others = (META_LANE, OPEN_LANE, RENEWAL_LANE, SOURCE_LANE)
     return [file for file in log.files() if file.gen not in others]
 
@@ -153,7 +153,7 @@ def files_of(log: Log[Any], kind: str) -> list[LogFile]:
 
 
 def settings_files(log: Log[Any]) -> list[LogFile]:
-    """Return the files of a status log that may have rows by which a queue was configured.
+    """Return the files of a status log that may have settings.
 
     They lie beside the heads, of which each step has one: a file of one row has only that, unless
     its step has another file there.
@@ -172,7 +172,7 @@ def parts_of(
     kind: str = ITEM,
     most: float = math.inf,
 ) -> Iterator[pa.Table]:
-    """Return the same rows part by part, for what is more than a process keeps; the first is empty.
+    """Return the same rows part by part, for large logs; the first is empty.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def parts_of(
 
 
 def having(seqs: pa.ChunkedArray) -> Callable[[LogFile], bool]:
-    """Return what tells whether a file may have one of some items."""
+    """Return a test whether a file may have an item."""
     if len(seqs) > _FEW:
         ends = pc.min_max(seqs).as_py()
         return lambda file: file.may_have("_seq", ends["min"], ends["max"])
@@ -201,7 +201,7 @@ def having(seqs: pa.ChunkedArray) -> Callable[[LogFile], bool]:
 
 
 def beside(rows: pa.Table, seqs: pa.ChunkedArray) -> pa.Table:
-    """Return the row of each item, null where it has none; of each there is one at most."""
+    """Return the one row of each item; null without any."""
     return rows.take(pc.index_in(seqs, value_set=rows["_seq"].combine_chunks()))
 
 
@@ -216,7 +216,7 @@ _GRANT = ("_seq", "_gen", "_round", "_losses", "_priority", "_turn", *_OF_THE_LE
 
 
 def grant_of(store: Store, lease: int) -> pa.Table:
-    """Return the rows by which items were leased; it has none where they are not in the log.
+    """Return the rows by which items were leased; empty without any in the log.
 
     Raises
     ------
@@ -233,7 +233,7 @@ def grant_of(store: Store, lease: int) -> pa.Table:
 
 
 def items_of(store: Store, grant: pa.Table, *, most_bytes: float = math.inf) -> pa.Table | None:
-    """Return the items that were leased; ``None`` where they cannot be read here, or take too much.
+    """Return the leased items; ``None`` if not readable here, or too large.
 
     Returns
     -------
@@ -255,7 +255,7 @@ def items_of(store: Store, grant: pa.Table, *, most_bytes: float = math.inf) -> 
 
 
 def require_items(store: Store, grant: pa.Table, count: int, claim: str) -> pa.Table:
-    """Return what :func:`items_of` does, where all items are there.
+    """Return the leased items, all of them; see :func:`items_of`.
 
     Parameters
     ----------
@@ -322,7 +322,7 @@ def _read_items(store: Store, grant: pa.Table, most_bytes: float) -> pa.Table | 
 
 
 def _filter_of(grant: pa.Table) -> Callable[[LogFile], bool]:
-    """Return what tells whether a file may have an item that was leased."""
+    """Return a test whether a file may have a leased item."""
     ends = {name: pc.min_max(grant[name]).as_py() for name in ("_seq", "_round")}
     gens = set(pc.unique(grant["_gen"]).to_pylist())
     return lambda file: (
@@ -332,5 +332,5 @@ def _filter_of(grant: pa.Table) -> Callable[[LogFile], bool]:
 
 
 def _beside(items: pa.Table, grant: pa.Table) -> pa.Table:
-    """Return of each item the row by which it was leased."""
+    """Return the row by which each item was leased."""
     return grant.take(pc.index_in(items["_seq"], value_set=grant["_seq"].combine_chunks()))

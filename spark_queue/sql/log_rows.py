@@ -1,4 +1,4 @@
-"""Rows of both logs as tables for the texts: names without ``_``, times in microseconds."""
+"""Rows of both logs as tables for views: names without ``_``, times in microseconds."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TooManyRowsError(Exception):
 
 
 def states_of(store: Store, head: StatusHead) -> pa.Table:
-    """Return the rows of a status log that count: the checkpoint's, and those of steps since.
+    """Return a status log's rows of the checkpoint, and of steps since.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def states_of(store: Store, head: StatusHead) -> pa.Table:
 
 
 def with_step(states: pa.Table, rows: pa.Table, step: int) -> pa.Table:
-    """Return rows of a status log with those of one step that is not in it yet."""
+    """Return rows of a status log, with those of its next step."""
     new = plain(rows).select(states.column_names)
     at = new.schema.get_field_index("step")
     new = new.set_column(at, "step", pa.repeat(pa.scalar(step, pa.int64()), new.num_rows))
@@ -119,7 +119,7 @@ def entered_of(
 def nearer(
     entered: pa.Table, head: StatusHead, settings: Settings, reach: float
 ) -> tuple[pa.Table, int]:
-    """Return those of some items that are within a reach, and how many are ahead of the order."""
+    """Return the items within a reach, and how many are ahead of the order."""
     priority, tag = entered["priority"], entered["round"]
     within, ahead = [], 0
     for one in pc.unique(priority).to_pylist():
@@ -143,7 +143,7 @@ def _between(
 
 
 def items_of(store: Store, found: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return some columns of the items of a table's ``seq``, as they entered."""
+    """Return columns of the rows by which a table's items entered."""
     seqs = found["seq"]
     if not len(seqs):
         return plain(_schema_of(store, "queue", names).empty_table())
@@ -204,7 +204,7 @@ def grants_of(store: Store, head: StatusHead, lease: int) -> pa.Table:
 
 
 def outcomes_of(outcomes: DataFrame) -> pa.Table:
-    """Return the outcomes of items that a frame has.
+    """Return a frame's outcomes of items.
 
     Raises
     ------
@@ -217,7 +217,7 @@ def outcomes_of(outcomes: DataFrame) -> pa.Table:
 
 
 def status_rows(found: pa.Table, said: Mapping[str, object]) -> pa.Table:
-    """Return rows of a text as they are logged.
+    """Return rows of a view in the form of the status log.
 
     Parameters
     ----------
@@ -238,17 +238,17 @@ def status_rows(found: pa.Table, said: Mapping[str, object]) -> pa.Table:
 
 
 def micros(at: datetime) -> int:
-    """Return an instant as the texts have it."""
+    """Return an instant in microseconds since 1970."""
     return int(pa.scalar(at, pa.timestamp("us", "UTC")).value)
 
 
 def joined(rows: pa.Table, others: pa.Table) -> pa.Table:
-    """Return rows of a status log and others; what one lacks is null."""
+    """Return rows of a status log and others; a missing column is null."""
     return pa.concat_tables([rows, others], promote_options="default")
 
 
 def without(found: pa.Table, seqs: Collection[int]) -> pa.Table:
-    """Return rows of a text but for some items."""
+    """Return rows of a view without some items."""
     return found.filter(pc.invert(pc.is_in(found["seq"], pa.array(seqs, pa.int64()))))
 
 
@@ -305,7 +305,7 @@ def _schema_of(store: Store, which: LogName, names: Sequence[str]) -> pa.Schema:
 
 
 def plain(rows: pa.Table) -> pa.Table:
-    """Return rows with other names, and times as numbers."""
+    """Return rows with names without ``_``, and times as numbers."""
     columns = [
         column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
         for column in rows.columns

@@ -1,4 +1,4 @@
-"""Questions about the items of a queue: both its logs, and the texts over them."""
+"""Questions about the items of a queue: both its logs, and views over them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from spark_queue.log.schema import (
 )
 from spark_queue.sql import log_rows
 from spark_queue.sql.asked_settings import SETTING_COLUMNS
+from spark_queue.sql.catalogue import NAME
 from spark_queue.sql.sql_engines import LogRows, Tables
-from spark_queue.sql.statements import leaves_in, leaves_of
+from spark_queue.sql.statements import leaves_of
 from spark_queue.state import existence
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 #: A table to the caller: a frame of Spark, or a table of Arrow.
 FrameT = TypeVar("FrameT")
 
-#: What the texts read of the row by which an item entered, and of a transition.
+#: What views read of the row by which an item entered, and of a transition.
 ENTERED = (
     *("_seq", "_gen", "_step", "_errors", "_dedup_key", "_duplicate_of", "_origin"),
     *SCHEDULE,
@@ -80,7 +81,7 @@ VIEWED = Columns(
     [*{c.name: c for c in (*QUEUE_COLUMNS.columns, *STATUS_COLUMNS.columns, *_MADE)}.values()]
 )
 
-#: What the texts are asked about: the row of ``sq_asked``.
+#: The row of ``sq_asked``: what a question is about.
 ASKED = pa.schema(
     [
         ("claim_id", pa.string()),
@@ -107,7 +108,7 @@ _BEYOND = 1 << 62
 
 
 class QueueLook(ABC, Generic[FrameT]):
-    """Both logs of a reader as tables of an engine, each read when a text asks for it.
+    """Both logs of a reader as tables of an engine, each read when a view needs it.
 
     Parameters
     ----------
@@ -120,7 +121,7 @@ class QueueLook(ABC, Generic[FrameT]):
     seq : int, optional
         The one item that is looked at, also if the reader does not see it.
     asked : mapping
-        What the texts ask for.
+        The row of ``sq_asked``.
     most : float
         Rows up to which each log is read.
     has_values : bool
@@ -169,59 +170,58 @@ class QueueLook(ABC, Generic[FrameT]):
         self.database.close()
 
     def give(self, name: str, rows: Any) -> None:
-        """Have a table under a name of the texts."""
+        """Give a table a name."""
         self._there.add(name)
         self.database.give(name, rows)
 
     def share(self, name: str) -> None:
-        """Have the rows of a text for several others."""
+        """Give the rows of a view to several others."""
         self.give(name, self.table(name))
 
     def table(self, name: str, **variants: str) -> Any:
-        """Return the rows of a text, as the engine has them; see :class:`Database`."""
+        """Return the rows of a view, in the engine's form; see :class:`Database`."""
         self._prepare(name, variants)
         return self.database.table(name)
 
     def rows(self, name: str, limit: int = 0, **variants: str) -> list[dict[str, Any]]:
-        """Return the few rows of a text."""
+        """Return the few rows of a view."""
         self._prepare(name, variants)
         found: list[dict[str, Any]] = self.database.rows(name, limit).to_pylist()
         return found
 
     def keep(self, name: str) -> None:
-        """Compute the table of a text once for all that is asked later."""
+        """Compute a view once, as a table for later questions."""
         if name not in self._there:
             self._prepare(name, {})
             self.database.keep(name)
             self._there.add(name)
 
     def load(self, *leaves: str) -> None:
-        """Read some tables that no text makes."""
+        """Read some tables that are no views."""
         for leaf in leaves:
             self.give(leaf, self._read(leaf))
 
     def query(self, text: str) -> pa.Table:
-        """Return the rows of a query over texts."""
-        self._load_for(leaves_in(text, self._there, self.database.variants))
+        """Return the rows of a query over views."""
+        self._load_for(NAME.findall(text))
         return self.database.query(text)
 
     def query_each(self, texts: Sequence[str]) -> list[pa.Table]:
         """Return the rows of several queries."""
-        whole = "\n".join(texts)
-        self._load_for(leaves_in(whole, self._there, self.database.variants))
+        self._load_for(NAME.findall("\n".join(texts)))
         return self.database.query_each(texts)
 
     def find(self, name: str, limit: int) -> FrameT:
-        """Return items of a text in their order, computed, as rows of a status log have them."""
+        """Return a view's items in order, computed, in the form of the status log."""
         self._prepare(name, {})
         return self.show(self.database.find(name, limit), MOVED)
 
     def view(self, name: str, columns: Sequence[str] = STATUS, **variants: str) -> FrameT:
-        """Return rows of a text as :meth:`show` does."""
+        """Return rows of a view as :meth:`show` does."""
         return self.show(self.table(name, **variants), columns)
 
     def fold(self, at: Snapshot) -> None:
-        """Have what is open as of a step: what a checkpoint keeps, and all since."""
+        """Give the open items as of a step: of the checkpoint, and later ones."""
         head, settings, priorities = at.status, at.settings, sorted(at.queue.tops)
         self.give("states", self.logs.states_of(self.store, head))
         self.database.keep("newest_rows")
@@ -240,14 +240,15 @@ class QueueLook(ABC, Generic[FrameT]):
 
     def _prepare(self, name: str, variants: Mapping[str, str]) -> None:
         self.database.variants |= variants
-        self._load_for(leaves_of(name, self._there, self.database.variants))
+        self._load_for([name])
 
-    def _load_for(self, leaves: Sequence[str]) -> None:
+    def _load_for(self, tables: Sequence[str]) -> None:
+        leaves = leaves_of(tables, self._there, self.database.variants)
         # The items last: all that a transition names have entered by then.
         self.load(*sorted(leaves, key=lambda leaf: leaf == "items"))
 
     def _read(self, leaf: str) -> Any:
-        """Return a table that no text makes."""
+        """Return a table that is no view."""
         read: Mapping[str, Callable[[], Any]] = {
             "asked": lambda: pa.Table.from_pylist([self._asked], ASKED),
             "states": self.moves,
@@ -273,16 +274,16 @@ class QueueLook(ABC, Generic[FrameT]):
         return log_rows.pointers_of(head.pointers, head.checkpoint.pointers, priorities)
 
     def select(self, where: Any) -> None:
-        """Have the items that an operator means as ``sq_selected``; errors as for ``choose``."""
+        """Give the items that an operator selects as ``sq_selected``; errors as for ``choose``."""
         self.give("selected", self.find_selected(where))
 
     @abstractmethod
     def find_selected(self, where: Any) -> Any:
-        """Return the ``seq`` of each item that is meant, by all columns of the status."""
+        """Return the ``seq`` of each selected item, by all columns of the status."""
 
     @abstractmethod
     def _start(self) -> Tables:
-        """Return the engine of the texts."""
+        """Return the engine."""
 
     @abstractmethod
     def entries(self, kind: str) -> Any:
@@ -306,27 +307,27 @@ class QueueLook(ABC, Generic[FrameT]):
 
     @abstractmethod
     def show(self, found: Any, columns: Sequence[str]) -> FrameT:
-        """Return rows of a text under the names and types of the log; of items all, if wanted."""
+        """Return rows of a view under the log's names and types; items with the user's columns."""
 
     @abstractmethod
     def choose(self, found: FrameT, where: Any) -> FrameT:
-        """Return the items that are meant."""
+        """Return the selected items."""
 
     @abstractmethod
     def facts_of(self, found: FrameT, names: Sequence[str] = MOVED) -> Any:
-        """Return some columns of what was shown as the texts have them, computed once."""
+        """Return columns of shown rows in the form of views, computed once."""
 
     @abstractmethod
     def evaluate(self, found: FrameT) -> FrameT:
-        """Return what was shown, computed once."""
+        """Return shown rows, computed once."""
 
     @abstractmethod
     def sample(self, found: FrameT, names: Sequence[str], count: int) -> list[Mapping[str, Any]]:
-        """Return the first rows of what was shown, also with values that were not."""
+        """Return the first shown rows, with more of their columns."""
 
     @abstractmethod
     def rename(self, found: FrameT, names: Mapping[str, str], nothing: str | None) -> FrameT:
-        """Return items as rows to enqueue: the user's columns, and others under new names.
+        """Return items as rows to enqueue: user's columns, and others under new names.
 
         Parameters
         ----------
@@ -369,20 +370,20 @@ def newest_rows(
     look: Callable[..., QueueLook[FrameT]],
     store: Store,
     head: StatusHead,
-    text: str,
+    view: str,
     names: Sequence[str],
 ) -> FrameT:
-    """Return some columns of a text over the newest rows of what was touched, as of a step."""
+    """Return columns of a view over the newest rows of items, as of a step."""
     with look(store) as at:
         at.give("states", at.logs.states_of(store, head))
-        return at.show(at.table(text), names)
+        return at.show(at.table(view), names)
 
 
 def instant_of(micros: int) -> datetime:
-    """Return an instant of the texts."""
+    """Return the instant of microseconds since 1970."""
     return _EPOCH + timedelta(microseconds=micros)
 
 
 def micros_of(span: timedelta | None) -> int | None:
-    """Return a duration as the texts have it."""
+    """Return a duration in microseconds."""
     return None if span is None else span // timedelta(microseconds=1)

@@ -1,4 +1,4 @@
-"""Questions of operators, and rows by which items are moved by what they are, not by a claim."""
+"""Questions of operators, and rows that move items without a claim."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from spark_queue.state.store import Store
 
 @dataclass(frozen=True, slots=True)
 class ItemPlanner:
-    """Finds items and moves them; everything else is left to another.
+    """Finds items and moves them; another planner does the rest.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class ItemPlanner:
     beyond: Planner
 
     def matching(self, where: Any, states: tuple[str, ...], *, is_first: bool = False) -> Any:
-        """Return the items in some states that are meant: to Spark, by a SQL predicate.
+        """Return the selected items in some states; Spark selects by a SQL predicate.
 
         With ``is_first`` those are left out that were enqueued again.
 
@@ -48,8 +48,8 @@ class ItemPlanner:
             When the predicate does not parse, is more than an expression, or names no such column.
         """
         with self._look() as at:
-            text = "items_not_redriven" if is_first else "status"
-            found = at.view(text, meant="status")
+            view = "items_not_redriven" if is_first else "status"
+            found = at.view(view, meant="status")
             return at.choose(at.choose(found, {"_state": list(states)}), where)
 
     def cancelled_in(self, step: int, *, is_first: bool = False) -> Any:
@@ -63,19 +63,19 @@ class ItemPlanner:
             )
 
     def due(self, now: datetime) -> Any:
-        """Return the ready items whose time is over."""
+        """Return the ready items past their deadline."""
         max_age = micros_of(self.store.limits().max_age)
         with self._look(asked={"now": log_rows.micros(now), "max_age": max_age}) as at:
             return at.view("items_past_deadline")
 
     def again(self, found: Any) -> Any:
-        """Return items as rows to enqueue again, each with ``_origin``: the item that it was."""
+        """Return items as rows to enqueue again, with the item as ``_origin``."""
         moves = {new: old for old, new in moves_of(user_names(self.store.columns())).items()}
         with self._look() as at:
             return at.rename(found, {**moves, "_origin": "_seq"}, None)
 
     def restore(self, found: Any, *, keeps_place: bool) -> Any:
-        """Return items as rows to enqueue again, as they were: with their times and failures.
+        """Return items as rows to enqueue again, with their times and failures.
 
         They have the columns of the log that :data:`RESTORED` names; ``_round`` is null where an
         item keeps no place.
@@ -87,7 +87,7 @@ class ItemPlanner:
             return at.rename(found, names, None if keeps_place else "_round")
 
     def read_made(self, step: int) -> Made:
-        """Return what a step of the reader's log has written."""
+        """Return the rows of a step of the reader's log, counted."""
         with self._look(asked={"step": step}) as at:
             found = at.rows("step_counts")
         return Made(
@@ -96,7 +96,7 @@ class ItemPlanner:
         )
 
     def find_taken(self, step: int) -> list[tuple[int, int]]:
-        """Return items that a step of the item log refused to enqueue again, and who has their key.
+        """Return refused redrives of a step of the item log, with their key's holder.
 
         The first thousand.
         """
@@ -106,11 +106,10 @@ class ItemPlanner:
             ]
 
     def count_affected(self, found: Any, becomes: str) -> Affected:
-        """Count items by their state, and show the first; nothing is written."""
+        """Count items by state, and show the first; write nothing."""
         with self._look() as at:
             found = at.evaluate(found)
-            at.give("found", at.facts_of(found))
-            states = {row["state"]: row["items"] for row in at.rows("counts_by_state")}
+            states = _count_states(at, at.facts_of(found))
             shown = at.sample(found, [*user_names(self.store.columns()), *SAMPLED], SAMPLES)
         total = sum(states.values())
         made = {becomes: total} if total else {}
@@ -118,7 +117,7 @@ class ItemPlanner:
 
     @named("look for a claim")
     def find_claim(self, claim_id: str) -> GrantedClaim | None:
-        """Return the newest claim that was granted under an id, if there was one.
+        """Return the newest claim under an id, if there was one.
 
         Ignores claims whose items were all released without a worker id, as by ``clone``.
         """
@@ -139,7 +138,7 @@ class ItemPlanner:
 
     @named("look at what waits")
     def coming(self, at: Snapshot, now: datetime) -> Coming:
-        """Return what time alone lets run; nothing waits in a paused queue."""
+        """Return when time alone lets an item run; never in a paused queue."""
         with at.cache.lock:
             replica = replica_choice.at_hand(at)
             if replica is not None and replica.horizon() is None:
@@ -147,7 +146,7 @@ class ItemPlanner:
         return self.coming_by_tables(at, now)
 
     def coming_by_tables(self, at: Snapshot, now: datetime) -> Coming:
-        """Return what :meth:`coming` does, by the tables."""
+        """Return the same by the tables; see :meth:`coming`."""
         with self._look(asked={"now": log_rows.micros(now)}) as look:
             look.fold(at)
             (found,) = look.rows("next_times")
@@ -158,26 +157,26 @@ class ItemPlanner:
 
     @named("count what waits")
     def outstanding_bytes(self, at: Snapshot) -> int:
-        """Return how many bytes wait for the reader or are in its hands."""
+        """Return the bytes of the reader's open items."""
         with self._look() as look:
             return _bytes(look, at)
 
     @named("look for the oldest")
     def oldest(self, at: Snapshot, most: int) -> Any:
-        """Return the oldest items that wait, so that no more than so many are left in all."""
+        """Return the oldest ready items, beyond a number of open ones."""
         with self._look() as look:
             look.fold(at)
             return look.find("oldest_items", max(0, at.outstanding - most))
 
     @named("look for the oldest")
     def oldest_by_bytes(self, at: Snapshot, most: int) -> Any:
-        """Return the oldest items that wait, so that no more than so many bytes are left in all."""
+        """Return the oldest ready items, beyond a number of open bytes."""
         with self._look() as look:
             return look.find("oldest_items_by_bytes", _bytes(look, at) - most)
 
     @named("end items")
     def end(self, found: Any, state: str, now: datetime, error: str | None) -> Moved:
-        """Return the rows by which items that this planner has found come to a state, and why.
+        """Return the rows by which found items come to a state, with the reason.
 
         They end, or are ready again with all that they had.
         """
@@ -185,16 +184,15 @@ class ItemPlanner:
 
     @named("redrive")
     def revive(self, found: Any, now: datetime) -> Moved:
-        """Return the rows by which such items are ready again, as if nothing had been."""
+        """Return the rows by which found items are ready again, without failures."""
         nothing = {"attempts": 0, "losses": 0, "available_at": None, "expires_at": None}
         return self._move(found, {"state": READY, "at": now, **nothing})
 
     def _move(self, found: Any, said: Mapping[str, object]) -> Moved:
-        """Return the rows by which items come to a state, signed where somebody has said who."""
+        """Return the rows by which items come to a state, with the operator's name."""
         with self._look() as at:
             rows = at.facts_of(found)
-            at.give("found", rows)
-            was = {row["state"]: row["items"] for row in at.rows("counts_by_state")}
+            was = _count_states(at, rows)
             said = {"kind": ITEM, "worker_id": operator(), **said}
             return Moved(rows=at.logs.status_rows(rows, said), was=was)
 
@@ -203,26 +201,31 @@ class ItemPlanner:
 
 
 def _bytes(look: QueueLook[Any], at: Snapshot) -> int:
-    """Return how many bytes wait, or are in somebody's hands."""
+    """Return the bytes of open items."""
     look.fold(at)
     look.share("with_turn")
     return int(look.rows("backlog")[0]["bytes"])
 
 
+def _count_states(look: QueueLook[Any], rows: Any) -> dict[str, int]:
+    """Return how many of some items are in each state."""
+    look.give("found", rows)
+    return {row["state"]: row["items"] for row in look.rows("counts_by_state")}
+
+
 def release_claimed(look: type[QueueLook[Any]], store: Store, head: StatusHead) -> tuple[Any, int]:
-    """Return the rows by which items in flight are back, without a worker id and uncharged."""
+    """Return the rows that release items in flight, without a worker id, uncharged."""
     found = newest_rows(look, store, head, "leased_items", MOVED)
     with look(store) as at:
         rows = at.facts_of(found)
-        at.give("found", rows)
-        total = sum(row["items"] for row in at.rows("counts_by_state"))
+        total = sum(_count_states(at, rows).values())
         said = {"kind": ITEM, "state": READY, "at": store.clock.now()}
         return at.logs.status_rows(rows, said), total
 
 
 # rule again: next event
 def _coming_of(rows: Collection[Row], settings: Settings, now: datetime) -> Coming:
-    """Count what is delayed of all open items, in memory; in a paused queue nothing is."""
+    """Count delayed items in memory; none in a paused queue."""
     leases = (row["_lease_expires_at"] for row in rows if row["_state"] == CLAIMED)
     held_until = min(leases, default=None)
     if settings.paused:

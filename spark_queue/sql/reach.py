@@ -15,12 +15,12 @@ _WIDER = 8
 
 
 def nearest(settings: Settings, request: Request) -> float:
-    """Return how many turns ahead of the pointer a claim looks at the least."""
+    """Return how many turns ahead of the pointer a claim looks at least."""
     return 4.0 * request.limit if settings.config.fair_key is None else _FIRST_WIDTH
 
 
 def reaches(at: Snapshot, head: StatusHead, request: Request) -> Iterator[float | None]:
-    """Return how far to look, one after the other; ``None``, for all, is the last."""
+    """Return widening reaches; the last is ``None``, for all."""
     width = _first_width(at, head, request)
     tops = at.queue.tops
     for wider in (1, _WIDER, _WIDER**2):
@@ -39,7 +39,7 @@ def is_sure(
     wanted: int,
     reach: float,
 ) -> bool:
-    """Tell whether the first items are within reach, so that nothing beyond matters.
+    """Tell whether the first items are all within reach.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def is_sure(
 
 
 def wanted_of(limit: int, room: int | None, lapsed: int) -> int:
-    """Return how many candidates a claim has to see: up to the one that finds no slot."""
+    """Return how many candidates a claim needs, with the first that finds no slot."""
     return limit if room is None else min(limit, room + 1 + lapsed)
 
 
@@ -71,7 +71,7 @@ def _first_width(at: Snapshot, head: StatusHead, request: Request) -> float:
 
 
 def _usual_width(at: Snapshot, head: StatusHead, limit: int) -> float:
-    """Return how many turns so many items take, if what waits is spread evenly over its turns.
+    """Return how many turns some items take, if items are spread evenly.
 
     Where many lines end early the first turns have more, so that this is far enough.
     """
@@ -84,7 +84,7 @@ def _usual_width(at: Snapshot, head: StatusHead, limit: int) -> float:
 
 
 def _is_exhausted(at: Snapshot, head: StatusHead, priority: int, reach: float) -> bool:
-    """Tell whether no item of a priority is further than that."""
+    """Tell whether no item of a priority is beyond a reach."""
     settings = at.settings
     if settings.stretches and settings.config.group_key is not None:
         # A tag that its group raised may lie behind the last one that a line has given out.

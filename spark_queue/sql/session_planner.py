@@ -1,4 +1,4 @@
-"""Planner of a session: its engines, and what only the session can decide."""
+"""Planner of a session: its engines, and decisions that only it can make."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Planner(Protocol):
-    """Has the engines of a session, and decides what only that can; see :class:`SqlPlanner`.
+    """Planner that has a session's engines; see :class:`SqlPlanner`.
 
     Attributes
     ----------
@@ -69,12 +69,12 @@ class Planner(Protocol):
         """Return what became of each row of an enqueue; ``logged`` where its rows are at hand."""
 
     def engines(self, what: str) -> Iterator[SqlEngine]:
-        """Return the engines of SQL that the session has, the first for what is not too much.
+        """Return the session's engines of SQL, the one for fewer rows first.
 
         Raises
         ------
         SparkNeededError
-            When there is none; it says what it was needed for.
+            When there is none; it names the use.
         """
 
     def leaving(

@@ -64,7 +64,7 @@ def settle(
     Parameters
     ----------
     by : SqlEngine
-        What runs the texts.
+        The engine.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def _question(
 
 
 def _outcomes(by: SqlEngine, verdict: Each | Some) -> Any:
-    """Return the outcome of each of some items."""
+    """Return the outcomes of items."""
     if isinstance(verdict, Each):
         return by.logs.outcomes_of(verdict.outcomes)
     columns = [list(verdict.outcomes), *zip(*verdict.outcomes.values(), strict=True)]
@@ -138,7 +138,7 @@ def _outcomes(by: SqlEngine, verdict: Each | Some) -> Any:
 
 
 def _add_retries(database: Tables, policy: RetryPolicy, now: datetime) -> None:
-    """Have the times when items that fail are tried again, or what the engine needs for that."""
+    """Give the times of retries, or the delays from which the engine draws them."""
     if database.draws_jitter:
         attempts = database.rows("retry_attempts")["attempts"].to_pylist()
         seconds = [policy.seconds_after(n) for n in attempts]
@@ -148,7 +148,7 @@ def _add_retries(database: Tables, policy: RetryPolicy, now: datetime) -> None:
 
 
 def _retries(failing: pa.Table, policy: RetryPolicy, now: datetime) -> pa.Table:
-    """Return when items that fail are tried again; jitter is drawn in Python."""
+    """Return the times of retries; Python draws the jitter."""
     seqs, attempts = (failing[name].to_pylist() for name in ("seq", "attempts"))
     if policy.jitter:
         delays = [
@@ -162,7 +162,7 @@ def _retries(failing: pa.Table, policy: RetryPolicy, now: datetime) -> pa.Table:
 
 
 def _stage(by: SqlEngine, database: Tables, rows: Any, said: dict[str, object]) -> StagedSettle:
-    """Return rows of a settle with the facts of them."""
+    """Return rows of a settle, with facts about them."""
     database.give("outcome_rows", rows)
     facts = database.rows("settle_facts").to_pylist()
     held = [row for row in facts if row["state"] is not None]

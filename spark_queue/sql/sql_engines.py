@@ -1,4 +1,4 @@
-"""Engines that run the texts, and what each reads of the logs."""
+"""Engines that run views, and what each reads of the logs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 
 class Tables(Protocol):
-    """Tables of one decision, and what texts make of them; see :class:`Database`."""
+    """Tables of one decision, and views over them; see :class:`Database`."""
 
     variants: dict[str, str]
     draws_jitter: bool
@@ -36,28 +36,28 @@ class Tables(Protocol):
     lines: int
 
     def give(self, name: str, *rows: Any) -> None:
-        """Have a table under a name of the texts; of several, what one lacks is null."""
+        """Give a table a name; of several, a column that one lacks is null."""
 
     def keep(self, name: str, limit: int = 0) -> None:
-        """Compute the table of a text once for those that come after."""
+        """Compute a view once, as a table for later statements."""
 
     def rows(self, name: str, limit: int = 0) -> pa.Table:
-        """Return the few rows of a text."""
+        """Return the few rows of a view."""
 
     def find(self, name: str, limit: int = 0) -> Any:
-        """Return the rows of a text, which may be many, as this engine has them."""
+        """Return the rows of a view, which may be many, in the engine's form."""
 
     def table(self, name: str) -> Any:
-        """Return a table that was given or computed, or the rows of a text."""
+        """Return a given or computed table, or the rows of a view."""
 
     def query(self, text: str) -> pa.Table:
-        """Return the rows of a query over texts."""
+        """Return the rows of a query over views."""
 
     def query_each(self, texts: Sequence[str]) -> list[pa.Table]:
         """Return the rows of several queries."""
 
     def is_empty(self, name: str) -> bool:
-        """Tell whether a table that was given or computed has no rows."""
+        """Tell whether a given or computed table has no rows."""
 
     def close(self) -> None:
         """Forget the tables."""
@@ -67,10 +67,10 @@ class LogRows(Protocol[_Rows]):
     """Rows of both logs as tables of an engine; see the functions of :mod:`log_rows`."""
 
     def states_of(self, store: Store, head: StatusHead) -> _Rows:
-        """Return the rows of a status log that count."""
+        """Return the rows of a status log since its checkpoint."""
 
     def with_step(self, states: _Rows, rows: Any, step: int) -> _Rows:
-        """Return rows of a status log with those of one step that is not in it yet."""
+        """Return rows of a status log, with those of its next step."""
 
     def entered_of(
         self,
@@ -83,30 +83,30 @@ class LogRows(Protocol[_Rows]):
         """Return items that may wait within reach."""
 
     def items_of(self, store: Store, found: _Rows, names: Sequence[str]) -> _Rows:
-        """Return some columns of the items of a table's ``seq``, as they entered."""
+        """Return columns of the rows by which a table's items entered."""
 
     def grants_of(self, store: Store, head: StatusHead, lease: int) -> _Rows:
         """Return the rows of a status log from a lease on."""
 
     def outcomes_of(self, outcomes: DataFrame) -> _Rows:
-        """Return the outcomes of items that a frame has."""
+        """Return a frame's outcomes of items."""
 
     def with_output(self, store: Store, leases: Collection[int]) -> dict[int, str]:
         """Return the claims, by their leases, that name an output."""
 
     def status_rows(self, found: _Rows, said: Mapping[str, object]) -> Any:
-        """Return rows of a text as they are logged."""
+        """Return rows of a view in the form of the status log."""
 
     def joined(self, rows: Any, others: Any) -> Any:
-        """Return rows of a status log and others; what one lacks is null."""
+        """Return rows of a status log and others; a missing column is null."""
 
     def without(self, found: _Rows, seqs: Collection[int]) -> _Rows:
-        """Return rows of a text but for some items."""
+        """Return rows of a view without some items."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqlEngine:
-    """What runs the texts, over what it reads."""
+    """Engine of SQL, with what it reads."""
 
     start: Callable[[Mapping[str, str]], Tables]
     logs: LogRows[Any]
@@ -121,12 +121,12 @@ HERE = SqlEngine(Database, log_rows, entry_rows)
 def engines_of(
     store: Store, beyond: Callable[[str], Iterator[SqlEngine]], what: str
 ) -> Iterator[SqlEngine]:
-    """Return the engines that may decide, one after the other.
+    """Return the engines that may decide, in order.
 
     Raises
     ------
     SparkNeededError
-        When there is none left; it says what it was needed for.
+        When none is left; it names the use.
     """
     if Snapshot(store).are_files_read or isinstance(store.session, PlainSession):
         yield HERE
@@ -136,7 +136,7 @@ def engines_of(
 def first_able(
     engines: Iterator[SqlEngine], decide: Callable[[SqlEngine], _T]
 ) -> tuple[_T, Iterator[SqlEngine]]:
-    """Decide by the first engine for which it is not too much; return the engines left as well."""
+    """Decide by the first engine that can; return the others as well."""
     for engine in engines:
         with suppress(TooManyRowsError):
             return decide(engine), engines

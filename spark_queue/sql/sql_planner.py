@@ -39,12 +39,12 @@ class SqlPlanner(ItemPlanner):
 
     @named("claim")
     def choose(self, at: Snapshot, request: Request, now: datetime) -> Choice | None:
-        """Choose for a claim; ``None`` where there is nothing to write.
+        """Choose for a claim; ``None`` for nothing to write.
 
         Raises
         ------
         EvidenceFirst
-            When an item would be taken over from a claim that names an output.
+            When it would take over an item of a claim that names an output.
         """
 
         def decide(engine: SqlEngine) -> SqlChoice | None:
@@ -82,7 +82,7 @@ class SqlPlanner(ItemPlanner):
     def chosen_after(
         self, at: Snapshot, done: StagedSettle, settled: StatusHead, request: Request, now: datetime
     ) -> tuple[Choice, Any] | None:
-        """Choose for a claim as if a settle of this planner were logged; ``None`` for nothing.
+        """Choose for a claim in the step of a settle; ``None`` for nothing.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class SqlPlanner(ItemPlanner):
     def checkpoint(
         self, at: Snapshot, changed: Settings | None = None, beside: pa.Table | None = None
     ) -> StagedCheckpoint:
-        """Fold the queue to a step, and keep what still matters.
+        """Return the rows of a checkpoint as of a step.
 
         Parameters
         ----------
@@ -136,5 +136,5 @@ def _plan(head: StatusHead, stage: StagedSettle) -> Plan:
 
 
 def of(store: Store, beyond: Planner) -> SqlPlanner:
-    """Return the planner of a store whose files are read here."""
+    """Return the planner of a store."""
     return SqlPlanner(store, beyond)

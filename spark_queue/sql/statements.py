@@ -7,10 +7,11 @@ text of the first stage, over the tables of the second.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 
-from spark_queue.sql.catalogue import NAME, views
+from spark_queue.sql.catalogue import NAME, View, views
 
 #: How the name of a view of the second stage ends.
 SECOND = "_when_full"
@@ -36,11 +37,11 @@ def statement(
     there : collection of str
         The tables that the engine has by now.
     variants : mapping
-        The view whose text is read in the place of another's own.
+        By the name of a view, the other view whose text is used.
     limit : int
         How many rows are wanted.
     """
-    text = query(text_of(name, variants), there, variants)
+    text = query(_require_view(name, variants).text, there, variants)
     return text.replace("$limit", str(limit))
 
 
@@ -59,7 +60,7 @@ def query(
         Whether the engine works out no more of a view than is asked for.
     """
     bodies: dict[str, str] = {}
-    _collect(text, there, variants, bodies)
+    _collect(NAME.findall(text), there, variants, bodies)
     how = "AS NOT MATERIALIZED" if inlined else "AS"
     made = ",\n".join(f"sq_{name} {how} (\n{body})" for name, body in bodies.items())
     if not made:
@@ -76,18 +77,18 @@ def needed_by(name: str) -> frozenset[str]:
     return frozenset(tables).union(*map(needed_by, tables))
 
 
-def leaves_of(name: str, there: Collection[str], variants: Mapping[str, str]) -> list[str]:
-    """Return the tables that a view is made of, that are no views and the engine lacks."""
-    if name in there:
-        return []
-    view = views().get(_text_name(name, variants))
-    return [name] if view is None else leaves_in(view.text, there, variants)
-
-
-def leaves_in(text: str, there: Collection[str], variants: Mapping[str, str]) -> list[str]:
-    """Return the same of a query."""
-    found = (leaves_of(other, there, variants) for other in dict.fromkeys(NAME.findall(text)))
-    return list(dict.fromkeys(leaf for leaves in found for leaf in leaves))
+def leaves_of(
+    tables: Iterable[str], there: Collection[str], variants: Mapping[str, str]
+) -> list[str]:
+    """Return the tables below some, that are no views, and that the engine lacks."""
+    found: dict[str, None] = {}
+    for name in tables:
+        if name not in there:
+            view = _view(name, variants)
+            found |= dict.fromkeys(
+                [name] if view is None else leaves_of(view.tables, there, variants)
+            )
+    return list(found)
 
 
 def over(text: str, tables: Collection[str]) -> tuple[str, set[str]]:
@@ -99,32 +100,38 @@ def over(text: str, tables: Collection[str]) -> tuple[str, set[str]]:
 
 
 def _collect(
-    text: str, there: Collection[str], variants: Mapping[str, str], bodies: dict[str, str]
+    tables: Iterable[str],
+    there: Collection[str],
+    variants: Mapping[str, str],
+    bodies: dict[str, str],
 ) -> None:
-    """Add the views that a text names, each after those that it is made of."""
-    for name in dict.fromkeys(NAME.findall(text)):
+    """Add the texts of views, each after those that it is made of."""
+    for name in tables:
         if name not in bodies and name not in there:
-            body = text_of(name, variants)
-            _collect(body, there, variants, bodies)
-            bodies[name] = body
+            view = _require_view(name, variants)
+            _collect(view.tables, there, variants, bodies)
+            bodies[name] = view.text
 
 
-def text_of(name: str, variants: Mapping[str, str]) -> str:
-    """Return the text of a view, or of the one that is read in its place."""
-    return _text(_text_name(name, variants), is_second=name.endswith(SECOND))
+def _require_view(name: str, variants: Mapping[str, str]) -> View:
+    view = _view(name, variants)
+    if view is None:
+        raise LookupError(f"there is no view sq_{name}, and no table")
+    return view
 
 
-def _text_name(name: str, variants: Mapping[str, str]) -> str:
-    """Return the name under which the text of a view stands in the catalogue."""
+def _view(name: str, variants: Mapping[str, str]) -> View | None:
+    """Return a view, or its variant; ``None`` for a table."""
     first = name if name in variants or name in views() else name.removesuffix(SECOND)
-    return variants.get(first, first)
+    return _of_stage(variants.get(first, first), is_second=name.endswith(SECOND))
 
 
 @cache
-def _text(name: str, *, is_second: bool) -> str:
+def _of_stage(name: str, *, is_second: bool) -> View | None:
+    """Return a view of the catalogue, over the tables of a stage."""
     view = views().get(name)
-    if view is None:
-        raise LookupError(f"there is no view sq_{name}, and no table")
-    if not is_second or name.endswith(SECOND):
-        return view.text
-    return NAME.sub(lambda f: f[0] + SECOND if f[1] in STAGED else f[0], view.text)
+    if view is None or not is_second or name.endswith(SECOND):
+        return view
+    tables = {table: table + SECOND if table in STAGED else table for table in view.tables}
+    text = NAME.sub(lambda found: f"sq_{tables[found[1]]}", view.text)
+    return replace(view, text=text, tables=tuple(tables.values()))

@@ -26,12 +26,12 @@ Where: TypeAlias = "Mapping[str, object] | pc.Expression | str"
 
 
 def require_where(where: object, **flags: object) -> None:
-    """Check that it is said which items are meant, before anything is read; and options with it.
+    """Check a selection of items, and flags, before anything is read.
 
     Raises
     ------
     InvalidArgumentError
-        When it is nothing of the kind, or names no column.
+        When it is no selection, or names no column.
     """
     if isinstance(where, str):
         checks.require_expression("where", where)
@@ -45,12 +45,12 @@ def require_where(where: object, **flags: object) -> None:
 
 
 def choose(store: Store, rows: pa.Table, where: Where) -> pa.Table:
-    """Return the rows that are meant, of what the status of a queue says."""
+    """Return the selected rows of a queue's status."""
     return rows_meant(rows, where, kinds.read(log_of(store, "queue").schema()))
 
 
 def rows_meant(rows: pa.Table, where: Where, users: Sequence[Field]) -> pa.Table:
-    """Return the rows that are meant.
+    """Return the selected rows.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def values_of(columns: pa.Schema, column: str, value: object) -> pa.Array:
 
 
 def _require_same(column: str, values: Sequence[object], read: pa.Array) -> None:
-    """Refuse what Arrow cuts: fractions to whole numbers, times to days, numbers to times."""
+    """Refuse values that Arrow cuts: fractions, times of days, numbers as times."""
     if not (pa.types.is_integer(read.type) or pa.types.is_temporal(read.type)):
         return
     for value, kept in zip(values, read.to_pylist(), strict=True):
@@ -124,7 +124,7 @@ def _require_same(column: str, values: Sequence[object], read: pa.Array) -> None
 
 
 def _require_meant(column: str, values: Sequence[object], kind: pa.DataType) -> None:
-    """Refuse what Arrow would read as another value, and a state that there is not."""
+    """Refuse values that Arrow would read as others, and unknown states."""
     if pa.types.is_nested(kind):
         raise InvalidArgumentError(
             f"where names {shorten(column)}, which is {ddl_of(kind)}: say in SQL which are meant"

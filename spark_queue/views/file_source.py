@@ -27,13 +27,13 @@ from spark_queue.state.store import Store
 from spark_queue.views.answers import Answer, Answers, Question, ViewSource, by_seq
 from spark_queue.views.ends import Ends
 
-#: Rows of a log as the texts have them, by the path of the file that they are in.
+#: Rows of a log in the form of views, by the path of the file that they are in.
 _Rows = dict[str, pa.Table]
 
 #: Which of the shared views depend on the instant that is asked about.
 _OF_NOW = ("reasons", "runnable")
 
-#: What no text makes, and is more, or other, at the next look.
+#: Tables that are no views, and differ at the next look.
 _LEAVES = ("asked", "items", "states", "configs", "rejected", "weights", "pointers")
 
 #: The others, by the column that says which rows are in the place of former ones when items have

@@ -1,4 +1,4 @@
-"""Views of a queue, now or as it was: by the texts that Spark and this process share."""
+"""Views of a queue, now or as it was: by the views of SQL that Spark and this process share."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
 
 
 def _age(since: int | None, now: datetime) -> timedelta | None:
-    """Return how long ago an instant of the texts was; ``None`` where it has not come."""
+    """Return how long ago an instant was, in microseconds since 1970; ``None`` if in future."""
     at = now if since is None else instant_of(since)
     return None if since is None or at > now else now - at
 
