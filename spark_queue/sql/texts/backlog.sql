@@ -1,8 +1,8 @@
--- What a reader is not done with.
+-- Items that a reader has open.
 -- Uses: open_items.
 
 -- backlog(items, bytes, claimed, oldest instant, first_step)
--- What a reader is not done with.
+-- Counts of a reader's open items.
 SELECT
   count(*) AS items,
   coalesce(sum(z.bytes), 0) AS bytes,
@@ -13,7 +13,7 @@ FROM sq_with_turn t
 JOIN sq_sized z ON t.seq = z.seq
 
 -- backlog_bytes(bytes)
--- What the values of items take.
+-- The bytes of items.
 SELECT coalesce(sum(z.bytes), 0) AS bytes FROM sq_sized z
 
 -- dropped_count(items)
@@ -23,7 +23,7 @@ FROM sq_states s
 WHERE s.kind = 'item' AND s.state = 'cancelled' AND s.error LIKE 'dropped: the reader is %'
 
 -- next_times(held_until instant, delayed, due instant)
--- What time alone lets run: when the first lease ends, and which items are delayed until when.
+-- When time alone lets an item run: the end of the first lease, and the first delay.
 -- rule again: next event
 SELECT
   min(CASE WHEN t.state = 'claimed' THEN t.lease_expires_at END) AS held_until,
@@ -37,7 +37,7 @@ CROSS JOIN sq_asked a
 SELECT t.* FROM sq_with_turn t WHERE t.state = 'ready' ORDER BY t.seq LIMIT $limit
 
 -- oldest_items_by_bytes(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, passed)
--- The items that have waited longest, until they are so many bytes.
+-- The items that have waited longest, up to a number of bytes.
 SELECT s.*
 FROM (
   SELECT t.*, sum(z.bytes) OVER (ORDER BY t.seq) - z.bytes AS passed

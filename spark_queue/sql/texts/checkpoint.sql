@@ -2,8 +2,8 @@
 -- Uses: log, open_items.
 
 -- checkpoint_items(seq, item_gen, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, is_touched, turn, v, s)
--- Items that a checkpoint keeps: what was touched and is open or has yet to be reached, and what the
--- order has passed and nothing has touched. Who reads it asks by the weights to come.
+-- The items that a checkpoint keeps: touched ones that are open or ahead of the order, and untouched
+-- ones that the order has passed. It is read by the weights to come.
 -- rule again: weight of a key, untouched item
 SELECT c.*
 FROM (
@@ -35,7 +35,7 @@ WHERE
   OR (c.turn > c.v OR (c.turn = c.v AND c.seq > c.s)) = c.is_touched
 
 -- checkpoint_lines(priority, fair_key, overdue, turn)
--- What each line was served. Where its key gets another weight, turns move around the pointer.
+-- The turns that each line was given. If its key gets another weight, they move around the pointer.
 -- rule again: weight of a key
 SELECT
   r.priority, r.fair_key, r.overdue,

@@ -1,9 +1,9 @@
--- The walk of a claim, from what is open to the rows that it writes.
+-- The walk of a claim, from open items to the rows that it writes.
 -- Uses: log, open_items.
 
 -- recovery_facts(without_times, lapsed)
--- Of the items that were touched: how many open ones do not say when they entered, as a front leaves
--- that out, and how many are leased by claims whose time is over.
+-- Of touched items: how many open ones lack the time of their enqueue, as rows of a front do, and how
+-- many have a lease that ran out.
 -- rule again: place at an instant
 SELECT
   count(CASE WHEN l.state IN ('ready', 'claimed') AND l.enqueued_at IS NULL THEN 1 END) AS without_times,
@@ -20,12 +20,12 @@ CROSS JOIN sq_asked a
 WHERE l.state = 'claimed' AND l.held_until <= a.now
 
 -- items_without_times(seq)
--- Open items whose newest row does not say when they entered: a front leaves that out.
+-- Open items whose newest row lacks the time of their enqueue, as rows of a front do.
 SELECT l.seq FROM sq_newest_rows l WHERE l.state IN ('ready', 'claimed') AND l.enqueued_at IS NULL
 
 -- with_place(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, place, over_by)
--- Their place now, and why they are over, if they are. A lease that ran out and is spared is still
--- its holder's.
+-- Open items with their place now, and with the state that ends them, if one does. A lease that ran out
+-- and is spared still holds its items.
 -- rule: place at an instant, deadline of an item, loss of a lease
 SELECT
   p.*,
@@ -51,7 +51,7 @@ FROM (
 CROSS JOIN sq_asked a
 
 -- room(room)
--- How many items may start that have no slot yet; null for any number.
+-- How many items may start that have no slot yet; null without a limit.
 -- rule: room of a claim
 SELECT
   CASE WHEN max(a.max_in_flight) IS NOT NULL
@@ -62,7 +62,8 @@ FROM sq_asked a
 LEFT JOIN sq_with_place j ON true
 
 -- group_slots(group_key, held, lost, barrier)
--- Of each group: slots in use, slots kept by leases that ran out, the first member that waits.
+-- Of each group: slots in use, slots kept by leases that ran out, and the first member that waits for
+-- its time.
 -- rule: slots of a group
 SELECT
   j.group_key,
@@ -74,7 +75,7 @@ WHERE j.over_by IS NULL AND j.group_key IS NOT NULL
 GROUP BY j.group_key
 
 -- startable_items(seq, priority, fair_key, group_key, tag, inc, v, s, place)
--- What its group lets start. Of a run of k: all slots of the group at once, or none.
+-- The items that their group lets start. Of a run of k: all slots of the group at once, or none.
 -- rule: slots of a group, waiting head of a group, run of a group
 SELECT m.seq, m.priority, m.fair_key, m.group_key, m.tag, m.inc, m.v, m.s, m.place
 FROM (
@@ -94,14 +95,14 @@ FROM sq_with_place j
 WHERE j.over_by IS NULL AND j.group_key IS NULL AND j.place IN ('due', 'lost')
 
 -- startable_items_without_groups(seq, priority, fair_key, group_key, tag, inc, v, s, place)
--- In a queue without groups everything may start.
+-- In a queue without groups every item may start.
 -- rule: slots of a group
 SELECT j.seq, j.priority, j.fair_key, j.group_key, j.tag, j.inc, j.v, j.s, j.place
 FROM sq_with_place j
 WHERE j.over_by IS NULL AND j.place IN ('due', 'lost')
 
 -- eligible_items(seq, priority, fair_key, group_key, tag, inc, v, s, place, late, overdue)
--- What may start, and whether the order has passed it.
+-- The items that may start, and whether the order has passed them.
 -- rule: overdue item
 SELECT
   e.*, k.late,
@@ -110,12 +111,12 @@ FROM sq_startable_items e
 LEFT JOIN sq_line_turns k ON e.priority = k.priority AND e.fair_key IS NOT DISTINCT FROM k.fair_key
 
 -- eligible_items_in_one_line(seq, priority, fair_key, group_key, tag, inc, v, s, place, late, overdue)
--- Without a fair key there is one line, in the order of seq: nothing is overdue.
+-- Without a fair key there is one line, in the order of seq: no item is overdue.
 -- rule: one line without keys
 SELECT e.*, cast(NULL AS double) AS late, false AS overdue FROM sq_startable_items e
 
 -- reach_facts(eligible, overdue, lapsed, ended, room)
--- What was found within reach: candidates, what is overdue or lost of them, and what is over.
+-- Counts within reach: eligible items, overdue and lapsed ones of them, and items that end.
 SELECT p.eligible, p.overdue, p.lapsed, j.ended, m.room
 FROM (
   SELECT
@@ -128,11 +129,11 @@ CROSS JOIN (SELECT count(*) AS ended FROM sq_with_place WHERE over_by IS NOT NUL
 CROSS JOIN sq_room m
 
 -- overdue_lines(priority, fair_key)
--- Lines that have something overdue: their items take the line's slots by seq.
+-- Lines with an overdue item: their items take the line's slots by seq.
 SELECT DISTINCT priority, fair_key FROM sq_eligible_items WHERE overdue
 
 -- overdue_line_items(seq, priority, fair_key, group_key, tag, inc, v, s, place, late, overdue, nth)
--- The candidates of those lines, in order.
+-- The eligible items of those lines, numbered by seq.
 SELECT p.*, row_number() OVER (PARTITION BY p.priority, p.fair_key ORDER BY p.seq) AS nth
 FROM sq_eligible_items p
 JOIN sq_overdue_lines z ON p.priority = z.priority AND p.fair_key IS NOT DISTINCT FROM z.fair_key
@@ -162,7 +163,7 @@ FROM (
 ) q
 
 -- line_slots(priority, fair_key, turn, overdue, nth)
--- The slots of those lines, in order: tags that are on time, and a turn further for each overdue.
+-- The slots of those lines, numbered by turn: the tags of items on time, and the turns of overdue ones.
 -- rule: slots of a line
 SELECT
   t.priority, t.fair_key, t.turn, t.overdue,
@@ -176,7 +177,7 @@ FROM (
 ) t
 
 -- with_slot(seq, priority, fair_key, group_key, place, slot, overdue)
--- Each candidate with its slot: its own tag, or the slot at its place in its line.
+-- Each eligible item with its slot: its own tag, or the slot at its place in its line.
 -- rule: slots of a line
 SELECT p.seq, p.priority, p.fair_key, p.group_key, p.place, p.tag AS slot, p.overdue
 FROM sq_eligible_items p
@@ -188,7 +189,7 @@ FROM sq_overdue_line_items o
 JOIN sq_line_slots s ON o.priority = s.priority AND o.fair_key IS NOT DISTINCT FROM s.fair_key AND o.nth = s.nth
 
 -- with_slot_by_tag(seq, priority, fair_key, group_key, place, slot, overdue)
--- Where nothing is overdue each candidate has its own tag.
+-- If no item is overdue, each has its own tag.
 -- rule: slots of a line
 SELECT p.seq, p.priority, p.fair_key, p.group_key, p.place, p.tag AS slot, p.overdue
 FROM sq_eligible_items p
@@ -213,12 +214,12 @@ SELECT t.*, t.slot AS turn, t.priority AS rank_priority, t.slot AS rank_turn
 FROM sq_with_slot t WHERE t.group_key IS NULL
 
 -- ranked_items_one_by_one(seq, priority, fair_key, group_key, place, slot, overdue, turn, rank_priority, rank_turn)
--- Where one member of a group starts at a time it comes when it stands.
+-- If one member of a group starts at a time, it comes at its own slot.
 -- rule: later member of a group
 SELECT t.*, t.slot AS turn, t.priority AS rank_priority, t.slot AS rank_turn FROM sq_with_slot t
 
 -- counts_within_reach(priority, items)
--- How many candidates come within reach, by the priority at which they do.
+-- How many eligible items come within reach, by the priority at which they come.
 -- rule: reach of a claim
 SELECT r.rank_priority AS priority, count(*) AS items
 FROM sq_ranked_items r
@@ -256,7 +257,7 @@ WHERE
   AND q.tag > q.v + a.reach
 
 -- line_items_beyond_reach(seq, group_key)
--- Those that are earlier in a line that takes its turns by seq.
+-- Those that precede an item within reach in a line with an overdue item.
 -- rule: reach of a claim
 SELECT f.seq, f.group_key
 FROM sq_items_beyond_reach f
@@ -268,8 +269,8 @@ JOIN (
 ) n ON f.priority = n.priority AND f.fair_key IS NOT DISTINCT FROM n.fair_key AND f.seq < n.upto
 
 -- predecessors(seq)
--- Items beyond reach that stand before one within it: in a line that has something overdue, or in a
--- group whose members stand in several lines. Tags prune; they are not the order.
+-- Items beyond reach that precede one within it: in a line with an overdue item, or in a group whose
+-- members are in several lines. Tags prune; they are not the order.
 -- rule: reach of a claim
 SELECT f.seq
 FROM sq_items_beyond_reach f
@@ -287,7 +288,7 @@ UNION
 SELECT l.seq FROM sq_line_items_beyond_reach l
 
 -- first_in_order(seq, priority, fair_key, group_key, place, slot, overdue, turn, rank_priority, rank_turn, pos, starts)
--- The first in the order of service, up to the one that finds no slot.
+-- The first items in the order of service, up to the one that finds no slot.
 -- rule: order of service
 SELECT f.*
 FROM (
@@ -304,7 +305,7 @@ CROSS JOIN sq_room m
 WHERE m.room IS NULL OR (m.room > 0 AND f.starts <= m.room)
 
 -- pointers_when_full(priority, turn, seq)
--- Where the order stands after the first stage.
+-- The order's pointers after the first stage.
 -- rule: turns handed out
 SELECT u.priority, max(u.turn) AS turn, max(CASE WHEN u.turn = u.top THEN u.seq END) AS seq
 FROM (
@@ -318,7 +319,7 @@ FROM (
 GROUP BY u.priority
 
 -- line_turns_when_full(priority, fair_key, regular, late)
--- The same after the first stage.
+-- The turns of lines after the first stage.
 -- rule again: turns handed out
 SELECT u.priority, u.fair_key, max(u.regular) AS regular, max(u.late) AS late
 FROM (
@@ -330,8 +331,8 @@ FROM (
 GROUP BY u.priority, u.fair_key
 
 -- startable_items_when_full(seq, priority, fair_key, group_key, tag, inc, v, s, place)
--- An item whose lease ran out and that was not served has its slot. It comes as if nothing else
--- waited.
+-- The second stage: an item whose lease ran out and that the first stage left has its slot. It comes as
+-- if no other waited.
 -- rule: lapsed items of a full queue
 SELECT
   e.seq, e.priority, e.fair_key, e.group_key, e.tag, e.inc,
@@ -342,7 +343,7 @@ LEFT JOIN sq_pointers_when_full p ON e.priority = p.priority
 WHERE e.place = 'lost' AND f.seq IS NULL
 
 -- granted_items(seq, turn, overdue, stage, pos)
--- What is leased, in order. From the item on that finds no slot, only those that have one.
+-- The items that the claim gets, in order. After the first that finds no slot, only those that have one.
 -- rule: lapsed items of a full queue
 -- rule again: order of service
 SELECT seq, turn, overdue, stage, pos
@@ -357,12 +358,12 @@ FROM (
 ORDER BY stage, pos LIMIT $limit
 
 -- granted_items_in_one_stage(seq, turn, overdue, stage, pos)
--- What is leased, in order, where nobody has a slot already.
+-- The same without a second stage: no item has a slot already.
 -- rule: lapsed items of a full queue
 SELECT seq, turn, overdue, 1 AS stage, pos FROM sq_first_in_order
 
 -- claim_rows(seq, gen, state, was, attempts, losses, turn, overdue, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, stage, pos)
--- The rows of a claim: what is leased, in order, and what is over.
+-- The rows of a claim: the items that it gets, in order, and the items that end.
 -- rule: loss of a lease
 SELECT
   j.seq, j.gen, 'claimed' AS state, j.state AS was, j.attempts,
@@ -384,7 +385,7 @@ WHERE j.over_by IS NOT NULL
 ORDER BY stage, pos
 
 -- claim_counts(state, was, priority, items, turn, seq)
--- The facts of the rows of a claim: how many, and where the order stands after them.
+-- Counts of the rows of a claim, and the order's pointer after them.
 SELECT
   k.state, k.was, k.priority, count(*) AS items,
   max(k.turn) AS turn, max(CASE WHEN k.turn = k.top THEN k.seq END) AS seq

@@ -2,7 +2,7 @@
 -- Uses: log.
 
 -- repeated_hashes(dedup_hash)
--- Hashes of keys that a batch has twice, or that look alike: hardly any, as a rule.
+-- Hashes that a batch has twice, of one key or of two: hardly any, as a rule.
 SELECT b.dedup_hash
 FROM (
   SELECT /*+ REPARTITION($parts, dedup_hash) */ x.dedup_hash
@@ -13,7 +13,7 @@ GROUP BY b.dedup_hash
 HAVING count(*) > 1
 
 -- key_matches(seq, step, priority, round, fair_key, dedup_key, dedup_hash, enqueued_at instant)
--- Items whose key a row of the batch has, too.
+-- Items that have a key of the batch.
 SELECT k.*
 FROM sq_keyed k
 WHERE EXISTS (
@@ -28,11 +28,11 @@ FROM sq_key_matches k
 JOIN (SELECT i.dedup_key, max(i.seq) AS seq FROM sq_key_matches i GROUP BY i.dedup_key) n ON k.seq = n.seq
 
 -- visible_candidates(seq)
--- Of some items, those that a reader sees.
+-- The candidates that a reader sees.
 SELECT c.seq FROM sq_candidates c CROSS JOIN sq_asked a WHERE c.step > a.since_step
 
 -- open_candidates(seq)
--- Of some items, those with which a reader is not done.
+-- The candidates that a reader has open.
 -- rule again: weight of a key, newest row of an item, untouched item
 SELECT c.seq
 FROM (
@@ -62,7 +62,8 @@ WHERE
   )
 
 -- key_holders(dedup_key, seq)
--- Who holds a key of the batch before it: a live item does, and one of as long as the scope says.
+-- The holders of keys of the batch: an item holds its key while it is open, and for as long as the scope
+-- says.
 -- rule: scope of a key
 SELECT n.dedup_key, n.seq
 FROM sq_newest_key_matches n
@@ -105,7 +106,7 @@ FROM (
 WHERE q.duplicate_of IS NOT NULL
 
 -- first_duplicate(dedup_key, duplicate_of, items)
--- The first duplicate, of so many.
+-- The first duplicate, with the number of all.
 SELECT d.dedup_key, d.duplicate_of, n.items
 FROM sq_duplicates d
 JOIN (SELECT min(c.seq) AS seq, count(*) AS items FROM sq_duplicates c) n ON d.seq = n.seq
@@ -125,7 +126,7 @@ CROSS JOIN sq_asked a
 WHERE q.items > a.room_items OR coalesce(q.before, 0) >= a.room_bytes
 
 -- refused_rows(seq, duplicate_of)
--- The rows of a batch that are not taken: duplicates, and what is behind the cut.
+-- The rows of a batch that are refused: duplicates, and all from the first without room.
 SELECT d.seq, d.duplicate_of
 FROM sq_duplicates d
 CROSS JOIN sq_asked a
@@ -137,15 +138,15 @@ CROSS JOIN sq_asked a
 WHERE b.seq >= a.cut
 
 -- refused_counts(items, duplicates)
--- How many rows are not taken.
+-- How many rows are refused.
 SELECT count(*) AS items, count(r.duplicate_of) AS duplicates FROM sq_refused_rows r
 
 -- accepted_rows(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line)
--- The rows of a batch that are taken.
+-- The rows of a batch that are accepted.
 SELECT b.* FROM sq_batch b WHERE NOT EXISTS (SELECT 1 FROM sq_refused_rows r WHERE r.seq = b.seq)
 
 -- accepted_rows_when_all(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line)
--- The same where all are.
+-- The same if all are.
 SELECT b.* FROM sq_batch b
 
 -- batch_priorities(priority)
@@ -164,7 +165,7 @@ JOIN (SELECT i.group_key, max(i.seq) AS seq FROM sq_members i GROUP BY i.group_k
   ON m.group_key = n.group_key AND m.seq = n.seq
 
 -- members_ahead(seq, step, priority, round, fair_key, group_key, turn, v, s)
--- Members of groups that the order has yet to reach, with their turns.
+-- Members of groups ahead of the order, with their turns.
 -- rule: place of a new member
 -- rule again: weight of a key
 SELECT q.*
@@ -185,7 +186,7 @@ WHERE q.turn > q.v OR (q.turn = q.v AND q.seq > q.s)
 SELECT m.* FROM sq_members m WHERE EXISTS (SELECT 1 FROM sq_there t WHERE t.seq = m.seq)
 
 -- open_members(seq, step, priority, round, fair_key, group_key)
--- The members with which some reader is not done, by their groups.
+-- The members that some reader has open.
 SELECT m.* FROM sq_members m WHERE EXISTS (SELECT 1 FROM sq_open o WHERE o.seq = m.seq)
 
 -- groups_without_end(group_key)
@@ -212,7 +213,7 @@ FROM (
 ) q
 
 -- with_priority_without_groups(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line, lowest)
--- The same where no group says more than its line.
+-- The same in a queue without groups.
 SELECT d.*, d.priority AS lowest FROM sq_accepted_rows d
 
 -- line_spans(priority, fair_key, total, start_tag)
@@ -241,16 +242,17 @@ LEFT JOIN (
 ) k ON l.priority = k.priority AND l.fair_key IS NOT DISTINCT FROM k.fair_key
 
 -- line_ends(priority, fair_key, round)
--- The last tag that each line has given out now.
+-- The last tag of each line after the batch.
 SELECT s.priority, s.fair_key, s.start_tag + s.total AS round FROM sq_line_spans s
 
 -- priority_tops(priority, top, lines)
--- The highest tag at each priority, and how many lines there are.
+-- The highest tag at each priority, and the number of its lines.
 SELECT e.priority, max(e.round) AS top, count(*) AS lines FROM sq_line_ends e GROUP BY e.priority
 
 -- with_tag(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line, end_priority, end_turn, least_priority, lowest, start_tag, tag, stored)
--- Their tags: each behind the one before it in its line, by its cost. What is added up are numbers of
--- which any engine has the same sum. An item that keeps its place moves none. `line` tells most lines apart, as a number.
+-- Accepted rows with their tags: each behind the one before it in its line, by its cost. Any engine adds
+-- these numbers to the same sum. An item that keeps its place moves no other. `line` is a number that
+-- tells most lines apart.
 -- rule: tag of a new item
 SELECT t.*, coalesce(t.round, t.tag) AS stored
 FROM (
@@ -276,8 +278,8 @@ SELECT q.*, coalesce(q.round, q.tag) AS stored
 FROM (SELECT d.*, cast(d.seq AS double) AS tag FROM sq_with_priority d) q
 
 -- placed_rows(seq, lowest, fair_key, group_key, given, place)
--- Their stored tags, by which turns never fall within a group and priority. To a turn and back is
--- not the same to the last digit: only what is raised goes that way, and not what is raised by it.
+-- Accepted rows with their stored tags: turns never fall within a group and priority. A tag that is
+-- taken to a turn and back may differ in its last digit: so only a raised one is.
 -- rule: place of a new member
 -- rule again: weight of a key
 SELECT
@@ -311,7 +313,7 @@ FROM (
 ) r
 
 -- placed_rows_without_groups(seq, lowest, fair_key, group_key, given, place)
--- The same where no group raises any.
+-- The same in a queue without groups.
 SELECT t.seq, t.lowest, t.fair_key, t.group_key, t.given, t.stored AS place
 FROM sq_with_tag t
 
@@ -320,7 +322,7 @@ FROM sq_with_tag t
 SELECT DISTINCT r.lowest AS priority FROM sq_placed_rows r
 
 -- group_ends(group_key, priority, fair_key, round, seq)
--- The last member of each group now. One engine skips nulls in max_by, the other does not.
+-- The last member of each group after the batch. One engine skips nulls in max_by, the other does not.
 SELECT
   r.group_key,
   max_by(r.lowest, r.seq) AS priority,

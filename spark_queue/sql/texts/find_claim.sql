@@ -1,16 +1,16 @@
--- A claim that was granted under an id, and what it still holds.
+-- A claim that was granted under an id, and the items that it still holds.
 -- Uses: log.
 
 -- lease_of_claim(lease)
--- The newest lease that was granted under an id of a claim.
+-- The newest lease that was granted under the id of a claim.
 SELECT max(s.step) AS lease
 FROM sq_states s
 CROSS JOIN sq_asked a
 WHERE s.kind = 'item' AND s.state = 'claimed' AND s.lease = s.step AND s.claim_id = a.claim_id
 
 -- items_of_claim(seq, step, at instant, lease_expires_at instant, is_held, is_back)
--- The items of the newest claim that was granted under an id: whether it holds them, and whether they
--- were next made ready without a worker id, as by a clone.
+-- The items of that lease: whether it holds them, and whether their next row made them ready without a
+-- worker id, as a clone does.
 SELECT
   g.seq, g.step, g.at, g.lease_expires_at,
   coalesce(l.state = 'claimed' AND l.lease = g.step, false) AS is_held,
@@ -29,7 +29,7 @@ LEFT JOIN (
 WHERE g.kind = 'item' AND g.state = 'claimed'
 
 -- claim_found(step, items, back, claimed_at instant, until instant)
--- What is known of a claim.
+-- The claim, if there was one.
 SELECT
   g.step, count(*) AS items, count(CASE WHEN g.is_back THEN 1 END) AS back,
   max(g.at) AS claimed_at, max(g.lease_expires_at) AS until
@@ -37,5 +37,5 @@ FROM sq_items_of_claim g
 GROUP BY g.step
 
 -- items_lost_to_claim(seq)
--- The items that a claim does not hold any more.
+-- The items that the claim no longer holds.
 SELECT g.seq FROM sq_items_of_claim g WHERE NOT g.is_held ORDER BY g.seq

@@ -1,4 +1,4 @@
--- What deserves a look: what starves, what is outranked, what is stuck.
+-- Starving keys, outranked priorities, stuck items.
 -- Uses: status, history, standing.
 
 -- starving(fair_key, items, since instant, seq, turns, turns_of_others)

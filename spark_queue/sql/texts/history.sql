@@ -1,4 +1,4 @@
--- How items came there, and what operators did.
+-- Transitions of items, and steps of operators.
 -- Uses: status.
 
 -- transitions(seq, step, at instant, state, attempts, losses, lease, claim_id, worker_id, lease_expires_at instant, available_at instant, error, granted, failed)
@@ -63,7 +63,7 @@ CROSS JOIN sq_asked a
 WHERE t.at > a.since AND t.step > g.step AND t.losses = g.losses AND (t.state = 'acked' OR t.failed)
 
 -- settings_changes(step, moment instant, who, settings)
--- The settings that came into force, in their order, and who has set them.
+-- The settings in the order in which they came into force, and who set them.
 SELECT c.step, c.at AS moment, c.worker_id AS who, c.body AS settings
 FROM sq_configs c
 ORDER BY c.step

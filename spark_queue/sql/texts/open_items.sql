@@ -1,8 +1,8 @@
--- What is open, and where it stands in the order of service.
+-- Open items, and where each is in the order of service.
 -- Uses: log.
 
 -- leased_items(seq, gen, state, attempts, losses, lease, claim_id, worker_id, lease_expires_at instant, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant)
--- The items in flight, and until when, as of a step.
+-- Items in flight as of a step, with the ends of their leases.
 SELECT
   l.seq, coalesce(l.item_gen, l.gen) AS gen, l.state, l.attempts, l.losses, l.lease, l.claim_id,
   l.worker_id, l.held_until AS lease_expires_at, $schedule(l)
@@ -10,7 +10,7 @@ FROM sq_newest_rows l
 WHERE l.state = 'claimed'
 
 -- open_items(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step)
--- Every item that is not over: what was touched, by its newest row, and what only entered.
+-- Every open item: a touched one by its newest row, any other as it entered.
 -- rule: newest row of an item
 SELECT
   l.seq, coalesce(l.item_gen, l.gen) AS gen, $schedule(l, t),
@@ -30,9 +30,9 @@ LEFT JOIN sq_newest_rows l ON i.seq = l.seq
 WHERE l.seq IS NULL
 
 -- with_turn(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq)
--- The same on the scale of their key's weight: `tag` is the turn of the stored tag, (`v`, `s`) the
--- turn and the item that the order has reached. What only entered counts where the checkpoint does
--- not know it, as far as the claim looks.
+-- Open items on the scale of their key's weight: `tag` is the turn of the stored tag, (`v`, `s`) the
+-- turn and the item that the order has reached. An item that only entered counts if the checkpoint does
+-- not know it, within reach of the claim.
 -- rule: weight of a key, untouched item
 SELECT q.*
 FROM (
@@ -62,7 +62,7 @@ WHERE
   )
 
 -- line_turns(priority, fair_key, regular, late)
--- What each line was given: the highest regular and the highest overdue turn.
+-- The highest regular and the highest overdue turn that each line was given.
 -- rule: turns handed out
 SELECT
   l.priority, l.fair_key,

@@ -1,8 +1,8 @@
--- What may be purged, and what has to stay.
+-- Items that may be purged, and items that have to stay.
 -- Uses: log.
 
 -- needed_items(seq, gen)
--- The items that a reader is not done with, of those that stand or came to stand somewhere.
+-- The items, of those found, that a reader has open.
 SELECT f.seq, f.gen FROM sq_found f WHERE f.state IN ('ready', 'claimed')
 
 -- visible_items(seq, gen)
@@ -10,8 +10,7 @@ SELECT f.seq, f.gen FROM sq_found f WHERE f.state IN ('ready', 'claimed')
 SELECT i.seq, i.gen FROM sq_items i
 
 -- linked_items(seq)
--- Items that stay, since an item that is there and stays was enqueued again as them: by them that is
--- known of it.
+-- Items whose origin stays: by them it is known to be redriven.
 SELECT r.seq
 FROM sq_redriven r
 JOIN sq_items i ON r.origin = i.seq
@@ -27,7 +26,7 @@ GROUP BY i.gen
 ORDER BY i.gen
 
 -- generation_ends(gen, last instant)
--- When the last item of each generation came to its end for a reader, by what its log says.
+-- When a reader's last item of each generation ended, by its log.
 SELECT s.gen, max(s.at) AS last
 FROM sq_states s
 WHERE s.kind = 'item' AND s.gen >= 0 AND s.state NOT IN ('ready', 'claimed')

@@ -1,4 +1,4 @@
--- What fails, and the items with what they are found by.
+-- Panels of a report: errors, retries, and the list of items.
 -- Uses: log, status, history, standing.
 
 -- failures(seq, step, at instant, attempts, said)

@@ -1,4 +1,4 @@
--- How much is where, what comes and goes, and how long it will take.
+-- Panels of a report: counts, rates and forecasts.
 -- Uses: log, status, history, standing.
 
 -- lasting(seq, fair_key, state, enqueued_at instant, finished_at instant)

@@ -1,4 +1,4 @@
--- The fair keys.
+-- Panel of a report: fair keys.
 -- Uses: log, status, history, findings.
 
 -- tenants(fair_key, ready, claimed, dead, turns, share, wait_p50, wait_p95, wait_max, work_p50, work_p95, oldest_age, failures, starving, idle, keys, idle_keys, idle_dead)

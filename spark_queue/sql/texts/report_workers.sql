@@ -1,4 +1,4 @@
--- Who works, and which groups wait for one of their own.
+-- Panels of a report: workers, and groups that wait for a member.
 -- Uses: history, standing.
 
 -- workers(worker_id, items, leases, since instant, until instant, late, lost, claimed, last_claim_at instant, acked, work_p50, work_p95, workers)

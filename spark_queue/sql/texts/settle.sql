@@ -1,9 +1,9 @@
--- The walk of a settle, and of a renewal: what the lease still holds, and what becomes of it.
+-- The walk of a settle, and of a renewal.
 -- Uses: log.
 
 -- lease_items(kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
--- The newest row of each item that a lease was granted for: whether it is still the holder's and
--- meant, and whether he has settled it.
+-- The newest row of each item that a lease was granted for: whether the holder still has it and the
+-- settle means it, and whether he has settled it.
 -- rule: holder of a lease
 -- rule again: newest row of an item, end of a worker
 SELECT
@@ -31,14 +31,14 @@ LEFT JOIN sq_workers_ended e ON n.worker_id = e.worker_id
 CROSS JOIN sq_asked a
 
 -- settle_by_item(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
--- An outcome for each of some items.
+-- Each item with an outcome of its own.
 -- rule: holder of a lease
 SELECT o.seq AS told_seq, o.outcome, o.error AS told_error, h.*
 FROM sq_outcomes o
 LEFT JOIN sq_lease_items h ON o.seq = h.seq
 
 -- settle_alike(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
--- One outcome for all that the holder has not settled.
+-- One outcome for all items that the holder has not settled.
 -- rule: holder of a lease
 SELECT h.seq AS told_seq, a.outcome, a.error AS told_error, h.*
 FROM sq_lease_items h
@@ -46,7 +46,7 @@ CROSS JOIN sq_asked a
 WHERE NOT h.is_settled
 
 -- settle_of_gone_worker(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
--- A loss of each item whose holder is gone.
+-- A loss of each item whose worker is gone.
 -- rule: end of a worker
 SELECT h.seq AS told_seq, a.outcome, a.error AS told_error, h.*
 FROM sq_lease_items h
@@ -54,14 +54,14 @@ CROSS JOIN sq_asked a
 WHERE NOT h.is_settled AND h.is_held
 
 -- with_attempt_limit(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled, most_attempts)
--- What is said of items, with the failures after which each is dead; null for none.
+-- The same, with the number of failures after which the item is dead; null without a limit.
 -- rule: attempts of an item
 SELECT t.*, least(coalesce(t.max_attempts, a.max_attempts), a.punted_at) AS most_attempts
 FROM sq_settle_by_item t
 CROSS JOIN sq_asked a
 
 -- retried_items(seq, attempts)
--- Items that fail, and are retried unless that was the last attempt.
+-- Items that fail and are retried: not those that fail for the last time.
 -- rule: delay of a retry
 -- rule again: outcome of an item
 SELECT t.told_seq AS seq, t.attempts + 1 AS attempts
@@ -69,12 +69,12 @@ FROM sq_with_attempt_limit t
 WHERE t.is_held AND t.outcome = 'nack' AND (t.most_attempts IS NULL OR t.attempts + 1 < t.most_attempts)
 
 -- retry_attempts(attempts)
--- How often items have failed that are retried.
+-- The numbers of failures of retried items.
 SELECT DISTINCT f.attempts FROM sq_retried_items f ORDER BY f.attempts
 
 -- retry_times(seq, available_at instant)
--- When items that fail are tried again, in an engine that has the draw of the jitter. A fraction of
--- a second is rounded by itself, and a half to the even.
+-- The times of retries, in an engine that draws the jitter. A fraction of a second is rounded by itself,
+-- a half to the even.
 -- rule again: delay of a retry
 SELECT
   d.seq,
@@ -92,7 +92,7 @@ FROM (
 ) d
 
 -- settle_rows(seq, gen, lease, is_held, outcome, error, claim_id, worker_id, attempts, losses, most_attempts, max_losses, at instant, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state)
--- The rows of a settle; of an item that is lost to its holder only the seq counts.
+-- The rows of a settle; of an item lost to its holder only the seq counts.
 -- rule: loss of a lease, outcome of an item
 SELECT
   q.*,
@@ -118,7 +118,7 @@ FROM (
 ORDER BY seq
 
 -- renewal_rows(seq, gen, state, lease, is_held, outcome, attempts, losses, turn, overdue, claim_id, worker_id, error, at instant, lease_expires_at instant, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant)
--- The rows of a renewal; of an item that is lost to its holder only the seq counts.
+-- The rows of a renewal; of an item lost to its holder only the seq counts.
 -- rule: renewal of a lease
 SELECT
   h.seq, h.gen, h.state, h.lease, h.is_held, 'renew' AS outcome, h.attempts, h.losses, h.turn, h.overdue,
@@ -130,8 +130,7 @@ WHERE NOT h.is_settled
 ORDER BY seq
 
 -- settle_facts(state, items, failed)
--- The facts of the rows of a settle, by the state they come to; those that are lost to their holder
--- come to none.
+-- Counts of the rows of a settle by state, which is null for items lost to their holder.
 SELECT
   CASE WHEN s.is_held THEN s.state END AS state, count(*) AS items,
   count(CASE WHEN s.is_held AND s.state = 'ready' AND s.outcome IN ('nack', 'lose') THEN 1 END) AS failed
@@ -139,7 +138,7 @@ FROM sq_outcome_rows s
 GROUP BY CASE WHEN s.is_held THEN s.state END
 
 -- lost_items(seq)
--- Items that are lost to their holder.
+-- Items lost to their holder.
 SELECT DISTINCT s.seq FROM sq_outcome_rows s WHERE NOT s.is_held ORDER BY s.seq LIMIT $limit
 
 -- logged_rows(seq, gen, lease, is_held, outcome, error, claim_id, worker_id, attempts, losses, most_attempts, max_losses, at instant, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state)

@@ -1,4 +1,4 @@
--- Why open items are not running, and what comes before them.
+-- Why open items are not running, and how many come before each.
 -- Uses: status.
 
 -- reasons(seq, state, reason, held_by, until instant, is_lapsed, fair_key, group_key, enqueued_at instant, moved_at instant, waits_since instant, available_at instant, expires_at instant, attempts, losses, lease, worker_id, claimed_at instant, lease_expires_at instant, failed_step)

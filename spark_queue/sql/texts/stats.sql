@@ -10,15 +10,15 @@ UNION ALL
 SELECT j.fair_key, 'refused', j.enqueued_at, NULL, NULL FROM sq_rejected j
 
 -- state_counts(state, items, redriven, oldest instant)
--- How many items are in each state, how many of them were enqueued again, and since when the first waits.
+-- How many items are in each state, how many of them were redriven, and since when the first waits.
 SELECT f.state, count(*) AS items, count(f.successor) AS redriven, min(f.waits_since) AS oldest
 FROM sq_counted_rows f
 GROUP BY f.state
 ORDER BY f.state
 
 -- key_stats(fair_key, ready, claimed, acked, dead, expired, cancelled, redriven, refused, wait_p50, wait_p95, wait_max, oldest_age)
--- The items of each fair key by state, how long they waited, and how long the oldest has. A wait is
--- that of the item at its place, of all waits of the key.
+-- Items of each fair key by state, how long they waited, and the age of the oldest. A percentile of
+-- waits is the wait at that place among all of the key.
 SELECT
   w.fair_key,
   count(CASE WHEN w.state = 'ready' THEN 1 END) AS ready,
@@ -51,15 +51,15 @@ GROUP BY w.fair_key
 ORDER BY w.fair_key
 
 -- worst_keys(fair_key, ready, claimed, acked, dead, expired, cancelled, redriven, refused, wait_p50, wait_p95, wait_max, oldest_age)
--- Keys with dead letters, most first; then those that have waited longest.
+-- Keys with dead letters, most first; then those whose items have waited longest.
 SELECT k.*
 FROM sq_keys k
 ORDER BY k.dead DESC, k.oldest_age DESC NULLS LAST, k.fair_key ASC NULLS LAST
 LIMIT $limit
 
 -- items_in_list(seq, state, redriven, lapsed, retrying, delayed, place)
--- Items of which there is more to say, and the place of each in a list: what went wrong, what may, what
--- goes on, what is over.
+-- Items with notes and their rank in a list: first what failed, then what may fail, what runs, what
+-- ended.
 SELECT
   n.*,
   CASE
@@ -85,7 +85,7 @@ FROM (
 ) n
 
 -- state_notes(state, items, lapsed, retrying, delayed, redriven)
--- How many items are in each state, and of how many there is more to say.
+-- How many items are in each state, and how many have each note.
 SELECT
   n.state, count(*) AS items,
   count(CASE WHEN n.lapsed THEN 1 END) AS lapsed,
