@@ -16,7 +16,7 @@ from spark_queue.sql import log_rows
 from spark_queue.sql.decisions import Frame
 from spark_queue.sql.entry_rows import Decided, EnqueueState, EntryBatch, Room
 from spark_queue.sql.planner_choice import planner_of
-from spark_queue.sql.sql_engines import SqlEngine, Tables
+from spark_queue.sql.sql_engines import SqlEngine, Tables, give_order
 from spark_queue.state.request import EnqueueFacts
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.steps import is_small
@@ -291,12 +291,9 @@ class _Decision:
             if reader is not None:
                 head, states = self._states_of(reader)
                 settings, priorities = reader.settings(head), sorted(self.entry.before.tops)
-                checkpoint = head.checkpoint
                 database.give("states", states)
-                database.give("weights", log_rows.weights_of(settings, priorities))
-                pointers = log_rows.pointers_of(head.pointers, checkpoint.pointers, priorities)
-                database.give("pointers", pointers)
-                asked["checkpoint_step"] = checkpoint.queue_step
+                give_order(database.give, head, settings, priorities)
+                asked["checkpoint_step"] = head.checkpoint.queue_step
             database.give("asked", pa.Table.from_pylist([asked], ASKED))
             return database.find("visible_candidates" if reader is None else "open_candidates")
 

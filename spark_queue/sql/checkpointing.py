@@ -7,11 +7,11 @@ from contextlib import closing
 import pyarrow as pa
 
 from spark_queue.log.heads import Checkpoint, following
-from spark_queue.log.schema import OPEN_LANE, STATUS_COLUMNS
+from spark_queue.log.schema import OPEN_LANE
 from spark_queue.log.settings import SLACK, Settings
 from spark_queue.sql import log_rows
 from spark_queue.sql.decisions import StagedCheckpoint
-from spark_queue.sql.sql_engines import HERE, SqlEngine
+from spark_queue.sql.sql_engines import HERE, SqlEngine, give_order
 from spark_queue.state.snapshot import Snapshot
 
 #: How far ahead of the pointer an item may be that another weight puts behind it: a last
@@ -27,7 +27,6 @@ ASKED = pa.schema(
     ]
 )
 
-_TIMES = log_rows.plain(STATUS_COLUMNS.arrow.empty_table().select(log_rows.TIMES))
 _LINES = pa.schema(
     [
         ("priority", pa.int32()),
@@ -61,12 +60,10 @@ def stage(
         near = max([_NEAR, *(SLACK * turn for turn, _ in head.pointers.values())])
         asked = (at.facts.since_step, queue_step, made.queue_step, near)
         database.give("asked", pa.table([[one] for one in asked], schema=ASKED))
-        database.give("weights", log_rows.weights_of(settings, priorities))
         database.give("weights_after", log_rows.weights_of(changed or settings, priorities))
-        pointers = log_rows.pointers_of(head.pointers, made.pointers, priorities)
-        database.give("pointers", pointers)
+        give_order(database.give, head, settings, priorities)
         # What was touched keeps the times that its newest row has.
-        database.give("times", _TIMES)
+        database.give("times", log_rows.NO_TIMES)
         database.give("entered", by.logs.entered_of(store, head, settings, near))
         if settings.config.fair_key is None:
             database.give("line_turns", _LINES.empty_table())

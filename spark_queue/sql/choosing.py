@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 
 from spark_queue.log.heads import Pointer, StatusHead
-from spark_queue.log.schema import CLAIMED, DEAD, EXPIRED, ITEM, QUEUE_COLUMNS
+from spark_queue.log.schema import CLAIMED, DEAD, EXPIRED, ITEM
 from spark_queue.log.settings import Settings
 from spark_queue.overriding import override
 from spark_queue.sql import log_rows, verify
 from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_values
 from spark_queue.sql.decisions import EvidenceFirst
 from spark_queue.sql.reach import is_sure, nearest, reaches, wanted_of
-from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables
+from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables, give_order
 from spark_queue.sql.statements import SECOND
 from spark_queue.sql.verify import Plan
 from spark_queue.state.claim_decision import LEASE_LOST, turns_ahead
@@ -38,9 +38,6 @@ ASKED = pa.schema(
         ("reach", pa.float64()),
     ]
 )
-
-#: The times of items where all rows have them.
-_TIMES = log_rows.plain(QUEUE_COLUMNS.arrow.empty_table().select(log_rows.TIMES))
 
 #: Parts of a reach that are tried before it, and how many times the items that are asked for have
 #: to wait within one: lines are of many lengths, so that the first turns have more than others.
@@ -189,17 +186,13 @@ class _Claim:
             leases = {*database.rows("lapsed_leases")["lease"].to_pylist()} - self.request.spared
             if named := logs.with_output(self.at.store, leases):
                 raise EvidenceFirst(named)
-        times: Any = _TIMES
+        times: Any = log_rows.NO_TIMES
         if found["without_times"]:
             times = logs.items_of(
                 self.at.store, database.find("items_without_times"), log_rows.TIMES
             )
         database.give("times", times)
-        database.give("weights", log_rows.weights_of(self.at.settings, self._priorities()))
-        database.give(
-            "pointers",
-            log_rows.pointers_of(head.pointers, head.checkpoint.pointers, self._priorities()),
-        )
+        give_order(database.give, head, self.at.settings, sorted(self.at.queue.tops))
 
     def choose(self) -> Any:
         """Return the chosen rows, looking further until they are enough."""
@@ -294,9 +287,6 @@ class _Claim:
             "reach": reach,
         }
         self.database.give("asked", pa.Table.from_pylist([asked], ASKED))
-
-    def _priorities(self) -> list[int]:
-        return sorted(self.at.queue.tops)
 
 
 def _say(head: StatusHead, request: Request, now: datetime) -> dict[str, object]:

@@ -313,6 +313,9 @@ def plain(rows: pa.Table) -> pa.Table:
     return pa.table(columns, names=[name.removeprefix("_") for name in rows.column_names])
 
 
+#: The times of items if all rows have them.
+NO_TIMES = plain(STATUS_COLUMNS.arrow.empty_table().select(TIMES))
+
 _WEIGHTS = pa.schema(
     [
         ("fair_key", pa.string()),

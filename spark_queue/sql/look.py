@@ -23,7 +23,7 @@ from spark_queue.log.schema import (
 from spark_queue.sql import log_rows
 from spark_queue.sql.asked_settings import SETTING_COLUMNS
 from spark_queue.sql.catalogue import NAME
-from spark_queue.sql.sql_engines import LogRows, Tables
+from spark_queue.sql.sql_engines import LogRows, Tables, give_order
 from spark_queue.sql.statements import leaves_of
 from spark_queue.state import existence
 from spark_queue.state.snapshot import Snapshot
@@ -97,9 +97,6 @@ ASKED = pa.schema(
         *SETTING_COLUMNS,
     ]
 )
-
-_TIMES = log_rows.plain(STATUS_COLUMNS.arrow.empty_table().select(log_rows.TIMES))
-
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -231,11 +228,9 @@ class QueueLook(ABC, Generic[FrameT]):
             "queue_step": at.queue.step,
             "checkpoint_step": head.checkpoint.queue_step,
         }
-        self.give("weights", log_rows.weights_of(settings, priorities))
-        pointers = log_rows.pointers_of(head.pointers, head.checkpoint.pointers, priorities)
-        self.give("pointers", pointers)
+        give_order(self.give, head, settings, priorities)
         # What was touched keeps the times that its newest row has.
-        self.give("times", _TIMES)
+        self.give("times", log_rows.NO_TIMES)
         self.give("entered", self.logs.entered_of(self.store, head, settings, None))
 
     def _prepare(self, name: str, variants: Mapping[str, str]) -> None:

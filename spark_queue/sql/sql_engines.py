@@ -118,6 +118,18 @@ class SqlEngine:
 HERE = SqlEngine(Database, log_rows, entry_rows)
 
 
+def give_order(
+    give: Callable[[str, pa.Table], None],
+    head: StatusHead,
+    settings: Settings,
+    priorities: Sequence[int],
+) -> None:
+    """Give the weights of keys, and the pointers of the order of service."""
+    give("weights", log_rows.weights_of(settings, priorities))
+    before = head.checkpoint.pointers
+    give("pointers", log_rows.pointers_of(head.pointers, before, priorities))
+
+
 def engines_of(
     store: Store, beyond: Callable[[str], Iterator[SqlEngine]], what: str
 ) -> Iterator[SqlEngine]:
