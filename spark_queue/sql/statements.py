@@ -1,8 +1,8 @@
 """Statements made of the views of the catalogue.
 
 A claim that finds no slot left has a second stage, for items whose leases ran out. Its views have
-names that end in :data:`SECOND`. Some have a text of their own; the others are derived here: the
-text of the first stage, over the tables of the second.
+names that end in :data:`SECOND`. Some stand in the catalogue. The others are derived here, of views
+that are made of those: each is the text of the first stage, over tables of the second.
 """
 
 from __future__ import annotations
@@ -15,14 +15,6 @@ from spark_queue.sql.catalogue import NAME, View, views
 
 #: How the name of a view of the second stage ends.
 SECOND = "_when_full"
-
-#: Tables that the second stage has of its own.
-STAGED = frozenset(
-    (
-        *("startable_items", "line_turns", "eligible_items", "overdue_lines", "overdue_turns"),
-        *("overdue_line_items", "line_slots", "with_slot", "ranked_items"),
-    )
-)
 
 
 def statement(
@@ -132,6 +124,10 @@ def _of_stage(name: str, *, is_second: bool) -> View | None:
     view = views().get(name)
     if view is None or not is_second or name.endswith(SECOND):
         return view
-    tables = {table: table + SECOND if table in STAGED else table for table in view.tables}
+    tables = {table: table + SECOND if _has_second(table) else table for table in view.tables}
     text = NAME.sub(lambda found: f"sq_{tables[found[1]]}", view.text)
     return replace(view, text=text, tables=tuple(tables.values()))
+
+
+def _has_second(table: str) -> bool:
+    return any(name + SECOND in views() for name in {table, *needed_by(table)})

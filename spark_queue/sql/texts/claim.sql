@@ -304,20 +304,6 @@ FROM (
 CROSS JOIN sq_room m
 WHERE m.room IS NULL OR (m.room > 0 AND f.starts <= m.room)
 
--- pointers_when_full(priority, turn, seq)
--- The order's pointers after the first stage.
--- rule: turns handed out
-SELECT u.priority, max(u.turn) AS turn, max(CASE WHEN u.turn = u.top THEN u.seq END) AS seq
-FROM (
-  SELECT b.*, max(b.turn) OVER (PARTITION BY b.priority) AS top
-  FROM (
-    SELECT priority, turn, seq FROM sq_pointers
-    UNION ALL
-    SELECT priority, turn, seq FROM sq_first_in_order
-  ) b
-) u
-GROUP BY u.priority
-
 -- line_turns_when_full(priority, fair_key, regular, late)
 -- The turns of lines after the first stage.
 -- rule again: turns handed out
@@ -332,14 +318,25 @@ GROUP BY u.priority, u.fair_key
 
 -- startable_items_when_full(seq, priority, fair_key, group_key, tag, inc, v, s, place)
 -- The second stage: an item whose lease ran out and that the first stage left has its slot. It comes as
--- if no other waited.
--- rule: lapsed items of a full queue
+-- if no other waited, from where the order stands after the first stage (`p`).
+-- rule: lapsed items of a full queue, turns handed out
 SELECT
   e.seq, e.priority, e.fair_key, e.group_key, e.tag, e.inc,
   coalesce(p.turn, 0e0) AS v, coalesce(p.seq, 0) AS s, e.place
 FROM sq_startable_items e
 LEFT JOIN sq_first_in_order f ON e.seq = f.seq
-LEFT JOIN sq_pointers_when_full p ON e.priority = p.priority
+LEFT JOIN (
+  SELECT u.priority, max(u.turn) AS turn, max(CASE WHEN u.turn = u.top THEN u.seq END) AS seq
+  FROM (
+    SELECT b.*, max(b.turn) OVER (PARTITION BY b.priority) AS top
+    FROM (
+      SELECT priority, turn, seq FROM sq_pointers
+      UNION ALL
+      SELECT priority, turn, seq FROM sq_first_in_order
+    ) b
+  ) u
+  GROUP BY u.priority
+) p ON e.priority = p.priority
 WHERE e.place = 'lost' AND f.seq IS NULL
 
 -- granted_items(seq, turn, overdue, stage, pos)
