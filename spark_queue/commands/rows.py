@@ -89,7 +89,7 @@ def check_rows(
     """
     at = Snapshot(store) if at is None else at
     rows = _check(at, given, order_by)
-    require_inputs(store.columns(), rows.given.column_names)
+    require_inputs(at.columns, rows.given.column_names)
     return rows
 
 

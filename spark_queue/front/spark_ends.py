@@ -19,7 +19,7 @@ from spark_queue.commands import recovery
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import QueueExistsError, QueueNotFoundError
 from spark_queue.front.queue_ends import Inlet, Outlet, Told, Watched
-from spark_queue.log.schema import BOUNDED, OPTIONAL_COLUMNS, inputs_of, require_inputs
+from spark_queue.log.schema import BOUNDED, INPUTS, OPTIONAL_COLUMNS, inputs_of, require_inputs
 from spark_queue.log.spark import spark_types
 from spark_queue.log.spark.spark_types import struct_of
 from spark_queue.looking import main_store_of, store_of
@@ -63,7 +63,8 @@ class SparkInlet(Inlet):
     def _misfit(self, item: Mapping[str, Any]) -> Exception | None:
         try:
             measures.require_fit(item, self._measures, self._inputs)
-            require_inputs(self._store.columns(), item)
+            if not INPUTS.keys().isdisjoint(item):
+                require_inputs(self._store.columns(), item)
             for given in BOUNDED.values():
                 if given.name in self._inputs:
                     given.require([item.get(given.name)])

@@ -13,6 +13,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 from spark_queue.errors import SchemaMismatchError
 from spark_queue.front.producer import Batcher, Producer, Put, PutResult
 from spark_queue.front.spark_ends import SparkInlet
+from spark_queue.log.schema import QUEUE_COLUMNS
 from spark_queue.memory.singular.requests import Promise
 
 SCHEMA = StructType().add("id", LongType()).add("name", StringType())
@@ -22,7 +23,7 @@ class FakeQueue:
     """Takes frames as they are, and answers in any order, as a cluster may."""
 
     schema = SCHEMA
-    _main = SimpleNamespace(require_inputs=lambda _: None)
+    _main = SimpleNamespace(columns=lambda: QUEUE_COLUMNS.json)
 
     def __init__(self) -> None:
         self.tables: list[Any] = []
