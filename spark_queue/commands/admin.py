@@ -91,7 +91,7 @@ def configure(
 
 
 def change(store: Store, settings: Mapping[str, Any], expected: Mapping[str, Any]) -> Reconfigured:
-    """Log that some live settings are others from this step on; the rest is as it is then.
+    """Change some live settings from this step on; the others stay.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def sign(store: Store, action: str, about: str) -> None:
 
 
 def free_of_gone(store: Store) -> None:
-    """Log that nobody holds the queue, where a front does that ended without saying so."""
+    """Free the queue of a front that ended without giving it up."""
     now, directory = store.clock.now(), store.handle.place.directory()
 
     def decide(at: Snapshot) -> Answer[None]:
@@ -219,7 +219,7 @@ def _step(head: StatusHead, moved: Moved, state: str, answer: _T) -> Step[Status
 
 
 def give_back(store: Store, action: str) -> int:
-    """Make all items in flight ready again, uncharged, and nobody their holder; return how many.
+    """Make all items in flight ready again, uncharged; return how many.
 
     It is logged where there are any, or where a front holds the log.
     """

@@ -1,4 +1,4 @@
-"""Ack by evidence without Spark: what the output of a claim has is asked of its files.
+"""Settlement by evidence without Spark: this process reads the output of a claim from its files.
 
 As :mod:`~spark_queue.commands.evidence` writes and asks it: so processes with Spark and
 without take over from each other.
@@ -85,7 +85,7 @@ def is_asked_here(store: Store, path: str | None) -> bool:
 
 
 def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
-    """Settle a claim of a holder that is gone; ``None`` where that is left to somebody else.
+    """Settle a dead worker's claim from its output table. ``None``: not ours to settle.
 
     That is somebody with Spark, where the output is not known here; or a caller that comes when it
     can be read again.
@@ -100,7 +100,7 @@ def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> Set
 
 
 def ask(store: Store, lease: int, claim_id: str) -> None:
-    """Ask the output of a claim what it has of it, and leave it as it is; errors are passed on."""
+    """Read from its output which items of a claim are done; write nothing."""
     grant = without_spark.grant_of(store, lease)
     table = None if grant is None else _evidence(store, grant)
     if table is not None:
@@ -108,7 +108,7 @@ def ask(store: Store, lease: int, claim_id: str) -> None:
 
 
 def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
-    """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
+    """Settle a claim that its holder gives up: items in the output are done, others go back."""
     released = ByARescuer(Every("release"))
     return _settle_rest(store, lease, claim_id, ("release", None), released)
 
@@ -116,7 +116,7 @@ def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
 def _settle_rest(
     store: Store, lease: int, claim_id: str, otherwise: Said, without: Gone | ByARescuer
 ) -> SettledStep:
-    """Settle what is left of a claim by its output; by a verdict where it has none."""
+    """Settle the items left of a claim by its output; by a verdict where it has none."""
     grant = without_spark.grant_of(store, lease)
     table = None if grant is None else _evidence(store, grant)
     if grant is None or table is None:

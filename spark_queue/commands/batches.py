@@ -46,7 +46,7 @@ class SourceBatch:
 
 
 class OvertakenError(Exception):
-    """Another batch of a source has entered meanwhile, which may have some of the same rows."""
+    """Another batch of a source entered first, and may have some of the same rows."""
 
 
 def read_batch(batch: object) -> SourceBatch | None:

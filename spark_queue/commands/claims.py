@@ -90,7 +90,7 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
 
 
 def _choose(at: Snapshot, request: Request, now: datetime) -> tuple[Chosen | None, Choice | None]:
-    """Choose items, fewer than asked for where they are large; return what was chosen here, too."""
+    """Choose items, fewer than asked for where they are large; also return the choice made here."""
     here = _choose_here(at, request, now)
     if here is not None and verify.is_wanted(at):
         _check(at, request, now, here)
@@ -232,7 +232,7 @@ def request(
     claim_id: str | None,
     max_bytes: int = checks.BYTES_PER_CLAIM,
 ) -> Request:
-    """Check what a claim asks for, and say who it is for: this process, if it names nobody."""
+    """Check a claim's arguments; its default holder is this process."""
     facts = at.registered()
     if facts.streams:
         raise InvalidArgumentError(
@@ -267,7 +267,7 @@ _NEITHER: Answer[tuple[SettledStep, GrantedClaim] | None] = Answer(answer=None)
 def settle_and_claim(
     store: Store, lease: int, verdict: Verdict, request: Request
 ) -> tuple[SettledStep, GrantedClaim] | None:
-    """Write what became of a lease and what is leased next as one step.
+    """Settle a lease and take the next one in a single step.
 
     Returns
     -------
@@ -308,7 +308,7 @@ class _Both:
     rows: DataFrame | pa.Table
 
     def fits(self, head: StatusHead) -> bool:
-        """Tell whether nothing goes back, nobody else holds a claim, and there is a next one."""
+        """Tell whether no item goes back, no other claim is held, and a next one exists."""
         others = self.done.total() != head.claimed
         return READY not in self.done.counts and not others and self.stage.total() > 0
 

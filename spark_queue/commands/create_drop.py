@@ -243,14 +243,14 @@ def is_dropped(store: Store, file: str) -> bool:
 
 
 def _is_half_dropped(store: Store) -> bool:
-    """Tell whether a status log is there without its item log, where that can be told."""
+    """Tell whether a status log lacks its item log, where the store can say."""
     directory = addresses.directory_of(store.session, store.status.address)
     is_here = store.queue.is_remote or directory is not None
     return is_here and _has_status_log(store) and not store.queue.exists()
 
 
 def _has_status_log(store: Store) -> bool:
-    """Tell whether what is in the place of a status log is one, and no table of somebody's."""
+    """Tell whether the table in the place of a status log is one."""
     return "_lease" in (existence.status_columns(store) or ())
 
 

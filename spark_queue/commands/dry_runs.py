@@ -32,7 +32,7 @@ def foresee_redrive(store: Store, where: Any) -> Affected:
 
 
 def foresee_drop(store: Store) -> Affected:
-    """Return what is gone with the queue: all that there is, as its first reader sees it."""
+    """Count the items that a drop would remove, as the first reader sees them."""
     store = next(readers.with_logs(store), store)
     return planner_of(store).count_affected(admin.matching(store, "true", _ALL), GONE)
 

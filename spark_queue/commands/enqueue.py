@@ -174,7 +174,7 @@ def entered(
 
 
 def _older_than(store: Store) -> float:
-    """Return for how long nobody need ask what became of the items that are in the queue."""
+    """Return how old a known state may be to decide without a look at the items."""
     if not store.queue.is_remote:
         return 0.0
     with store.queue.still(KNOWN_FOR), store.status.still(KNOWN_FOR):
@@ -245,7 +245,7 @@ class _Enqueue:
         return self._step_of(at, found)
 
     def _check(self, at: Snapshot, every: Sequence[Snapshot], found: Entered) -> None:
-        """Hold what was decided in this process against what a planner decides, where asked for."""
+        """Hold a decision of this process against a planner's, where the session verifies."""
 
         def planned(rows: DataFrame | pa.Table, facts: EnqueueFacts) -> Plan:
             return Plan(head=self._following(at, facts, batch=None), rows=rows)

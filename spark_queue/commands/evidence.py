@@ -84,7 +84,7 @@ class Output:
         return self.address.target if name is None else str(name)
 
     def read(self) -> DataFrame:
-        """Return the table as it is now."""
+        """Return the table at its newest version."""
         reader = self.spark.read.format("delta")
         if self.address.is_path:
             return reader.load(self.address.target)
@@ -162,7 +162,7 @@ class Output:
         return self.has(record.claim_id)
 
     def find_refused(self, results: DataFrame) -> DataFrame:
-        """Return ``_seq`` of the results that the table refuses as it is now, and ``_why``."""
+        """Return ``_seq`` and ``_why`` of the results that the table refuses."""
         properties, there = self._details("properties") or {}, self.read().schema
         return output_columns.find_refused(results, there, properties, self.address.target)
 
@@ -209,7 +209,7 @@ class Output:
             sync_commits(place)
 
     def _is_unused(self, place: Path, claim_id: str) -> bool:
-        """Tell whether nobody has used a claim's name, nor can while its results are appended.
+        """Tell whether a claim's transaction is unused, and stays so while results are appended.
 
         Where nobody would wait for the JVM of a writer that was killed, as over Spark Connect, its
         append may come after the claim was shut out.
@@ -237,7 +237,7 @@ class Output:
 
 
 def _there(directory: Path | None) -> Path | None:
-    """Return the directory of a table; ``None`` where there is none, or one that was begun."""
+    """Return the directory of a table; ``None`` if it is missing or unfinished."""
     if directory is None or not addresses.has_log(directory) or removal.is_cut(directory):
         return None
     return directory
@@ -259,13 +259,13 @@ def bury(store: Store) -> int:
 
 
 def ask(store: Store, lease: int, claim_id: str) -> None:
-    """Ask the output of a claim what it has of it, and leave it as it is; errors are passed on."""
+    """Read from its output which items of a claim are done; write nothing."""
     if (output := _output(store, lease)) is not None:
         output.find_record(output.rows(claim_id), claim_id)
 
 
 def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
-    """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
+    """Settle a claim that its holder gives up: items in the output are done, others go back."""
     any_holder = Gone(store.clock.now(), frozenset(), is_sure=True)
     return _settle(store, (lease, claim_id), "release", any_holder)
 
@@ -310,7 +310,7 @@ def _is_of(gone: Gone) -> Column:
 
 
 def _try_to_settle(store: Store, claim: tuple[int, str], gone: Gone) -> SettledStep | None:
-    """Settle as lost what is left of a claim; one that cannot be asked holds up nobody else."""
+    """Settle the rest of a claim as lost; an output that cannot be read holds up no other claim."""
     try:
         return _settle(store, claim, LOSE, gone)
     except Exception:  # noqa: BLE001 - whatever it is, nobody knows what was done
@@ -319,7 +319,7 @@ def _try_to_settle(store: Store, claim: tuple[int, str], gone: Gone) -> SettledS
 
 
 def _settle(store: Store, claim: tuple[int, str], otherwise: str, gone: Gone) -> SettledStep:
-    """Settle what is left of a claim: by what its output has, or those items that are meant.
+    """Settle the items left of a claim by its output; without one, the items of a gone holder.
 
     Whether they are meant is asked again of their newest rows: a holder that renewed meanwhile
     keeps them.

@@ -155,7 +155,7 @@ def _send(store: Store, limits: ReaderConfig, target: str) -> int:
 
 
 def _sent_of(at: Snapshot, place: Store, limits: ReaderConfig, target: str) -> Sent:
-    """Return what this process knows of a target; of one that it has not seen nothing."""
+    """Return what this process knows of a target's log."""
     # One that is made again in the place of another has nothing yet, and so has its source.
     whose = limits, place.handle.place.identity(), at.store.handle.place.identity()
     known = at.position.sent.get(target)
@@ -203,7 +203,7 @@ def _going(
 def _since(
     at: Snapshot, known: Sent, mark: Mark | None, old: Mark | None
 ) -> tuple[LogPosition, str]:
-    """Return from where on a log was not sent yet, and what is to be said of it.
+    """Return the first position of a log that was not sent yet, and a note about it.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def _since(
 
 
 def _has_sent(at: Snapshot, step: int, mark: Mark) -> bool:
-    """Tell whether a step is the one that was sent: another one has come after the mark of that."""
+    """Tell whether a step is the one that was sent, and no later one of its number."""
     if step > at.status.step:
         return False
     head = at.store.status.head_at(step)

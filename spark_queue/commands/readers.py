@@ -42,7 +42,7 @@ def find(store: Store, name: str) -> Store:
 
 
 def look_up(store: Store, name: str) -> Store:
-    """Return the same for a look, which makes no log; the error is that of :func:`find`."""
+    """Return a reader for a look, which creates no log; errors as for :func:`find`."""
     readers = store.queue_head().readers
     number = _number_of(readers, name)
     if number is None:
@@ -76,7 +76,7 @@ def register(
     streams: bool = False,
     takes_over: bool = True,
 ) -> Store:
-    """Return a reader of a name, made where there is none; at the tail, where nothing is said.
+    """Return the reader of a name, creating it at the tail by default.
 
     The first that gets a name takes over from the default reader, with its position and its items.
 

@@ -142,7 +142,7 @@ def lose(store: Store, lease: int, claim_id: str) -> SettledStep | None:
 
 
 def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
-    """Settle a claim that its own holder gives up: what is in the output is done, the rest back."""
+    """Settle a claim that its holder gives up: items in the output are done, others go back."""
     if isinstance(store.session, PlainSession):
         return asking.abandon(store, lease, claim_id)
     done: SettledStep = _by_spark().abandon(store, lease, claim_id)
@@ -183,7 +183,7 @@ def _known_replica(at: Snapshot) -> Replica | None:
 
 
 def _settle(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
-    """Settle what is left of a claim; ``None`` where that is left to somebody with Spark.
+    """Settle the items left of a claim. ``None``: only a session of Spark can.
 
     Who has named an output may have written there: it has to be asked first.
     """
@@ -199,7 +199,7 @@ def _settle(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep 
 
 
 def _is_asked_here(store: Store, grant: RememberedClaim | None) -> bool:
-    """Tell whether the output of a claim is asked without Spark."""
+    """Tell whether this process reads the output of a claim without Spark."""
     is_alone = isinstance(store.session, PlainSession)
     return is_alone or (grant is not None and asking.is_asked_here(store, grant.output))
 

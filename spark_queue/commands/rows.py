@@ -135,7 +135,7 @@ def columns_of(store: Store) -> tuple[Field, ...]:
 
 
 def user_columns(at: Snapshot) -> tuple[Field, ...]:
-    """Return the same as of a snapshot; the error is that of :func:`columns_of`."""
+    """Return the user's columns as of a snapshot; errors as for :func:`columns_of`."""
     store = at.store
     if at.item_log is None and (at.is_local or not store.queue.is_followed()):
         raise SparkNeededError(f"to enqueue into {store.name!r}", store.queue.why_spark())

@@ -187,7 +187,7 @@ def _check(
 
 
 def facts_of(stage: StagedSettle | Judged) -> dict[str, object]:
-    """Return what is told of a settle beside its rows."""
+    """Return the facts of a settle for listeners, without its rows."""
     return {"counts": stage.counts, "lost": stage.lost[:NAMED], "failed": stage.failed}
 
 

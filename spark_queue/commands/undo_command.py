@@ -263,7 +263,7 @@ def _reconfigure(store: Store, step: int, *, dry_run: bool) -> Undone:
 
 
 def _change_of(store: Store, step: int) -> tuple[Settings, dict[str, Any]]:
-    """Return the settings before a step, and those that it changed."""
+    """Return the settings before a step, and the values that it replaced."""
     before = store.status.head_at(step - 1) if step > 1 else None
     if before is None or not before.config_step:
         why = "drop the queue, or the reader, to be rid of it"

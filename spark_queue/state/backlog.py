@@ -154,7 +154,7 @@ class TablesAhead(Source):
         return {line: found[line] for line in lines if line in found}
 
     def _parts(self, may: Callable[[LogFile], bool]) -> list[Part]:
-        """Return the parts of files that may have what is looked for."""
+        """Return the parts of files that may have a match."""
         files = [file for file in self.log.files() if may(file)]
         return [part for part in self.log.parts(files) if may(part.file)]
 

@@ -146,7 +146,7 @@ class Cache:
     """Held while somebody looks at a replica, or changes it together with a head."""
 
     def position(self, reader: int) -> Position:
-        """Return what was seen of a reader's log."""
+        """Return the known position of a reader's log."""
         return self.positions.setdefault(reader, Position())
 
     def has_replicas(self) -> bool:
@@ -193,7 +193,7 @@ _LARGE = 8 * 1024 * 1024
 
 @dataclass(frozen=True)
 class _Followed(Generic[_Head]):
-    """A step that somebody has made."""
+    """A step of another process."""
 
     head: _Head
     rows: list[Row]
@@ -244,7 +244,7 @@ def status(store: FollowedQueue, cache: Cache, at: Position) -> StatusHead:
 
 
 def entered(cache: Cache, head: QueueHead, rows: Iterable[Row]) -> None:
-    """Apply a step of the item log that follows what is known; under the cache's lock."""
+    """Apply the next step of the item log; the caller holds the cache's lock."""
     before = "" if cache.queue.head is None else cache.queue.head.token
     known = list(rows)
     for number, position in cache.positions.items():
@@ -257,7 +257,7 @@ def entered(cache: Cache, head: QueueHead, rows: Iterable[Row]) -> None:
 
 
 def followed(at: Position, head: StatusHead, rows: Iterable[Row]) -> None:
-    """Apply a step of a status log that follows what is known; under the cache's lock."""
+    """Apply the next step of a status log; the caller holds the cache's lock."""
     before = "" if at.status.head is None else at.status.head.token
     if at.replica is not None and at.replica.status == before:
         at.replica.follow(head.token, head.step, rows)
@@ -289,7 +289,7 @@ class _Follow(Generic[_Head]):
         apply: Callable[[_Followed[_Head]], None],
         drop: Callable[[], None],
     ) -> _Head | None:
-        """Apply the steps since, or drop what is known and look for the newest head."""
+        """Apply newer steps, or drop the known state and look for the newest head."""
         seen, version = self._seen, self._log.newest(self._seen.version)
         if version is not None and version == seen.version:
             return seen.head

@@ -49,7 +49,7 @@ def _require_appends(log: Log[Any]) -> None:
 
 @contextmanager
 def rewriting(store: Store, which: LogName) -> Iterator[None]:
-    """Hold the right to rewrite files of a log: on a local disk steps wait meanwhile."""
+    """Hold the right to rewrite files of a log; on a local disk steps wait for it."""
     with rewrites(store):
         if not store.is_local():
             yield

@@ -107,12 +107,11 @@ def require_not_held(store: Store, head: QueueHead | StatusHead) -> None:
 
 
 def _follows(seen: Seen[_Head], head: _Head) -> bool:
-    """Tell whether a step is the next one after what is known."""
     return head.step == (1 if seen.head is None else seen.head.step + 1)
 
 
 def _note(at: Snapshot, which: LogName, seen: Seen[_Head], head: _Head) -> None:
-    """Count a commit of our own among those that were looked at."""
+    """Count a commit of our own among those already seen."""
     version = _version(at, which, seen, head)
     if version is not None and seen.version in (None, version - 1):
         seen.version = version
@@ -184,7 +183,7 @@ def _is_frame(rows: Rows) -> TypeGuard[DataFrame]:
 
 
 def _rows(table: pa.Table | None, columns: Sequence[str]) -> list[Row]:
-    """Return some columns of what a step wrote; those that it left out are null."""
+    """Return some columns of a step's rows; a column that it lacks is null."""
     if table is None:
         return []
     return rows_of(table, columns)

@@ -75,7 +75,7 @@ def is_over(hold: Hold, now: datetime, directory: Path | None) -> bool:
 
 
 def is_gone(hold: Hold, now: datetime, directory: Path | None) -> bool:
-    """Tell whether somebody holds a queue who ended without giving it up.
+    """Tell whether the front that holds a queue ended without giving it up.
 
     On a shared store, where nobody knows who runs, that is one who has not renewed for long.
     """
@@ -102,7 +102,7 @@ def held(head: _Head, by: str, until: datetime) -> _Head:
 
 
 def freed(head: _Head) -> _Head:
-    """Return a head whose step says that nobody holds the queue."""
+    """Return a head without a holder."""
     return replace(head, hold=Hold())
 
 

@@ -80,7 +80,7 @@ class QueuePlace:
         return self._location
 
     def identity(self) -> str:
-        """Return what names the queue in this process, for what is remembered of it.
+        """Return the identity of the queue, by which this process caches its state.
 
         Beside its place that is the id of its first status log: one that is created there later is
         another queue. On this machine's disk handles of the old one notice it, too.
@@ -126,7 +126,7 @@ class QueuePlace:
 
 @dataclass(slots=True)
 class Handle:
-    """A queue in the hands of somebody.
+    """An opened queue: session, place, clock and listener.
 
     Attributes
     ----------

@@ -64,7 +64,7 @@ class TooManyItemsError(Exception):
 
 
 class RowFollower(Protocol):
-    """Who is told what a replica applies."""
+    """A listener to the rows that a replica applies."""
 
     def put(self, row: Row) -> None:
         """Follow an item to where its newest row says that it is."""
@@ -249,7 +249,7 @@ class Replica:
 
     # rule again: scope of a key
     def forget_keys(self, scope: DedupScope, now: datetime) -> None:
-        """Drop the dedup keys that nobody holds any more; one that is held for ever stays."""
+        """Drop the dedup keys whose scope is over."""
         if scope == "forever":
             return
         held = timedelta(0) if scope == "live" else scope
@@ -375,7 +375,7 @@ class Replica:
 
 
 def _is_given_back(row: Row) -> bool:
-    """Tell whether an item is ready again without a worker id, and nobody has failed or lost it."""
+    """Tell whether an item is ready again without a failure or a loss."""
     return row["_state"] == READY and row.get("_lease") is None and row.get("_error") is None
 
 

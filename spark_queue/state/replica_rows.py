@@ -53,7 +53,7 @@ def status_table(rows: Sequence[Row]) -> pa.Table:
 
 
 def rows_of(table: pa.Table, columns: Sequence[str]) -> list[Row]:
-    """Return some columns of a table as rows; those that it has not are null."""
+    """Return some columns of a table as rows; a column that it lacks is null."""
     nothing = [None] * table.num_rows
     known = set(table.column_names)
     values = [_values(table[name]) if name in known else nothing for name in columns]
@@ -152,7 +152,7 @@ def _still_counts(entered: pa.Table, over: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _of_leases_or_open(moves: pa.Table, over: pa.ChunkedArray, held: pa.ChunkedArray) -> pa.Table:
-    """Return the rows of items that are open, and of those granted with one that is in flight."""
+    """Return the rows of open items, and of items granted together with one in flight."""
     granted = _grants(moves)
     with_held = granted.filter(_among(granted["_lease"], held))["_seq"]
     is_open = pc.invert(_among(moves["_seq"], over))

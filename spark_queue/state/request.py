@@ -45,7 +45,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceFacts:
-    """What is to be said of the rows that a claim would write."""
+    """Facts about the rows that a claim would write."""
 
     counts: Mapping[tuple[str, str], int]
     """Rows by (new state, state before)."""
@@ -134,7 +134,7 @@ class EnqueueRules:
 
 @dataclass(frozen=True, slots=True)
 class EnqueueFacts:
-    """What is to be said of the rows that an enqueue would write."""
+    """Facts about the rows that an enqueue would write."""
 
     rows: int
     duplicates: int
@@ -150,6 +150,6 @@ class EnqueueFacts:
         return self.rows - self.duplicates - self.full
 
     def counts(self) -> dict[str, int]:
-        """Return what is told of the step."""
+        """Return the counts of the step for listeners."""
         counts = {"inserted": self.inserted(), "duplicates": self.duplicates}
         return {**counts, "refused": self.full} if self.full else counts

@@ -109,7 +109,7 @@ def judge_lost(
 
 # rule again: renewal of a lease
 def renew(replica: Replica, lease: int, by: timedelta, now: datetime) -> Judged | None:
-    """Extend what is left of a lease, counted from now; ``None`` as for :func:`judge`."""
+    """Renew the rest of a lease from now on; ``None`` as for :func:`judge`."""
     if lease not in replica.grants:
         return None
     left = sorted(replica.grants[lease].left)

@@ -106,7 +106,7 @@ class Snapshot:
 
     @_LazyProperty
     def facts(self) -> Registered:
-        """Return the same; of one that is not registered any more what was known last."""
+        """Return the facts of the reader; of a dropped one those known last."""
         return self.reader or self.registered()
 
     @_LazyProperty

@@ -36,7 +36,7 @@ _Got = TypeVar("_Got", bound=Countable)
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How far the logs of a queue had come when somebody began to look at them."""
+    """Versions of a queue's logs when a wait began."""
 
     seen: tuple[tuple[Log[Any], int], ...]
     """The logs that are asked at no cost, and their versions."""
@@ -44,7 +44,7 @@ class Look:
     """What this process knows of the others, and their versions as it has seen them."""
 
     def is_outdated(self) -> bool:
-        """Tell whether somebody has written since; elsewhere, whether this process knows of it."""
+        """Tell whether a log has grown since; on a shared store, as far as this process knows."""
         return any(log.newest(version) != version for log, version in self.seen) or any(
             seen.version != version for seen, version in self.known
         )

@@ -84,7 +84,7 @@ class _Try(Generic[_T]):
 
 
 def engine_of(rows: DataFrame | pa.Table, here: Engine = "duckdb") -> Engine:
-    """Return the engine that decided rows: Spark, or the one that works in this process."""
+    """Return the engine that decided rows: Spark, or the one in this process."""
     return here if isinstance(rows, pa.Table) else "spark"
 
 
@@ -153,7 +153,7 @@ def once_on_status(store: Store, action: str, decide: Decide[_T]) -> _T | None:
 
 
 def known_first(store: Store, attempt: Callable[[], _T]) -> _T:
-    """Return an answer that writes nothing, by what was known of both logs some seconds ago.
+    """Return an answer that writes nothing, from state up to some seconds old.
 
     Where that raises and others have committed since, it is asked again. Only where a look at a
     log is a request it is not looked at each time.
@@ -290,7 +290,7 @@ class Tries:
 
     @contextmanager
     def begin(self) -> Iterator[Snapshot]:
-        """Return the queue as the next try sees it, which stays as it is meanwhile."""
+        """Yield the snapshot of the next try, and keep it still while the try lasts."""
         if not self._own.is_remote:
             yield next(self._seen)
             return
@@ -303,7 +303,7 @@ class Tries:
             yield next(self._seen)
 
     def decide(self, at: Snapshot, decide: Decide[_T]) -> Answer[_T] | None:
-        """Return what is decided; ``None`` where it is to be decided again."""
+        """Return a decision; ``None`` if the snapshot was outdated and the step is tried again."""
         try:
             decided = decide(at)
         except SparkQueueError:
@@ -318,7 +318,7 @@ class Tries:
 
 
 def _snapshots(store: Store, first: Snapshot | None = None) -> Iterator[Snapshot]:
-    """Yield the queue as it is at each try of a step.
+    """Yield a snapshot of the queue for each try of a step.
 
     On this machine's disk that is what is there once the log is locked. Elsewhere the first try may
     go by an earlier look: if others have committed since, it is lost.

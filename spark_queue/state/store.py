@@ -125,7 +125,7 @@ class Store:
 
     @property
     def listener(self) -> Listener | None:
-        """Who is told of every step."""
+        """The listener to every step."""
         return self.handle.listener
 
     @property
@@ -279,7 +279,7 @@ class Store:
         return known[head.config_step]
 
     def is_local(self) -> bool:
-        """Tell whether the queue is on this machine's disk, so that its files say what is new."""
+        """Tell whether the queue is on this machine's disk, so that its files show new steps."""
         return self.handle.place.is_local()
 
     @contextmanager

@@ -260,7 +260,7 @@ def place_of(row: Row, settings: Settings) -> Place:
 
 
 def is_tangled(config: QueueConfig) -> bool:
-    """Tell whether an item may be served before one that has an earlier place.
+    """Tell whether an item may be served before one with an earlier place.
 
     Where members of a group have turns of several lines, or priorities, a later one may stand
     before an earlier one, and an item of a line before one that has its turn.
