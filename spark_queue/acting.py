@@ -19,7 +19,7 @@ _operator: ContextVar[str | None] = ContextVar("spark_queue_operator", default=N
 
 @contextmanager
 def acting_as(name: str) -> Iterator[None]:
-    """Sign with a name what is cancelled, redriven and configured in a scope, on this thread.
+    """Sign commands with an operator's name, in a scope and on this thread.
 
     It is the ``worker_id`` of the rows that are written, and ``who`` of a report's steps.
 
@@ -52,12 +52,12 @@ def acting_as(name: str) -> Iterator[None]:
 
 
 def operator() -> str | None:
-    """Return who acts; ``None`` where nobody has said so."""
+    """Return the operator's name; ``None`` if it was not given."""
     return _operator.get()
 
 
 def whoami() -> str:
-    """Return whom to name: ``user@host``."""
+    """Return the default operator: ``user@host``."""
     return f"{_user()}@{socket.gethostname()}"
 
 

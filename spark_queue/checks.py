@@ -76,7 +76,7 @@ def require_expression(
     error: Refusal = InvalidArgumentError,
     kind: str = "a text, and not empty",
 ) -> None:
-    """Raise where a value is no text, or one that is too long or too deep to be read as SQL."""
+    """Raise unless a value is a text that can be read as SQL: not too long, not too deep."""
     require_text(what, value, error, kind)
     text = str(value)
     if len(text) > LONGEST_EXPRESSION:
@@ -327,7 +327,7 @@ def require_claim(
     claim_id: object = None,
     wait: object = timedelta(0),
 ) -> None:
-    """Raise where a claim could not be made as it is asked for."""
+    """Raise unless the arguments of a claim are valid."""
     require_count("limit", limit, most=MOST)
     require_count("run", run, most=MOST)
     require_string("worker_id", worker_id)

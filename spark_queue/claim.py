@@ -59,7 +59,7 @@ _ClaimT = TypeVar("_ClaimT", bound="Claim")
 
 
 class Claim:
-    """Items that this holder, and nobody else, may work on until its lease ends.
+    """Items that only this holder may work on until its lease ends.
 
     A claim is a context manager: leaving the block acks what was not settled, an exception nacks
     it with the exception's text, and an interruption (``KeyboardInterrupt``, ``SystemExit``)
@@ -107,7 +107,7 @@ class Claim:
 
     @property
     def traces(self) -> Mapping[int, str]:
-        """The traces that items belong to, by ``_seq``: of those that were enqueued in one.
+        """The traces of items, by ``_seq``, where they have one.
 
         A trace is a text as W3C writes it: a ``traceparent`` and, behind a space, a ``tracestate``.
         """
@@ -290,7 +290,7 @@ class Claim:
 
 
 def _require_said(item: tuple[object, object]) -> tuple[int, tuple[str, str | None]]:
-    """Return what is said of an item: its seq, its outcome and its error."""
+    """Return the seq, the outcome and the error of an item."""
     seq, said = item
     require_seq("_seq in outcomes", seq)
     outcome, error = said if isinstance(said, tuple) and len(said) == 2 else (said, None)  # noqa: PLR2004
@@ -320,7 +320,7 @@ def make_claim(at: Snapshot, request: Request, kind: type[_ClaimT]) -> _ClaimT:
 
 
 class LocalClaim(Claim):
-    """Items that this holder, and nobody else, may work on until its lease ends.
+    """Items that only this holder may work on until its lease ends.
 
     As a context manager, and in all that settles, it is a :class:`~spark_queue.Claim`; only its
     items are rows of this process.

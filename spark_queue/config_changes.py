@@ -67,7 +67,7 @@ def read_weights(texts: Sequence[str] | None) -> dict[str, float] | None:
 
 
 def changes(before: QueueConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is asked for as settings: what is fixed only where it would change.
+    """Return the requested settings; a fixed one only if its value would change.
 
     Weights are changed key by key: the others keep theirs.
 

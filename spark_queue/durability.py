@@ -34,7 +34,7 @@ def require_step_durability(
 
 
 def require_put_durability(value: object, error: Refusal = InvalidArgumentError) -> None:
-    """Raise where a value does not say when a put is told."""
+    """Raise unless a value names the durability of a put."""
     require_choice("durability", value, _WORDS, error)
 
 

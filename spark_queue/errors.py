@@ -84,7 +84,7 @@ class InvalidArgumentError(SparkQueueError, ValueError):
 
 
 class InvalidExpressionError(InvalidArgumentError):
-    """Raised when SQL names a column that is not there, or is no condition where one is asked."""
+    """Raised when SQL names a missing column, or is no condition where one is needed."""
 
 
 class QueueNotFoundError(SparkQueueError, LookupError):
@@ -198,7 +198,7 @@ class DuplicateItemError(SparkQueueError):
 
 
 class WriterLockedError(SparkQueueError):
-    """Raised when somebody else keeps the right to write to a queue on this machine's disk.
+    """Raised when another process keeps the right to write to a queue on this machine's disk.
 
     Attributes
     ----------
@@ -258,7 +258,7 @@ class PackageMissingError(SetupError, ModuleNotFoundError):
 
 
 class SparkNeededError(SparkQueueError):
-    """Raised when a queue that was opened without Spark is asked for what only Spark can do.
+    """Raised when a queue without a session needs Spark for an operation.
 
     Attributes
     ----------

@@ -95,7 +95,7 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def java_problem() -> str | None:
-    """Say what is wrong with this machine's Java and what to install.
+    """Return the problem with this machine's Java, and how to solve it.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def java_problem() -> str | None:
 
 
 def _java() -> str | None:
-    """Return the Java that Spark would start: that of JAVA_HOME where it is set."""
+    """Return the Java that Spark would start: from JAVA_HOME if it is set."""
     home = os.environ.get("JAVA_HOME")
     if home:
         return str(Path(home) / "bin" / "java")

@@ -264,7 +264,7 @@ def _as_path(path: str | Path) -> str:
 
 
 def create_in(store: Store, schema: str, config: QueueConfig | None) -> LocalQueue:
-    """Make a queue where a store is; what is asked and raised is as for :meth:`LocalQueue.create`.
+    """Create a queue in a store; parameters and errors as for :meth:`LocalQueue.create`.
 
     Parameters
     ----------
@@ -286,7 +286,7 @@ def columns_of(queue: LocalQueue) -> tuple[Field, ...]:
 
 
 def examine(path: str, limits: Thresholds) -> Checkup:
-    """Look for what is wrong with a queue, also with one that does not open.
+    """Examine a queue for faults, even one that does not open.
 
     Raises
     ------

@@ -62,7 +62,7 @@ class LogFileError(SparkQueueError):
 
 
 class FileDamagedError(LogDamagedError, OSError):
-    """Raised when a file of a table is gone, or is not what was written there.
+    """Raised when a file of a table is gone or damaged.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class PlannersDifferError(SparkQueueError):
 
 
 class FencedError(SparkQueueError):
-    """Raised when somebody else has taken over what this process held; nothing was written.
+    """Raised when another holder has taken a queue over; nothing was written.
 
     Attributes
     ----------

@@ -85,7 +85,7 @@ class Looking(Opened, Generic[FrameT, SchemaT]):
         return self._views.stats(self._store, ends)
 
     def doctor(self, limits: Thresholds | None = None) -> Checkup:
-        """Say what is wrong with the queue, since when, how bad it is, and what mends it.
+        """Return the faults of the queue: since when, how bad, and the command that mends each.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class ReaderFacts(Looking[FrameT, SchemaT]):
 
 
 def store_of(seen: Opened) -> Store:
-    """Return the logs behind what is seen, for rooms of the library that step over it."""
+    """Return the logs behind a view of a queue, for other rooms of the library."""
     return seen._store  # noqa: SLF001
 
 

@@ -108,13 +108,13 @@ class Opened:
         return datetime.fromisoformat(self._ends(step).head.at)
 
     def explain(self, seq: int) -> Explanation:
-        """Say why an item is not running: by whom it is held, and until when."""
+        """Explain why an item is not running: its holder, and until when."""
         checks.require_seq("seq", seq)
         known = explaining.live(self._store, seq)
         return known or reading.read_item(self._store, seq).chain[0]
 
     def report(self, as_of: AsOf = None, window: timedelta = HOUR) -> Report:
-        """Report on the queue to its operator: where items are, what fails, who waits for whom.
+        """Report on the queue: where items are, failures, and who waits for whom.
 
         On this machine's disk it is read without a job of Spark.
 
@@ -205,7 +205,7 @@ class Configured(Opened):
         return admin.change(self._store, settings, expected)
 
     def pause(self) -> int:
-        """Stop giving out items; what is claimed goes on.
+        """Stop giving out items; claimed items go on.
 
         Returns the step it is in force from. Where it is paused already nothing is written.
         """

@@ -80,7 +80,7 @@ class Maintaining(Opened):
         archive_to: str | None = None,
         dry_run: bool = False,
     ) -> Maintained | Affected:
-        """Keep the queue quick: log what is over, write a checkpoint, merge small files.
+        """Keep the queue quick: log finished items, write a checkpoint, merge small files.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class Maintaining(Opened):
         return upgrade.upgrade(self._main, dry_run=dry_run)
 
     def close(self) -> None:
-        """Forget what this process remembers of the queue; what is claimed stays claimed.
+        """Forget this process's cache of the queue; claimed items stay claimed.
 
         Upkeep under way in this process is given two seconds to come to its end, for each log.
         """

@@ -136,7 +136,7 @@ def _is_name(name: str) -> bool:
 
 
 def require_reader(name: object, start: object, config: object = None) -> None:
-    """Raise where a reader could not be made as it is asked for."""
+    """Raise unless the arguments of a new reader are valid."""
     require_reader_name(name)
     if isinstance(start, str):
         require_choice("start", start, ("tail", "beginning"))

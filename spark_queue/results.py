@@ -247,7 +247,7 @@ class Affected(int):
         stays: Mapping[str, int] | None = None,
         sample: Sequence[Mapping[str, Any]] = (),
     ) -> Self:
-        """Return a number of items with what is known of them."""
+        """Return a number of items with facts about them."""
         made = super().__new__(cls, count)
         made.step = step
         made.states, made.becomes = dict(states or {}), dict(becomes or {})
@@ -284,7 +284,7 @@ class Reconfigured(int):
         before: Mapping[str, Any] | None = None,
         after: Mapping[str, Any] | None = None,
     ) -> Self:
-        """Return a step with what is known of it."""
+        """Return a step with the settings that it replaced, and set."""
         made = super().__new__(cls, step)
         made.before, made.after = dict(before or {}), dict(after or {})
         return made
@@ -300,7 +300,7 @@ class Reconfigured(int):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
-    """What was taken back of a step."""
+    """The result of taking a step back."""
 
     undone: int
     """The step that was taken back."""

@@ -120,7 +120,7 @@ def delta_coordinate() -> str:
 
 
 def with_delta(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return session settings with Delta's added; what the caller set stays as it is.
+    """Return session settings with Delta's added; the caller's own stay.
 
     Packages and SQL extensions are lists: Delta is added to them, unless it is named there.
     """
@@ -204,7 +204,7 @@ def _join(given: str, ours: str, mark: str) -> str:
 
 @contextmanager
 def _keep_back_output() -> Iterator[None]:
-    """Keep back what is printed in the block, and show it if that fails.
+    """Hold back output of the block, and show it if the block fails.
 
     The JVM inherits the streams when it starts: what it prints later is passed on.
     """
@@ -249,7 +249,7 @@ class _Relay(threading.Thread):
         self.start()
 
     def end(self) -> str:
-        """Give this process its stream back, and return what was kept back."""
+        """Give this process its stream back, and return the output held back."""
         os.dup2(self._original, self._fd)
         # Not by the stream, which may be another by now.
         os.write(self._sink, _END)

@@ -50,7 +50,7 @@ def current() -> str | None:
 
 
 def stored_traces(trace: Trace | Sequence[Trace | None] | None) -> Traces:
-    """Return the trace of rows to enqueue, as it is stored.
+    """Return the traces of rows to enqueue, in their stored form.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def utf8(text: str, how: str = "replace") -> str:
-    """Return a text that every log can keep: what is not UTF-8 becomes a question mark.
+    """Return a text in UTF-8; any other character becomes a question mark.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 
 
 def agree(count: int, one: str, many: str) -> str:
-    """Return the word that agrees with a number: that of one, or of any other."""
+    """Return the word that agrees with a number: singular or plural."""
     return one if count == 1 else many
 
 

@@ -233,7 +233,7 @@ def _since(
 
 
 def _has_sent(at: Snapshot, step: int, mark: Mark) -> bool:
-    """Tell whether a step is the one that was sent, and no later one of its number."""
+    """Tell whether a mark is of this very step, and not of an earlier one with its number."""
     if step > at.status.step:
         return False
     head = at.store.status.head_at(step)

@@ -75,7 +75,7 @@ def explain(state: SchedulerState, seq: int, now: float) -> ItemReason:
 
 # rule: reason of an item
 def explain_live(item: Live, members: Iterable[Live], at: Situation) -> ItemReason:
-    """Say what is in the way of a live item: the first of lease, pause, end, delay, group, limit.
+    """Return the first obstacle of a live item: lease, pause, end, delay, group or limit.
 
     What the next claim itself takes away, a lease that ran out or a member that is over, is in
     nobody's way.

@@ -1,4 +1,4 @@
-"""Fair by key: tags at the enqueue, and what was handed out since. See ADR 3.
+"""Fair by key: tags given at the enqueue, and turns handed out since. See ADR 3.
 
 All turns of a key lie on the scale of its weight. When the weight changes from ``w`` to ``w'``
 while the pointer of a priority is at turn ``V``, every turn of the key at that priority, tags and
@@ -120,7 +120,7 @@ class Account:
 
     # rule: tag of a new item
     def start(self) -> float:
-        """Return what the next tag is behind, as it is stored."""
+        """Return the stored tag that the next one follows."""
         return max(self.raw(self.level.turn), self.raw_last)
 
     def serve(self, slot: float, *, overdue: bool) -> None:
@@ -174,7 +174,7 @@ class Turns:
         return account
 
     def level(self, priority: int) -> Level:
-        """Return what is known of a priority; begin it where nothing is."""
+        """Return the level of a priority, creating it if needed."""
         level = self.levels.get(priority)
         if level is None:
             level = self.levels[priority] = Level(priority)
@@ -188,7 +188,7 @@ class Turns:
     def stamp(
         self, account: Account, cost: float, floor: float | None, kept: float | None = None
     ) -> tuple[float, float]:
-        """Give out the tag of a new item, not below ``floor``: as it is stored, and as a turn.
+        """Give a new item its tag, at least ``floor``: as stored, and as a turn.
 
         One that is kept is the item's own: the key's next goes on from where it was.
         """
@@ -231,7 +231,7 @@ class Turns:
 
     @contextmanager
     def restoring(self, accounts: Iterable[Account]) -> Iterator[None]:
-        """Put back, at the end, what is handed out meanwhile of some accounts."""
+        """Restore the turns of some accounts when the block ends."""
         before = {a: (a.regular, a.overdue, a.level.turn, a.level.seq) for a in accounts}
         try:
             yield
@@ -241,7 +241,7 @@ class Turns:
                 account.level.turn, account.level.seq = turn, seq
 
     def reweigh(self, weights: Mapping[str, float]) -> Iterator[Account]:
-        """Apply changed weights to the accounts there are, and yield each one that changed."""
+        """Apply changed weights to all accounts, and yield each one that changed."""
         changed = {
             key
             for key in self._weights.keys() | weights.keys()

@@ -33,7 +33,7 @@ USUAL: Mapping[str, Any] = {
 
 
 def put(state: SchedulerState, plain: Mapping[str, Any]) -> None:
-    """Bring a live item to where it is said to be; enter one that is not known."""
+    """Bring a live item to its logged state, entering it if it is new."""
     record, values = state.records.get(plain["seq"]), {**USUAL, **plain}
     if record is None or record.state in TERMINAL:
         _add(state, values)

@@ -120,7 +120,7 @@ def _handed_out(state: SchedulerState, service: Service, taken: list[Served]) ->
 
 # rule: reach of a claim
 def _is_passed(state: SchedulerState, horizon: Horizon) -> bool:
-    """Tell whether somebody beyond the horizon may be overdue: the pointer has passed it."""
+    """Tell whether an item beyond the horizon may be overdue: the pointer has passed it."""
     rank, *place = horizon
     level = state.turns.levels.get(int(-rank)) if math.isfinite(rank) else None
     return level is not None and (level.turn, level.seq) > tuple(place)
@@ -130,7 +130,7 @@ def _is_passed(state: SchedulerState, horizon: Horizon) -> bool:
 def _look(
     state: SchedulerState, limit: int, freed: int, horizon: Horizon | None
 ) -> list[Served] | None:
-    """Return what would be served, and leave the line as it is; ``None`` as :func:`propose`."""
+    """Return the items that would be served, and restore the line; ``None`` as :func:`propose`."""
     room = state.room(freed)
     service = Service(state.line, state.serial.before)
     served = [] if room == 0 else service.take(limit, room, horizon)

@@ -211,7 +211,7 @@ class Scheduler:
                 following.put(self._state, plain)
 
     def serve(self, priority: int, fair_key: Hashable, turn: float, *, overdue: bool) -> None:
-        """Note a turn that was handed out to a key elsewhere; the pointer is told apart.
+        """Note a turn that another scheduler gave to a key; pointers come separately.
 
         A line that is not known is opened with all that it was served.
         """
@@ -225,7 +225,7 @@ class Scheduler:
         self._state.turns.level(priority).advance(turn, seq)
 
     def open_line(self, priority: int, account: Sequence[Any]) -> None:
-        """Tell what the line of a key was given, as a snapshot has it; one that is known stays."""
+        """Open the line of a key as a snapshot has it; a known line stays."""
         if not self._state.turns.knows(priority, account[0]):
             following.open_line(self._state, priority, list(account))
 
@@ -354,7 +354,7 @@ class Scheduler:
         return None if record is None else record.view()
 
     def stored_tag(self, seq: int) -> float:
-        """Return the tag of a live item as it is stored: in units of cost, at any weight."""
+        """Return the stored tag of a live item: in units of cost, at any weight."""
         return self._state.records[seq].raw_tag
 
     def last_tag(self, priority: int, fair_key: Hashable) -> float:

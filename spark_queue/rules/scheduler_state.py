@@ -199,7 +199,7 @@ class SchedulerState:
         self.serial.move(record, old, place)
 
     def hold(self, record: Record, lease: int, expires_at: float, worker_id: str) -> None:
-        """Put an item under a lease, instead of the one that it may be under."""
+        """Put an item under a lease, replacing the one that it may have."""
         self._drop_lease(record)
         record.lease, record.lease_expires_at = lease, expires_at
         record.worker_id = worker_id
@@ -229,7 +229,7 @@ class SchedulerState:
 
     # rule: holder of a lease
     def holding(self, lease: int, seq: int) -> Record | None:
-        """Return an item if the lease holds it: no later claim took it, and nobody settled it."""
+        """Return an item if the lease still holds it: neither settled nor taken over."""
         record = self.records.get(seq)
         if record is None or record.state != "claimed" or record.lease != lease:
             return None

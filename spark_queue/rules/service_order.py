@@ -29,7 +29,7 @@ class Served:
 
 
 class Cursor:
-    """One key during one claim. The pointer stands still meanwhile, so slots follow one another."""
+    """One key during one claim. The pointer stands still, so slots follow one another."""
 
     __slots__ = ("_by_seq", "_taken", "_used", "line", "pointer")
 

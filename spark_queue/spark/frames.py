@@ -120,7 +120,7 @@ def of(store: Store, given: object, extra: Sequence[str] = ()) -> DataFrame:
 
 
 def _columns_of(store: Store) -> list[StructField]:
-    """Return the queue's columns, and those that rows may have beside them."""
+    """Return the queue's columns, and the optional ones of rows."""
     return [*struct_of(OPTIONAL_COLUMNS), *spark_frames.user_schema(store)]
 
 

@@ -40,7 +40,7 @@ _FEW = 1_000
 
 
 def engines_of(store: Store) -> Iterator[SqlEngine]:
-    """Return the engines of a store's session, the first for what is not too much for it."""
+    """Return the engines of a store's session, the one for small steps first."""
     if small_steps(store.session) != "spark":
         yield SqlEngine(Database, BroughtRows(), BroughtEntries())
 
@@ -259,7 +259,7 @@ def _may_wait(store: Store, head: StatusHead, settings: Settings, reach: float |
 
 
 def _most(store: Store, head: StatusHead) -> int:
-    """Return how many rows a claim reads at most: what is open, and all since the checkpoint."""
+    """Return how many rows a claim reads at most: open ones, and all since the checkpoint."""
     return store.outstanding(head) + head.log_rows
 
 

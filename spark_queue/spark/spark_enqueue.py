@@ -43,7 +43,7 @@ _LIMIT_OF_RESULTS = "spark.driver.maxResultSize"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A frame that was evaluated once, and what is known of it."""
+    """A frame that was evaluated once, with facts about its rows."""
 
     rows: DataFrame
     count: int
@@ -126,7 +126,7 @@ def _position(rows_of: dict[int, int]) -> Column:
 
 
 def _unnamed_signs(schema: StructType) -> dict[str, Column]:
-    """Return by column of times whether a row holds one that Python cannot name."""
+    """Return, by column of times, whether a row has one that Python cannot represent."""
     signs = {field.name: _is_unnamed(F.col(f"`{field.name}`"), field.dataType) for field in schema}
     return {name: sign for name, sign in signs.items() if sign is not None}
 

@@ -128,7 +128,7 @@ class DeltaJournal:
         return kept_by(self._store.session)
 
     def recover(self) -> Recovered:
-        """Take the queue over, release what anybody had claimed, and return what it holds."""
+        """Take the queue over, release all claims, and return its content."""
         self._ownership.begin(lambda: list(readers.every(self._store)))
         self._gens = self._tables.generations()
         head = self._store.queue_head()
@@ -199,7 +199,7 @@ class DeltaJournal:
 
     # rule again: checkpoint that is due
     def checkpoint(self, passed: int) -> None:
-        """Write long positions compactly, merge small files, and drop what is old enough."""
+        """Write long positions compactly, merge small files, and drop old generations."""
         del passed  # Whole generations are dropped, by the positions that the tables hold.
         for place in readers.every(self._store):
             if place.status_head().log_rows >= _LONG:
@@ -215,7 +215,7 @@ class DeltaJournal:
         create_drop.drop(self._store)
 
     def close(self) -> None:
-        """Give the queue up: anybody may write to it from now on."""
+        """Give the queue up, so that other processes may write to it."""
         try:
             self._ownership.end()
         finally:

@@ -53,7 +53,7 @@ class JournalTables(Protocol):
         """Return a step up to which all items have an id up to this one, and behind it none."""
 
     def ids_after(self, step: int, last: int) -> list[int]:
-        """Return the ids up to one that are of later steps than a given one."""
+        """Return the ids up to one whose steps are later than a given step."""
 
     def find_touched(self, place: Store, head: StatusHead) -> list[Touched]:
         """Return what a reader's log has rows of."""
@@ -116,7 +116,7 @@ def _begin_of(store: Store, step: int) -> int:
 
 
 def _head(passed: int, done: set[int], rows: Sequence[Touched]) -> int:
-    """Return the highest id with everything up to it done; what was touched is known by itself."""
+    """Return the highest id with everything up to it done; touched rows count by themselves."""
     open_before = [row.seq for row in rows if row.seq <= passed and row.seq not in done]
     head = min(open_before) - 1 if open_before else passed
     while head + 1 in done:

@@ -179,7 +179,7 @@ class DeltaIdempotencyKeyStore:
         return self._answer(text, lambda rules: rules.release(text, token))
 
     def close(self) -> None:
-        """Forget what is known of the table; it is read again where it is needed."""
+        """Forget the cached head; the table is read again where it is needed."""
         self._head = None
 
     def _answer(self, key: str, asks: Callable[[InMemoryIdempotencyKeyStore], T]) -> T:

@@ -62,7 +62,7 @@ class Ownership:
         self._positions: Callable[[], Sequence[Store]] = list
 
     def begin(self, positions: Callable[[], Sequence[Store]]) -> None:
-        """Take over the items, then the readers' positions; return when nobody else hands out.
+        """Take over the items, then the readers' positions; return once no former holder hands out.
 
         Raises
         ------
@@ -116,7 +116,7 @@ class Ownership:
         self._until = at + HOLD.total_seconds()
 
     def end(self) -> None:
-        """Give the queue up, so that anybody may write to it."""
+        """Give the queue up, so that other processes may write to it."""
         if self._over.is_set():
             return
         try:
@@ -126,11 +126,11 @@ class Ownership:
             self._lose()
 
     def end_with_the_queue(self) -> None:
-        """Give up what is about to be removed."""
+        """Give up a queue that is about to be removed."""
         self._lose()
 
     def take_position(self, place: Store) -> None:
-        """Log the holder in a reader's log; what was claimed there is ready again, uncharged."""
+        """Log the holder in a reader's log; its claimed items are ready again, uncharged."""
 
         def decide(at: Snapshot) -> Step[StatusHead, None]:
             before = at.status
@@ -158,7 +158,7 @@ class Ownership:
             raise WriterLockedError(self._store.name, fence.pid_of(before.hold))
 
     def _holding(self, before: QueueHead) -> Step[QueueHead, tuple[QueueHead, float]]:
-        """Return the step that renews the hold; it answers what was before, and since when."""
+        """Return the step that renews the hold; its answer has the former head, and an instant."""
         at = time.monotonic()
         return Step(head=self.renew_hold(following(before)), answer=(before, at))
 

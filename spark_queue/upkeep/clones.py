@@ -1,4 +1,4 @@
-"""A queue made twice, to try on the one what is not to happen to the other.
+"""Clone of a queue, to try changes on it and leave the original alone.
 
 The clone has the items, states, positions and settings of a queue as of one instant, and shares its
 files as long as neither rewrites them; from then on the two know nothing of each other. Nothing of
@@ -146,7 +146,7 @@ _VersionOf = Callable[[Store, TableAddress], int]
 
 
 def _at_one_instant(store: Store, version_of: _VersionOf) -> list[tuple[int | None, int]]:
-    """Return a version of each log, by its reader, the item log's first: what was once so.
+    """Return a version of each log, by its reader, the item log's first: all of one instant.
 
     Drivers on other machines go on. A status log may name any item that is enqueued by then, so
     it is looked at between two looks at the item log, between which that has not changed. What

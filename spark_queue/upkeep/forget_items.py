@@ -19,7 +19,7 @@ from spark_queue.views.operator_steps import note_of
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How many items of a reader go, by the state in which they ended, and what is noted of it."""
+    """Number of a reader's items that go, by the state in which they ended, and its note."""
 
     states: Mapping[str, int]
     note: str

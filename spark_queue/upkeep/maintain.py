@@ -95,7 +95,7 @@ def _rewriter(store: Store, archive_to: str | None) -> tuple[Store, Rewriter[Any
 
 
 def _keep_up(reader: Store, by: Rewriter[Any]) -> _Upkeep:
-    """Log what is over for a reader, and write a checkpoint of its log."""
+    """Expire and bury items of a reader, forward them, and write a checkpoint of its log."""
     _, expired = admin.expire(reader)
     dead = by.bury(reader)
     forward_items.forward(reader)

@@ -61,7 +61,7 @@ def foresee_purge(store: Store, where: Any) -> Affected:
 
 
 def purge(store: Store, where: Any, *, now: bool = False) -> Affected:
-    """Remove such items with their history; with ``now`` what was replaced is off the disk, too."""
+    """Remove such items with their history; with ``now`` also replaced files, at once."""
     require_removals(store)
     logs = _logs_alone(store) if now else []
     done = _purge(store, where, rewriter_of(store))
@@ -78,7 +78,7 @@ def require_removals(store: Store) -> None:
 
 
 def _logs_alone(store: Store) -> list[LocalLog[Any]]:
-    """Return the logs of a queue, if nobody but the queue reads files that were replaced."""
+    """Return the logs of a queue, if no stream or clone reads replaced files."""
     for facts in store.queue_head().readers.values():
         if facts.streams:
             raise InvalidArgumentError(
@@ -99,7 +99,7 @@ def _logs_alone(store: Store) -> list[LocalLog[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Purgeable:
-    """Items that may leave the queue, and how many of those that are meant stay, by why."""
+    """Items that may leave the queue, and how many of the selected ones stay, by reason."""
 
     found: Any
     count: int
@@ -107,7 +107,7 @@ class Purgeable:
 
 
 def purgeable(store: Store, where: Any, by: Rewriter[Any]) -> Purgeable | None:
-    """Return the finished items that are meant, and that nobody needs; ``None`` for no reader.
+    """Return the selected finished items that no reader needs; ``None`` without a reader.
 
     What is meant is asked of what the first reader did with them; without a log it did nothing.
     """
@@ -136,7 +136,7 @@ def _purge(store: Store, where: Any, by: Rewriter[Any]) -> Affected:
 
 
 def _drop_needed(store: Store, by: Rewriter[Any], meant: Purgeable, seen: Seen) -> Purgeable:
-    """Leave out what a reader needs, and what was redriven from an item that stays.
+    """Leave out items that a reader needs, and redriven ones whose origin stays.
 
     It is by its successor that an item is known to have been redriven, or taken back.
     """
@@ -183,7 +183,7 @@ def _remove(store: Store, by: Rewriter[Any], found: Any) -> None:
 
 
 def see_all(store: Store) -> Seen:
-    """Return how far the logs of all readers are; one that has none gets it."""
+    """Return the newest step of each reader's log, creating a missing log."""
     return {
         reader.reader: 0
         if reader.registered().streams
@@ -193,7 +193,7 @@ def see_all(store: Store) -> Seen:
 
 
 def registered_readers(store: Store) -> Iterator[Store]:
-    """Return the queue as each reader sees it: those that read a stream or have no log, too."""
+    """Return the queue as each reader sees it, streams and readers without a log included."""
     return map(store.of_reader, store.queue_head().readers)
 
 

@@ -1,4 +1,4 @@
-"""Engines of upkeep: what is over in the logs of a queue, found and taken out of them."""
+"""Engines of upkeep: finished rows in the logs of a queue, found and removed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Rewriter(ABC, Generic[FrameT]):
 
     @abstractmethod
     def tidy(self, store: Store) -> Tidied:
-        """Merge the small files of all logs, and remove those that nobody reads any more."""
+        """Merge the small files of all logs, and remove files that are no longer read."""
 
 
 def archive_name(store: Store) -> str:

@@ -187,7 +187,7 @@ class Standing:
 
 
 def standing(store: Store) -> Standing:
-    """Count what is left of a queue; one that is empty is not read."""
+    """Count the items that are left in a queue; an empty one is not read."""
     with store.writing("status"):
         at = Snapshot(store)
         # In this order: what a status step moves has entered by then.

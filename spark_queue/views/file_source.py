@@ -169,7 +169,7 @@ class KeptLook(ArrowLook):
             self._there.remove(name)
 
     def _renew(self, seqs: pa.Array) -> None:
-        """Compute again what was kept of some items."""
+        """Compute the kept rows of some items again."""
         with KeptLook(self.store, self._question, self._logs.about(seqs)) as new:
             for name, key in _BY_ITEMS.items():
                 if name in self._there:
@@ -249,7 +249,7 @@ class FileSource(ViewSource):
         )
 
     def _keep_only(self, readers: Collection[int]) -> None:
-        """Drop what is of no reader any more."""
+        """Drop the tables of readers that are gone."""
         for kept in (self._status, self._looks):
             for gone in kept.keys() - readers:
                 del kept[gone]

@@ -95,7 +95,7 @@ def _add_place(store: Store, lease: int, rows: DataFrame) -> DataFrame:
 
 
 def collect(store: Store, lease: int) -> list[dict[str, Any]]:
-    """Return the rows of :func:`in_order`; no query is made for what is read in this process.
+    """Return the rows of :func:`in_order`; rows that this process reads take no query.
 
     Those that belong to a trace may have it, as ``_trace``.
     """
@@ -145,7 +145,7 @@ def lease_items(store: Store, lease: int) -> LeasedItems:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """Between which seqs and tags leased items lie, their generations, and what is said of all.
+    """Range of seqs and tags of leased items, their generations, and facts that all share.
 
     With those, the files of other items are not read.
     """

@@ -190,7 +190,7 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         return {"states": states, **notes}, sorted(rows, key=lambda row: first.index(row["_seq"]))
 
     def worst_keys(self, store: Store, keys: FrameT, limit: int) -> list[dict[str, Any]]:
-        """Return the keys of statistics with dead letters, and then those that wait longest."""
+        """Return the keys of statistics: first those with dead letters, then by longest wait."""
         with self.look(store) as at:
             at.give("keys", keys)
             return at.rows("worst_keys", limit)
