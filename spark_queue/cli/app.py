@@ -31,7 +31,7 @@ _FORMER = {"out": "output"}
 
 
 class _PlainFlags:
-    """Commands whose help names no type of a flag, and of a list that of one member."""
+    """Commands whose help names no type of a flag, and of a list the type of a member."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options and arguments, the help option last."""

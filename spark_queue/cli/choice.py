@@ -149,7 +149,7 @@ class CommandScope(Protocol):
         """Open a queue as one of its readers sees it."""
 
     def require_wrong_for_all(self, error: SparkQueueError) -> None:
-        """Leave it to Spark, where there is one, to take or to explain what is an error here."""
+        """Raise SparkNeededError where a session, if there can be one, may take the argument."""
 
 
 class CommandEngine(Protocol):
@@ -158,10 +158,10 @@ class CommandEngine(Protocol):
     def create(
         self, scope: CommandScope, name: str, schema: str, config: QueueConfig, *, exist_ok: bool
     ) -> AnyQueue:
-        """Make a queue; or open one that is there and the same, where that will do."""
+        """Create a queue; or open an equal one, where that is allowed."""
 
     def open_queue(self, scope: CommandScope, name: str, reader: str | None) -> AnyQueue:
-        """Open a queue, as its default reader sees it or as one that is registered."""
+        """Open a queue for its default reader, or for a registered one."""
 
     def drop(self, scope: CommandScope, place: str, *, dry_run: bool = False) -> Affected | None:
         """Remove a queue, or return what would be removed."""
@@ -170,7 +170,7 @@ class CommandEngine(Protocol):
         """Make a queue once more, and return the clone."""
 
     def examine(self, scope: CommandScope, name: str, limits: Thresholds) -> Checkup:
-        """Look for what is wrong with a queue, also with one that does not open."""
+        """Find the faults of a queue, even of one that does not open."""
 
     def locate(self, scope: CommandScope, name: str) -> str:
         """Return the name or path of a queue as the library has it."""
@@ -255,7 +255,7 @@ def absolute(path: str) -> str:
 
 
 def spark_problem() -> str | None:
-    """Say in a line what is missing for Spark; ``None`` where nothing is."""
+    """Return the package or program that Spark lacks here, in a line; ``None`` if it can run."""
     if not is_installed("pyspark"):
         return "pyspark is not installed; pip install 'spark-queue[spark]'"
     return java_problem()

@@ -46,7 +46,7 @@ ReaderOption = Annotated[
 
 
 def command(body: Callable[..., None]) -> Callable[..., None]:
-    """Make a command of what is to be done in a scope, its first parameter.
+    """Make a command of a function over a scope, its first parameter.
 
     It also gets ``--json``, ``--verbose`` and ``--engine``, and its errors become a line and an
     exit code. A parameter whose type is a dataclass stands for an option of each of its fields.

@@ -131,7 +131,7 @@ class Whole(str):
 
 
 def fit(line: str, width: int) -> list[str]:
-    """Break a line between its words, each part indented as it is; a path is not broken."""
+    """Break a line between its words, keeping its indent; a path is not broken."""
     if isinstance(line, Whole) or cell_len(visible(line)) <= width:
         return [line]
     text = visible(line).lstrip(" ")
@@ -188,7 +188,7 @@ class Display:
         sys.stderr.write(f"spark-queue: warning: {visible(message)}\n")
 
     def asks(self) -> bool:
-        """Whether somebody is there to be asked."""
+        """Whether there is a terminal to ask at."""
         return not self.json and sys.stdin.isatty()
 
     def fail(self, exc: BaseException) -> None:

@@ -42,7 +42,7 @@ SETTLED = ("acked", "failed", "released", "dead")
 
 @contextmanager
 def progress_bar(display: Display) -> Iterator[Callable[[Step], None]]:
-    """Show a bar while the block runs; nothing with ``--json`` or where nobody watches."""
+    """Show a bar while the block runs; nothing with ``--json`` or without a terminal."""
     with _progress_bar(display, BarColumn(), MofNCompleteColumn()) as progress:
         task = progress.add_task("starting Spark", total=None)
 

@@ -118,7 +118,7 @@ class Scope:
         return None
 
     def require_wrong_for_all(self, error: SparkQueueError) -> None:
-        """Leave it to Spark, where there is one, to take what is an error here, or to explain it.
+        """Raise SparkNeededError where a session, if there can be one, may take the argument.
 
         Raises
         ------
@@ -199,7 +199,7 @@ class Scope:
         return addresses.placed(name)
 
     def queue(self, name: str, listener: Listener | None = None) -> DeltaQueue:
-        """Open a queue; the listener is told of every step."""
+        """Open a queue with a listener to its steps."""
         from spark_queue.delta_queue import DeltaQueue  # noqa: PLC0415 - help works without Spark
 
         return DeltaQueue.open(self.spark, self.locate(name), listener=listener)
@@ -299,7 +299,7 @@ class _NoPandas:
 
 
 def hide_pandas() -> bool:
-    """Have Arrow find no pandas; False where somebody has loaded it."""
+    """Hide pandas from Arrow; False if it is loaded already."""
     if "pandas" in sys.modules:
         return False
     hidden: Any = _NoPandas()

@@ -28,7 +28,7 @@ NOTES = {
 
 
 def status(data: Plain, condition: str) -> list[RenderableType]:
-    """Show how a queue does, counts per state with what is wrong first, and items."""
+    """Show the condition of a queue, counts per state with faults first, and items."""
     total = sum(data["states"].values())
     if total == 0:
         way = shell_command("spark-queue", "enqueue", data["queue"], "--files", "items.csv")
@@ -213,7 +213,7 @@ _DUPLICATES = "duplicates, which are no items"
 
 
 def stats(data: Plain) -> list[RenderableType]:
-    """Show counts per state with what is wrong first, then keys and how long they wait."""
+    """Show counts per state with faults first, then keys and their waits."""
     table = compact_table("state", items="right", note="left")
     for state in (s for s in STATES if data[s] or s not in _RARE):
         table.add_row(state, f"{data[state]:,}", _note(data, state))
@@ -271,7 +271,7 @@ def render_enqueue(data: Plain) -> list[RenderableType]:
 
 
 def _repeat_line(batch: Plain) -> str:
-    """Say that nothing was written of a batch, and what is known of it."""
+    """Say that a repeated batch wrote nothing, and what its first time did."""
     if batch["inserted"] is None:
         return (
             f"repeated: nothing was written; batch {batch['number']} comes after batch "
@@ -298,7 +298,7 @@ def render_process(data: Plain) -> list[RenderableType]:
 
 
 def _waiting(data: Plain) -> str:
-    """Say how many items are left, what is in their way, and when time alone may end that."""
+    """Say how many items are left, their obstacles, and when time alone may end those."""
     left = ", ".join(f"{count:,} {reason}" for reason, count in data["waiting"].items())
     until = f", until {words.instant(data['until'])}" if data["until"] else ""
     return f": {left}{until}" if left else ""
@@ -319,7 +319,7 @@ def claim_line(data: Plain) -> str:
 
 
 def undone(data: Plain, *, dry_run: bool = False) -> list[RenderableType]:
-    """Show what was taken back, and what was not; or of a dry run, what would be."""
+    """Show what an undo restored, and what it left; or of a dry run, would restore."""
     if data["what"] != "cancel":
         verb = "would be" if dry_run else "is"
         lines = [f"{name} {verb} {value} again" for name, value in data["settings"].items()]

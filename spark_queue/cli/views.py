@@ -84,7 +84,7 @@ def columns(queue: Any) -> str:
 
 
 def reports(queue: Any, window: timedelta, like: Followed | None = None) -> Followed:
-    """Return what reads a report whenever it is called, and of the logs what is new.
+    """Return a reader of reports that reads only new rows of the logs each time.
 
     What it has read it shares with another one, of the same queue as any reader sees it.
     """

@@ -37,7 +37,7 @@ def _severity(name: str, value: str) -> Severity:
 
 
 def column_added(subject: Subject) -> Iterator[Finding]:
-    """Find columns that somebody has added to the item log beside the queue."""
+    """Find columns that another program has added to the item log."""
     columns = subject.store.columns() if subject.tables else ""
     foreign = foreign_names(columns) if columns else []
     if not foreign:

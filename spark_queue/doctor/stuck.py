@@ -1,4 +1,4 @@
-"""Check for claims that nobody takes over: their output cannot be asked."""
+"""Check for claims that no worker takes over, as their output cannot be read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark_queue.wording import plural
 
 
 def output_unasked(subject: Subject) -> Iterator[Finding]:
-    """Find claims of holders that are gone which nobody takes over: their output cannot be asked.
+    """Find claims of gone holders that no worker takes over, as their output cannot be read.
 
     The next claim asks it, and leaves the items as they are where that fails.
     """

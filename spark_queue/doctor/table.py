@@ -113,7 +113,7 @@ class CheckedTable(ABC):
 
     @abstractmethod
     def files(self) -> Files:
-        """Return what is known of its files."""
+        """Return the files of the table, by kind."""
 
     @abstractmethod
     def sizes(self) -> Mapping[str, int]:
@@ -125,7 +125,7 @@ class CheckedTable(ABC):
 
     @abstractmethod
     def count_unsummed(self) -> tuple[int, int]:
-        """Return how many commits nobody has summed up, and after how many somebody should."""
+        """Return how many commits no checkpoint has, and after how many one is due."""
 
     @abstractmethod
     def _meta(self, kind: str, since: int, *columns: str) -> Sequence[Any]:
@@ -140,7 +140,7 @@ def where_of(steps: Sequence[int], *, has_none: bool) -> str:
 
 
 def _what_is(path: Path, read: Mapping[Path, int | None]) -> str:
-    """Return what a file of a table is, by those that are read and their partitions."""
+    """Return the kind of a table's file, by the files in use and their partitions."""
     if path in read:
         return "refused" if read[path] == REFUSED_LANE else "rows"
     return "replaced" if path.suffix == ".parquet" and "_delta_log" not in path.parts else "commits"

@@ -76,7 +76,7 @@ def _directory(store: Store, which: LogName) -> Path | None:
 
 
 def _last_change(log: Path) -> datetime:
-    """Return when somebody made or removed a commit last."""
+    """Return when a commit was last made or removed."""
     return datetime.fromtimestamp(log.stat().st_mtime, timezone.utc)
 
 
@@ -121,7 +121,7 @@ def position_gone(subject: Subject) -> Iterator[Finding]:
 
 
 def foreign_rows(subject: Subject) -> Iterator[Finding]:
-    """Find rows that were put into a table by somebody else than the library."""
+    """Find rows that another program has put into a table."""
     for table in subject.tables:
         foreign = [commit for commit in table.newest_commits() if commit.is_foreign]
         in_force = [commit for commit in foreign if commit.is_in_force]

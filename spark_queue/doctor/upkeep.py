@@ -51,7 +51,7 @@ def _first_step_since(subject: Subject, reader: ReaderSubject) -> datetime | Non
 
 
 def commits_unsummed(subject: Subject) -> Iterator[Finding]:
-    """Find tables whose commits nobody sums up: every new process reads each of them."""
+    """Find tables without a recent checkpoint: every new process reads all later commits."""
     late = []
     for table in subject.tables:
         count, interval = table.count_unsummed()
@@ -65,7 +65,7 @@ def commits_unsummed(subject: Subject) -> Iterator[Finding]:
 
 
 def compaction_due(subject: Subject) -> Iterator[Finding]:
-    """Find tables with so many files that processes should have merged them beside their steps."""
+    """Find tables with so many files that maintenance should have merged them."""
     found = _mergeable(subject, is_due=True)
     yield from _as_one(subject, "compaction-due", "warning", found)
 

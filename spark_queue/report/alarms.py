@@ -64,7 +64,7 @@ def find_paused(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
 
 
 def workers_gone(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
-    """Find items that a worker holds which is gone, and that nobody has claimed since."""
+    """Find items of a worker that is gone, which no claim has taken since."""
     gone = [one for one in report.workers if one.items and one.liveness is Liveness.GONE]
     if not gone:
         return
@@ -83,7 +83,7 @@ def workers_gone(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
 
 
 def leases_overdue(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
-    """Find items whose lease ran out, and that nobody has claimed since."""
+    """Find items whose lease ran out, which no claim has taken since."""
     least = report.as_of - limits.lease_grace
     late = [
         one
@@ -105,7 +105,7 @@ def leases_overdue(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
 
 
 def nobody_claims(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
-    """Find items that could run, and that nobody has claimed for too long.
+    """Find items that could run, but were not claimed for too long.
 
     What a front gives out that holds the queue is in no log before it is done: it claims nothing.
     """
@@ -123,7 +123,7 @@ def nobody_claims(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
 
 
 def _idle_since(report: Vitals) -> datetime | None:
-    """Return since when items could run and nobody works; ``None`` where somebody does."""
+    """Return since when items could run and no worker is alive; ``None`` if one is."""
     seen = report.overview
     works = any(one.items and one.liveness is Liveness.ALIVE for one in report.workers)
     if works or seen.runnable_since is None:
@@ -304,7 +304,7 @@ def _starves(report: Vitals, one: HeldGroup) -> bool:
 
 
 def _free(report: Vitals, group: HeldGroup) -> str:
-    """Return what lets a group go on; of a head that somebody works on, only what shows it."""
+    """Return the command that lets a group go on; for a head at work, the one that shows it."""
     if group.liveness is None:
         return command_on(report, "cancel", "--where", f"_seq = {group.head}")
     return _worker_command(report) if group.liveness is Liveness.GONE else _show(report, group.head)

@@ -50,7 +50,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """What is asked about single items.
+    """Questions about single items.
 
     Parameters
     ----------
@@ -233,6 +233,6 @@ def read_entry(store: Store, source: ViewSource, answers: Answers, seq: int) -> 
 
 
 def _in_utc(value: Any) -> Any:
-    """Return an instant in UTC; a time of the wall has no offset, and stays as it is."""
+    """Return an instant in UTC; a time without an offset stays."""
     is_instant = isinstance(value, datetime) and value.tzinfo is not None
     return value.astimezone(timezone.utc) if is_instant else value

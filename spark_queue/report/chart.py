@@ -90,7 +90,7 @@ def _grid() -> str:
 
 
 def _tips(points: Sequence[FlowPoint]) -> str:
-    """Return what is under the pointer, a part of the width for each point."""
+    """Return the tips under the pointer, a part of the width for each point."""
     wide = _WIDTH / len(points)
     return "".join(
         f'<rect class="part" x="{at * wide:.1f}" width="{wide:.1f}" height="{_HEIGHT}">'

@@ -64,7 +64,7 @@ def _times(lasts: float, y: float) -> str:
 
 
 def share(part: float, due: float | None = None) -> str:
-    """Draw a share as a bar, with a mark where it is what is due."""
+    """Draw a share as a bar, with a mark at the share that is due."""
     wide = max(0.0, min(100.0, 100 * part))
     rect = f'<rect width="{max(1.0, wide):.0f}" height="4"></rect>' if wide else ""
     mark = (

@@ -18,7 +18,7 @@ _OPTIONAL = ("oldest", "retention")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """From where on a check says something. The defaults are for queues that somebody works off.
+    """Limits from which a check reports. The defaults suit queues that are worked off.
 
     Raises
     ------
@@ -88,7 +88,7 @@ _SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something about a queue that somebody should know."""
+    """A fault or a warning about a queue."""
 
     id: str
     """What it is, in a word that stays the same: ``paused``."""
@@ -125,7 +125,7 @@ class Storage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkup:
-    """What was found when a queue was looked at."""
+    """The findings of one examination of a queue."""
 
     queue: str
     """The queue's name or path."""
@@ -144,7 +144,7 @@ class Checkup:
         return self.findings[0].severity if self.findings else None
 
     def ids(self) -> list[str]:
-        """Return what was found, in words."""
+        """Return the ids of the findings."""
         return [found.id for found in self.findings]
 
     def _repr_html_(self) -> str:

@@ -128,7 +128,7 @@ class Wanted:
 
 
 class Followed:
-    """A queue that is looked at again and again: only what is new is read of the logs.
+    """A queue under repeated looks, each of which reads only new rows of the logs.
 
     Parameters and errors of its calls are those of :func:`~spark_queue.report.reading.read`. One
     thread at a time may use it.

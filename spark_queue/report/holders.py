@@ -31,7 +31,7 @@ def directory_at(store: Store, ends: Ends) -> Path | None:
 def workers(
     rows: Iterable[Answer], directory: Path | None, now: datetime
 ) -> tuple[WorkerLine, ...]:
-    """Return the panel of workers: first those that hold items and are gone, then late ones."""
+    """Return the panel of workers: gone ones with items first, then late ones."""
     found = [worker(row, directory, now) for row in rows]
     return tuple(sorted(found, key=_place))
 

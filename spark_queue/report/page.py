@@ -108,7 +108,7 @@ def _section(sheet: Sheet, body: str) -> Section:
 
 
 def section(title: str, body: str, name: str = "", *, is_empty: bool = False) -> str:
-    """Return a part of a page with its title; one that is empty is a line."""
+    """Return a part of a page with its title; an empty one is a line."""
     known = f' id="{in_html(name)}"' if name else ""
     known += ' class="quiet"' if is_empty else ""
     return f"<section{known}><h2>{in_html(title)}</h2>{body}</section>"

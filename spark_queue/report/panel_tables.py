@@ -93,7 +93,7 @@ def table(
     shown: int = SHOWN,
     ticks: Sequence[int] = (),
 ) -> str:
-    """Return a panel without its title; one that is empty says so in a sentence.
+    """Return a panel without its title; an empty one is a sentence.
 
     Parameters
     ----------

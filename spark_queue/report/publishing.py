@@ -1,4 +1,4 @@
-"""Views of a catalog: those that the library asks, over the tables of a queue.
+"""Views of a catalog: the library's own, over the tables of a queue.
 
 ``python -m spark_queue.report.publishing main.ops.files`` prints them for the queue of that name.
 """
@@ -73,12 +73,12 @@ _HEADER = """-- Views of a queue: each panel of a report, for dashboards and for
 
 
 def script(queue: str) -> str:
-    """Return what makes the views of a queue; the parameter is that of :func:`statements`."""
+    """Return a script that creates the views of a queue; see :func:`statements`."""
     return "\n".join([_HEADER.format(queue=queue), *(f"{s};\n" for s in statements(queue))])
 
 
 def statements(queue: str) -> list[str]:
-    """Return the statements that make the views of a queue, each after those that it needs.
+    """Return the statements that create the views of a queue, in the order of their needs.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def statements(queue: str) -> list[str]:
 
 
 def _order(name: str) -> tuple[int, str]:
-    """Place a view after those that it is made of."""
+    """Place a view after those that it uses."""
     return len(needed_by(name)), name
 
 

@@ -1,4 +1,4 @@
-"""A report is read: what is asked of which reader, and what the answers come to."""
+"""Reading of a report: the question to each reader's logs, and its answers as facts."""
 
 from __future__ import annotations
 
@@ -234,12 +234,12 @@ def asked_of(store: Store, ends: Ends, window: timedelta, at: datetime | None = 
 
 
 def _queue_head(store: Store, ends: Ends) -> QueueHead:
-    """Return the head of the item log as it was, or as it is."""
+    """Return the head of the item log at a past step, or the newest."""
     return store.queue_head() if ends.queue_head is None else ends.queue_head
 
 
 def _reader_facts(store: Store, ends: Ends) -> Registered:
-    """Return what was known of a reader; as it is now where it was not known by then."""
+    """Return the facts of a reader at a past step; the newest if it was unknown then."""
     then = {} if ends.queue_head is None else ends.queue_head.readers
     return then.get(store.reader) or store.registered()
 
@@ -321,7 +321,7 @@ def error_group(queue: str, reader: str, row: Mapping[str, Any]) -> ErrorGroup:
 def _readers(
     store: Store, source: ViewSource, behind: Sequence[Answer], ends: Ends, asked: Question
 ) -> Iterator[ReaderLine]:
-    """Return how far each reader is, of those that there were, and are not dropped since."""
+    """Return the lag of each reader of that time that is still registered."""
     then, known = _queue_head(store, ends), store.queue_head().readers
     for number, facts in then.readers.items():
         other = store.of_reader(number)

@@ -57,7 +57,7 @@ class Sheet:
 
 
 def headline(report: Vitals | ItemReport | SharedReport) -> str:
-    """Say which queue is shown, by whom it is seen, and when."""
+    """Return the name of the queue, its reader, and the instant of the report."""
     seen = f", as reader {report.reader!r} sees it" if report.reader else ""
     return f"{report.queue}{seen}, {instant(report.as_of)}"
 
@@ -209,7 +209,7 @@ def _holder(one: HeldGroup | ItemLine) -> str:
 
 
 def _until(one: HeldGroup | WorkerLine, now: datetime) -> str:
-    """Say when a lease or a delay ends; that of one who is gone keeps nobody from its items."""
+    """Say when a lease or a delay ends; a gone worker's lease holds no item."""
     return "" if one.liveness is Liveness.GONE else _apart(one.until, now)
 
 
@@ -264,7 +264,7 @@ def overview(report: Vitals) -> Sheet:
 
 
 def unwell(report: Vitals) -> Iterator[str]:
-    """Say of items in flight how many nobody works on, as far as that is known."""
+    """Say how many items in flight are late, or have a worker that is gone."""
     if report.overview.late:
         yield f"{report.overview.late:,} with a lease that ran out"
     gone = sum(one.items for one in report.workers if one.liveness is Liveness.GONE)

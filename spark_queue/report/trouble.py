@@ -50,7 +50,7 @@ class OutrankedPriority:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StuckItem:
-    """An open item that was given back again and again, or that somebody holds for long."""
+    """An open item that came back again and again, or has one holder for long."""
 
     seq: int
     worker_id: str | None

@@ -60,7 +60,7 @@ def of_report(base: str, number: int, report: Report) -> Links:
 
 
 def _worker(base: str, worker_id: str | None) -> Sequence[str]:
-    """Return the page of a worker; one that is not named has none."""
+    """Return the page of a worker, if it has a name."""
     return [] if worker_id is None else [link_shared(base, "worker", worker_id)]
 
 
@@ -70,7 +70,7 @@ def of_items(base: str, seqs: Sequence[int]) -> Links:
 
 
 def undo_buttons(base: str, report: Report) -> Buttons:
-    """Return what takes the steps of operators back, beside each."""
+    """Return a button for each step of an operator that can be taken back."""
 
     def buttons(sheet: str, row: int) -> Sequence[tuple[str, str]]:
         step = report.steps[row] if sheet == "steps" else None

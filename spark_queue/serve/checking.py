@@ -1,4 +1,4 @@
-"""Checkup that is kept, and renewed behind what is shown."""
+"""A cached checkup, renewed in the background."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class KeptCheckup:
     _is_renewing: bool = False
 
     def look(self) -> Checkup:
-        """Return what was found last."""
+        """Return the last checkup, and renew an old one in the background."""
         with self._lock:
             known = self._known
             if known is None:

@@ -39,7 +39,7 @@ _READS = frozenset({"GET", "HEAD"})
 
 
 class RequestGuard:
-    """Lets nobody in by a name that is not ours, and no form from another site.
+    """Refuses requests by a foreign host name, and forms of other sites.
 
     A site that has its own name lead to this machine comes with that name. The address at which a
     request has arrived is always ours. A form that another site
@@ -147,11 +147,11 @@ class Session:
     """From where they asked last."""
 
     def owns(self, form_token: str) -> bool:
-        """Tell whether a form was made for this session; what was sent has no say in how long."""
+        """Tell whether a form was made for this session, in constant time."""
         return _is_same(form_token, self.csrf)
 
     def take_said(self) -> str:
-        """Return what was done last, once."""
+        """Return the note of the last action, once."""
         said, self.said = self.said, ""
         return said
 
@@ -201,7 +201,7 @@ class Sessions:
         return session
 
     def is_at(self, address: str) -> bool:
-        """Tell whether somebody who has signed in was last at an address."""
+        """Tell whether a signed-in session was last seen at an address."""
         with self._lock:
             known = {session.address for session in self._known.values()}
         return bool(address) and address in known

@@ -1,4 +1,4 @@
-"""Pages of items: one, those that share something, those that are looked for."""
+"""Pages of items: one item, items that share a fault, and search."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _list_items(
     *,
     more: bool = False,
 ) -> str:
-    """Return a list of items; where they may be acted on, those that are ticked are."""
+    """Return a list of items, with boxes to tick where actions are allowed."""
     items = sheets.items(lines, report.as_of, more=more)
     seqs = [line.seq for line in lines]
     offered = [verb for verb in _APPLIES if verb in verbs and lines]

@@ -22,7 +22,7 @@ _LONGEST = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What a page shows: the name of its template, and what is put into it."""
+    """A page: the name of its template, and the template's values."""
 
     template: str
     values: Mapping[str, Any]
@@ -59,19 +59,19 @@ def _templates() -> Environment:
 
 @cache
 def style() -> str:
-    """Return the style of all pages: that of a report, and of what is around it."""
+    """Return the style of all pages: a report's own, and that around it."""
     return page.style() + static("more.css")
 
 
 @cache
 def static(name: str) -> str:
-    """Return a file as it is."""
+    """Return the text of a static file."""
     file = resources.files(__package__).joinpath("static", *name.split("/"))
     return file.read_text(encoding="utf-8")
 
 
 def wrong(title: str, why: str) -> Page:
-    """Return a page that says what is wrong."""
+    """Return a page with an error."""
     return Page(template="wrong.html", values={"title": title, "error": why})
 
 
@@ -94,7 +94,7 @@ def panels(
 
 
 def as_markup(text: str) -> Markup:
-    """Return HTML that a template takes as it is."""
+    """Return HTML that a template does not escape."""
     # Texts of a report are escaped where it is made HTML.
     return Markup(text)  # noqa: S704 - see above
 

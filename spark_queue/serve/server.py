@@ -1,4 +1,4 @@
-"""Serve until somebody has seen enough."""
+"""Serve until the process is stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The routes: what is asked for by which address, and who may."""
+"""Routes of the pages, and the check of each session."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Form = dict[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What is served, and to whom.
+    """The pages of some queues, for the sessions that may see them.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Site:
         )
 
     def _get(self, show: Callable[[Request], Response]) -> Callable[[Request], Response]:
-        """Return what answers a GET: who must sign in, and has not, is asked to."""
+        """Return a handler of a GET, which asks for a sign-in where one is needed."""
 
         def answer(request: Request) -> Response:
             if self.is_private and self._session(request) is None:
@@ -139,7 +139,7 @@ class Site:
         return RedirectResponse(f"/sign-in?{addresses.query(next=wanted)}", HTTPStatus.SEE_OTHER)
 
     def _seat(self, request: Request) -> tuple[WatchedQueue, str]:
-        """Return the queue that is asked for, and where its pages begin."""
+        """Return the queue of a request, and the start of its addresses."""
         number, has_reader, reader = request.path_params["seat"].partition("@")
         try:
             found = self.board.seat(_number(number), reader if has_reader else None)
@@ -273,7 +273,7 @@ def _asking(
     asked: Mapping[str, str],
     error: str = "",
 ) -> Response:
-    """Return the form of an action, with what was asked before."""
+    """Return the form of an action, filled with earlier input."""
     verb = VERBS[name]
     fields = [
         replace(one, value=asked.get(one.name, one.value))
@@ -298,7 +298,7 @@ def _confirmation(
     form: Form,
     why: str,
 ) -> Response:
-    """Say what would be done; and why it is said again, if it is."""
+    """Return the preview of an action; with a reason if it is shown again."""
     known = {field.name for field in VERBS[name].fields(seat.open().operate.config)}
     values = {
         "title": f"{name} {seat.name}",
@@ -349,7 +349,7 @@ def _is_refresh(request: Request) -> bool:
 
 
 def _age(request: Request) -> float:
-    """Return how old what is shown may be: who comes by a link gets what is at hand."""
+    """Return how old the data of a page may be: less for a refresh than for a link."""
     return FOR_A_REFRESH if _is_refresh(request) else FOR_A_CLICK
 
 

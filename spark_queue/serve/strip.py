@@ -18,7 +18,7 @@ _SHOWN = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """A queue that was examined: which it is, and what was found."""
+    """A queue that was examined, with its findings."""
 
     number: int
     name: str

@@ -52,7 +52,7 @@ class FormField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """An action: what is asked for it, and what it would do."""
+    """An action: the fields of its form, and its preview."""
 
     what: str
     fields: Callable[[QueueConfig], Sequence[FormField]] = field(default=lambda _config: ())
@@ -190,7 +190,7 @@ def _configure(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What a form changes: what was left as it was shown is not set."""
+    """The settings that a form changes: those whose value differs from the one shown."""
 
     settings: dict[str, Any]
     is_stale: bool

@@ -112,7 +112,7 @@ class WatchedQueue:
     _checkup: KeptCheckup | None = None
 
     def open(self) -> OpenedQueue:
-        """Return the queue, opened when it is asked for first.
+        """Return the queue, opening it at the first call.
 
         Raises
         ------
@@ -168,7 +168,7 @@ class WatchedQueue:
         return kept.look()
 
     def operate(self, do: Callable[[Operable], Any]) -> Any:
-        """Return what somebody has done to the queue; the next look sees it."""
+        """Return the result of an operation; the next look sees its effect."""
         operate = self.open().operate
         try:
             return do(operate)

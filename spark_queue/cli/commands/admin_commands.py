@@ -65,7 +65,7 @@ def read_config(file: Path | None, options: dict[str, Any]) -> QueueConfig:
 
 @operating
 def pause(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
-    """Stop giving out items; what is claimed goes on."""
+    """Stop giving out items; claimed items go on."""
     _show_pause(scope, scope.open_queue(name, reader)[1], paused=True)
 
 

@@ -1,4 +1,4 @@
-"""The doctor: what is wrong with some queues, and an exit code that a deploy can wait for."""
+"""The doctor: faults of queues, and an exit code for deploys."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class LimitOptions:
     ] = None
 
     def thresholds(self) -> Thresholds:
-        """Return them, with defaults for what is not given."""
+        """Return the thresholds, with defaults for options that are not given."""
         from spark_queue.report.finding import Thresholds  # noqa: PLC0415 - help is quick
 
         usual = Thresholds()
@@ -59,7 +59,7 @@ def doctor(
     *,
     limits: LimitOptions,
 ) -> None:
-    """Say what is wrong with queues, since when, and which command mends it; write nothing.
+    """Report faults of queues: since when, and the command that mends each; write nothing.
 
     The exit code is 0 where nothing is, 4 after a warning or where a check could not be made, and
     5 after an error. A queue that cannot be examined is told after the others, with its own code.
@@ -85,7 +85,7 @@ def _failure(name: str, exc: Exception) -> dict[str, str]:
 
 
 def exit_of(found: Sequence[Checkup], failed: Sequence[Exception] = ()) -> Exit:
-    """Return what a deploy is told: the worst of all queues."""
+    """Return the exit code: the worst of all queues."""
     worst = {checkup.worst for checkup in found}
     if "error" in worst:
         return Exit.UNSOUND
@@ -96,7 +96,7 @@ def exit_of(found: Sequence[Checkup], failed: Sequence[Exception] = ()) -> Exit:
 
 
 def checkups(data: Plain) -> list[RenderableType]:
-    """Show what was found of each queue, the worst first, and which could not be examined."""
+    """Show the findings of each queue, the worst first, and queues that could not be examined."""
     lines: list[RenderableType] = [x for one in data["queues"] for x in _checkup(one)]
     for one in data.get("failed", ()):
         head = Whole(f"{one['queue']}: cannot be examined")

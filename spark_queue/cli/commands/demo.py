@@ -141,7 +141,7 @@ def _kill_worker(queue: LocalQueue, place: str) -> dict[str, Any]:
 
 
 def _finish(scope: Scope, queue: LocalQueue, place: str, *, spark: bool) -> None:
-    """Work off what is left, and what the dead worker held."""
+    """Process the remaining items, and those of the dead worker."""
     left = queue.counts()["ready"] + queue.counts()["claimed"]
     with claim_progress(scope.display, lambda: left, each=False) as tell:
         options: dict[str, Any] = {"returns": "rows int", "output": f"{place}/rows"}

@@ -1,4 +1,4 @@
-"""The command that writes files beside the library: jobs, alerts, dashboards."""
+"""The command that copies extra files: jobs, alerts, dashboards."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def ingest(
 
 
 def _table(types: Sequence[TypeSummary]) -> Table:
-    """Return what was found, by type."""
+    """Return the files by type."""
     table = Table(show_footer=True)
     table.add_column("media type", footer="all", overflow="fold")
     for name, total in zip(_COUNTS, _totals(types), strict=True):

@@ -51,7 +51,7 @@ def serve(
     ] = False,
     show: Annotated[bool, Option("--open", help="Show them in a browser at once.")] = False,
 ) -> None:
-    """Show queues in a browser as they change; what is not on this machine needs a token."""
+    """Show queues in a browser as they change; other machines need a token."""
     require_installed()
     # Asked for when it is to be served: other commands need nothing of it.
     from spark_queue.serve.guard import LOOPBACK, Sessions  # noqa: PLC0415

@@ -57,7 +57,7 @@ def _option_name(row: Setting) -> str:
 
 
 def _option(row: Setting) -> Any:
-    """Return the type of an option: one that may be ``none`` is read as a text."""
+    """Return the type of an option; one that may be ``none`` is a text."""
     if row.kind == "weights":
         said = f"{row.says}; may be given several times."
         return Annotated[list[str] | None, Option(metavar="<key>=<weight>", help=said)]
@@ -97,7 +97,7 @@ def configure(
     reader: ReaderOption = None,
     yes: Yes = False,
 ) -> None:
-    """Change settings of a queue while it runs; what is not named stays as it is.
+    """Change settings of a queue while it runs; all others stay.
 
     A retry policy is changed by a file, as in "retry: {backoff: fixed, delay: 5}".
     """
@@ -156,7 +156,7 @@ def config(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
 
 
 def config_text(name: str, columns: str, values: Mapping[str, Any]) -> str:
-    """Return a configuration as YAML, with what may be changed after what is fixed."""
+    """Return a configuration as YAML: fixed settings first, then live ones."""
     fixed = {key: value for key, value in values.items() if key not in LIVE_SETTINGS}
     live = {key: value for key, value in values.items() if key in LIVE_SETTINGS}
     parts = (

@@ -122,7 +122,7 @@ def metrics(
         float, Option(help="How many seconds before now count, in waits and failures.")
     ] = 3600.0,
 ) -> None:
-    """Tell what is where in a queue, in the text format of Prometheus."""
+    """Print the metrics of a queue in the text format of Prometheus."""
     # Help works without Arrow.
     from spark_queue.metrics import metric_samples  # noqa: PLC0415
 
