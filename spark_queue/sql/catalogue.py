@@ -1,7 +1,7 @@
 """Catalogue of views: the files of ``texts/``, one for each command or question.
 
-A file says what it is about, and whose views it uses. Then come its views, each made of those
-above it, of those files, or of tables that the engine has: a line with the name and all columns, a
+A file says what it is about, which files of views it uses, and which tables of the engine. Then
+come its views, each made of those and of views above it: a line with the name and all columns, a
 comment, and a SELECT in words that DuckDB and Spark share. A view names another as ``sq_<name>``.
 Another text of the same view, for a special case, follows it under a name that says which.
 """

@@ -1,5 +1,6 @@
 -- Items that a reader has open.
 -- Uses: open_items.
+-- Tables: asked, sized, states.
 
 -- backlog(items, bytes, claimed, oldest instant, first_step)
 -- Counts of a reader's open items.

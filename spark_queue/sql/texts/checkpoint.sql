@@ -1,5 +1,6 @@
 -- The rows that a checkpoint keeps.
 -- Uses: log, open_items.
+-- Tables: pointers, weights, weights_after.
 
 -- checkpoint_items(seq, item_gen, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, is_touched, turn, v, s)
 -- The items that a checkpoint keeps: touched ones that are open or ahead of the order, and untouched

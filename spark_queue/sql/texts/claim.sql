@@ -1,5 +1,6 @@
 -- The walk of a claim, from open items to the rows that it writes.
 -- Uses: log, open_items.
+-- Tables: asked, pointers, waiting, weights.
 
 -- recovery_facts(without_times, lapsed)
 -- Of touched items: how many open ones lack the time of their enqueue, as rows of a front do, and how

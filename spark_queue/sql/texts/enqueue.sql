@@ -1,5 +1,6 @@
 -- The walk of a batch: duplicates, room, places in the order, and ends of lines and groups.
 -- Uses: log.
+-- Tables: asked, batch, candidates, ends, keyed, line_rows, members, open, pointers, there, weights.
 
 -- repeated_hashes(dedup_hash)
 -- Hashes that a batch has twice, of one key or of two: hardly any, as a rule.

@@ -1,5 +1,6 @@
 -- A claim that was granted under an id, and the items that it still holds.
 -- Uses: log.
+-- Tables: asked, states.
 
 -- lease_of_claim(lease)
 -- The newest lease that was granted under the id of a claim.

@@ -1,5 +1,6 @@
 -- Starving keys, outranked priorities, stuck items.
 -- Uses: status, history, standing.
+-- Tables: asked, items.
 
 -- starving(fair_key, items, since instant, seq, turns, turns_of_others)
 -- The fair keys with items that nothing but their turn keeps from a claim, for the whole window, and

@@ -1,5 +1,6 @@
 -- Transitions of items, and steps of operators.
 -- Uses: status.
+-- Tables: asked, configs, items, rejected, states.
 
 -- transitions(seq, step, at instant, state, attempts, losses, lease, claim_id, worker_id, lease_expires_at instant, available_at instant, error, granted, failed)
 -- The transitions of items, by their own rows and the renewals of the leases that these have: `granted`

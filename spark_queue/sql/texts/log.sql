@@ -1,4 +1,5 @@
 -- Rows of both logs: the newest of each item, and redriven items.
+-- Tables: candidates, items, states.
 
 -- renewals(lease, until instant)
 -- Until when the newest renewal of each lease holds it.

@@ -1,5 +1,6 @@
 -- Open items, and where each is in the order of service.
 -- Uses: log.
+-- Tables: asked, entered, pointers, states, times, weights.
 
 -- leased_items(seq, gen, state, attempts, losses, lease, claim_id, worker_id, lease_expires_at instant, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant)
 -- Items in flight as of a step, with the ends of their leases.

@@ -1,5 +1,6 @@
 -- Items that operators select, and counts of their steps.
 -- Uses: log, status.
+-- Tables: asked, found, meant, rejected, written.
 
 -- cancelled_items(own, seq, state, attempts, losses, dedup_key, fair_key, group_key, priority, round, cost, max_attempts, available_at instant, expires_at instant, deadline instant, waits_since instant, enqueued_at instant, first_claimed_at instant, claimed_at instant, waited, finished_at instant, lease, worker_id, lease_expires_at instant, error, origin, step, gen, moved_step, moved_at instant, moved_error, failed_step)
 -- The items that a step cancelled, and that are cancelled since. A dropped item has a reason.

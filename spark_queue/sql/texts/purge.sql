@@ -1,5 +1,6 @@
 -- Items that may be purged, and items that have to stay.
 -- Uses: log.
+-- Tables: found, items, states.
 
 -- needed_items(seq, gen)
 -- The items, of those found, that a reader has open.

@@ -1,5 +1,6 @@
 -- Panels of a report: errors, retries, and the list of items.
 -- Uses: log, status, history, standing.
+-- Tables: asked.
 
 -- failures(seq, step, at instant, attempts, said)
 -- Every failure, with the begin of what its error says; all digits are 0 there, so that there are

@@ -1,5 +1,6 @@
 -- Panels of a report: counts, rates and forecasts.
 -- Uses: log, status, history, standing.
+-- Tables: asked.
 
 -- lasting(seq, fair_key, state, enqueued_at instant, finished_at instant)
 -- The items but those that an undo brought back as another one, which has the time of the first enqueue:

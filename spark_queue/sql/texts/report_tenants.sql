@@ -1,5 +1,6 @@
 -- Panel of a report: fair keys.
 -- Uses: log, status, history, findings.
+-- Tables: asked.
 
 -- tenants(fair_key, ready, claimed, dead, turns, share, wait_p50, wait_p95, wait_max, work_p50, work_p95, oldest_age, failures, starving, idle, keys, idle_keys, idle_dead)
 -- The fair keys: turns in the window and the share of all, how long those waited that got their first

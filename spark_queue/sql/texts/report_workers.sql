@@ -1,5 +1,6 @@
 -- Panels of a report: workers, and groups that wait for a member.
 -- Uses: history, standing.
+-- Tables: asked.
 
 -- workers(worker_id, items, leases, since instant, until instant, late, lost, claimed, last_claim_at instant, acked, work_p50, work_p95, workers)
 -- Who holds items now, or got or lost some in the window. `late` are items whose lease ran out.

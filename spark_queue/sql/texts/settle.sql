@@ -1,5 +1,6 @@
 -- The walk of a settle, and of a renewal.
 -- Uses: log.
+-- Tables: asked, delays, outcome_rows, outcomes, states, workers_ended.
 
 -- lease_items(kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
 -- The newest row of each item that a lease was granted for: whether the holder still has it and the
@@ -54,7 +55,7 @@ CROSS JOIN sq_asked a
 WHERE NOT h.is_settled AND h.is_held
 
 -- with_attempt_limit(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled, most_attempts)
--- The same, with the number of failures after which the item is dead; null without a limit.
+-- Items with their outcomes, and the number of failures after which each is dead; null without a limit.
 -- rule: attempts of an item
 SELECT t.*, least(coalesce(t.max_attempts, a.max_attempts), a.punted_at) AS most_attempts
 FROM sq_settle_by_item t

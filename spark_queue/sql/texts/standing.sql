@@ -1,5 +1,6 @@
 -- Why open items are not running, and how many come before each.
 -- Uses: status.
+-- Tables: asked, pointers, weights.
 
 -- reasons(seq, state, reason, held_by, until instant, is_lapsed, fair_key, group_key, enqueued_at instant, moved_at instant, waits_since instant, available_at instant, expires_at instant, attempts, losses, lease, worker_id, claimed_at instant, lease_expires_at instant, failed_step)
 -- Why each open item is not running, as `explain` says it: the first of lease, pause, end, delay,

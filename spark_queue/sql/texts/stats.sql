@@ -1,5 +1,6 @@
 -- Figures of a queue, and the list of its items.
 -- Uses: log, status.
+-- Tables: asked, found, keys, rejected.
 
 -- counted_rows(fair_key, state, waits_since instant, waited, successor)
 -- Items and refused rows, as statistics count them.

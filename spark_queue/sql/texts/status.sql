@@ -1,5 +1,6 @@
 -- Where each item stands.
 -- Uses: log.
+-- Tables: asked, items, states.
 
 -- touched(seq, step, first_claimed_at instant, claimed_at instant, failed_step, failure)
 -- Each item that has transitions: its newest, its first and last claim, and why it failed last.

@@ -169,20 +169,26 @@ def test_a_view_has_the_columns_that_its_first_line_says(database: Database, fil
 
 
 def test_a_view_is_made_of_those_above_it(file: str) -> None:
-    """Others are of files that the file says it uses, or tables that an engine has."""
-    users = re.match(r"-- .*\n(?:-- Uses: (.*)\.\n)?\n-- ", _FILES[file])
-    assert users is not None
-    uses = [f"{name}.sql" for name in users[1].split(", ")] if users[1] else []
-    above = {name for other in uses for name in _views(other)}
-    used = set()
+    """Others are views of files, or tables of an engine, that the head of the file names."""
+    above = {name for other in _names(file, "Uses") for name in _views(f"{other}.sql")}
+    used, tables = set(), set()
     for name, view in _views(file).items():
-        tables = {table.removesuffix(SECOND) for table in view.tables}
-        views = (tables | {*view.tables}) & catalogue.views().keys()
-        missing = {view for view in views if view.removesuffix(SECOND) not in above} - above
-        assert not missing, name
+        for table in view.tables:
+            first = table if table in catalogue.views() else table.removesuffix(SECOND)
+            if first in catalogue.views():
+                assert first in above, name
+                used.add(first)
+            else:
+                tables.add(table)
         above.add(name)
-        used |= views
-    assert all(used & _views(other).keys() for other in uses), uses
+    assert sorted(tables) == _names(file, "Tables")
+    assert all(used & _views(f"{other}.sql").keys() for other in _names(file, "Uses"))
+
+
+def _names(file: str, what: str) -> list[str]:
+    """Return the names that the head of a file lists."""
+    found = re.search(rf"^-- {what}: (.*)\.$", _FILES[file].partition("\n\n")[0], re.MULTILINE)
+    return found[1].split(", ") if found else []
 
 
 def test_no_view_stands_twice() -> None:
