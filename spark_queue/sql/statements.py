@@ -97,7 +97,7 @@ def _collect(
     variants: Mapping[str, str],
     bodies: dict[str, str],
 ) -> None:
-    """Add the texts of views, each after those that it is made of."""
+    """Add the texts of views, each after its own tables."""
     for name in tables:
         if name not in bodies and name not in there:
             view = _require_view(name, variants)
