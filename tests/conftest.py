@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import inspect
 import json
 import os
 import shutil
@@ -76,6 +78,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.args == config.getini("testpaths") and not config.getoption("ignore"):
         tiers.require_sound(items, _TIERS)
     items.sort(key=lambda item: not tiers.reason(item.nodeid, _TIERS))
+
+
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine on a loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    wanted = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in wanted}))
+    return True
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -28,30 +28,26 @@ def front(made: LocalQueue) -> Iterator[DurableQueue]:
         yield front
 
 
-def test_coroutines_do_all_that_threads_do(made: LocalQueue) -> None:
+async def test_coroutines_do_all_that_threads_do(made: LocalQueue) -> None:
     """Items are put, taken, settled in each way, and written when the scope ends."""
-
-    async def run() -> None:
-        async with DurableQueue(made).aio as front:
-            assert (await front.put({"n": 0})).seq == 1
-            count, futures = await front.put_many([{"n": n} for n in range(1, 5)])
-            assert (count, [one.result(0).seq for one in futures]) == (4, [2, 3, 4, 5])
-            await front.release(await front.get(PATIENCE))
-            await front.dead(await front.get(PATIENCE), "of no use")
-            await front.ack(await front.get(PATIENCE))
-            async with front.receive(PATIENCE) as delivery:
-                assert delivery.item["n"] == 2
-            with pytest.raises(ValueError, match="broken"):
-                async with front.receive(PATIENCE):
-                    raise ValueError("broken")
-            with pytest.raises(asyncio.CancelledError):
-                async with front.receive(PATIENCE):
-                    raise asyncio.CancelledError
-            await front.sync()
-        with pytest.raises(QueueShutDownError):
-            await front.put({"n": 9})
-
-    asyncio.run(run())
+    async with DurableQueue(made).aio as front:
+        assert (await front.put({"n": 0})).seq == 1
+        count, futures = await front.put_many([{"n": n} for n in range(1, 5)])
+        assert (count, [one.result(0).seq for one in futures]) == (4, [2, 3, 4, 5])
+        await front.release(await front.get(PATIENCE))
+        await front.dead(await front.get(PATIENCE), "of no use")
+        await front.ack(await front.get(PATIENCE))
+        async with front.receive(PATIENCE) as delivery:
+            assert delivery.item["n"] == 2
+        with pytest.raises(ValueError, match="broken"):
+            async with front.receive(PATIENCE):
+                raise ValueError("broken")
+        with pytest.raises(asyncio.CancelledError):
+            async with front.receive(PATIENCE):
+                raise asyncio.CancelledError
+        await front.sync()
+    with pytest.raises(QueueShutDownError):
+        await front.put({"n": 9})
     stats = made.stats()
 
     assert (stats.acked, stats.dead, stats.claimed) == (2, 1, 0)

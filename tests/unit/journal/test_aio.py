@@ -9,90 +9,72 @@ import numpy as np
 import pytest
 
 from spark_queue.errors import InvalidArgumentError, QueueFullError, QueueShutDownError
-from spark_queue.journal import JournaledQueue, MemoryJournal, QueueOptions, Read
+from spark_queue.journal import JournaledQueue, MemoryJournal, QueueOptions
 from spark_queue.memory.waiting.timer import SHARED_TIMER
 from spark_queue.reader_config import ReaderConfig
 from tests.unit.inprocess.broker.stage import until
 from tests.unit.journal.stage import Gate, Stage, drain, put_all
 
 
-def test_put_and_get() -> None:
+async def test_put_and_get() -> None:
     """Coroutines wait for durability, and for items."""
-
-    async def main() -> tuple[int, Read[str], list[str]]:
-        queue: JournaledQueue[str] = JournaledQueue(MemoryJournal())
-        reader = await queue.aio.reader("r")
-        taker = asyncio.create_task(reader.aio.get())
-        await asyncio.sleep(0)
-        item = await queue.aio.put("a")
-        read = await taker
-        await queue.aio.sync()
-        await queue.aio.checkpoint()
-        await queue.aio.reader("other")
-        await queue.aio.drop_reader("other")
-        names = queue.readers()
-        await queue.aio.close()
-        return item, read, names
-
-    item, read, names = asyncio.run(main())
-    assert (item, read.item, names) == (1, "a", ["r"])
+    queue: JournaledQueue[str] = JournaledQueue(MemoryJournal())
+    reader = await queue.aio.reader("r")
+    taker = asyncio.create_task(reader.aio.get())
+    await asyncio.sleep(0)
+    assert await queue.aio.put("a") == 1
+    assert (await taker).item == "a"
+    await queue.aio.sync()
+    await queue.aio.checkpoint()
+    await queue.aio.reader("other")
+    await queue.aio.drop_reader("other")
+    assert queue.readers() == ["r"]
+    await queue.aio.close()
 
 
-def test_deadlines() -> None:
+async def test_deadlines() -> None:
     """A wait ends at its deadline, or at once."""
-
-    async def main() -> None:
-        with JournaledQueue[str](MemoryJournal(), timer=SHARED_TIMER) as queue:
-            reader = queue.reader()
-            for timeout in (0, 0.01):
-                with pytest.raises(stdlib.Empty):
-                    await reader.aio.get(timeout)
-            queue.put("a")
-            assert (await reader.aio.get(peek=True)).item == "a"
-
-    asyncio.run(main())
+    with JournaledQueue[str](MemoryJournal(), timer=SHARED_TIMER) as queue:
+        reader = queue.reader()
+        for timeout in (0, 0.01):
+            with pytest.raises(stdlib.Empty):
+                await reader.aio.get(timeout)
+        queue.put("a")
+        assert (await reader.aio.get(peek=True)).item == "a"
 
 
-def test_a_cancelled_wait_takes_nothing(stage: Stage) -> None:
+async def test_a_cancelled_wait_takes_nothing(stage: Stage) -> None:
     """An item that came at the last moment goes back."""
     queue = stage.queue()
     reader = queue.reader()
-
-    async def main() -> None:
-        waits = asyncio.create_task(reader.aio.get())
-        await asyncio.sleep(0)
-        assert reader.waiter_count == 1
-        put_all(queue, "a")
-        waits.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waits
-
-    asyncio.run(main())
+    waits = asyncio.create_task(reader.aio.get())
+    await asyncio.sleep(0)
+    assert reader.waiter_count == 1
+    put_all(queue, "a")
+    waits.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waits
     assert (reader.waiter_count, reader.open_items) == (0, 0)
     assert drain(reader) == ["a"]
 
 
-def test_waiting_for_room(stage: Stage) -> None:
+async def test_waiting_for_room(stage: Stage) -> None:
     """A coroutine waits for room without blocking its loop; a cancelled one puts nothing."""
     journal = stage.journal()
     queue = stage.queue(journal, options=QueueOptions(durability="memory", max_pending=1))
     gate = Gate(journal, "commit")
-
-    async def main() -> int:
-        await queue.aio.put("1")
-        with pytest.raises(QueueFullError):
-            await queue.aio.put("no room", timeout=0)
-        waits = asyncio.create_task(queue.aio.put("2"))
-        cancelled = asyncio.create_task(queue.aio.put("3"))
-        await asyncio.sleep(0)
-        assert len(queue._state.puts.producers.tickets) == 2
-        cancelled.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await cancelled
-        gate.open()
-        return await waits
-
-    assert asyncio.run(main()) == 2
+    await queue.aio.put("1")
+    with pytest.raises(QueueFullError):
+        await queue.aio.put("no room", timeout=0)
+    waits = asyncio.create_task(queue.aio.put("2"))
+    cancelled = asyncio.create_task(queue.aio.put("3"))
+    await asyncio.sleep(0)
+    assert len(queue._state.puts.producers.tickets) == 2
+    cancelled.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+    gate.open()
+    assert await waits == 2
     assert drain(queue.reader()) == ["1", "2"]
 
 
@@ -112,61 +94,46 @@ def test_a_loop_that_is_gone_takes_nothing(stage: Stage) -> None:
     task._log_destroy_pending = False  # type: ignore[attr-defined]
 
 
-def test_close_from_a_coroutine(stage: Stage) -> None:
+async def test_close_from_a_coroutine(stage: Stage) -> None:
     """Waiters hear of it."""
     queue = stage.queue()
     reader = queue.reader()
-
-    async def main() -> None:
-        waits = asyncio.create_task(reader.aio.get())
-        await asyncio.sleep(0)
-        await queue.aio.close()
-        with pytest.raises(QueueShutDownError):
-            await waits
-
-    asyncio.run(main())
+    waits = asyncio.create_task(reader.aio.get())
+    await asyncio.sleep(0)
+    await queue.aio.close()
+    with pytest.raises(QueueShutDownError):
+        await waits
 
 
-def test_several_items_and_scopes() -> None:
+async def test_several_items_and_scopes() -> None:
     """Coroutines put and get several at once, and open one in a scope that settles it."""
-
-    async def main() -> tuple[tuple[int, list[int]], list[str], str, list[str]]:
-        queue: JournaledQueue[str] = JournaledQueue(MemoryJournal())
-        put = await queue.aio.put_many(["a", "b", "c"])
-        reader = queue.reader()
-        taken = await reader.aio.get_many(2)
-        assert await reader.aio.get_many(1, timeout=1) != []
-        assert await reader.aio.get_many(1) == []
-        for read in reader.open_reads()[2:]:
-            reader.release(read)
-        with pytest.raises(ValueError, match="broken"):
-            async with reader.aio.open_one():
-                raise ValueError("broken")
-        async with reader.aio.open_one(timeout=1) as item:
-            pass
-        left = [read.item for read in reader.open_reads()]
-        await queue.aio.close()
-        return put, [read.item for read in taken], item, left
-
-    assert asyncio.run(main()) == ((3, [1, 2, 3]), ["a", "b"], "c", ["a", "b"])
+    queue: JournaledQueue[str] = JournaledQueue(MemoryJournal())
+    assert await queue.aio.put_many(["a", "b", "c"]) == (3, [1, 2, 3])
+    reader = queue.reader()
+    assert [read.item for read in await reader.aio.get_many(2)] == ["a", "b"]
+    assert await reader.aio.get_many(1, timeout=1) != []
+    assert await reader.aio.get_many(1) == []
+    for read in reader.open_reads()[2:]:
+        reader.release(read)
+    with pytest.raises(ValueError, match="broken"):
+        async with reader.aio.open_one():
+            raise ValueError("broken")
+    async with reader.aio.open_one(timeout=1) as item:
+        assert item == "c"
+    assert [read.item for read in reader.open_reads()] == ["a", "b"]
+    await queue.aio.close()
 
 
-def test_of_several_what_has_no_room_is_not_put() -> None:
+async def test_of_several_what_has_no_room_is_not_put() -> None:
     """It is told how many were accepted, as threads are."""
-
-    async def main() -> tuple[int, list[int]]:
-        config = ReaderConfig(max_items=2)
-        queue: JournaledQueue[str] = JournaledQueue(MemoryJournal(), config=config)
-        return await queue.aio.put_many(["a", "b", "c"])
-
-    assert asyncio.run(main()) == (2, [1, 2])
+    queue: JournaledQueue[str] = JournaledQueue(MemoryJournal(), config=ReaderConfig(max_items=2))
+    assert await queue.aio.put_many(["a", "b", "c"]) == (2, [1, 2])
 
 
-def test_peek_is_yes_or_no() -> None:
+async def test_peek_is_yes_or_no() -> None:
     """Anything else is named, by threads and coroutines."""
     reader = JournaledQueue[str](MemoryJournal()).reader()
-
     with pytest.raises(InvalidArgumentError, match="peek is array"):
         reader.get(0, peek=np.array([1, 2]))  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="peek is array"):
-        asyncio.run(reader.aio.get(0, peek=np.array([1, 2])))  # type: ignore[arg-type]
+        await reader.aio.get(0, peek=np.array([1, 2]))  # type: ignore[arg-type]

@@ -395,58 +395,48 @@ def test_an_item_that_is_dropped_may_put(way: str) -> None:
     assert line.dropped == (0 if way == "flush" else 2)
 
 
-def test_threads_and_coroutines_wait_in_one_line(line: BlockingQueue[Any]) -> None:
+async def test_threads_and_coroutines_wait_in_one_line(line: BlockingQueue[Any]) -> None:
     """A coroutine and a thread's future wait in the same line, first come, first served."""
-
-    async def scenario() -> None:
-        first = asyncio.create_task(line.aio.get())
-        await asyncio.sleep(0)
-        second = line.get_future()
-        third = asyncio.create_task(line.aio.get(timeout=5))
-        await asyncio.sleep(0)
-        threading.Thread(target=lambda: [line.put(item) for item in "abc"]).start()
-        assert await first == "a"
-        assert second.result(timeout=10) == "b"
-        assert await third == "c"
-        line.put("d")
-        assert await line.aio.get() == "d"
-
-    asyncio.run(scenario())
+    first = asyncio.create_task(line.aio.get())
+    await asyncio.sleep(0)
+    second = line.get_future()
+    third = asyncio.create_task(line.aio.get(timeout=5))
+    await asyncio.sleep(0)
+    threading.Thread(target=lambda: [line.put(item) for item in "abc"]).start()
+    assert await first == "a"
+    assert second.result(timeout=10) == "b"
+    assert await third == "c"
+    line.put("d")
+    assert await line.aio.get() == "d"
 
 
-def test_a_coroutine_times_out_by_the_clock(line: BlockingQueue[Any], timer: ManualTimer) -> None:
+async def test_a_coroutine_times_out_by_the_clock(
+    line: BlockingQueue[Any], timer: ManualTimer
+) -> None:
     """A coroutine's wait ends with nothing at its deadline."""
-
-    async def scenario() -> None:
-        waiting = asyncio.create_task(line.aio.get(timeout=5))
-        await asyncio.sleep(0)
-        timer.advance(5)
-        with pytest.raises(Empty):
-            await waiting
-
-    asyncio.run(scenario())
+    waiting = asyncio.create_task(line.aio.get(timeout=5))
+    await asyncio.sleep(0)
+    timer.advance(5)
+    with pytest.raises(Empty):
+        await waiting
 
 
 @pytest.mark.parametrize("moment", ["before the item", "after the item"])
-def test_a_cancelled_coroutine_loses_no_item(line: BlockingQueue[Any], moment: str) -> None:
+async def test_a_cancelled_coroutine_loses_no_item(line: BlockingQueue[Any], moment: str) -> None:
     """An item that was handed to a coroutine cancelled at that moment goes back to the head."""
-
-    async def scenario() -> None:
-        waiting = asyncio.create_task(line.aio.get())
-        await asyncio.sleep(0)
-        if moment == "after the item":
-            line.put("first")
-            line.put("second")
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        if moment == "before the item":
-            line.put("first")
-            line.put("second")
-        assert line.waiter_count == 0
-        assert drain(line) == ["first", "second"]
-
-    asyncio.run(scenario())
+    waiting = asyncio.create_task(line.aio.get())
+    await asyncio.sleep(0)
+    if moment == "after the item":
+        line.put("first")
+        line.put("second")
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    if moment == "before the item":
+        line.put("first")
+        line.put("second")
+    assert line.waiter_count == 0
+    assert drain(line) == ["first", "second"]
 
 
 @pytest.mark.parametrize("moment", ["before the item", "after the item"])

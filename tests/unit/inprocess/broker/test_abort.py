@@ -78,23 +78,19 @@ def test_listeners_are_told_once_and_a_failing_one_harms_nobody(
     assert "a listener to an abort failed" in caplog.text
 
 
-def test_threads_and_coroutines_can_wait_for_an_abort() -> None:
+async def test_threads_and_coroutines_can_wait_for_an_abort() -> None:
     """Waiting ends with the abort, or at its time, and leaves no listener."""
     scope = AbortScope()
     assert not scope.signal.wait(timeout=0)
-
-    async def scenario() -> None:
-        waiting = asyncio.create_task(scope.signal.aio_wait())
-        await asyncio.sleep(0)
-        assert scope.signal.listener_count == 1
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        assert scope.signal.listener_count == 0
-        waiting = asyncio.create_task(scope.signal.aio_wait())
-        await asyncio.sleep(0)
-        threading.Thread(target=scope.abort).start()
-        await waiting
-
-    asyncio.run(scenario())
+    waiting = asyncio.create_task(scope.signal.aio_wait())
+    await asyncio.sleep(0)
+    assert scope.signal.listener_count == 1
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert scope.signal.listener_count == 0
+    waiting = asyncio.create_task(scope.signal.aio_wait())
+    await asyncio.sleep(0)
+    threading.Thread(target=scope.abort).start()
+    await waiting
     assert scope.signal.wait()
     assert scope.signal.listener_count == 0

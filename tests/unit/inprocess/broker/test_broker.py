@@ -451,38 +451,35 @@ def test_two_tasks_that_wait_for_each_others_group_are_told() -> None:
     assert [type(error) for error in errors].count(DeadlockError) == 1
 
 
-def test_a_coroutine_that_waits_for_its_own_group_is_told() -> None:
+async def test_a_coroutine_that_waits_for_its_own_group_is_told() -> None:
     """QB-49: the same for coroutines; a task of theirs may wait; blocking the loop may not."""
     helpers: list[asyncio.Task[Any]] = []
 
     async def inner(_: Turn) -> str:
         return "inner"
 
-    async def scenario() -> None:
-        broker = QueueBroker(3)
+    broker = QueueBroker(3)
 
-        async def waits(_: Turn) -> Any:
-            return await broker.aio.enqueue(inner, "g")
+    async def waits(_: Turn) -> Any:
+        return await broker.aio.enqueue(inner, "g")
 
-        async def blocks(_: Turn) -> Any:
-            return broker.enqueue(inner, "h").result()
+    async def blocks(_: Turn) -> Any:
+        return broker.enqueue(inner, "h").result()
 
-        async def helper() -> Any:
-            return await broker.aio.enqueue(inner, "g")
+    async def helper() -> Any:
+        return await broker.aio.enqueue(inner, "g")
 
-        async def sends(_: Turn) -> str:
-            helpers.append(asyncio.create_task(helper()))
-            await asyncio.sleep(0)
-            return "sent"
+    async def sends(_: Turn) -> str:
+        helpers.append(asyncio.create_task(helper()))
+        await asyncio.sleep(0)
+        return "sent"
 
-        for task in (waits, blocks):
-            with pytest.raises(DeadlockError):
-                await broker.aio.enqueue(task, "g")
-        assert await broker.aio.enqueue(sends, "g") == "sent"
-        assert await helpers[0] == "inner"
-        await broker.aio.stop()
-
-    asyncio.run(scenario())
+    for task in (waits, blocks):
+        with pytest.raises(DeadlockError):
+            await broker.aio.enqueue(task, "g")
+    assert await broker.aio.enqueue(sends, "g") == "sent"
+    assert await helpers[0] == "inner"
+    await broker.aio.stop()
 
 
 def test_a_task_cannot_wait_for_the_end_of_all_tasks(stage: Stage) -> None:
@@ -707,61 +704,53 @@ def test_a_dead_loop_takes_its_tasks_and_nothing_else() -> None:
     broker.stop()
 
 
-def test_a_cancelled_asyncio_task_is_an_abort() -> None:
+async def test_a_cancelled_asyncio_task_is_an_abort() -> None:
     """A coroutine whose task is cancelled fails its future with a clear error and makes room."""
+    broker = QueueBroker(1)
 
-    async def scenario() -> None:
-        broker = QueueBroker(1)
-
-        async def cancels(turn: Turn) -> None:
-            assert turn.aio_task is not None
-            turn.aio_task.cancel()
-            await asyncio.sleep(0)
-
-        async def fine(_: Turn) -> str:
-            return "fine"
-
-        first, second = broker.aio.enqueue(cancels), broker.aio.enqueue(fine)
-        with pytest.raises(AbortedError, match="cancelled"):
-            await first
-        assert await second == "fine"
-        await broker.aio.wait_for_idle()
-        await broker.aio.stop()
-
-    asyncio.run(scenario())
-
-
-def test_cancelling_who_awaits_withdraws_a_waiting_task() -> None:
-    """QB-22: a coroutine that is cancelled while its task waits takes the task with it."""
-
-    async def scenario() -> None:
-        broker = QueueBroker(1)
-        gate = asyncio.Event()
-        ran: list[str] = []
-
-        async def busy(_: Turn) -> None:
-            await gate.wait()
-
-        async def waits(_: Turn) -> None:
-            ran.append("waits")
-
-        async def caller() -> None:
-            await broker.aio.enqueue(waits)
-
-        first = broker.aio.enqueue(busy)
-        calling = asyncio.create_task(caller())
+    async def cancels(turn: Turn) -> None:
+        assert turn.aio_task is not None
+        turn.aio_task.cancel()
         await asyncio.sleep(0)
-        assert broker.waiting_count == 1
-        calling.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await calling
-        assert broker.waiting_count == 0
-        gate.set()
-        await first
-        await broker.aio.stop(deadline=10)
-        assert ran == []
 
-    asyncio.run(scenario())
+    async def fine(_: Turn) -> str:
+        return "fine"
+
+    first, second = broker.aio.enqueue(cancels), broker.aio.enqueue(fine)
+    with pytest.raises(AbortedError, match="cancelled"):
+        await first
+    assert await second == "fine"
+    await broker.aio.wait_for_idle()
+    await broker.aio.stop()
+
+
+async def test_cancelling_who_awaits_withdraws_a_waiting_task() -> None:
+    """QB-22: a coroutine that is cancelled while its task waits takes the task with it."""
+    broker = QueueBroker(1)
+    gate = asyncio.Event()
+    ran: list[str] = []
+
+    async def busy(_: Turn) -> None:
+        await gate.wait()
+
+    async def waits(_: Turn) -> None:
+        ran.append("waits")
+
+    async def caller() -> None:
+        await broker.aio.enqueue(waits)
+
+    first = broker.aio.enqueue(busy)
+    calling = asyncio.create_task(caller())
+    await asyncio.sleep(0)
+    assert broker.waiting_count == 1
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    assert broker.waiting_count == 0
+    gate.set()
+    await first
+    await broker.aio.stop(deadline=10)
+    assert ran == []
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def held(broker: QueueBroker) -> tuple[Future[Any], Future[Any]]:
 
 
 @pytest.mark.parametrize("kind", ["threads", "coroutines"])
-def test_a_task_whose_callback_exits_makes_room(kind: str) -> None:
+async def test_a_task_whose_callback_exits_makes_room(kind: str) -> None:
     """The slot is free, its successor runs, every callback is called, and a stop returns."""
     said: list[str] = []
     broker = QueueBroker(1)
@@ -37,19 +37,13 @@ def test_a_task_whose_callback_exits_makes_room(kind: str) -> None:
     async def fine(_: Turn) -> str:
         return "fine"
 
-    def run() -> None:
-        gate, first = held(broker)
-        first.add_done_callback(leaves)
-        first.add_done_callback(lambda _: said.append("told"))
-        second = broker.enqueue(lambda _: "fine") if kind == "threads" else broker.enqueue(fine)
-        gate.set_result(None)
-        second.add_done_callback(lambda _: said.append("next"))
-
-    async def scenario() -> None:
-        run()
-        await broker.aio.wait_for_idle(10)
-
-    asyncio.run(scenario())
+    gate, first = held(broker)
+    first.add_done_callback(leaves)
+    first.add_done_callback(lambda _: said.append("told"))
+    second = broker.enqueue(lambda _: "fine") if kind == "threads" else broker.enqueue(fine)
+    gate.set_result(None)
+    second.add_done_callback(lambda _: said.append("next"))
+    await broker.aio.wait_for_idle(10)
     assert sorted(said) == ["next", "told"]
     assert broker.active_count == 0
     broker.stop(deadline=10)

@@ -51,7 +51,7 @@ def test_a_loop_that_ends_ends_its_tasks(
 
 
 @pytest.mark.parametrize("mode", ["auto", "manual"])
-def test_a_task_that_is_cancelled_before_its_first_step_makes_room(mode: Any) -> None:
+async def test_a_task_that_is_cancelled_before_its_first_step_makes_room(mode: Any) -> None:
     """Slot and group of a coroutine that never began are free again, whatever the mode."""
     ran: list[str] = []
 
@@ -62,17 +62,14 @@ def test_a_task_that_is_cancelled_before_its_first_step_makes_room(mode: Any) ->
         turn.release()
         return "next"
 
-    async def scenario() -> None:
-        broker = QueueBroker(1, mode=mode)
-        before = asyncio.all_tasks()
-        first, second = broker.enqueue(never, "G"), broker.enqueue(next_one, "G")
-        (task,) = asyncio.all_tasks() - before
-        task.cancel()
-        assert await asyncio.wait_for(broker.aio.awaitable(second), 5) == "next"
-        assert isinstance(first.exception(0), AbortedError)
-        assert (broker.active_count, broker.running_count, ran) == (0, 0, [])
-
-    asyncio.run(scenario())
+    broker = QueueBroker(1, mode=mode)
+    before = asyncio.all_tasks()
+    first, second = broker.enqueue(never, "G"), broker.enqueue(next_one, "G")
+    (task,) = asyncio.all_tasks() - before
+    task.cancel()
+    assert await asyncio.wait_for(broker.aio.awaitable(second), 5) == "next"
+    assert isinstance(first.exception(0), AbortedError)
+    assert (broker.active_count, broker.running_count, ran) == (0, 0, [])
 
 
 class Closing:
@@ -170,7 +167,7 @@ def test_a_task_that_runs_a_loop_of_its_own_is_still_a_task_when_that_ends() -> 
     assert stopped(outer)
 
 
-def test_brokers_leave_nothing_at_a_loop_that_goes_on() -> None:
+async def test_brokers_leave_nothing_at_a_loop_that_goes_on() -> None:
     """A loop keeps nothing of the brokers whose tasks it has run."""
 
     async def fine(_: Turn) -> int:
@@ -182,11 +179,8 @@ def test_brokers_leave_nothing_at_a_loop_that_goes_on() -> None:
         await broker.aio.stop()
         return weakref.ref(broker)
 
-    async def scenario() -> None:
-        brokers = [await once() for _ in range(5)]
-        await asyncio.sleep(0)
-        gc.collect()
-        assert [broker() for broker in brokers] == [None] * 5
-        assert not end_of(asyncio.get_running_loop()).calls
-
-    asyncio.run(scenario())
+    brokers = [await once() for _ in range(5)]
+    await asyncio.sleep(0)
+    gc.collect()
+    assert [broker() for broker in brokers] == [None] * 5
+    assert not end_of(asyncio.get_running_loop()).calls

@@ -38,168 +38,132 @@ async def begun(take: AioTake[Any]) -> asyncio.Task[list[Any]]:
     return task
 
 
-def test_a_scope_of_a_coroutine() -> None:
+async def test_a_scope_of_a_coroutine() -> None:
     """DQ-02, DQ-03: a coroutine's scope ends as a thread's does, well and badly."""
-
-    async def scenario() -> None:
-        queue = filled()
-        async with queue.aio.take(3) as items:
-            assert items == [1, 5, 2]
-            assert queue.in_progress == [1, 5, 2]
-            items.nack(5)
-        assert queue.queued == [5, 6, 4, 3]
-        with Failing():
-            async with queue.aio.take(1):
-                raise WorkError
-        assert queue.queued == [5, 6, 4, 3]
-        assert queue.facts(5).failures == 2
-
-    asyncio.run(scenario())
+    queue = filled()
+    async with queue.aio.take(3) as items:
+        assert items == [1, 5, 2]
+        assert queue.in_progress == [1, 5, 2]
+        items.nack(5)
+    assert queue.queued == [5, 6, 4, 3]
+    with Failing():
+        async with queue.aio.take(1):
+            raise WorkError
+    assert queue.queued == [5, 6, 4, 3]
+    assert queue.facts(5).failures == 2
 
 
-def test_a_cancelled_worker_gives_back() -> None:
+async def test_a_cancelled_worker_gives_back() -> None:
     """DQ-04: a coroutine that is cancelled in its scope returns its elements, untried."""
+    queue = filled()
 
-    async def scenario() -> None:
-        queue = filled()
+    async def hang() -> None:
+        async with queue.aio.take(3):
+            await asyncio.Event().wait()
 
-        async def hang() -> None:
-            async with queue.aio.take(3):
-                await asyncio.Event().wait()
-
-        worker = asyncio.create_task(hang())
-        await asyncio.sleep(0)
-        assert (queue.queued, queue.in_progress) == ([6, 4, 3], [1, 5, 2])
-        worker.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await worker
-        assert (queue.queued, queue.in_progress) == (F, [])
-        assert queue.facts(1).failures == 0
-
-    asyncio.run(scenario())
+    worker = asyncio.create_task(hang())
+    await asyncio.sleep(0)
+    assert (queue.queued, queue.in_progress) == ([6, 4, 3], [1, 5, 2])
+    worker.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await worker
+    assert (queue.queued, queue.in_progress) == (F, [])
+    assert queue.facts(1).failures == 0
 
 
-def test_threads_and_coroutines_wait_in_one_line() -> None:
+async def test_threads_and_coroutines_wait_in_one_line() -> None:
     """DQ-06: whoever waits is served in the order in which they came, thread or coroutine."""
+    queue: DistinctQueue[Any] = DistinctQueue()
+    threads = Crew(line_of(queue, "takers"))
 
-    async def scenario() -> None:
-        queue: DistinctQueue[Any] = DistinctQueue()
-        threads = Crew(line_of(queue, "takers"))
+    def in_thread() -> list[Any]:
+        with queue.take(2) as items:
+            return list(items)
 
-        def in_thread() -> list[Any]:
-            with queue.take(2) as items:
-                return list(items)
-
-        first = await begun(queue.aio.take(2))
-        threads.waits(in_thread)
-        third = await begun(queue.aio.take(5, timeout=50))
-        thread = threading.Thread(target=queue.add_all, args=(F,))
-        thread.start()
-        assert (await first, await third) == ([1, 5], [4, 3])
-        assert threads.outcomes() == [[2, 6]]
-        thread.join()
-        assert len(queue) == 0
-
-    asyncio.run(scenario())
+    first = await begun(queue.aio.take(2))
+    threads.waits(in_thread)
+    third = await begun(queue.aio.take(5, timeout=50))
+    thread = threading.Thread(target=queue.add_all, args=(F,))
+    thread.start()
+    assert (await first, await third) == ([1, 5], [4, 3])
+    assert threads.outcomes() == [[2, 6]]
+    thread.join()
+    assert len(queue) == 0
 
 
 @pytest.mark.parametrize("moment", ["before the elements", "after the elements"])
-def test_a_cancelled_taker_takes_nothing(moment: str) -> None:
+async def test_a_cancelled_taker_takes_nothing(moment: str) -> None:
     """DQ-17: elements handed to coroutines that are cancelled at that moment return in order."""
-
-    async def scenario() -> None:
-        queue: DistinctQueue[Any] = DistinctQueue()
-        takers = [await begun(queue.aio.take(2)) for _ in range(2)]
-        if moment == "after the elements":
-            queue.add_all(F)
-            assert queue.queued == [4, 3]
-        for taker in takers:
-            taker.cancel()
-        await asyncio.gather(*takers, return_exceptions=True)
-        if moment == "before the elements":
-            queue.add_all(F)
-        assert (queue.queued, queue.in_progress, queue.waiter_count) == (F, [], 0)
-        assert queue.facts(1).failures == 0
-
-    asyncio.run(scenario())
+    queue: DistinctQueue[Any] = DistinctQueue()
+    takers = [await begun(queue.aio.take(2)) for _ in range(2)]
+    if moment == "after the elements":
+        queue.add_all(F)
+        assert queue.queued == [4, 3]
+    for taker in takers:
+        taker.cancel()
+    await asyncio.gather(*takers, return_exceptions=True)
+    if moment == "before the elements":
+        queue.add_all(F)
+    assert (queue.queued, queue.in_progress, queue.waiter_count) == (F, [], 0)
+    assert queue.facts(1).failures == 0
 
 
-def test_a_coroutine_waits_no_longer_than_it_may() -> None:
+async def test_a_coroutine_waits_no_longer_than_it_may() -> None:
     """A coroutine's take ends with nothing at its deadline, and at once where it may not wait."""
-
-    async def scenario() -> None:
-        timer = ManualTimer()
-        queue: DistinctQueue[Any] = DistinctQueue(timer=timer)
-        taker = await begun(queue.aio.take(1, timeout=5))
-        timer.advance(5)
-        with pytest.raises(Empty):
-            await taker
-        with pytest.raises(Empty):
-            await work(queue.aio.take(1, timeout=0))
-        assert (queue.waiter_count, len(timer)) == (0, 0)
-
-    asyncio.run(scenario())
+    timer = ManualTimer()
+    queue: DistinctQueue[Any] = DistinctQueue(timer=timer)
+    taker = await begun(queue.aio.take(1, timeout=5))
+    timer.advance(5)
+    with pytest.raises(Empty):
+        await taker
+    with pytest.raises(Empty):
+        await work(queue.aio.take(1, timeout=0))
+    assert (queue.waiter_count, len(timer)) == (0, 0)
 
 
-def test_batches_of_a_coroutine() -> None:
+async def test_batches_of_a_coroutine() -> None:
     """DQ-07: a loop of scopes, which ends when the queue is shut down and empty."""
-
-    async def scenario() -> None:
-        queue: DistinctQueue[int] = DistinctQueue()
-        queue.add_all(range(1, 8))
-        threading.Timer(0.005, queue.shutdown).start()
-        sums = []
-        async for take in queue.aio.batches(3):
-            with take as items:
-                sums.append(sum(items))
-        assert sums == [6, 15, 7]
-        assert len(queue) == 0
-
-    asyncio.run(scenario())
+    queue: DistinctQueue[int] = DistinctQueue()
+    queue.add_all(range(1, 8))
+    threading.Timer(0.005, queue.shutdown).start()
+    sums = []
+    async for take in queue.aio.batches(3):
+        with take as items:
+            sums.append(sum(items))
+    assert sums == [6, 15, 7]
+    assert len(queue) == 0
 
 
-def test_batches_that_are_left_give_back() -> None:
+async def test_batches_that_are_left_give_back() -> None:
     """A turn that is not entered, or a loop that is closed, leaves its elements queued."""
-
-    async def scenario() -> None:
-        queue = filled()
-        batches: Any = queue.aio.batches(2)
-        assert await anext(batches) == [1, 5]
-        assert queue.in_progress == [1, 5]
-        assert await anext(batches) == [1, 5]
-        await batches.aclose()
-        assert (queue.queued, queue.in_progress) == (F, [])
-
-    asyncio.run(scenario())
+    queue = filled()
+    batches: Any = queue.aio.batches(2)
+    assert await anext(batches) == [1, 5]
+    assert queue.in_progress == [1, 5]
+    assert await anext(batches) == [1, 5]
+    await batches.aclose()
+    assert (queue.queued, queue.in_progress) == (F, [])
 
 
-def test_a_shutdown_wakes_coroutines() -> None:
+async def test_a_shutdown_wakes_coroutines() -> None:
     """Who waits when the queue is shut down gets an error."""
-
-    async def scenario() -> None:
-        queue: DistinctQueue[Any] = DistinctQueue()
-        taker = await begun(queue.aio.take(1))
-        queue.shutdown()
-        with pytest.raises(QueueShutDownError):
-            await taker
-
-    asyncio.run(scenario())
+    queue: DistinctQueue[Any] = DistinctQueue()
+    taker = await begun(queue.aio.take(1))
+    queue.shutdown()
+    with pytest.raises(QueueShutDownError):
+        await taker
 
 
-def test_a_take_is_used_once() -> None:
+async def test_a_take_is_used_once() -> None:
     """A coroutine's take cannot be entered again, during its scope or after it."""
-
-    async def scenario() -> None:
-        queue = filled()
-        take = queue.aio.take(2)
-        async with take:
-            with pytest.raises(InvalidArgumentError, match="was used"):
-                await work(take)
-            assert queue.in_progress == [1, 5]
+    queue = filled()
+    take = queue.aio.take(2)
+    async with take:
         with pytest.raises(InvalidArgumentError, match="was used"):
             await work(take)
-
-    asyncio.run(scenario())
+        assert queue.in_progress == [1, 5]
+    with pytest.raises(InvalidArgumentError, match="was used"):
+        await work(take)
 
 
 def test_an_element_for_a_closed_loop_is_queued() -> None:

@@ -28,161 +28,129 @@ async def begun(wait: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     return task
 
 
-def test_coroutines_take_in_rounds() -> None:
+async def test_coroutines_take_in_rounds() -> None:
     """A coroutine puts and takes what a thread does, without waiting where it need not."""
-
-    async def scenario() -> None:
-        queue = by_letter(None)
-        front = queue.aio
-        for item in ("A1", "A2", "B1"):
-            assert await front.put(item) is front
-        assert [await front.get() for _ in range(3)] == ["A1", "B1", "A2"]
-
-    asyncio.run(scenario())
+    queue = by_letter(None)
+    front = queue.aio
+    for item in ("A1", "A2", "B1"):
+        assert await front.put(item) is front
+    assert [await front.get() for _ in range(3)] == ["A1", "B1", "A2"]
 
 
-def test_threads_and_coroutines_wait_in_one_line() -> None:
+async def test_threads_and_coroutines_wait_in_one_line() -> None:
     """Coroutines and threads that wait for an item are served in the order in which they came."""
-
-    async def scenario() -> None:
-        queue = by_letter(None)
-        threads = Crew(line_of(queue, "takers"))
-        first = await begun(queue.aio.get())
-        threads.waits(queue.get)
-        third = await begun(queue.aio.get(timeout=50))
-        thread = threading.Thread(target=lambda: [queue.put(item) for item in ("A1", "A2", "A3")])
-        thread.start()
-        assert await first == "A1"
-        assert await third == "A3"
-        assert threads.outcomes() == ["A2"]
-        thread.join()
-
-    asyncio.run(scenario())
+    queue = by_letter(None)
+    threads = Crew(line_of(queue, "takers"))
+    first = await begun(queue.aio.get())
+    threads.waits(queue.get)
+    third = await begun(queue.aio.get(timeout=50))
+    thread = threading.Thread(target=lambda: [queue.put(item) for item in ("A1", "A2", "A3")])
+    thread.start()
+    assert await first == "A1"
+    assert await third == "A3"
+    assert threads.outcomes() == ["A2"]
+    thread.join()
 
 
-def test_a_coroutine_waits_for_a_slot() -> None:
+async def test_a_coroutine_waits_for_a_slot() -> None:
     """A put into a full queue suspends until a take makes room, and then puts."""
-
-    async def scenario() -> None:
-        queue = by_letter(1)
-        await queue.aio.put("A1")
-        producer = await begun(queue.aio.put("A2"))
-        assert not producer.done()
-        assert queue.get() == "A1"
-        await producer
-        assert await queue.aio.get() == "A2"
-
-    asyncio.run(scenario())
+    queue = by_letter(1)
+    await queue.aio.put("A1")
+    producer = await begun(queue.aio.put("A2"))
+    assert not producer.done()
+    assert queue.get() == "A1"
+    await producer
+    assert await queue.aio.get() == "A2"
 
 
-def test_waits_of_coroutines_end_by_the_clock() -> None:
+async def test_waits_of_coroutines_end_by_the_clock() -> None:
     """A get and a put of a coroutine end in vain at their deadlines, and leave no alarm."""
-
-    async def scenario() -> None:
-        timer = ManualTimer()
-        queue = by_letter(1, timer=timer)
-        taker = await begun(queue.aio.get(timeout=5))
-        timer.advance(5)
-        with pytest.raises(Empty):
-            await taker
-        queue.put("A1")
-        producer = await begun(queue.aio.put("A2", timeout=5))
-        timer.advance(5)
-        with pytest.raises(QueueFullError):
-            await producer
-        with pytest.raises(QueueFullError):
-            await queue.aio.put("A2", timeout=0)
-        with pytest.raises(InvalidArgumentError, match="timeout is -1"):
-            await queue.aio.get(timeout=-1)
-        assert (queue.get(), len(timer)) == ("A1", 0)
-
-    asyncio.run(scenario())
+    timer = ManualTimer()
+    queue = by_letter(1, timer=timer)
+    taker = await begun(queue.aio.get(timeout=5))
+    timer.advance(5)
+    with pytest.raises(Empty):
+        await taker
+    queue.put("A1")
+    producer = await begun(queue.aio.put("A2", timeout=5))
+    timer.advance(5)
+    with pytest.raises(QueueFullError):
+        await producer
+    with pytest.raises(QueueFullError):
+        await queue.aio.put("A2", timeout=0)
+    with pytest.raises(InvalidArgumentError, match="timeout is -1"):
+        await queue.aio.get(timeout=-1)
+    assert (queue.get(), len(timer)) == ("A1", 0)
 
 
 @pytest.mark.parametrize("moment", ["before the items", "after the items"])
-def test_cancelled_takers_lose_no_item(moment: str) -> None:
+async def test_cancelled_takers_lose_no_item(moment: str) -> None:
     """Items handed to coroutines that are cancelled at that moment go back, in their order."""
+    queue = by_letter(None)
+    takers = [await begun(queue.aio.get()) for _ in range(3)]
 
-    async def scenario() -> None:
-        queue = by_letter(None)
-        takers = [await begun(queue.aio.get()) for _ in range(3)]
+    def put() -> None:
+        for item in ("A1", "A2", "B1", "C1"):
+            queue.put(item)
 
-        def put() -> None:
-            for item in ("A1", "A2", "B1", "C1"):
-                queue.put(item)
-
-        if moment == "after the items":
-            put()
-            assert len(queue) == 1
-        for taker in reversed(takers):
-            taker.cancel()
-        await asyncio.gather(*takers, return_exceptions=True)
-        if moment == "before the items":
-            put()
-        expected = {
-            "before the items": ["A1", "B1", "C1", "A2"],
-            "after the items": ["A1", "A2", "B1", "C1"],
-        }
-        assert [queue.get_nowait() for _ in range(4)] == expected[moment]
-        assert not line_of(queue, "takers").tickets
-
-    asyncio.run(scenario())
+    if moment == "after the items":
+        put()
+        assert len(queue) == 1
+    for taker in reversed(takers):
+        taker.cancel()
+    await asyncio.gather(*takers, return_exceptions=True)
+    if moment == "before the items":
+        put()
+    expected = {
+        "before the items": ["A1", "B1", "C1", "A2"],
+        "after the items": ["A1", "A2", "B1", "C1"],
+    }
+    assert [queue.get_nowait() for _ in range(4)] == expected[moment]
+    assert not line_of(queue, "takers").tickets
 
 
-def test_a_cancelled_producer_puts_nothing() -> None:
+async def test_a_cancelled_producer_puts_nothing() -> None:
     """A put that is cancelled before or after it was given a slot puts nothing, and frees it."""
-
-    async def scenario() -> None:
-        queue = by_letter(1)
-        queue.put("A1")
-        early, late, last = [await begun(queue.aio.put(item)) for item in ("B1", "C1", "D1")]
-        early.cancel()
-        await asyncio.gather(early, return_exceptions=True)
-        assert queue.get() == "A1"
-        late.cancel()
-        await asyncio.gather(late, return_exceptions=True)
-        await last
-        assert await queue.aio.get() == "D1"
-        assert queue.unfinished_tasks == 2
-        assert queue.put_nowait("E1").full()
-
-    asyncio.run(scenario())
+    queue = by_letter(1)
+    queue.put("A1")
+    early, late, last = [await begun(queue.aio.put(item)) for item in ("B1", "C1", "D1")]
+    early.cancel()
+    await asyncio.gather(early, return_exceptions=True)
+    assert queue.get() == "A1"
+    late.cancel()
+    await asyncio.gather(late, return_exceptions=True)
+    await last
+    assert await queue.aio.get() == "D1"
+    assert queue.unfinished_tasks == 2
+    assert queue.put_nowait("E1").full()
 
 
-def test_a_coroutine_joins() -> None:
+async def test_a_coroutine_joins() -> None:
     """A join of a coroutine ends with the last item that is done."""
-
-    async def scenario() -> None:
-        queue = by_letter()
-        await queue.aio.join()
-        queue.put("A1")
-        joiner = await begun(queue.aio.join())
-        queue.get()
-        await asyncio.sleep(0)
-        assert not joiner.done()
-        queue.task_done()
-        await joiner
-
-    asyncio.run(scenario())
+    queue = by_letter()
+    await queue.aio.join()
+    queue.put("A1")
+    joiner = await begun(queue.aio.join())
+    queue.get()
+    await asyncio.sleep(0)
+    assert not joiner.done()
+    queue.task_done()
+    await joiner
 
 
-def test_a_shutdown_wakes_coroutines() -> None:
+async def test_a_shutdown_wakes_coroutines() -> None:
     """Coroutines that wait for an item or a slot get an error when the queue is shut down."""
-
-    async def scenario() -> None:
-        empty, full = by_letter(), by_letter(1)
-        full.put("A1")
-        waits = [await begun(empty.aio.get()), await begun(full.aio.put("A2"))]
-        empty.shutdown()
-        full.shutdown()
-        for wait in waits:
-            with pytest.raises(QueueShutDownError):
-                await wait
+    empty, full = by_letter(), by_letter(1)
+    full.put("A1")
+    waits = [await begun(empty.aio.get()), await begun(full.aio.put("A2"))]
+    empty.shutdown()
+    full.shutdown()
+    for wait in waits:
         with pytest.raises(QueueShutDownError):
-            await full.aio.put("A3")
-        assert await full.aio.get() == "A1"
-
-    asyncio.run(scenario())
+            await wait
+    with pytest.raises(QueueShutDownError):
+        await full.aio.put("A3")
+    assert await full.aio.get() == "A1"
 
 
 def test_a_taker_whose_loop_was_closed_is_passed_over() -> None:
@@ -239,14 +207,10 @@ def test_a_closed_loop_hears_of_nothing() -> None:
     assert not ticket.give("item")
 
 
-def test_a_ticket_that_is_settled_needs_no_turn_of_the_loop() -> None:
+async def test_a_ticket_that_is_settled_needs_no_turn_of_the_loop() -> None:
     """What is there when a ticket is waited for is returned without suspending."""
-
-    async def scenario() -> None:
-        ticket = TaskTicket(line_of(by_letter(), "takers"))
-        ticket.give("item")
-        with pytest.raises(StopIteration) as returned:
-            ticket.wait().send(None)
-        assert returned.value.value == "item"
-
-    asyncio.run(scenario())
+    ticket = TaskTicket(line_of(by_letter(), "takers"))
+    ticket.give("item")
+    with pytest.raises(StopIteration) as returned:
+        ticket.wait().send(None)
+    assert returned.value.value == "item"

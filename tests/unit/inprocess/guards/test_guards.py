@@ -491,44 +491,40 @@ def test_a_deadline_aborts_what_is_left() -> None:
 # Coroutines
 
 
-def test_the_guards_serve_coroutines() -> None:
+async def test_the_guards_serve_coroutines() -> None:
     """QG-01, QG-08, QG-24: the same guards, with coroutine functions on the loop."""
+    now, peaks = [0], list[int]()
 
-    async def scenario() -> None:
-        now, peaks = [0], list[int]()
-
-        async def operation(*_: Any) -> int:
-            now[0] += 1
-            peaks.append(now[0])
-            for _turn in range(5):
-                await asyncio.sleep(0)
-            now[0] -= 1
-            return 42
-
-        async def create() -> list[int]:
+    async def operation(*_: Any) -> int:
+        now[0] += 1
+        peaks.append(now[0])
+        for _turn in range(5):
             await asyncio.sleep(0)
-            return []
+        now[0] -= 1
+        return 42
 
-        bounded: BoundedGuard[Any] = BoundedGuard(create, 2)
-        guards: list[tuple[Any, int]] = [
-            (ExclusiveGuard(), 1),
-            (bounded, 2),
-            (ConcurrentGuard(), 5),
-        ]
-        for guard, peak in guards:
-            peaks.clear()
-            runs = (guard.aio.execute(operation) for _ in range(5))
-            assert await asyncio.gather(*runs) == [42] * 5
-            assert max(peaks) == peak
-            await guard.aio.wait_for_idle()
-            await guard.aio.stop(deadline=10)
-            with pytest.raises(QueueShutDownError):
-                await guard.aio.execute(operation)
+    async def create() -> list[int]:
+        await asyncio.sleep(0)
+        return []
 
-    asyncio.run(scenario())
+    bounded: BoundedGuard[Any] = BoundedGuard(create, 2)
+    guards: list[tuple[Any, int]] = [
+        (ExclusiveGuard(), 1),
+        (bounded, 2),
+        (ConcurrentGuard(), 5),
+    ]
+    for guard, peak in guards:
+        peaks.clear()
+        runs = (guard.aio.execute(operation) for _ in range(5))
+        assert await asyncio.gather(*runs) == [42] * 5
+        assert max(peaks) == peak
+        await guard.aio.wait_for_idle()
+        await guard.aio.stop(deadline=10)
+        with pytest.raises(QueueShutDownError):
+            await guard.aio.execute(operation)
 
 
-def test_coroutines_share_one_attempt() -> None:
+async def test_coroutines_share_one_attempt() -> None:
     """QG-17: three coroutines that ask at once share one making."""
     made: list[int] = []
 
@@ -537,45 +533,38 @@ def test_coroutines_share_one_attempt() -> None:
         await asyncio.sleep(0)
         return 42
 
-    async def scenario() -> None:
-        once = OnceGuard(make)
-        assert await asyncio.gather(*(once.aio.get() for _ in range(3))) == [42] * 3
-        assert len(made) == 1
-        await once.aio.stop()
-
-    asyncio.run(scenario())
+    once = OnceGuard(make)
+    assert await asyncio.gather(*(once.aio.get() for _ in range(3))) == [42] * 3
+    assert len(made) == 1
+    await once.aio.stop()
 
 
-def test_a_coroutine_maker_is_repeated_and_aborted() -> None:
+async def test_a_coroutine_maker_is_repeated_and_aborted() -> None:
     """QG-18, QG-23: retries and the abort by the last caller, on the loop."""
+    calls: list[int] = []
 
-    async def scenario() -> None:
-        calls: list[int] = []
+    async def fails_twice(_: AbortSignal) -> str:
+        calls.append(1)
+        if len(calls) < 3:
+            raise ConnectionError
+        return "made"
 
-        async def fails_twice(_: AbortSignal) -> str:
-            calls.append(1)
-            if len(calls) < 3:
-                raise ConnectionError
-            return "made"
+    once = OnceGuard(fails_twice)
+    assert await once.aio.get() == "made"
+    await once.aio.stop()
+    heard: list[AbortSignal] = []
 
-        once = OnceGuard(fails_twice)
-        assert await once.aio.get() == "made"
-        await once.aio.stop()
-        heard: list[AbortSignal] = []
+    async def waits(signal: AbortSignal) -> None:
+        heard.append(signal)
+        await signal.aio_wait()
+        signal.raise_if_aborted()
 
-        async def waits(signal: AbortSignal) -> None:
-            heard.append(signal)
-            await signal.aio_wait()
-            signal.raise_if_aborted()
-
-        guard = OnceGuard(waits)
-        caller = asyncio.create_task(guard.aio.get())
-        while not heard:  # noqa: ASYNC110 - the loop's own turns are what is waited for
-            await asyncio.sleep(0)
-        caller.cancel()
-        await asyncio.gather(caller, return_exceptions=True)
-        assert heard[0].aborted
-        await guard.aio.stop()
-        assert len(heard) == 1
-
-    asyncio.run(scenario())
+    guard = OnceGuard(waits)
+    caller = asyncio.create_task(guard.aio.get())
+    while not heard:  # noqa: ASYNC110 - the loop's own turns are what is waited for
+        await asyncio.sleep(0)
+    caller.cancel()
+    await asyncio.gather(caller, return_exceptions=True)
+    assert heard[0].aborted
+    await guard.aio.stop()
+    assert len(heard) == 1

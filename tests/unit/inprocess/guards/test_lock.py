@@ -165,31 +165,27 @@ def test_an_unhashable_id_is_refused(locks: InProcessLock) -> None:
             call([])  # type: ignore[arg-type]
 
 
-def test_coroutines_and_threads_wait_in_one_line() -> None:
+async def test_coroutines_and_threads_wait_in_one_line() -> None:
     """QL-02, QL-07: a coroutine waits behind a thread, and a cancelled one lets the lock go on."""
     locks = InProcessLock()
+    token = locks.acquire("a")
+    first = asyncio.create_task(locks.aio.acquire("a"))
+    await asyncio.sleep(0)
+    second = locks.acquire_future("a")
+    locks.release("a", token)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    locks.release("a", second.result(timeout=10))
+    assert len(locks) == 0
 
-    async def scenario() -> None:
-        token = locks.acquire("a")
-        first = asyncio.create_task(locks.aio.acquire("a"))
-        await asyncio.sleep(0)
-        second = locks.acquire_future("a")
-        locks.release("a", token)
-        first.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await first
-        locks.release("a", second.result(timeout=10))
-        assert len(locks) == 0
+    async def inside() -> int:
+        with pytest.raises(DeadlockError):
+            await locks.aio.acquire("a")
+        return len(locks)
 
-        async def inside() -> int:
-            with pytest.raises(DeadlockError):
-                await locks.aio.acquire("a")
-            return len(locks)
-
-        assert await locks.aio.with_acquire("a", inside) == 1
-        assert len(locks) == 0
-
-    asyncio.run(scenario())
+    assert await locks.aio.with_acquire("a", inside) == 1
+    assert len(locks) == 0
 
 
 @pytest.mark.parametrize("moment", ["before the lock", "after the lock"])

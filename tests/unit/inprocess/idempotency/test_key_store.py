@@ -304,7 +304,7 @@ def test_keys_that_have_gone_leave_no_memory_behind(
     assert len(store._keys) == 1
 
 
-def test_coroutines_are_done_once(store: InMemoryIdempotencyKeyStore) -> None:
+async def test_coroutines_are_done_once(store: InMemoryIdempotencyKeyStore) -> None:
     """IS-07, IS-08, IS-10: the same for a coroutine function, cancelled work included."""
     gate = asyncio.Event()
 
@@ -315,22 +315,19 @@ def test_coroutines_are_done_once(store: InMemoryIdempotencyKeyStore) -> None:
             raise ValueError(k)
         return "done"
 
-    async def scenario() -> None:
-        first = asyncio.create_task(work("a"))
-        await asyncio.sleep(0)
-        assert await work("a") == "default"
-        cancelled = asyncio.create_task(work("b"))
-        await asyncio.sleep(0)
-        cancelled.cancel()
-        await asyncio.gather(cancelled, return_exceptions=True)
-        gate.set()
-        assert await first == "done"
-        assert await work("b") == "done"
-        for _ in range(2):
-            with pytest.raises(ValueError, match="fails"):
-                await work("fails")
-
-    asyncio.run(scenario())
+    first = asyncio.create_task(work("a"))
+    await asyncio.sleep(0)
+    assert await work("a") == "default"
+    cancelled = asyncio.create_task(work("b"))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await asyncio.gather(cancelled, return_exceptions=True)
+    gate.set()
+    assert await first == "done"
+    assert await work("b") == "done"
+    for _ in range(2):
+        with pytest.raises(ValueError, match="fails"):
+            await work("fails")
 
 
 @pytest.mark.parametrize("bad", [timedelta(0), timedelta(seconds=-1), 5, None])

@@ -13,7 +13,7 @@ from spark_queue.memory.singular import SingularUpdateQueue, WriteAheadLog
 from spark_queue.memory.waiting.timer import ManualTimer
 
 
-def test_handlers_that_suspend_still_run_one_at_a_time() -> None:
+async def test_handlers_that_suspend_still_run_one_at_a_time() -> None:
     """SU-08: the first suspends longer than the second, and still is done first."""
     order: list[str] = []
     turns = {"WAL": 30, "consensus": 2}
@@ -23,11 +23,8 @@ def test_handlers_that_suspend_still_run_one_at_a_time() -> None:
             await asyncio.sleep(0)
         order.append(word)
 
-    async def scenario() -> None:
-        async with SingularUpdateQueue(handler).aio as queue:
-            await asyncio.gather(queue.submit("WAL"), queue.submit("consensus"))
-
-    asyncio.run(scenario())
+    async with SingularUpdateQueue(handler).aio as queue:
+        await asyncio.gather(queue.submit("WAL"), queue.submit("consensus"))
     assert order == ["WAL", "consensus"]
 
 
@@ -56,42 +53,34 @@ def test_coroutines_and_threads_use_one_queue() -> None:
         asyncio.run(scenario(on_loop=on_loop))
 
 
-def test_a_coroutine_waits_for_a_slot_no_longer_than_it_may() -> None:
+async def test_a_coroutine_waits_for_a_slot_no_longer_than_it_may() -> None:
     """SU-26: a coroutine that waits for a slot is refused when its time is up."""
-
-    async def scenario() -> None:
-        timer = ManualTimer()
-        queue: SingularUpdateQueue[int, str] = SingularUpdateQueue(str, 1, timer=timer)
-        queue.submit(1)
-        waiting = asyncio.create_task(queue.aio.submit(2, timeout=5))
-        await asyncio.sleep(0)
-        assert queue.work.line.blocked == 1
-        timer.advance(5)
-        with pytest.raises(QueueFullError):
-            await waiting
-        await queue.aio.shutdown()
-
-    asyncio.run(scenario())
+    timer = ManualTimer()
+    queue: SingularUpdateQueue[int, str] = SingularUpdateQueue(str, 1, timer=timer)
+    queue.submit(1)
+    waiting = asyncio.create_task(queue.aio.submit(2, timeout=5))
+    await asyncio.sleep(0)
+    assert queue.work.line.blocked == 1
+    timer.advance(5)
+    with pytest.raises(QueueFullError):
+        await waiting
+    await queue.aio.shutdown()
 
 
-def test_a_cancelled_coroutine_takes_its_request_back() -> None:
+async def test_a_cancelled_coroutine_takes_its_request_back() -> None:
     """A request whose coroutine is cancelled is not handled if it has not begun."""
     seen: list[int] = []
-
-    async def scenario() -> None:
-        queue: SingularUpdateQueue[int, None] = SingularUpdateQueue(seen.append, capacity=1)
-        tasks = [asyncio.create_task(queue.aio.submit(number)) for number in range(3)]
-        await asyncio.sleep(0)
-        assert (queue.task_count, queue.work.line.blocked) == (1, 2)
-        tasks[1].cancel()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert queue.work.line.blocked == 1
-        await queue.aio.start()
-        await asyncio.gather(tasks[0], tasks[2])
-        await queue.aio.shutdown()
-
-    asyncio.run(scenario())
+    queue: SingularUpdateQueue[int, None] = SingularUpdateQueue(seen.append, capacity=1)
+    tasks = [asyncio.create_task(queue.aio.submit(number)) for number in range(3)]
+    await asyncio.sleep(0)
+    assert (queue.task_count, queue.work.line.blocked) == (1, 2)
+    tasks[1].cancel()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert queue.work.line.blocked == 1
+    await queue.aio.start()
+    await asyncio.gather(tasks[0], tasks[2])
+    await queue.aio.shutdown()
     assert seen == [0, 2]
 
 
@@ -216,36 +205,29 @@ def test_a_loop_that_is_closed_during_a_replay_ends_its_queue(tmp_path: Path) ->
         assert_ended(queue)
 
 
-def test_an_error_and_a_fatal_error_of_a_coroutine_handler() -> None:
+async def test_an_error_and_a_fatal_error_of_a_coroutine_handler() -> None:
     """SU-12, SU-13: as with threads, one fails its future, the other stops the queue."""
 
     async def handler(error: BaseException) -> None:
         await asyncio.sleep(0)
         raise error
 
-    async def scenario() -> None:
-        queue: SingularUpdateQueue[BaseException, Any] = SingularUpdateQueue(handler)
-        await queue.aio.start()
-        with pytest.raises(ValueError, match="no"):
-            await queue.aio.submit(ValueError("no"))
-        fatal, left = queue.submit(GeneratorExit()), queue.submit(ValueError("left"))
-        await queue.aio.shutdown()
-        assert isinstance(fatal.exception(timeout=0), GeneratorExit)
-        assert isinstance(left.exception(timeout=0), QueueShutDownError)
-
-    asyncio.run(scenario())
+    queue: SingularUpdateQueue[BaseException, Any] = SingularUpdateQueue(handler)
+    await queue.aio.start()
+    with pytest.raises(ValueError, match="no"):
+        await queue.aio.submit(ValueError("no"))
+    fatal, left = queue.submit(GeneratorExit()), queue.submit(ValueError("left"))
+    await queue.aio.shutdown()
+    assert isinstance(fatal.exception(timeout=0), GeneratorExit)
+    assert isinstance(left.exception(timeout=0), QueueShutDownError)
 
 
-def test_a_reply_that_is_a_stop_iteration_does_not_hang() -> None:
+async def test_a_reply_that_is_a_stop_iteration_does_not_hang() -> None:
     """An error that coroutines cannot raise reaches the caller as a runtime error."""
-
-    async def scenario() -> None:
-        queue: SingularUpdateQueue[Any, Any] = SingularUpdateQueue(lambda _: next(iter(())))
-        async with queue.aio as front:
-            with pytest.raises(RuntimeError):
-                await asyncio.wait_for(front.submit(1), timeout=10)
-
-    asyncio.run(scenario())
+    queue: SingularUpdateQueue[Any, Any] = SingularUpdateQueue(lambda _: next(iter(())))
+    async with queue.aio as front:
+        with pytest.raises(RuntimeError):
+            await asyncio.wait_for(front.submit(1), timeout=10)
 
 
 def test_a_thread_cannot_start_a_coroutine_handler() -> None:
@@ -282,7 +264,7 @@ def test_a_coroutine_handler_replays_its_log(tmp_path: Path) -> None:
     assert seen == [1, 1, 2]
 
 
-def test_a_handler_may_shut_its_own_queue_down_on_the_loop() -> None:
+async def test_a_handler_may_shut_its_own_queue_down_on_the_loop() -> None:
     """A shutdown by the coroutine handler does not wait for itself."""
     queue: SingularUpdateQueue[Any, Any]
 
@@ -291,10 +273,7 @@ def test_a_handler_may_shut_its_own_queue_down_on_the_loop() -> None:
         queue.shutdown()
         return "done"
 
-    async def scenario() -> None:
-        await queue.aio.start()
-        assert await queue.aio.submit(1) == "done"
-        await queue.aio.shutdown()
-
     queue = SingularUpdateQueue(handler)
-    asyncio.run(scenario())
+    await queue.aio.start()
+    assert await queue.aio.submit(1) == "done"
+    await queue.aio.shutdown()

@@ -86,21 +86,17 @@ def test_an_error_is_not_passed_on() -> None:
     assert seen == [2]
 
 
-def test_back_pressure_suspends_a_worker_on_the_loop() -> None:
+async def test_back_pressure_suspends_a_worker_on_the_loop() -> None:
     """SU-25: in asyncio a full next queue suspends the worker, not the loop."""
-
-    async def scenario() -> None:
-        seen: list[Any] = []
-        last: SingularUpdateQueue[int, None] = SingularUpdateQueue(seen.append, capacity=1)
-        first: SingularUpdateQueue[int, int] = SingularUpdateQueue(lambda x: x, then=last)
-        async with first.aio as front:
-            replies = [first.submit(n) for n in range(3)]
-            while not last.work.line.blocked:  # noqa: ASYNC110 - the loop's turns are waited for
-                await asyncio.sleep(0)
-            assert [reply.done() for reply in replies] == [True, False, False]
-            last.start()
-            assert await front.submit(3) == 3
-        await last.aio.shutdown()
-        assert seen == [0, 1, 2, 3]
-
-    asyncio.run(scenario())
+    seen: list[Any] = []
+    last: SingularUpdateQueue[int, None] = SingularUpdateQueue(seen.append, capacity=1)
+    first: SingularUpdateQueue[int, int] = SingularUpdateQueue(lambda x: x, then=last)
+    async with first.aio as front:
+        replies = [first.submit(n) for n in range(3)]
+        while not last.work.line.blocked:  # noqa: ASYNC110 - the loop's turns are waited for
+            await asyncio.sleep(0)
+        assert [reply.done() for reply in replies] == [True, False, False]
+        last.start()
+        assert await front.submit(3) == 3
+    await last.aio.shutdown()
+    assert seen == [0, 1, 2, 3]

@@ -257,14 +257,10 @@ def test_a_request_that_comes_right_before_the_shutdown_is_handled(
         pool.shutdown()
 
 
-def test_a_request_right_before_the_shutdown_is_handled_on_a_loop() -> None:
+async def test_a_request_right_before_the_shutdown_is_handled_on_a_loop() -> None:
     """The same, by a worker that is a task."""
     queue: SingularUpdateQueue[str, str] = SingularUpdateQueue(str.upper)
     replies = submitted_last(queue)
-
-    async def scenario() -> None:
-        await queue.aio.start()
-        await asyncio.wait_for(asyncio.wrap_future(queue.work.ended), 10)
-
-    asyncio.run(scenario())
+    await queue.aio.start()
+    await asyncio.wait_for(asyncio.wrap_future(queue.work.ended), 10)
     assert [reply.result(10) for reply in replies] == ["LAST"]

@@ -132,7 +132,7 @@ def test_waiting_for_another_queue_is_no_deadlock() -> None:
         assert [outer.submit(n).result(timeout=10) for n in range(3)] == [1, 2, 3]
 
 
-def test_a_coroutine_handler_that_waits_for_its_own_queue_is_told() -> None:
+async def test_a_coroutine_handler_that_waits_for_its_own_queue_is_told() -> None:
     """SU-21: the same in asyncio, while a task that the handler starts may wait."""
     queue: SingularUpdateQueue[str, Any]
     helpers: list[asyncio.Task[Any]] = []
@@ -146,31 +146,24 @@ def test_a_coroutine_handler_that_waits_for_its_own_queue_is_told() -> None:
             helpers.append(asyncio.create_task(queue.aio.submit("inner")))
         return item
 
-    async def scenario() -> None:
-        async with queue.aio as front:
-            for item in ("waits", "blocks"):
-                with pytest.raises(DeadlockError):
-                    await front.submit(item)
-            assert await front.submit("sends") == "sends"
-            assert await helpers[0] == "inner"
-
     queue = SingularUpdateQueue(handler)
-    asyncio.run(scenario())
+    async with queue.aio as front:
+        for item in ("waits", "blocks"):
+            with pytest.raises(DeadlockError):
+                await front.submit(item)
+        assert await front.submit("sends") == "sends"
+        assert await helpers[0] == "inner"
 
 
-def test_blocking_the_loop_that_the_worker_needs_is_told() -> None:
+async def test_blocking_the_loop_that_the_worker_needs_is_told() -> None:
     """SU-21: a blocking wait on the thread whose loop is to answer gets an error."""
-
-    async def scenario() -> None:
-        queue: SingularUpdateQueue[int, int] = SingularUpdateQueue(lambda x: x)
-        async with queue.aio as front:
-            await front.submit(1)
-            reply = queue.submit(2)
-            with pytest.raises(DeadlockError):
-                reply.result()
-            with pytest.raises(DeadlockError):
-                queue.shutdown()
-            await front.shutdown()
-            assert reply.result() == 2
-
-    asyncio.run(scenario())
+    queue: SingularUpdateQueue[int, int] = SingularUpdateQueue(lambda x: x)
+    async with queue.aio as front:
+        await front.submit(1)
+        reply = queue.submit(2)
+        with pytest.raises(DeadlockError):
+            reply.result()
+        with pytest.raises(DeadlockError):
+            queue.shutdown()
+        await front.shutdown()
+        assert reply.result() == 2
