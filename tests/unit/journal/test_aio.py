@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import queue as stdlib
 
 import numpy as np
 import pytest
 
-from spark_queue.errors import InvalidArgumentError, QueueFullError, QueueShutDownError
+from spark_queue.errors import InvalidArgumentError, QueueFullError
 from spark_queue.journal import JournaledQueue, MemoryJournal, QueueOptions
-from spark_queue.memory.waiting.timer import SHARED_TIMER
 from spark_queue.reader_config import ReaderConfig
-from tests.unit.inprocess.broker.stage import until
-from tests.unit.journal.stage import Gate, Stage, drain, put_all
+from tests.unit.journal.stage import Gate, Stage, drain
 
 
 async def test_put_and_get() -> None:
@@ -24,38 +21,14 @@ async def test_put_and_get() -> None:
     await asyncio.sleep(0)
     assert await queue.aio.put("a") == 1
     assert (await taker).item == "a"
+    await queue.aio.put("b")
+    assert (await reader.aio.get(peek=True)).item == "b"
     await queue.aio.sync()
     await queue.aio.checkpoint()
     await queue.aio.reader("other")
     await queue.aio.drop_reader("other")
     assert queue.readers() == ["r"]
     await queue.aio.close()
-
-
-async def test_deadlines() -> None:
-    """A wait ends at its deadline, or at once."""
-    with JournaledQueue[str](MemoryJournal(), timer=SHARED_TIMER) as queue:
-        reader = queue.reader()
-        for timeout in (0, 0.01):
-            with pytest.raises(stdlib.Empty):
-                await reader.aio.get(timeout)
-        queue.put("a")
-        assert (await reader.aio.get(peek=True)).item == "a"
-
-
-async def test_a_cancelled_wait_takes_nothing(stage: Stage) -> None:
-    """An item that came at the last moment goes back."""
-    queue = stage.queue()
-    reader = queue.reader()
-    waits = asyncio.create_task(reader.aio.get())
-    await asyncio.sleep(0)
-    assert reader.waiter_count == 1
-    put_all(queue, "a")
-    waits.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waits
-    assert (reader.waiter_count, reader.open_items) == (0, 0)
-    assert drain(reader) == ["a"]
 
 
 async def test_waiting_for_room(stage: Stage) -> None:
@@ -76,33 +49,6 @@ async def test_waiting_for_room(stage: Stage) -> None:
     gate.open()
     assert await waits == 2
     assert drain(queue.reader()) == ["1", "2"]
-
-
-def test_a_loop_that_is_gone_takes_nothing(stage: Stage) -> None:
-    """An item is not handed to a coroutine whose loop was closed."""
-    queue = stage.queue()
-    reader = queue.reader()
-    loop = asyncio.new_event_loop()
-    task = loop.create_task(reader.aio.get())
-    loop.call_soon(loop.stop)
-    loop.run_forever()
-    until(lambda: reader.waiter_count == 1)
-    loop.close()
-    put_all(queue, "a")
-    assert (reader.waiter_count, reader.open_items) == (0, 0)
-    assert drain(reader) == ["a"]
-    task._log_destroy_pending = False  # type: ignore[attr-defined]
-
-
-async def test_close_from_a_coroutine(stage: Stage) -> None:
-    """Waiters hear of it."""
-    queue = stage.queue()
-    reader = queue.reader()
-    waits = asyncio.create_task(reader.aio.get())
-    await asyncio.sleep(0)
-    await queue.aio.close()
-    with pytest.raises(QueueShutDownError):
-        await waits
 
 
 async def test_several_items_and_scopes() -> None:

@@ -11,20 +11,6 @@ _MODULE = "spark_queue.memory.journal.journal_state"
 
 
 @pytest.mark.parametrize("turns", schedules(6))
-def test_a_put_meets_a_get(turns: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """No wake-up is lost between looking and waiting (LB-11)."""
-    meeting = Meeting(turns, monkeypatch, _MODULE)
-    queue: JournaledQueue[str] = JournaledQueue(
-        MemoryJournal(), options=QueueOptions(durability="memory")
-    )
-    reader = queue.reader()
-    got: list[str] = []
-    meeting.play(lambda: got.append(reader.get().item), lambda: queue.put("a"))
-    assert (got, meeting.errors) == (["a"], [])
-    queue.close(drain=False)
-
-
-@pytest.mark.parametrize("turns", schedules(6))
 def test_a_nack_meets_a_get(turns: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits gets what comes back, whenever it does (LB-11)."""
     meeting = Meeting(turns, monkeypatch, _MODULE)

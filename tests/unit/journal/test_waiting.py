@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from spark_queue.errors import InvalidArgumentError, QueueShutDownError, ReaderNotFoundError
+from spark_queue.errors import ReaderNotFoundError
 from spark_queue.journal import ReaderHooks
 from tests.unit.inprocess.broker.stage import until
 from tests.unit.journal.stage import Gate, Stage, drain, got, put_all
@@ -19,30 +19,6 @@ from tests.unit.waiting.tickets.crew import Crew
 def items_of(crew: Crew, *numbers: int) -> list[object]:
     """Return what the calls of a crew got."""
     return [getattr(outcome, "item", type(outcome)) for outcome in crew.outcomes(*numbers)]
-
-
-def test_a_waiter_gets_what_is_put(stage: Stage) -> None:
-    """An item that arrives ends the wait, and its timer (KP-26, KP-28)."""
-    queue = stage.queue()
-    reader = queue.reader()
-    crew = Crew(reader._state.waiters)
-    crew.waits(lambda: reader.get(timeout=7 * 86_400))
-    assert (reader.waiter_count, len(stage.timer)) == (1, 1)
-    put_all(queue, "a")
-    assert items_of(crew) == ["a"]
-    assert (reader.waiter_count, len(stage.timer)) == (0, 0)
-    assert reader.open_items == 1
-
-
-def test_a_wait_ends_at_its_deadline(stage: Stage) -> None:
-    """After 250 ms without an item there is none (KP-27)."""
-    queue = stage.queue()
-    reader = queue.reader()
-    crew = Crew(reader._state.waiters)
-    crew.waits(lambda: reader.get(timeout=0.25))
-    stage.advance(0.25)
-    assert crew.kinds() == [stdlib.Empty]
-    assert reader.stats().get_miss == 1
 
 
 def test_a_wait_in_vain_names_the_reader(stage: Stage) -> None:
@@ -68,17 +44,6 @@ def test_a_waiter_gets_what_comes_back(stage: Stage, ends: str) -> None:
     assert items_of(crew) == ["a"]
 
 
-def test_waiters_are_served_in_order(stage: Stage) -> None:
-    """First come, first served; nobody is passed over (LB-11, LB-16)."""
-    queue = stage.queue()
-    reader = queue.reader()
-    crew = Crew(reader._state.waiters)
-    for _ in range(3):
-        crew.waits(reader.get)
-    put_all(queue, "a", "b", "c")
-    assert items_of(crew) == ["a", "b", "c"]
-
-
 def test_looking_waits_too(stage: Stage) -> None:
     """A waiting peek sees the item that the next get takes (KH-18)."""
     queue = stage.queue()
@@ -101,16 +66,6 @@ def test_evicted_waiters_get_nothing(stage: Stage) -> None:
     assert queue.evict_waiters() == 2
     assert crew.kinds() == [stdlib.Empty] * 2
     assert len(stage.timer) == 0
-
-
-def test_a_close_ends_every_wait(stage: Stage) -> None:
-    """Waiters and later gets hear that the queue is closed (LB-14)."""
-    queue = stage.queue()
-    reader = queue.reader()
-    crew = Crew(reader._state.waiters)
-    crew.waits(reader.get)
-    queue.close()
-    assert crew.kinds() == [QueueShutDownError]
 
 
 def test_a_drop_ends_every_wait(stage: Stage) -> None:
@@ -243,12 +198,6 @@ def test_a_get_waits_for_a_load_rather_than_saying_empty(stage: Stage) -> None:
     [read] = crew.outcomes()
     assert read.id == 1
     assert drain(reader)[0][0] == "2"
-
-
-def test_timeouts_are_checked(stage: Stage) -> None:
-    """A negative timeout is refused."""
-    with pytest.raises(InvalidArgumentError, match="timeout"):
-        stage.queue().reader().get(timeout=-1)
 
 
 def run_all(*bodies: Callable[[], object]) -> list[threading.Thread]:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import threading
 from concurrent.futures import Future
 from datetime import timedelta
@@ -115,16 +114,6 @@ def test_waiters_are_served_first_come_first_served(line: BlockingQueue[Any]) ->
     assert line.size() == 0
 
 
-def test_a_wait_ends_with_nothing_at_its_deadline(
-    line: BlockingQueue[Any], timer: ManualTimer
-) -> None:
-    """BQ-10: a get of 10 ms on a standing clock ends with nothing when 10 ms have passed."""
-    waiting = line.get_future(timeout=0.010)
-    assert not waiting.done()
-    timer.advance(0.010)
-    assert_nothing(waiting)
-
-
 def test_one_item_serves_the_first_of_two(line: BlockingQueue[Any], timer: ManualTimer) -> None:
     """BQ-11: the first of two waiting gets has the item, the second ends with nothing."""
     first, second = line.get_future(0.010), line.get_future(0.010)
@@ -132,15 +121,6 @@ def test_one_item_serves_the_first_of_two(line: BlockingQueue[Any], timer: Manua
     timer.advance(0.010)
     assert first.result() == "item"
     assert_nothing(second)
-
-
-def test_an_item_withdraws_the_alarm(line: BlockingQueue[Any], timer: ManualTimer) -> None:
-    """BQ-12: a long get sets one alarm, which is gone once the item is delivered."""
-    waiting = line.get_future(WEEK)
-    assert len(timer) == 1
-    line.put("item")
-    assert waiting.result() == "item"
-    assert len(timer) == 0
 
 
 @pytest.mark.parametrize(("timeout", "alarms"), [(WEEK, 1), (None, 0)])
@@ -155,15 +135,6 @@ def test_a_cancel_gives_up_the_place(
     assert line.waiter_count == 0
     line.put("item")
     assert line.get() == "item"
-
-
-def test_a_get_for_ever_sets_no_alarm(line: BlockingQueue[Any], timer: ManualTimer) -> None:
-    """BQ-14: a get without a deadline needs no alarm and gets its item."""
-    waiting = line.get_future()
-    assert len(timer) == 0
-    line.put("item")
-    assert waiting.result() == "item"
-    assert line.waiter_count == 0
 
 
 @pytest.mark.parametrize("timeout", [10, None])
@@ -225,29 +196,6 @@ def test_flush_empties_the_queue_and_its_count() -> None:
     assert line.size() == 0
     assert line.put(3)
     assert drain(line) == [3]
-
-
-def test_close_ends_every_wait_at_once(line: BlockingQueue[Any], timer: ManualTimer) -> None:
-    """BQ-23: closing ends waits with nothing, and the threads that wait come back."""
-    waiting = [line.get_future(), line.get_future(WEEK)]
-    outcomes: list[BaseException] = []
-
-    def taker() -> None:
-        try:
-            line.get()
-        except Empty as error:
-            outcomes.append(error)
-
-    thread = threading.Thread(target=taker)
-    thread.start()
-    while line.waiter_count < 3:
-        pass
-    line.close()
-    thread.join(timeout=10)
-    assert len(outcomes) == 1
-    for future in waiting:
-        assert_nothing(future)
-    assert len(timer) == 0
 
 
 def test_a_closed_queue_is_drained_and_then_says_so(line: BlockingQueue[Any]) -> None:
@@ -345,17 +293,6 @@ def test_an_unknown_policy_is_refused() -> None:
         BlockingQueue(1, policy)
 
 
-def test_a_negative_timeout_is_refused(line: BlockingQueue[Any]) -> None:
-    """A negative timeout is an error, nobody waits, and the items stay."""
-    with pytest.raises(InvalidArgumentError, match="timeout"):
-        line.get(-1)
-    line.put("item")
-    with pytest.raises(InvalidArgumentError, match="timeout"):
-        line.get_future(-1)
-    assert line.waiter_count == 0
-    assert drain(line) == ["item"]
-
-
 def test_the_text_form_counts(line: BlockingQueue[Any]) -> None:
     """The text form says how many items and waiters there are."""
     line.get_future()
@@ -395,86 +332,14 @@ def test_an_item_that_is_dropped_may_put(way: str) -> None:
     assert line.dropped == (0 if way == "flush" else 2)
 
 
-async def test_threads_and_coroutines_wait_in_one_line(line: BlockingQueue[Any]) -> None:
-    """A coroutine and a thread's future wait in the same line, first come, first served."""
-    first = asyncio.create_task(line.aio.get())
-    await asyncio.sleep(0)
-    second = line.get_future()
-    third = asyncio.create_task(line.aio.get(timeout=5))
-    await asyncio.sleep(0)
-    threading.Thread(target=lambda: [line.put(item) for item in "abc"]).start()
-    assert await first == "a"
-    assert second.result(timeout=10) == "b"
-    assert await third == "c"
-    line.put("d")
-    assert await line.aio.get() == "d"
-
-
-async def test_a_coroutine_times_out_by_the_clock(
-    line: BlockingQueue[Any], timer: ManualTimer
-) -> None:
-    """A coroutine's wait ends with nothing at its deadline."""
-    waiting = asyncio.create_task(line.aio.get(timeout=5))
-    await asyncio.sleep(0)
-    timer.advance(5)
-    with pytest.raises(Empty):
-        await waiting
-
-
-@pytest.mark.parametrize("moment", ["before the item", "after the item"])
-async def test_a_cancelled_coroutine_loses_no_item(line: BlockingQueue[Any], moment: str) -> None:
-    """An item that was handed to a coroutine cancelled at that moment goes back to the head."""
-    waiting = asyncio.create_task(line.aio.get())
-    await asyncio.sleep(0)
-    if moment == "after the item":
-        line.put("first")
-        line.put("second")
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    if moment == "before the item":
-        line.put("first")
-        line.put("second")
-    assert line.waiter_count == 0
-    assert drain(line) == ["first", "second"]
-
-
-@pytest.mark.parametrize("moment", ["before the item", "after the item"])
-@pytest.mark.parametrize("end", ["loop", "coroutine"])
-def test_a_coroutine_that_ends_without_a_word_loses_no_item(
-    line: BlockingQueue[Any], moment: str, end: str
-) -> None:
-    """A taker whose loop or coroutine is closed is out of the line, and its item at the head."""
-    loop = asyncio.new_event_loop()
-    waiting = loop.create_task(line.aio.get())
-    loop.run_until_complete(asyncio.sleep(0))
-    coroutine = waiting.get_coro()
-    assert coroutine is not None
-    if moment == "after the item":
-        line.put("first")
-    if end == "coroutine":
-        coroutine.close()
-    loop.close()
-    assert line.waiter_count == 0
-    assert line.put("second")
-    assert drain(line) == (["second"] if moment == "before the item" else ["first", "second"])
-    coroutine.close()
-    assert drain(line) == []
-
-
-def test_an_interrupted_thread_loses_no_item(
-    line: BlockingQueue[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An item that arrives while its taker is interrupted goes back to the head."""
-
-    def interrupted(future: Future[Any], timeout: float | None = None) -> Any:  # noqa: ARG001
-        line.put("item")
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            "spark_queue.memory.waiting.waiters.LineFuture.result", interrupted, raising=False
-        )
-        with pytest.raises(KeyboardInterrupt):
-            line.get()
-    assert drain(line) == ["item"]
+def test_a_wait_that_others_end_and_a_refusal_have_a_text(line: BlockingQueue[Any]) -> None:
+    """An eviction has no time to name, and a predicate refuses an item that is there."""
+    waiting = line.get_future()
+    line.evict_waiters()
+    with pytest.raises(Empty, match=r"no item came before the end of the wait$"):
+        waiting.result(10)
+    with pytest.raises(Empty, match="there is no item now"):
+        line.poll()
+    line.put("odd")
+    with pytest.raises(Empty, match="refused by the predicate: 'odd'"):
+        line.poll_if(lambda _: False)

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from queue import Empty
 from typing import Any
 
 import pytest
 
-from spark_queue.errors import InvalidArgumentError, QueueShutDownError
+from spark_queue.errors import InvalidArgumentError
 from spark_queue.memory.distinct import AioTake, DistinctQueue
 from spark_queue.memory.waiting.aio import end_of
 from spark_queue.memory.waiting.timer import ManualTimer
@@ -29,13 +28,6 @@ async def work(take: AioTake[Any]) -> list[Any]:
     """Take, and be done."""
     async with take as items:
         return list(items)
-
-
-async def begun(take: AioTake[Any]) -> asyncio.Task[list[Any]]:
-    """Start to take, and come to where that waits."""
-    task = asyncio.create_task(work(take))
-    await asyncio.sleep(0)
-    return task
 
 
 async def test_a_scope_of_a_coroutine() -> None:
@@ -71,56 +63,6 @@ async def test_a_cancelled_worker_gives_back() -> None:
     assert queue.facts(1).failures == 0
 
 
-async def test_threads_and_coroutines_wait_in_one_line() -> None:
-    """DQ-06: whoever waits is served in the order in which they came, thread or coroutine."""
-    queue: DistinctQueue[Any] = DistinctQueue()
-    threads = Crew(line_of(queue, "takers"))
-
-    def in_thread() -> list[Any]:
-        with queue.take(2) as items:
-            return list(items)
-
-    first = await begun(queue.aio.take(2))
-    threads.waits(in_thread)
-    third = await begun(queue.aio.take(5, timeout=50))
-    thread = threading.Thread(target=queue.add_all, args=(F,))
-    thread.start()
-    assert (await first, await third) == ([1, 5], [4, 3])
-    assert threads.outcomes() == [[2, 6]]
-    thread.join()
-    assert len(queue) == 0
-
-
-@pytest.mark.parametrize("moment", ["before the elements", "after the elements"])
-async def test_a_cancelled_taker_takes_nothing(moment: str) -> None:
-    """DQ-17: elements handed to coroutines that are cancelled at that moment return in order."""
-    queue: DistinctQueue[Any] = DistinctQueue()
-    takers = [await begun(queue.aio.take(2)) for _ in range(2)]
-    if moment == "after the elements":
-        queue.add_all(F)
-        assert queue.queued == [4, 3]
-    for taker in takers:
-        taker.cancel()
-    await asyncio.gather(*takers, return_exceptions=True)
-    if moment == "before the elements":
-        queue.add_all(F)
-    assert (queue.queued, queue.in_progress, queue.waiter_count) == (F, [], 0)
-    assert queue.facts(1).failures == 0
-
-
-async def test_a_coroutine_waits_no_longer_than_it_may() -> None:
-    """A coroutine's take ends with nothing at its deadline, and at once where it may not wait."""
-    timer = ManualTimer()
-    queue: DistinctQueue[Any] = DistinctQueue(timer=timer)
-    taker = await begun(queue.aio.take(1, timeout=5))
-    timer.advance(5)
-    with pytest.raises(Empty):
-        await taker
-    with pytest.raises(Empty):
-        await work(queue.aio.take(1, timeout=0))
-    assert (queue.waiter_count, len(timer)) == (0, 0)
-
-
 async def test_batches_of_a_coroutine() -> None:
     """DQ-07: a loop of scopes, which ends when the queue is shut down and empty."""
     queue: DistinctQueue[int] = DistinctQueue()
@@ -145,15 +87,6 @@ async def test_batches_that_are_left_give_back() -> None:
     assert (queue.queued, queue.in_progress) == (F, [])
 
 
-async def test_a_shutdown_wakes_coroutines() -> None:
-    """Who waits when the queue is shut down gets an error."""
-    queue: DistinctQueue[Any] = DistinctQueue()
-    taker = await begun(queue.aio.take(1))
-    queue.shutdown()
-    with pytest.raises(QueueShutDownError):
-        await taker
-
-
 async def test_a_take_is_used_once() -> None:
     """A coroutine's take cannot be entered again, during its scope or after it."""
     queue = filled()
@@ -164,18 +97,6 @@ async def test_a_take_is_used_once() -> None:
         assert queue.in_progress == [1, 5]
     with pytest.raises(InvalidArgumentError, match="was used"):
         await work(take)
-
-
-def test_an_element_for_a_closed_loop_is_queued() -> None:
-    """When nobody waits but a coroutine that can never run again, what is added is queued."""
-    queue: DistinctQueue[Any] = DistinctQueue()
-    loop = asyncio.new_event_loop()
-    lost = loop.create_task(work(queue.aio.take(2)))
-    loop.run_until_complete(asyncio.sleep(0))
-    loop.close()
-    queue.add(1)
-    assert (queue.queued, queue.in_progress) == ([1], [])
-    lost.get_coro().close()
 
 
 @pytest.mark.parametrize("bulk", [False, True])

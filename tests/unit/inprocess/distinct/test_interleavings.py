@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_queue.errors import QueueShutDownError
 from spark_queue.memory.distinct import DistinctQueue
-from spark_queue.memory.waiting.tickets import ThreadTicket
 from spark_queue.memory.waiting.timer import ManualTimer
 from tests.unit.inprocess.distinct.work import Failing, WorkError
 from tests.unit.waiting.tickets.stage import Meeting, schedules
@@ -39,15 +37,6 @@ def fail(queue: DistinctQueue[Any], count: int) -> None:
     """Take so many elements, and fail with them."""
     with Failing(), queue.take(count):
         raise WorkError
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_no_taker_sleeps_while_an_element_waits(meeting: Meeting, count: int) -> None:
-    """DQ-21: wherever an add falls between looking and joining the line, the taker has it."""
-    queue, taken = queue_of(), list[Any]()
-    meeting.play(lambda: work(queue, count, taken), lambda: queue.add("a"))
-    assert (taken, meeting.errors) == (["a"], [])
-    assert (len(queue), queue.waiter_count) == (0, 0)
 
 
 def test_no_taker_sleeps_while_an_element_returns(meeting: Meeting) -> None:
@@ -89,28 +78,3 @@ def test_two_scopes_that_fail_leave_the_order(meeting: Meeting) -> None:
     queue = queue_of(1, 5, 2, 6, 4, 3)
     meeting.play(lambda: fail(queue, 2), lambda: fail(queue, 3))
     assert (queue.queued, meeting.errors) == ([1, 5, 2, 6, 4, 3], [])
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_an_interrupt_loses_no_element(
-    meeting: Meeting, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
-    """DQ-17: wherever a taker is interrupted, what is added is done or queued, never lost."""
-    queue, taken = queue_of(), list[Any]()
-
-    def interrupted(_: object) -> Any:
-        meeting.pause()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(ThreadTicket, "wait", interrupted)
-    meeting.play(lambda: work(queue, count, taken), lambda: queue.add("a"))
-    assert taken + queue.queued == ["a"]
-    assert (queue.in_progress, queue.waiter_count) == ([], 0)
-
-
-def test_a_shutdown_leaves_nobody_waiting(meeting: Meeting) -> None:
-    """Wherever a shutdown falls, a taker who finds nothing gets an error."""
-    queue = queue_of()
-    meeting.play(lambda: work(queue, 1, []), queue.shutdown)
-    assert [type(error) for error in meeting.errors] == [QueueShutDownError]
-    assert queue.waiter_count == 0

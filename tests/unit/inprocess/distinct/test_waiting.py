@@ -12,7 +12,6 @@ import pytest
 
 from spark_queue.errors import QueueShutDownError
 from spark_queue.memory.distinct import DistinctQueue
-from spark_queue.memory.waiting.tickets import ThreadTicket
 from spark_queue.memory.waiting.timer import ManualTimer
 from tests.unit.inprocess.distinct.work import Failing, WorkError
 from tests.unit.waiting.tickets.crew import Crew
@@ -99,39 +98,6 @@ def test_success_wakes_nobody(queue: DistinctQueue[Any]) -> None:
     assert waiting.value == [1]
 
 
-def test_an_interrupted_taker_takes_nothing(
-    queue: DistinctQueue[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """DQ-17: who is interrupted while waiting leaves the line, and the next gets the element."""
-    with monkeypatch.context() as patch:
-        patch.setattr(ThreadTicket, "wait", lambda _: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            queue.take(1).__enter__()
-    assert queue.waiter_count == 0
-    queue.add(1)
-    assert queue.in_progress == []
-    assert work(queue, 1) == [1]
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_a_taker_who_is_interrupted_late_gives_back(
-    queue: DistinctQueue[Any], monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
-    """DQ-17: elements handed to a taker who is interrupted at that moment return, untried."""
-
-    def interrupted(_: object) -> None:
-        queue.add(1)
-        queue.add_all([5, 2])
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ThreadTicket, "wait", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            queue.take(count).__enter__()
-    assert (queue.queued, queue.in_progress) == ([1, 5, 2], [])
-    assert queue.facts(1).failures == 0
-
-
 def test_single_adds_wake_as_many_takers(queue: DistinctQueue[Any]) -> None:
     """DQ-20: of five who wait three adds wake three, in their order, one element each."""
     waiting = [wait(queue, 2) for _ in range(5)]
@@ -197,19 +163,6 @@ def test_scopes_that_fail_lose_no_wake_up() -> None:
         thread.join()
     assert sorted(taken) == list(range(200))
     assert len(queue) == 0
-
-
-def test_a_take_ends_in_vain_at_its_deadline(
-    queue: DistinctQueue[Any], crew: Crew, timer: ManualTimer
-) -> None:
-    """A take of five seconds on a standing clock ends with nothing when they have passed."""
-    crew.waits(lambda: work(queue, 1, 5))
-    timer.advance(4.999)
-    assert not crew.ended
-    timer.advance(0.001)
-    assert crew.kinds() == [standard.Empty]
-    queue.add(1)
-    assert queue.queued == [1]
 
 
 def test_waits_leave_nothing_behind(queue: DistinctQueue[Any], timer: ManualTimer) -> None:

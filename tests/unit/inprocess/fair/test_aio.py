@@ -1,18 +1,15 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Coroutine
-from queue import Empty
 from typing import Any
 
 import pytest
 
-from spark_queue.errors import InvalidArgumentError, QueueFullError, QueueShutDownError
+from spark_queue.errors import QueueFullError, QueueShutDownError
 from spark_queue.memory.fair import FairQueue
 from spark_queue.memory.waiting.tickets import TaskTicket
 from spark_queue.memory.waiting.timer import ManualTimer
-from tests.unit.waiting.tickets.crew import Crew
 from tests.unit.waiting.tickets.stage import line_of
 
 
@@ -37,21 +34,6 @@ async def test_coroutines_take_in_rounds() -> None:
     assert [await front.get() for _ in range(3)] == ["A1", "B1", "A2"]
 
 
-async def test_threads_and_coroutines_wait_in_one_line() -> None:
-    """Coroutines and threads that wait for an item are served in the order in which they came."""
-    queue = by_letter(None)
-    threads = Crew(line_of(queue, "takers"))
-    first = await begun(queue.aio.get())
-    threads.waits(queue.get)
-    third = await begun(queue.aio.get(timeout=50))
-    thread = threading.Thread(target=lambda: [queue.put(item) for item in ("A1", "A2", "A3")])
-    thread.start()
-    assert await first == "A1"
-    assert await third == "A3"
-    assert threads.outcomes() == ["A2"]
-    thread.join()
-
-
 async def test_a_coroutine_waits_for_a_slot() -> None:
     """A put into a full queue suspends until a take makes room, and then puts."""
     queue = by_letter(1)
@@ -63,14 +45,10 @@ async def test_a_coroutine_waits_for_a_slot() -> None:
     assert await queue.aio.get() == "A2"
 
 
-async def test_waits_of_coroutines_end_by_the_clock() -> None:
-    """A get and a put of a coroutine end in vain at their deadlines, and leave no alarm."""
+async def test_a_put_of_a_coroutine_ends_by_the_clock() -> None:
+    """It is refused at its deadline, or at once where it has no patience, and leaves no alarm."""
     timer = ManualTimer()
     queue = by_letter(1, timer=timer)
-    taker = await begun(queue.aio.get(timeout=5))
-    timer.advance(5)
-    with pytest.raises(Empty):
-        await taker
     queue.put("A1")
     producer = await begun(queue.aio.put("A2", timeout=5))
     timer.advance(5)
@@ -78,35 +56,7 @@ async def test_waits_of_coroutines_end_by_the_clock() -> None:
         await producer
     with pytest.raises(QueueFullError):
         await queue.aio.put("A2", timeout=0)
-    with pytest.raises(InvalidArgumentError, match="timeout is -1"):
-        await queue.aio.get(timeout=-1)
     assert (queue.get(), len(timer)) == ("A1", 0)
-
-
-@pytest.mark.parametrize("moment", ["before the items", "after the items"])
-async def test_cancelled_takers_lose_no_item(moment: str) -> None:
-    """Items handed to coroutines that are cancelled at that moment go back, in their order."""
-    queue = by_letter(None)
-    takers = [await begun(queue.aio.get()) for _ in range(3)]
-
-    def put() -> None:
-        for item in ("A1", "A2", "B1", "C1"):
-            queue.put(item)
-
-    if moment == "after the items":
-        put()
-        assert len(queue) == 1
-    for taker in reversed(takers):
-        taker.cancel()
-    await asyncio.gather(*takers, return_exceptions=True)
-    if moment == "before the items":
-        put()
-    expected = {
-        "before the items": ["A1", "B1", "C1", "A2"],
-        "after the items": ["A1", "A2", "B1", "C1"],
-    }
-    assert [queue.get_nowait() for _ in range(4)] == expected[moment]
-    assert not line_of(queue, "takers").tickets
 
 
 async def test_a_cancelled_producer_puts_nothing() -> None:
@@ -138,33 +88,16 @@ async def test_a_coroutine_joins() -> None:
     await joiner
 
 
-async def test_a_shutdown_wakes_coroutines() -> None:
-    """Coroutines that wait for an item or a slot get an error when the queue is shut down."""
-    empty, full = by_letter(), by_letter(1)
-    full.put("A1")
-    waits = [await begun(empty.aio.get()), await begun(full.aio.put("A2"))]
-    empty.shutdown()
-    full.shutdown()
-    for wait in waits:
+async def test_a_shutdown_wakes_producers() -> None:
+    """A coroutine that waits for a slot is refused, and so is who comes later."""
+    queue = by_letter(1)
+    queue.put("A1")
+    producer = await begun(queue.aio.put("A2"))
+    queue.shutdown()
+    for wait in (producer, queue.aio.put("A3")):
         with pytest.raises(QueueShutDownError):
             await wait
-    with pytest.raises(QueueShutDownError):
-        await full.aio.put("A3")
-    assert await full.aio.get() == "A1"
-
-
-def test_a_taker_whose_loop_was_closed_is_passed_over() -> None:
-    """An item is not given to a coroutine that can never run again, but to the next, or queued."""
-    queue = by_letter()
-    loop = asyncio.new_event_loop()
-    lost = loop.create_task(queue.aio.get())
-    loop.run_until_complete(asyncio.sleep(0))
-    loop.close()
-    assert not line_of(queue, "takers").tickets
-    queue.put("A1")
-    assert queue.get_nowait() == "A1"
-    lost.get_coro().close()
-    assert queue.empty()
+    assert await queue.aio.get() == "A1"
 
 
 def test_a_producer_whose_loop_was_closed_is_passed_over() -> None:
@@ -179,20 +112,6 @@ def test_a_producer_whose_loop_was_closed_is_passed_over() -> None:
     assert queue.put_nowait("C1").get() == "C1"
     lost.get_coro().close()
     assert queue.empty()
-
-
-def test_an_item_that_came_as_the_loop_ended_goes_back() -> None:
-    """What a coroutine was given and never took is in its place again, once, when its loop ends."""
-    queue = by_letter()
-    loop = asyncio.new_event_loop()
-    lost = loop.create_task(queue.aio.get())
-    loop.run_until_complete(asyncio.sleep(0))
-    queue.put("A1").put("A2")
-    assert queue.qsize() == 1
-    loop.close()
-    assert queue.qsize() == 2
-    lost.get_coro().close()
-    assert [queue.get(), queue.get(), queue.qsize()] == ["A1", "A2", 0]
 
 
 def test_a_closed_loop_hears_of_nothing() -> None:

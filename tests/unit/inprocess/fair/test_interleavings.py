@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from queue import Empty
 from typing import Any
 
 import pytest
@@ -36,25 +35,6 @@ def assert_nobody_waits(queue: FairQueue[Any]) -> None:
         assert not line_of(queue, name).tickets
 
 
-def test_no_taker_sleeps_while_an_item_waits(meeting: Meeting) -> None:
-    """FQ-31: wherever a put falls between looking and joining the line, the taker has the item."""
-    queue, taken = queue_for(), list[str]()
-    meeting.play(lambda: taken.append(queue.get()), lambda: queue.put("A1"))
-    assert (taken, meeting.errors, len(queue)) == (["A1"], [], 0)
-    assert_nobody_waits(queue)
-
-
-def test_two_takers_have_one_item_each(meeting: Meeting) -> None:
-    """FQ-32: two who take at once while one item is there and one is put get both, one each."""
-    queue, taken = queue_for(None, "A1"), list[str]()
-    meeting.play(
-        lambda: taken.append(queue.get()),
-        lambda: taken.append(queue.put("A2").get()),
-    )
-    assert (sorted(taken), meeting.errors, len(queue)) == (["A1", "A2"], [], 0)
-    assert_nobody_waits(queue)
-
-
 def test_no_producer_sleeps_while_a_slot_is_free(meeting: Meeting) -> None:
     """FQ-23: wherever a take falls between looking and joining, the producer has the slot."""
     queue, taken = queue_for(1, "A1"), list[str]()
@@ -71,24 +51,6 @@ def test_two_producers_never_exceed_the_limit(meeting: Meeting) -> None:
     (refused,) = meeting.errors
     assert isinstance(refused, QueueFullError)
     assert len(queue) == 1
-
-
-def test_an_interrupt_loses_no_item(meeting: Meeting, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever a taker is interrupted, an item that is put is there, or was never taken."""
-    queue = queue_for()
-    sleep = ThreadTicket.wait
-
-    def interrupted(_: object) -> Any:
-        meeting.pause()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(ThreadTicket, "wait", interrupted)
-    taken: list[str] = []
-    meeting.play(lambda: taken.append(queue.get()), lambda: queue.put("A1"))
-    monkeypatch.setattr(ThreadTicket, "wait", sleep)
-    assert taken or queue.get_nowait() == "A1"
-    assert len(queue) == 0
-    assert_nobody_waits(queue)
 
 
 def test_an_interrupt_loses_no_slot(meeting: Meeting, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,14 +70,6 @@ def test_an_interrupt_loses_no_slot(meeting: Meeting, monkeypatch: pytest.Monkey
     assert_nobody_waits(queue)
 
 
-def test_a_shutdown_leaves_no_taker_waiting(meeting: Meeting) -> None:
-    """Wherever a shutdown falls, a taker of an empty queue gets an error."""
-    queue = queue_for()
-    meeting.play(queue.get, queue.shutdown)
-    assert [type(error) for error in meeting.errors] == [QueueShutDownError]
-    assert_nobody_waits(queue)
-
-
 def test_a_shutdown_leaves_no_producer_waiting(meeting: Meeting) -> None:
     """Wherever a shutdown falls, a producer of a full queue gets an error and has put nothing."""
     queue = queue_for(1, "A1")
@@ -132,23 +86,4 @@ def test_no_join_sleeps_when_all_is_done(meeting: Meeting) -> None:
     queue.get()
     meeting.play(queue.join, queue.task_done)
     assert (meeting.errors, queue.unfinished_tasks) == ([], 0)
-    assert_nobody_waits(queue)
-
-
-def test_a_deadline_loses_no_item(meeting: Meeting) -> None:
-    """Wherever a deadline falls, the taker has the item or it stays queued, never both."""
-    timer = ManualTimer()
-    queue: FairQueue[str] = FairQueue(str, timer=timer)
-    taken: list[str] = []
-
-    def put_late() -> None:
-        timer.advance(5)
-        queue.put("A1")
-        timer.advance(5)
-
-    meeting.play(lambda: taken.append(queue.get(timeout=5)), put_late)
-    if meeting.errors:
-        assert [type(error) for error in meeting.errors] == [Empty]
-        taken.append(queue.get_nowait())
-    assert (taken, len(queue), len(timer)) == (["A1"], 0, 0)
     assert_nobody_waits(queue)

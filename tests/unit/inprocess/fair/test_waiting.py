@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from datetime import timedelta
 from queue import Empty
 from typing import Any
 
@@ -51,16 +50,6 @@ def fill(fair: FairQueue[str]) -> None:
     fair.put("A1").put("A2")
 
 
-def test_takers_are_served_first_come_first_served(fair: FairQueue[str], takers: Crew) -> None:
-    """The first to wait gets the first item, whatever the keys are."""
-    for _ in range(4):
-        takers.waits(fair.get)
-    for item in ("A1", "A2", "B1", "A3"):
-        fair.put(item)
-    assert takers.outcomes() == ["A1", "A2", "B1", "A3"]
-    assert fair.empty()
-
-
 def test_producers_are_served_first_come_first_served(
     fair: FairQueue[str], producers: Crew
 ) -> None:
@@ -101,21 +90,6 @@ def test_a_limit_may_change_while_producers_wait(fair: FairQueue[str], producers
         fair.put("A5")
 
 
-def test_a_get_ends_in_vain_at_its_deadline(
-    fair: FairQueue[str], takers: Crew, timer: ManualTimer
-) -> None:
-    """A get of five seconds on a standing clock ends with nothing when they have passed."""
-    takers.waits(lambda: fair.get(timeout=5))
-    takers.waits(lambda: fair.get(timeout=timedelta(seconds=9)))
-    timer.advance(4.999)
-    assert not takers.ended
-    timer.advance(0.001)
-    assert isinstance(takers.outcomes(0)[0], Empty)
-    fair.put("A1")
-    assert takers.outcomes(1) == ["A1"]
-    assert len(timer) == 0
-
-
 def test_a_put_ends_in_vain_at_its_deadline(
     fair: FairQueue[str], producers: Crew, timer: ManualTimer
 ) -> None:
@@ -130,17 +104,6 @@ def test_a_put_ends_in_vain_at_its_deadline(
     assert (len(timer), fair.unfinished_tasks) == (0, 2)
 
 
-def test_a_wait_for_ever_sets_no_alarm(
-    fair: FairQueue[str], takers: Crew, timer: ManualTimer
-) -> None:
-    """Without a timeout, or with an infinite one, the clock is left alone."""
-    takers.waits(fair.get)
-    takers.waits(lambda: fair.get(timeout=float("inf")))
-    assert len(timer) == 0
-    fill(fair)
-    assert takers.outcomes() == ["A1", "A2"]
-
-
 def test_without_blocking_nobody_waits(fair: FairQueue[str]) -> None:
     """``block=False`` and a timeout of 0 end at once, full or empty."""
     for get in (fair.get_nowait, lambda: fair.get(timeout=0), lambda: fair.get(block=False)):
@@ -150,36 +113,6 @@ def test_without_blocking_nobody_waits(fair: FairQueue[str]) -> None:
     for put in (fair.put_nowait, lambda item: fair.put(item, timeout=0)):
         with pytest.raises(QueueFullError):
             put("B1")
-
-
-def test_an_interrupted_taker_loses_no_item(
-    fair: FairQueue[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An item that comes to a taker who is interrupted at that moment goes back to its place."""
-
-    def interrupted(_: object) -> Any:
-        fair.put("A1").put("B1")
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(ThreadTicket, "wait", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            fair.get()
-    assert fair.snapshot() == (("A1",), {"B": ("B1",)})
-    assert [fair.get(), fair.get()] == ["A1", "B1"]
-    assert fair.unfinished_tasks == 2
-
-
-def test_an_interrupted_taker_leaves_the_line(
-    fair: FairQueue[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A taker who is interrupted before an item comes is not given one."""
-    with monkeypatch.context() as patch:
-        patch.setattr(ThreadTicket, "wait", lambda _: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            fair.get()
-    assert not line_of(fair, "takers").tickets
-    assert fair.put("A1").get() == "A1"
 
 
 def test_an_item_of_an_interrupted_taker_goes_to_the_next(
@@ -342,15 +275,6 @@ def test_a_shut_down_queue_is_emptied_and_then_says_so(fair: FairQueue[str]) -> 
             get()
     with contextlib.suppress(QueueShutDownError):
         FairQueue(str, None).shutdown()
-
-
-def test_a_shutdown_wakes_takers(fair: FairQueue[str], takers: Crew, timer: ManualTimer) -> None:
-    """Who waits for an item when the queue is shut down gets an error."""
-    takers.waits(fair.get)
-    takers.waits(lambda: fair.get(timeout=5))
-    fair.shutdown()
-    assert takers.kinds() == [QueueShutDownError] * 2
-    assert len(timer) == 0
 
 
 def test_a_shutdown_wakes_producers(fair: FairQueue[str], producers: Crew) -> None:

@@ -7,20 +7,21 @@ from collections.abc import Callable
 from typing import Any
 
 from spark_queue.memory.waiting.tickets import TicketLine
+from spark_queue.memory.waiting.waiters import WaiterLine
 from tests.unit.inprocess.broker.stage import until
 
 
 class Crew:
     """Runs calls that wait, each in a thread of its own, and keeps what they return or raise."""
 
-    def __init__(self, line: TicketLine[Any]) -> None:
-        self._line = line
+    def __init__(self, line: TicketLine[Any] | WaiterLine[Any]) -> None:
+        self._line: Any = getattr(line, "tickets", line)
         self._threads: list[threading.Thread] = []
         self.ended: dict[int, Any] = {}
 
     def waits(self, call: Callable[[], object]) -> int:
         """Start a call, wait until it stands in the line, and return its number."""
-        number, length = len(self._threads), len(self._line.tickets)
+        number, length = len(self._threads), len(self._line)
 
         def body() -> None:
             try:
@@ -31,7 +32,7 @@ class Crew:
         thread = threading.Thread(target=body, daemon=True)
         self._threads.append(thread)
         thread.start()
-        until(lambda: len(self._line.tickets) == length + 1)
+        until(lambda: len(self._line) == length + 1)
         return number
 
     def outcomes(self, *numbers: int) -> list[Any]:
