@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from spark_queue.journal import MemoryJournal
+from spark_queue.journal import JournaledQueue, JournalReader, MemoryJournal
 from tests.unit.journal.stage import Stage
+
+Journal = MemoryJournal[str]
+Queue = JournaledQueue[str]
+Reader = JournalReader[str]
 
 
 @pytest.fixture
@@ -19,9 +23,21 @@ def stage() -> Iterator[Stage]:
 
 
 @pytest.fixture
-def journal(stage: Stage) -> MemoryJournal[str]:
+def journal(stage: Stage) -> Journal:
     """Return an empty journal."""
     return stage.journal()
+
+
+@pytest.fixture
+def queue(stage: Stage, journal: Journal) -> Queue:
+    """Open a queue over the empty journal, of which nobody waits for durability."""
+    return stage.queue(journal)
+
+
+@pytest.fixture
+def reader(queue: Queue) -> Reader:
+    """Return the default reader of the queue."""
+    return queue.reader()
 
 
 Fill = Callable[..., MemoryJournal[str]]

@@ -15,6 +15,7 @@ import pytest
 from spark_queue import DurableQueue, FrontOptions, LocalQueue, journaled_queue
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, ReaderNotFoundError
 from spark_queue.journal import JournaledQueue, MemoryJournal, QueueOptions, ReaderHooks
+from tests.unit.journal.conftest import Queue
 from tests.unit.journal.stage import Stage
 
 NO_NAME: tuple[Any, ...] = (
@@ -49,9 +50,8 @@ def test_what_is_no_name_makes_no_reader(stage: Stage, tmp_path: Path, name: Any
     assert in_memory.readers() == on_delta.readers() == list(plain.readers()) == [""]
 
 
-def test_a_long_name_that_can_be_printed_is_one(stage: Stage) -> None:
+def test_a_long_name_that_can_be_printed_is_one(queue: Queue) -> None:
     """Words of any script, with spaces, are a name."""
-    queue = stage.queue()
     for name in ("é" * 200, "日本 語/+", "a b"):
         assert queue.reader(name).name == name
 
@@ -97,10 +97,9 @@ def test_what_is_no_read_is_not_settled(stage: Stage, read: Any) -> None:
     ],
 )
 def test_other_arguments_are_named(
-    stage: Stage, call: Callable[[JournaledQueue[Any]], object], what: str
+    queue: Queue, call: Callable[[JournaledQueue[Any]], object], what: str
 ) -> None:
     """What is wrong is named, and the queue is as it was."""
-    queue = stage.queue()
     queue.put("a").result()
     with pytest.raises(InvalidArgumentError, match=what):
         call(queue)

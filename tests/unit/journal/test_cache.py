@@ -13,6 +13,7 @@ from spark_queue.errors import FencedError
 from spark_queue.journal import Entry, MemoryJournal, QueueOptions
 from spark_queue.reader_config import ReaderConfig
 from tests.unit.inprocess.broker.stage import until
+from tests.unit.journal.conftest import Journal, Queue
 from tests.unit.journal.stage import Gate, Stage, drain, failing, put_all, unread
 from tests.unit.waiting.tickets.crew import Crew
 
@@ -205,9 +206,8 @@ def test_flush_needs_no_load(stage: Stage) -> None:
     assert [entry.id for entry in journal.store.entries] == [41]
 
 
-def test_a_dropped_reader_frees_its_memory(stage: Stage) -> None:
+def test_a_dropped_reader_frees_its_memory(queue: Queue) -> None:
     """What only it needed goes."""
-    queue = stage.queue()
     done, gone = queue.reader("done"), queue.reader("gone")
     put_all(queue, *numbers(10))
     drain(done)
@@ -217,10 +217,8 @@ def test_a_dropped_reader_frees_its_memory(stage: Stage) -> None:
     assert queue.stats().memory_items == 0
 
 
-def test_a_reader_that_is_made_meanwhile_misses_nothing(stage: Stage) -> None:
+def test_a_reader_that_is_made_meanwhile_misses_nothing(journal: Journal, queue: Queue) -> None:
     """Items that are put and read by others while a reader is registered are its as well."""
-    journal: MemoryJournal[str] = stage.journal()
-    queue = stage.queue(journal)
     one = queue.reader("one")
     put_all(queue, "before")
 

@@ -9,6 +9,7 @@ import pytest
 from spark_queue.errors import DeadlockError, FencedError, QueueFullError, QueueShutDownError
 from spark_queue.journal import JournaledQueue, JournalFailedError, MemoryJournal, QueueOptions
 from tests.unit.inprocess.broker.stage import until
+from tests.unit.journal.conftest import Journal, Queue
 from tests.unit.journal.stage import Gate, Stage, drain, failing, put_all
 from tests.unit.waiting.tickets.crew import Crew
 
@@ -28,10 +29,8 @@ def test_a_put_is_not_done_before_its_commit(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("durability", ["memory", "interval"])
-def test_a_put_that_need_not_wait_is_done(stage: Stage, durability: str) -> None:
+def test_a_put_that_need_not_wait_is_done(journal: Journal, queue: Queue, durability: str) -> None:
     """The future is done at once (PS-06)."""
-    journal = stage.journal()
-    queue = stage.queue(journal)
     future = queue.put("a", durability=durability)  # type: ignore[arg-type]
     assert future.done()
     assert (future.result(), journal.store.last_id) == (1, 0)
@@ -231,10 +230,8 @@ def test_nothing_is_handed_over_from_a_journal_that_is_not_held(stage: Stage) ->
     assert isinstance(future.exception(10), FencedError)
 
 
-def test_sync_waits_for_everything(stage: Stage) -> None:
+def test_sync_waits_for_everything(journal: Journal, queue: Queue) -> None:
     """After a sync, items and acks are durable."""
-    journal = stage.journal()
-    queue = stage.queue(journal)
     put_all(queue, "a", "b")
     queue.reader().ack(queue.reader().get())
     queue.sync()

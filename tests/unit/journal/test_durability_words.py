@@ -17,6 +17,7 @@ from spark_queue.journal import MemoryJournal, QueueOptions
 from spark_queue.log.session_options import PlainSession, kept_by
 from spark_queue.session import DURABILITY
 from spark_queue.testing import memory_queue
+from tests.unit.journal.conftest import Queue
 from tests.unit.journal.stage import Stage
 
 UNKNOWN = ["Disk", "fsync", "", 5, True, ["disk"]]
@@ -32,9 +33,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("word", UNKNOWN)
-def test_an_unknown_word_is_refused_by_every_put(stage: Stage, word: Any) -> None:
+def test_an_unknown_word_is_refused_by_every_put(queue: Queue, word: Any) -> None:
     """Neither a put nor a replacement takes a word that promises nothing, and nothing is put."""
-    queue = stage.queue()
     queue.put("open").result()
     read = queue.reader().get()
     for call in (

@@ -8,6 +8,7 @@ import pytest
 
 from spark_queue.journal import Entry, JournaledQueue, ReaderHooks
 from spark_queue.reader_config import ReaderConfig
+from tests.unit.journal.conftest import Queue, Reader
 from tests.unit.journal.stage import Stage, drain, got, put_all, unread
 
 
@@ -18,10 +19,8 @@ def put_expiring(stage: Stage, queue: JournaledQueue[str], *items: str) -> None:
     stage.advance(1)
 
 
-def test_an_expired_item_is_passed(stage: Stage) -> None:
+def test_an_expired_item_is_passed(stage: Stage, queue: Queue, reader: Reader) -> None:
     """The first of four has expired: a get finds the second (JQ-20, KC-14)."""
-    queue = stage.queue()
-    reader = queue.reader()
     queue.put("1", expires_at=stage.after(1))
     put_all(queue, "2", "3", "4")
     stage.advance(0.999)
@@ -31,9 +30,8 @@ def test_an_expired_item_is_passed(stage: Stage) -> None:
     assert (reader.stats().expired, reader.items) == (1, 3)
 
 
-def test_a_put_lets_expired_items_go(stage: Stage) -> None:
+def test_a_put_lets_expired_items_go(stage: Stage, queue: Queue) -> None:
     """The same after a put (JQ-21)."""
-    queue = stage.queue()
     queue.put("1", expires_at=stage.after(1))
     put_all(queue, "2")
     stage.advance(1)
@@ -85,9 +83,8 @@ def test_nine_of_ten(stage: Stage, limit: int | None, left: int) -> None:
     assert queue.items == left
 
 
-def test_all_of_ten(stage: Stage) -> None:
+def test_all_of_ten(stage: Stage, queue: Queue) -> None:
     """Without limit all ten go (JQ-27)."""
-    queue = stage.queue()
     put_expiring(stage, queue, *"0123456789")
     assert (queue.discard_expired(), queue.items) == (10, 0)
 
@@ -155,10 +152,8 @@ def test_a_live_item_that_came_back_stops_no_sweep(stage: Stage) -> None:
     assert unread(reader)[:2] == ["live", "between"]
 
 
-def test_what_came_back_expires_too(stage: Stage) -> None:
+def test_what_came_back_expires_too(stage: Stage, queue: Queue, reader: Reader) -> None:
     """An item that came back after its deadline goes, an open one stays."""
-    queue = stage.queue()
-    reader = queue.reader()
     queue.put("a", expires_at=stage.after(1))
     read = reader.get()
     stage.advance(2)

@@ -10,6 +10,7 @@ import pytest
 from spark_queue.errors import InvalidConfigError, QueueFullError
 from spark_queue.journal import QueueOptions
 from spark_queue.reader_config import ReaderConfig
+from tests.unit.journal.conftest import Journal, Queue, Reader
 from tests.unit.journal.stage import KIB, Stage, drain, put_all, unread
 
 
@@ -43,10 +44,8 @@ def test_open_items_count(stage: Stage) -> None:
     put_all(queue, "b")
 
 
-def test_one_full_reader_refuses_for_all(stage: Stage) -> None:
+def test_one_full_reader_refuses_for_all(journal: Journal, queue: Queue) -> None:
     """While one reader refuses, nothing is put, and nothing written (LB-02)."""
-    journal = stage.journal()
-    queue = stage.queue(journal)
     big = queue.reader("big")
     small = queue.reader("small", ReaderConfig(max_items=1))
     put_all(queue, "a")
@@ -129,9 +128,8 @@ def test_drop_the_oldest_by_bytes(stage: Stage) -> None:
     assert (queue.items, queue.reader().get().id) == (3, 3)
 
 
-def test_readers_drop_by_themselves(stage: Stage) -> None:
+def test_readers_drop_by_themselves(queue: Queue) -> None:
     """A small reader drops what a big one keeps (JQ-34)."""
-    queue = stage.queue()
     big = queue.reader("big")
     small = queue.reader("small", ReaderConfig(max_bytes=KIB, full_policy="drop_oldest"))
     put_all(queue, *("x" * 512 for _ in range(5)))
@@ -162,20 +160,16 @@ def test_what_came_back_is_the_oldest(stage: Stage) -> None:
     assert unread(reader) == ["b", "c"]
 
 
-def test_limits_change_while_the_queue_runs(stage: Stage) -> None:
+def test_limits_change_while_the_queue_runs(queue: Queue, reader: Reader) -> None:
     """A reader may get another configuration, which holds for what it has (KP-25)."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, *"12345")
     queue.reader(config=ReaderConfig(max_items=2, full_policy="drop_oldest"))
     assert unread(reader) == ["4", "5"]
     assert reader.config.max_items == 2
 
 
-def test_a_reader_that_lags_loses_what_lies_far_behind(stage: Stage) -> None:
+def test_a_reader_that_lags_loses_what_lies_far_behind(journal: Journal, queue: Queue) -> None:
     """Once all others are past them, only so many items are kept (own)."""
-    journal = stage.journal()
-    queue = stage.queue(journal)
     fast, slow = queue.reader("fast"), queue.reader("slow", ReaderConfig(max_lag=2))
     put_all(queue, *"123456")
     queue.checkpoint()

@@ -9,6 +9,7 @@ import pytest
 from spark_queue.errors import QueueFullError
 from spark_queue.journal import JournaledQueue, QueueOptions, ReaderHooks, origin_of
 from spark_queue.reader_config import ReaderConfig
+from tests.unit.journal.conftest import Queue, Reader
 from tests.unit.journal.stage import LAZY, Gate, Stage, drain, failing, got, put_all, unread
 
 
@@ -164,9 +165,8 @@ def test_the_hook_goes_first(stage: Stage) -> None:
     assert (jobs.items, unread(errors.reader())) == (0, ["b"])
 
 
-def test_one_origin_is_put_once(stage: Stage) -> None:
+def test_one_origin_is_put_once(queue: Queue) -> None:
     """A second put of a live origin gives the id of the first; later it is new."""
-    queue = stage.queue()
     first = queue.put("a", origin="x/1", durability="memory")
     again = queue.put("a", origin="x/1", durability="commit")
     assert (first.result(), again.result(5), queue.items) == (1, 1, 1)
@@ -220,10 +220,8 @@ def test_replace_is_whole_whatever_the_reader_is_called_later(stage: Stage) -> N
     assert drain(after.reader("first")) == ["two"]
 
 
-def test_replace_of_what_is_not_open_does_nothing(stage: Stage) -> None:
+def test_replace_of_what_is_not_open_does_nothing(queue: Queue, reader: Reader) -> None:
     """No put without an ack."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "one")
     read = reader.get()
     reader.ack(read)

@@ -11,15 +11,13 @@ import pytest
 from spark_queue.errors import InvalidArgumentError, QueueShutDownError, ReaderNotFoundError
 from spark_queue.journal import JournaledQueue, MemoryJournal, ReaderHooks
 from spark_queue.reader_config import ReaderConfig
-from tests.unit.journal.conftest import Fill
+from tests.unit.journal.conftest import Fill, Journal, Queue, Reader
 from tests.unit.journal.stage import KIB, Stage, drain, got, put_all, unread
 from tests.unit.waiting.tickets.crew import Crew
 
 
-def test_a_new_queue_has_a_default_reader_at_the_start(stage: Stage) -> None:
+def test_a_new_queue_has_a_default_reader_at_the_start(journal: Journal, queue: Queue) -> None:
     """A journal that is new gets its default reader, at head 0 (JQ-01, JN-14, JR-01, JN-18)."""
-    journal = stage.journal()
-    queue = stage.queue(journal)
     assert queue.readers() == [""]
     [offset] = journal.store.recover().readers
     assert (offset.name, offset.head) == ("", 0)
@@ -34,9 +32,8 @@ def test_names(stage: Stage) -> None:
             stage.queue(name=name)
 
 
-def test_the_default_reader_is_gone_when_there_are_named_ones(stage: Stage) -> None:
+def test_the_default_reader_is_gone_when_there_are_named_ones(queue: Queue) -> None:
     """With a named reader there, asking for the default one is an error (JQ-03, JN-05)."""
-    queue = stage.queue()
     queue.reader()
     queue.reader("client1")
     with pytest.raises(ReaderNotFoundError, match="default reader"):
@@ -62,18 +59,16 @@ def test_the_default_reader_comes_back_after_the_last_is_dropped(stage: Stage) -
         queue.drop_reader("client1")
 
 
-def test_what_the_last_reader_had_is_lost_with_it(stage: Stage) -> None:
+def test_what_the_last_reader_had_is_lost_with_it(queue: Queue) -> None:
     """Dropping the last reader loses its items; whoever comes next starts at the tail (LB-19)."""
-    queue = stage.queue()
     put_all(queue, "a", "b")
     queue.drop_reader("")
     assert queue.items == 0
     assert queue.reader("client1").items == 0
 
 
-def test_a_dropped_reader_ends_its_waits(stage: Stage) -> None:
+def test_a_dropped_reader_ends_its_waits(queue: Queue) -> None:
     """Who uses a dropped reader hears that it is gone (KC-12, KH-10)."""
-    queue = stage.queue()
     kept, gone = queue.reader("kept"), queue.reader("gone")
     put_all(queue, "a")
     read = gone.get()
@@ -87,10 +82,8 @@ def test_a_dropped_reader_ends_its_waits(stage: Stage) -> None:
     assert queue.readers() == ["kept"]
 
 
-def test_the_first_named_reader_takes_the_default_over(stage: Stage) -> None:
+def test_the_first_named_reader_takes_the_default_over(journal: Journal, queue: Queue) -> None:
     """Position and unread items stay, what was open is unread again (JN-15, KC-11)."""
-    journal = stage.journal()
-    queue = stage.queue(journal)
     put_all(queue, "a", "b", "c")
     default = queue.reader()
     default.ack(default.get())
@@ -103,17 +96,15 @@ def test_the_first_named_reader_takes_the_default_over(stage: Stage) -> None:
     assert (offset.name, offset.head, offset.config.max_items) == ("hello", 1, 7)
 
 
-def test_the_default_reader_keeps_its_limits_when_it_is_named(stage: Stage) -> None:
+def test_the_default_reader_keeps_its_limits_when_it_is_named(queue: Queue) -> None:
     """A first named reader without a configuration of its own has that of the default one."""
-    queue = stage.queue()
     queue.reader(config=ReaderConfig(max_items=7))
     assert queue.reader("hello").config.max_items == 7
     assert queue.reader("other").config.max_items is None
 
 
-def test_further_readers_start_at_the_tail(stage: Stage) -> None:
+def test_further_readers_start_at_the_tail(queue: Queue) -> None:
     """A later reader sees later items only (K3-01, KC-10)."""
-    queue = stage.queue()
     client1 = queue.reader("client1")
     put_all(queue, "job1")
     client2 = queue.reader("client2")
@@ -121,9 +112,8 @@ def test_further_readers_start_at_the_tail(stage: Stage) -> None:
     assert (drain(client1), drain(client2)) == (["job1", "job2"], ["job2"])
 
 
-def test_readers_that_were_there_get_everything(stage: Stage) -> None:
+def test_readers_that_were_there_get_everything(queue: Queue) -> None:
     """Each reader gets each item, from one copy (K3-02)."""
-    queue = stage.queue()
     clients = [queue.reader("client1"), queue.reader("client2")]
     put_all(queue, "job1", "job2")
     assert queue.stats().memory_items == 2
@@ -147,9 +137,8 @@ def test_where_a_reader_starts(stage: Stage, start: str, items: list[str]) -> No
 
 
 @pytest.mark.parametrize("start", ["tail", "beginning", 1])
-def test_the_first_reader_goes_on_where_the_default_was(stage: Stage, start: str) -> None:
+def test_the_first_reader_goes_on_where_the_default_was(queue: Queue, start: str) -> None:
     """A first named reader takes over, wherever others would start (own)."""
-    queue = stage.queue()
     put_all(queue, "1", "2")
     default = queue.reader()
     default.ack(default.get())
@@ -179,10 +168,8 @@ def test_an_old_journal_is_read_from_its_head(stage: Stage, fill: Fill, head: in
     assert got(queue.reader().get_nowait) is None
 
 
-def test_hits_and_misses(stage: Stage) -> None:
+def test_hits_and_misses(queue: Queue, reader: Reader) -> None:
     """A get that finds nothing is a miss, one that finds an item a hit (JQ-10, KC-06, KH-03)."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "a")
 
     def counted() -> tuple[int, int]:
@@ -214,10 +201,8 @@ def test_an_open_read_counts(stage: Stage, fill: Fill) -> None:
     assert stats.bytes == 0
 
 
-def test_an_item_that_comes_back_is_the_same(stage: Stage) -> None:
+def test_an_item_that_comes_back_is_the_same(queue: Queue, reader: Reader) -> None:
     """What is nacked comes again, with its id and before later items (JQ-16, KH-04)."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "first", "second")
     read = reader.get()
     reader.nack(read)
@@ -262,10 +247,8 @@ def test_an_error_hook_that_fails_returns_the_item(
     assert reader.get(timeout=0).errors == 1
 
 
-def test_peeking_takes_nothing(stage: Stage) -> None:
+def test_peeking_takes_nothing(queue: Queue, reader: Reader) -> None:
     """A peek shows the head, as often as asked; a get takes it (JQ-19, KH-18, KT-06)."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "a", "b")
     looks = [reader.peek() for _ in range(3)]
     assert [look.item for look in looks] == ["a"] * 3
@@ -277,20 +260,16 @@ def test_peeking_takes_nothing(stage: Stage) -> None:
         reader.peek()
 
 
-def test_puts_are_counted(stage: Stage) -> None:
+def test_puts_are_counted(queue: Queue, reader: Reader) -> None:
     """Items and bytes that were put are counted (JQ-35, KH-02)."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "hi")
     assert got(reader.get_nowait) == "hi"
     stats = reader.stats()
     assert (stats.put, stats.put_bytes) == (1, 2)
 
 
-def test_flush_drops_what_is_unread(stage: Stage) -> None:
+def test_flush_drops_what_is_unread(queue: Queue, reader: Reader) -> None:
     """Four puts, a flush: nothing is left, one flush is counted (JQ-41, KP-03, JR-05)."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "1", "2", "3", "4")
     assert queue.flush() == 4
     stats = reader.stats()
@@ -300,10 +279,8 @@ def test_flush_drops_what_is_unread(stage: Stage) -> None:
     assert drain(reader) == ["5"]
 
 
-def test_flush_leaves_open_reads(stage: Stage) -> None:
+def test_flush_leaves_open_reads(queue: Queue, reader: Reader) -> None:
     """Open reads stay open and settle normally; what came back is dropped (LB-07, decision 17)."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "1", "22", "333", "4444")
     first, second = reader.get(), reader.get()
     reader.nack(reader.get())
@@ -349,10 +326,9 @@ def test_the_age_is_that_of_the_oldest_unread_item(stage: Stage) -> None:
 
 
 def test_unknown_ids_are_logged_and_harmless(
-    stage: Stage, caplog: pytest.LogCaptureFixture
+    queue: Queue, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A second ack or nack, and one of another reader, change nothing (LB-17, LB-18, KH-06)."""
-    queue = stage.queue()
     one, two = queue.reader("one"), queue.reader("two")
     put_all(queue, "a", "b")
     read = one.get()
@@ -410,20 +386,16 @@ def test_the_words_of_the_model_are_other_names(stage: Stage) -> None:
     assert (scope.commit, scope.rollback) == (scope.ack, scope.nack)
 
 
-def test_a_read_is_settled_by_its_id_as_well(stage: Stage) -> None:
+def test_a_read_is_settled_by_its_id_as_well(queue: Queue, reader: Reader) -> None:
     """The id of an open item will do (K3)."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "a")
     assert reader.nack(reader.get().id)
     assert reader.ack(reader.get().id)
     assert reader.items == 0
 
 
-def test_an_old_token_does_not_settle_a_new_read(stage: Stage) -> None:
+def test_an_old_token_does_not_settle_a_new_read(queue: Queue, reader: Reader) -> None:
     """Whoever lost an item cannot settle it in the hands of another (LB-18)."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "a")
     old = reader.get()
     reader.nack(old)
@@ -433,11 +405,8 @@ def test_an_old_token_does_not_settle_a_new_read(stage: Stage) -> None:
     assert reader.ack(new)
 
 
-def test_one_nack_among_acks(stage: Stage) -> None:
+def test_one_nack_among_acks(stage: Stage, journal: Journal, queue: Queue, reader: Reader) -> None:
     """The nacked item comes again, the acked one does not (KP-30)."""
-    journal = stage.journal()
-    queue = stage.queue(journal)
-    reader = queue.reader()
     put_all(queue, "house", "cat")
     house, cat = reader.get(), reader.get()
     reader.nack(house)
@@ -448,10 +417,8 @@ def test_one_nack_among_acks(stage: Stage) -> None:
     assert stage.again(journal).items == 0
 
 
-def test_aborting_the_oldest(stage: Stage) -> None:
+def test_aborting_the_oldest(queue: Queue, reader: Reader) -> None:
     """A session can settle its open reads from the oldest on (KH-05)."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "one", "two", "three")
     reader.get()
     reader.get()
@@ -464,10 +431,8 @@ def test_aborting_the_oldest(stage: Stage) -> None:
     assert reader.get().item == "one"
 
 
-def test_confirming_the_oldest_n(stage: Stage) -> None:
+def test_confirming_the_oldest_n(queue: Queue, reader: Reader) -> None:
     """Settling many tells how many were open (KH-08, KH-09, KH-21, KT-02, KT-05)."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "one", "two", "three")
     assert reader.get_many(5) != []
     assert reader.get_many(5) == []
@@ -490,10 +455,8 @@ def test_put_many_stops_at_the_first_refusal(stage: Stage) -> None:
     assert (count, ids.result()) == (0, [])
 
 
-def test_rounds_far_behind(stage: Stage) -> None:
+def test_rounds_far_behind(queue: Queue, reader: Reader) -> None:
     """Fifty puts with the reader five behind keep their order (JQ-09)."""
-    queue = stage.queue()
-    reader = queue.reader()
     for item in range(1, 51):
         put_all(queue, str(item))
         assert reader.items == min(item, 6)
@@ -512,10 +475,8 @@ def test_none_is_an_item() -> None:
         assert queue.reader().get(timeout=0).item is None
 
 
-def test_after_the_close_nothing_goes(stage: Stage) -> None:
+def test_after_the_close_nothing_goes(queue: Queue, reader: Reader) -> None:
     """A closed queue refuses puts and gets, and ignores what is settled (LB-14)."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "a", "b")
     read = reader.get()
     queue.close()
@@ -529,10 +490,8 @@ def test_after_the_close_nothing_goes(stage: Stage) -> None:
         queue.reader("new")
 
 
-def test_erase_leaves_nothing(stage: Stage) -> None:
+def test_erase_leaves_nothing(journal: Journal, queue: Queue) -> None:
     """An erased journal is new again (JQ-40, JN-07, KC-09)."""
-    journal = stage.journal()
-    queue = stage.queue(journal)
     put_all(queue, "a")
     queue.sync()
     queue.erase()
@@ -542,9 +501,8 @@ def test_erase_leaves_nothing(stage: Stage) -> None:
     assert (found.last_id, list(found.readers)) == (0, [])
 
 
-def test_statistics_go_with_their_reader(stage: Stage) -> None:
+def test_statistics_go_with_their_reader(queue: Queue) -> None:
     """A dropped reader leaves nothing to look at (KP-37)."""
-    queue = stage.queue()
     queue.reader("a")
     queue.reader("b")
     put_all(queue, "x", "y")
@@ -555,18 +513,16 @@ def test_statistics_go_with_their_reader(stage: Stage) -> None:
     assert (stats.items, set(stats.readers)) == (2, {"a"})
 
 
-def test_first_in_first_out(stage: Stage) -> None:
+def test_first_in_first_out(queue: Queue) -> None:
     """Eleven bytes go in and come out; nothing is left (KP-01, KH-01)."""
-    queue = stage.queue()
     put_all(queue, "hello kitty", "bye")
     assert (queue.items, queue.bytes) == (2, 14)
     assert drain(queue.reader()) == ["hello kitty", "bye"]
     assert (queue.items, queue.bytes) == (0, 0)
 
 
-def test_sums_over_readers(stage: Stage) -> None:
+def test_sums_over_readers(queue: Queue) -> None:
     """Items and bytes are summed over all readers (KC-01, KC-13)."""
-    queue = stage.queue()
     one, _ = queue.reader("one"), queue.reader("two")
     put_all(queue, "stuff")
     assert (queue.items, queue.bytes) == (2, 10)
@@ -574,10 +530,8 @@ def test_sums_over_readers(stage: Stage) -> None:
     assert (queue.items, queue.bytes) == (1, 5)
 
 
-def test_cycles_of_commit_and_get(stage: Stage) -> None:
+def test_cycles_of_commit_and_get(queue: Queue, reader: Reader) -> None:
     """Only the last of many reads is open, and comes back (KH-17)."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, *"12345")
     for _ in range(3):
         reader.ack(reader.get())
@@ -586,10 +540,8 @@ def test_cycles_of_commit_and_get(stage: Stage) -> None:
     assert unread(reader) == ["4", "5"]
 
 
-def test_get_many_waits_for_the_first_only(stage: Stage) -> None:
+def test_get_many_waits_for_the_first_only(stage: Stage, queue: Queue, reader: Reader) -> None:
     """A get of many takes what is there, and waits where there is nothing (KH-20)."""
-    queue = stage.queue()
-    reader = queue.reader()
     crew = Crew(reader._state.waiters)
     crew.waits(lambda: [read.item for read in reader.get_many(3, timeout=1)])
     crew.waits(lambda: reader.get_many(3, timeout=1))
@@ -605,9 +557,8 @@ def test_get_many_waits_for_the_first_only(stage: Stage) -> None:
     ("start", "says"),
     [("begining", "did you mean 'beginning'"), ("", "known are"), (True, "True"), (1.5, "1.5")],
 )
-def test_a_start_that_is_none_is_refused(stage: Stage, start: object, says: str) -> None:
+def test_a_start_that_is_none_is_refused(queue: Queue, start: object, says: str) -> None:
     """A misspelt start, or one that is no id, is an error that names it, and makes no reader."""
-    queue = stage.queue()
     for name in ("new", ""):
         with pytest.raises(InvalidArgumentError, match=says):
             queue.reader(name, start=start)  # type: ignore[arg-type]

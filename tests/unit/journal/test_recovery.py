@@ -11,6 +11,7 @@ from spark_queue.journal import JournaledQueue, MemoryJournal, QueueOptions, Rea
 from spark_queue.memory.journal.reader_registry import _clamp
 from spark_queue.reader_config import ReaderConfig
 from tests.unit.inprocess.broker.stage import until
+from tests.unit.journal.conftest import Journal, Queue
 from tests.unit.journal.stage import Stage, drain, failing, put_all, unread
 
 
@@ -102,10 +103,8 @@ def test_rounds_and_restarts(stage: Stage) -> None:
         assert queue.items == 16
 
 
-def test_what_was_passed_is_dropped(stage: Stage) -> None:
+def test_what_was_passed_is_dropped(journal: Journal, queue: Queue) -> None:
     """A checkpoint drops what every reader has done, and nothing else (JQ-30, JN-22, JN-23)."""
-    journal = stage.journal()
-    queue = stage.queue(journal)
     one, two = queue.reader("one"), queue.reader("two")
     put_all(queue, *"1234")
     one.ack_many(one.get_many(4))
@@ -118,10 +117,8 @@ def test_what_was_passed_is_dropped(stage: Stage) -> None:
     assert [offset_of(journal, name).head for name in ("one", "two")] == [4, 2]
 
 
-def test_offsets_of_two_readers(stage: Stage) -> None:
+def test_offsets_of_two_readers(journal: Journal, queue: Queue) -> None:
     """Each reader has its own head and done items (JN-11, JN-13)."""
-    journal = stage.journal()
-    queue = stage.queue(journal)
     one, two = queue.reader("client1"), queue.reader("client2")
     put_all(queue, *"123")
     for reader in (one, two):
@@ -133,10 +130,8 @@ def test_offsets_of_two_readers(stage: Stage) -> None:
     assert [(offset.head, set(offset.done)) for offset in offsets] == [(2, set()), (0, {2, 3})]
 
 
-def test_a_checkpoint_without_change_writes_nothing(stage: Stage) -> None:
+def test_a_checkpoint_without_change_writes_nothing(journal: Journal, queue: Queue) -> None:
     """The journal is left alone where nothing happened (JN-12)."""
-    journal = stage.journal()
-    queue = stage.queue(journal)
     put_all(queue, "a")
     queue.checkpoint()
     failing(journal, "checkpoint", AssertionError("written again"))
@@ -256,10 +251,8 @@ def test_a_journal_that_cannot_be_recovered(stage: Stage) -> None:
         JournaledQueue(journal)
 
 
-def test_a_reader_that_cannot_be_registered(stage: Stage) -> None:
+def test_a_reader_that_cannot_be_registered(journal: Journal, queue: Queue) -> None:
     """A reader that the journal does not take is none, and the queue goes on (KC-03)."""
-    journal = stage.journal()
-    queue = stage.queue(journal)
     queue.reader("one")
     failing(journal, "add_reader", OSError("disk full"))
     with pytest.raises(OSError, match="disk full"):
@@ -296,10 +289,8 @@ def test_an_open_item_survives_a_checkpoint(stage: Stage) -> None:
     assert drain(stage.again(journal).reader()) == ["1"]
 
 
-def test_what_a_dropped_reader_held_back_is_dropped(stage: Stage) -> None:
+def test_what_a_dropped_reader_held_back_is_dropped(journal: Journal, queue: Queue) -> None:
     """A checkpoint goes on where a slow reader has gone, though nothing else happened."""
-    journal = stage.journal()
-    queue = stage.queue(journal)
     queue.reader("slow")
     fast = queue.reader("fast")
     put_all(queue, "1", "2")

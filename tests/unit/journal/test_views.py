@@ -7,13 +7,12 @@ import queue as stdlib
 import pytest
 
 from spark_queue.errors import InvalidArgumentError
+from tests.unit.journal.conftest import Queue, Reader
 from tests.unit.journal.stage import Stage, put_all
 
 
-def test_auto_commit(stage: Stage) -> None:
+def test_auto_commit(queue: Queue, reader: Reader) -> None:
     """What is got or polled is done at once (JB-01, JB-02)."""
-    queue = stage.queue()
-    reader = queue.reader()
     view = reader.auto_commit()
     put_all(queue, "first", "second", "third")
     assert (view.get(timeout=5), view.get()) == ("first", "second")
@@ -40,10 +39,8 @@ def test_auto_commit_has_no_heads(stage: Stage) -> None:
         view.poll_if(bool)
 
 
-def test_transactions(stage: Stage) -> None:
+def test_transactions(queue: Queue, reader: Reader) -> None:
     """Two transactions are open; each ack takes one away (JB-03)."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "first", "second", "third")
     one, two = reader.open_one(), reader.open_one(timeout=5)
     assert (one.begin(), two.begin()) == ("first", "second")
@@ -54,10 +51,8 @@ def test_transactions(stage: Stage) -> None:
     assert (reader.items, reader.open_items) == (1, 0)
 
 
-def test_a_nack_in_a_transaction(stage: Stage) -> None:
+def test_a_nack_in_a_transaction(queue: Queue, reader: Reader) -> None:
     """What is nacked comes next (JB-04, JB-05, JB-06)."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "first", "second", "third")
     one, two = reader.open_one(), reader.open_one()
     one.begin()
@@ -69,10 +64,8 @@ def test_a_nack_in_a_transaction(stage: Stage) -> None:
         one.begin()
 
 
-def test_scopes(stage: Stage) -> None:
+def test_scopes(queue: Queue, reader: Reader) -> None:
     """A scope acks at its end, and nacks by an error; what was said earlier stays said."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "first")
 
     def fail() -> None:
@@ -94,10 +87,8 @@ def test_scopes(stage: Stage) -> None:
         scope.ack()
 
 
-def test_a_scope_may_release(stage: Stage) -> None:
+def test_a_scope_may_release(queue: Queue, reader: Reader) -> None:
     """What a scope releases is back at its place, uncharged."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "first")
     scope = reader.open_one()
     with scope:

@@ -12,6 +12,7 @@ import pytest
 from spark_queue.errors import ReaderNotFoundError
 from spark_queue.journal import ReaderHooks
 from tests.unit.inprocess.broker.stage import until
+from tests.unit.journal.conftest import Queue, Reader
 from tests.unit.journal.stage import Gate, Stage, drain, got, put_all
 from tests.unit.waiting.tickets.crew import Crew
 
@@ -32,10 +33,8 @@ def test_a_wait_in_vain_names_the_reader(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("ends", ["nack", "release"])
-def test_a_waiter_gets_what_comes_back(stage: Stage, ends: str) -> None:
+def test_a_waiter_gets_what_comes_back(queue: Queue, reader: Reader, ends: str) -> None:
     """A nack, or a release, serves who waits (JQ-14, KH-14)."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "a")
     read = reader.get()
     crew = Crew(reader._state.waiters)
@@ -44,10 +43,8 @@ def test_a_waiter_gets_what_comes_back(stage: Stage, ends: str) -> None:
     assert items_of(crew) == ["a"]
 
 
-def test_looking_waits_too(stage: Stage) -> None:
+def test_looking_waits_too(queue: Queue, reader: Reader) -> None:
     """A waiting peek sees the item that the next get takes (KH-18)."""
-    queue = stage.queue()
-    reader = queue.reader()
     crew = Crew(reader._state.waiters)
     crew.waits(lambda: reader.get(peek=True))
     crew.waits(reader.get)
@@ -56,10 +53,8 @@ def test_looking_waits_too(stage: Stage) -> None:
     assert reader.open_items == 1
 
 
-def test_evicted_waiters_get_nothing(stage: Stage) -> None:
+def test_evicted_waiters_get_nothing(stage: Stage, queue: Queue, reader: Reader) -> None:
     """Every wait ends at once (KH-11, KH-16)."""
-    queue = stage.queue()
-    reader = queue.reader()
     crew = Crew(reader._state.waiters)
     crew.waits(reader.get)
     crew.waits(lambda: reader.get(timeout=10))
@@ -78,10 +73,8 @@ def test_a_drop_ends_every_wait(stage: Stage) -> None:
     assert crew.kinds() == [ReaderNotFoundError]
 
 
-def test_an_interrupted_wait_takes_nothing(stage: Stage) -> None:
+def test_an_interrupted_wait_takes_nothing(queue: Queue, reader: Reader) -> None:
     """What was handed over at the last moment goes back, uncounted (KP-29, KH-13, KH-15)."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "a")
     read = reader.get()
     reader._state._take_back(read)
@@ -90,10 +83,8 @@ def test_an_interrupted_wait_takes_nothing(stage: Stage) -> None:
     assert reader.get().errors == 0
 
 
-def test_a_paused_reader_hands_nothing_out(stage: Stage) -> None:
+def test_a_paused_reader_hands_nothing_out(queue: Queue, reader: Reader) -> None:
     """Gets find nothing, or wait, until the reader goes on (kestrel's pauseReads)."""
-    queue = stage.queue()
-    reader = queue.reader()
     put_all(queue, "a")
     reader.pause()
     assert got(reader.get_nowait) is None
@@ -172,10 +163,8 @@ def test_an_overdue_read_serves_who_waits(stage: Stage) -> None:
     assert items_of(crew) == ["a"]
 
 
-def test_what_expires_serves_nobody(stage: Stage) -> None:
+def test_what_expires_serves_nobody(stage: Stage, queue: Queue, reader: Reader) -> None:
     """An item that came back too late is not handed to a waiter."""
-    queue = stage.queue()
-    reader = queue.reader()
     queue.put("a", expires_at=stage.after(1))
     read = reader.get()
     crew = Crew(reader._state.waiters)
@@ -208,10 +197,8 @@ def run_all(*bodies: Callable[[], object]) -> list[threading.Thread]:
     return threads
 
 
-def test_many_threads(stage: Stage) -> None:
+def test_many_threads(queue: Queue, reader: Reader) -> None:
     """Everything that is put is got, and what was nacked is got again (own)."""
-    queue = stage.queue()
-    reader = queue.reader()
     seen: list[str] = []
 
     def consume() -> None:
