@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 import pyarrow as pa
@@ -275,72 +274,29 @@ class SchedulerHeld:
             raise LeaseLostError(lost)
 
 
-class DeltaEngine:
-    """The durable queue on two Delta tables."""
+class QueueEngine:
+    """What the engines share that have a queue of tables."""
 
-    capabilities = EVERYTHING
+    capabilities: frozenset[Capability] = EVERYTHING
     has_notes = False
+    queue: Any
+    clock: ManualClock
+    ids: dict[int, str]
 
-    def __init__(self, spark: SparkSession, path: str, config: QueueConfig) -> None:
-        self.clock = ManualClock()
-        self.spark = spark
-        # Spark takes a second for the same two tables, and has tests of its own for that.
-        LocalQueue.create(path, SCHEMA, config, clock=self.clock, durability="process")
-        self.queue = DeltaQueue.open(spark, path, clock=self.clock)
-        self.ids: dict[int, str] = {}
+    def held(self, claim: Any) -> Any:
+        """Return a claim as a scenario has it."""
+        raise NotImplementedError
 
-    def enqueue(self, rows: Sequence[Row]) -> list[str | None]:
-        now = self.clock.now()
-        values = [
-            (
-                r.id,
-                r.key,
-                r.tenant,
-                r.group,
-                r.priority,
-                r.cost,
-                None if r.delay is None else now + timedelta(seconds=r.delay),
-                None if r.ttl is None else now + timedelta(seconds=r.ttl),
-                r.max_attempts,
-                *([r.note] if self.has_notes else []),
-            )
-            for r in rows
-        ]
-        more = ", cost double, available_at timestamp, expires_at timestamp"
-        more += ", max_attempts bigint"
-        more += ", note string" if self.has_notes else ""
-        frame = self.spark.createDataFrame(values, SCHEMA + more)
-        # Two partitions, so that no scenario leans on there being one.
-        outcomes = self.queue.enqueue(frame.repartition(2), order_by="id").outcomes
-        found = outcomes.select("_seq", "id", "duplicate_of").collect()
-        self.ids |= {row["_seq"]: row["id"] for row in found}
-        holders = {row["id"]: self.ids.get(row["duplicate_of"]) for row in found}
-        return [holders[row.id] for row in rows]
-
-    def claim(self, limit: int, *, run: int = 1, lease: float | None = None) -> DeltaHeld:
+    def claim(self, limit: int, *, run: int = 1, lease: float | None = None) -> Any:
         held_for = None if lease is None else timedelta(seconds=lease)
-        return DeltaHeld(self, self.queue.claim(limit, run=run, lease=held_for))
+        return self.held(self.queue.claim(limit, run=run, lease=held_for))
+
+    def claim_as(self, worker: str, claim_id: str, limit: int = 1) -> Any:
+        """Claim under names that are the same in every queue."""
+        return self.held(self.queue.claim(limit, worker_id=worker, claim_id=claim_id))
 
     def advance(self, seconds: float) -> None:
         self.clock.advance(timedelta(seconds=seconds))
-
-    def states(self) -> dict[str, str]:
-        return {self.ids[row["_seq"]]: row["_state"] for row in self._status("_seq", "_state")}
-
-    def cancel(self, *ids: str) -> None:
-        self.queue.cancel(self.where(ids))
-
-    def redrive(self, *ids: str, again: bool = False) -> None:
-        self.queue.redrive(self.where(ids), again=again)
-        for row in sorted(self._status("_seq", "_origin"), key=itemgetter("_seq")):
-            if row["_origin"] is not None:
-                name_successor(self.ids, row["_seq"], row["_origin"])
-
-    def _status(self, *columns: str) -> list[dict[str, Any]]:
-        """Return columns of all items, by the tables: what Spark shows has tests of its own."""
-        seen = LocalQueue.open(self.queue.name, clock=self.clock, durability="process")
-        rows: list[dict[str, Any]] = seen.status().select(list(columns)).to_pylist()
-        return rows
 
     def pause(self) -> None:
         self.queue.pause()
@@ -353,19 +309,91 @@ class DeltaEngine:
 
     def add_notes(self) -> list[str]:
         self.has_notes = True
-        return self.queue.add_columns("note string")
-
-    def notes(self) -> dict[str, str | None]:
-        rows = self.queue.status().select("_seq", "note").collect()
-        return {self.ids[row["_seq"]]: row["note"] for row in rows}
+        added: list[str] = self.queue.add_columns("note string")
+        return added
 
     def why(self, item: str) -> tuple[str, str | None]:
         why = self.queue.explain(self.seqs([item])[0])
         return why.reason, None if why.by is None else self.ids[why.by]
 
-    def claim_as(self, worker: str, claim_id: str, limit: int = 1) -> DeltaHeld:
-        """Claim under names that are the same in every queue."""
-        return DeltaHeld(self, self.queue.claim(limit, worker_id=worker, claim_id=claim_id))
+    def seqs(self, ids: Iterable[str]) -> list[int]:
+        """Return the seqs of ids, in the order of the ids."""
+        by_id = {name: seq for seq, name in self.ids.items()}
+        return [by_id[name] for name in ids]
+
+    def values(self, row: Row) -> dict[str, object]:
+        """Return the columns of a row, by their names."""
+        now = self.clock.now()
+        return {
+            "id": row.id,
+            "key": row.key,
+            "tenant": row.tenant,
+            "grp": row.group,
+            "prio": row.priority,
+            "cost": row.cost,
+            "available_at": None if row.delay is None else now + timedelta(seconds=row.delay),
+            "expires_at": None if row.ttl is None else now + timedelta(seconds=row.ttl),
+            "max_attempts": row.max_attempts,
+            **({"note": row.note} if self.has_notes else {}),
+        }
+
+    def name_outcomes(self, outcomes: pa.Table, rows: Sequence[Row]) -> list[str | None]:
+        """Remember the seqs of rows; return for each the id of the item that it duplicates."""
+        found = outcomes.select(["_seq", "id", "duplicate_of"]).to_pylist()
+        self.ids |= {row["_seq"]: row["id"] for row in found}
+        holders = {row["id"]: self.ids.get(row["duplicate_of"]) for row in found}
+        return [holders[row.id] for row in rows]
+
+    def name_successors(self, status: pa.Table) -> None:
+        """Name the items that were made by a redrive."""
+        for row in status.select(["_seq", "_origin"]).sort_by("_seq").to_pylist():
+            if row["_origin"] is not None:
+                name_successor(self.ids, row["_seq"], row["_origin"])
+
+
+class DeltaEngine(QueueEngine):
+    """The durable queue on two Delta tables."""
+
+    def __init__(self, spark: SparkSession, path: str, config: QueueConfig) -> None:
+        self.clock = ManualClock()
+        self.spark = spark
+        # Spark takes a second for the same two tables, and has tests of its own for that.
+        LocalQueue.create(path, SCHEMA, config, clock=self.clock, durability="process")
+        self.queue: DeltaQueue = DeltaQueue.open(spark, path, clock=self.clock)
+        self.ids: dict[int, str] = {}
+
+    def enqueue(self, rows: Sequence[Row]) -> list[str | None]:
+        more = ", cost double, available_at timestamp, expires_at timestamp, max_attempts bigint"
+        more += ", note string" if self.has_notes else ""
+        values = [tuple(self.values(row).values()) for row in rows]
+        frame = self.spark.createDataFrame(values, SCHEMA + more)
+        # Two partitions, so that no scenario leans on there being one.
+        done = self.queue.enqueue(frame.repartition(2), order_by="id")
+        return self.name_outcomes(done.outcomes.toArrow(), rows)
+
+    def held(self, claim: Claim) -> DeltaHeld:
+        """Return a claim as a scenario has it."""
+        return DeltaHeld(self, claim)
+
+    def states(self) -> dict[str, str]:
+        rows = self._status().select(["_seq", "_state"]).to_pylist()
+        return {self.ids[row["_seq"]]: row["_state"] for row in rows}
+
+    def cancel(self, *ids: str) -> None:
+        self.queue.cancel(self.where(ids))
+
+    def redrive(self, *ids: str, again: bool = False) -> None:
+        self.queue.redrive(self.where(ids), again=again)
+        self.name_successors(self._status())
+
+    def _status(self) -> pa.Table:
+        """Return all items, by the tables: what Spark shows has tests of its own."""
+        seen = LocalQueue.open(self.queue.name, clock=self.clock, durability="process")
+        return seen.status()
+
+    def notes(self) -> dict[str, str | None]:
+        rows = self.queue.status().select("_seq", "note").collect()
+        return {self.ids[row["_seq"]]: row["note"] for row in rows}
 
     def make(
         self, path: str, schema: str = SCHEMA, *, exist_ok: bool = False, **config: Any
@@ -408,11 +436,6 @@ class DeltaEngine:
     def where(self, ids: Iterable[str]) -> str:
         """Return the predicate that names items by their seqs."""
         return f"_seq IN ({', '.join(str(seq) for seq in self.seqs(ids))})"
-
-    def seqs(self, ids: Iterable[str]) -> list[int]:
-        """Return the seqs of ids, in the order of the ids."""
-        by_id = {name: seq for seq, name in self.ids.items()}
-        return [by_id[name] for name in ids]
 
 
 class DeltaHeld:

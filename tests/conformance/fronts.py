@@ -9,24 +9,27 @@ from datetime import timedelta
 
 from pyspark.sql import SparkSession
 
-from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.errors import LeaseLostError
 from spark_queue.front.consumer import Delivery
 from spark_queue.front.durable import DurableQueue, FrontOptions
-from tests.conformance.engines import EVERYTHING, Capability, DeltaEngine, Row
+from tests.conformance.engines import (
+    EVERYTHING,
+    Capability,
+    DeltaEngine,
+    QueueEngine,
+    Row,
+)
 from tests.conformance.local import LocalEngine
 
 #: A front claims one by one, so that what is next is chosen when it is asked for.
 _ON_DEMAND = FrontOptions(prefetch=1, poll_every=timedelta(seconds=5))
 
 
-class FrontVerbs:
+class FrontVerbs(QueueEngine):
     """Verbs of an engine by a front; what an operator does is done to its queue."""
 
     front: DurableQueue
-    ids: dict[int, str]
-    clock: ManualClock
 
     def enqueue(self, rows: Sequence[Row]) -> list[str | None]:
         """Put rows one by one."""
@@ -39,22 +42,9 @@ class FrontVerbs:
         ]
 
     def _item(self, row: Row) -> dict[str, object]:
-        now = self.clock.now()
-        times = {"available_at": row.delay, "expires_at": row.ttl}
-        return {
-            "id": row.id,
-            "key": row.key,
-            "tenant": row.tenant,
-            "grp": row.group,
-            "prio": row.priority,
-            "cost": row.cost,
-            "max_attempts": row.max_attempts,
-            **{
-                name: now + timedelta(seconds=value)
-                for name, value in times.items()
-                if value is not None
-            },
-        }
+        times = ("available_at", "expires_at")
+        given = self.values(row).items()
+        return {name: value for name, value in given if value is not None or name not in times}
 
     def claim(self, limit: int, *, run: int = 1, lease: float | None = None) -> FrontHeld:
         """Take so many items, one by one, or what there is."""
@@ -69,7 +59,7 @@ class FrontVerbs:
         return FrontHeld(self, taken)
 
 
-class FrontEngine(FrontVerbs, DeltaEngine):  # type: ignore[misc]
+class FrontEngine(FrontVerbs, DeltaEngine):
     """A front of a queue with Spark."""
 
     # One claim for each item: what is shown by a few scenarios is enough for that price.
@@ -80,7 +70,7 @@ class FrontEngine(FrontVerbs, DeltaEngine):  # type: ignore[misc]
         self.front = DurableQueue(self.queue, options=_ON_DEMAND)
 
 
-class LocalFrontEngine(FrontVerbs, LocalEngine):  # type: ignore[misc]
+class LocalFrontEngine(FrontVerbs, LocalEngine):
     """A front of a queue without Spark: it plays all that a front has a verb for."""
 
     capabilities: frozenset[Capability] = EVERYTHING - {

@@ -11,25 +11,22 @@ from deltalake import DeltaTable
 
 from spark_queue.claim import LocalClaim
 from spark_queue.clock import ManualClock
-from spark_queue.config import LiveSettings, QueueConfig
+from spark_queue.config import QueueConfig
 from spark_queue.local_queue import LocalQueue
-from tests.conformance.engines import EVERYTHING, SCHEMA, Capability, Row, name_successor
+from tests.conformance.engines import SCHEMA, QueueEngine, Row
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    pass
 
 
-class LocalEngine:
+class LocalEngine(QueueEngine):
     """The durable queue on two Delta tables, without a session of Spark."""
-
-    capabilities: frozenset[Capability] = EVERYTHING
-    has_notes = False
 
     def __init__(self, path: str, config: QueueConfig) -> None:
         self.clock = ManualClock()
         self.path = path
         LocalQueue.create(path, SCHEMA, config, durability="process", clock=self.clock)
-        self.queue = self.opened()
+        self.queue: LocalQueue = self.opened()
         self.ids: dict[int, str] = {}
 
     def opened(self) -> LocalQueue:
@@ -41,19 +38,12 @@ class LocalEngine:
         self.queue._store.forget()
 
     def enqueue(self, rows: Sequence[Row]) -> list[str | None]:
-        done = self.queue.enqueue([self._values(row) for row in rows], order_by="id")
-        table: pa.Table = done.outcomes
-        outcomes = table.select(["_seq", "id", "duplicate_of"]).to_pylist()
-        self.ids |= {row["_seq"]: row["id"] for row in outcomes}
-        holders = {row["id"]: self.ids.get(row["duplicate_of"]) for row in outcomes}
-        return [holders[row.id] for row in rows]
+        done = self.queue.enqueue([self.values(row) for row in rows], order_by="id")
+        return self.name_outcomes(done.outcomes, rows)
 
-    def claim(self, limit: int, *, run: int = 1, lease: float | None = None) -> LocalHeld:
-        held_for = None if lease is None else timedelta(seconds=lease)
-        return LocalHeld(self, self.queue.claim(limit, run=run, lease=held_for))
-
-    def advance(self, seconds: float) -> None:
-        self.clock.advance(timedelta(seconds=seconds))
+    def held(self, claim: LocalClaim) -> LocalHeld:
+        """Return a claim as a scenario has it."""
+        return LocalHeld(self, claim)
 
     def states(self) -> dict[str, str]:
         rows = self.queue.status().select(["_seq", "_state"]).to_pylist()
@@ -64,35 +54,11 @@ class LocalEngine:
 
     def redrive(self, *ids: str, again: bool = False) -> None:
         self.queue.redrive({"_seq": self.seqs(ids)}, again=again)
-        rows = self.queue.status().select(["_seq", "_origin"]).to_pylist()
-        made = sorted((row["_seq"], row["_origin"]) for row in rows if row["_origin"] is not None)
-        for seq, origin in made:
-            name_successor(self.ids, seq, origin)
-
-    def pause(self) -> None:
-        self.queue.pause()
-
-    def resume(self) -> None:
-        self.queue.resume()
-
-    def configure(self, **settings: Unpack[LiveSettings]) -> None:
-        self.queue.configure(**settings)
-
-    def add_notes(self) -> list[str]:
-        self.has_notes = True
-        return self.queue.add_columns("note string")
+        self.name_successors(self.queue.status())
 
     def notes(self) -> dict[str, str | None]:
         rows = self.queue.status().select(["_seq", "note"]).to_pylist()
         return {self.ids[row["_seq"]]: row["note"] for row in rows}
-
-    def why(self, item: str) -> tuple[str, str | None]:
-        why = self.queue.explain(self.seqs([item])[0])
-        return why.reason, None if why.by is None else self.ids[why.by]
-
-    def claim_as(self, worker: str, claim_id: str, limit: int = 1) -> LocalHeld:
-        """Claim under names that are the same in every queue."""
-        return LocalHeld(self, self.queue.claim(limit, worker_id=worker, claim_id=claim_id))
 
     def make(
         self, path: str, schema: str = SCHEMA, *, exist_ok: bool = False, **config: Any
@@ -124,26 +90,6 @@ class LocalEngine:
     def columns(self) -> pa.Schema:
         """Return the user's columns, as Arrow has them."""
         return self.queue.schema
-
-    def seqs(self, ids: Iterable[str]) -> list[int]:
-        """Return the seqs of ids, in the order of the ids."""
-        by_id = {name: seq for seq, name in self.ids.items()}
-        return [by_id[name] for name in ids]
-
-    def _values(self, row: Row) -> dict[str, object]:
-        now = self.clock.now()
-        return {
-            "id": row.id,
-            "key": row.key,
-            "tenant": row.tenant,
-            "grp": row.group,
-            "prio": row.priority,
-            "cost": row.cost,
-            "available_at": None if row.delay is None else now + timedelta(seconds=row.delay),
-            "expires_at": None if row.ttl is None else now + timedelta(seconds=row.ttl),
-            "max_attempts": row.max_attempts,
-            **({"note": row.note} if self.has_notes else {}),
-        }
 
 
 class LocalHeld:
