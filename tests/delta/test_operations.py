@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -112,22 +112,6 @@ def test_frames_that_do_not_fit_are_refused(spark: SparkSession, queue: DeltaQue
     assert store_of(queue).queue_head().step == 0
 
 
-def test_arguments_out_of_range_are_refused(queue: DeltaQueue) -> None:
-    """Limits below one, leases that are over at once and unknown settings are named."""
-    with pytest.raises(InvalidArgumentError, match="limit is 0"):
-        queue.claim(0)
-    with pytest.raises(InvalidArgumentError, match="run is -1"):
-        queue.claim(1, run=-1)
-    with pytest.raises(InvalidArgumentError, match="lease is"):
-        queue.claim(1, lease=timedelta(0))
-    with pytest.raises(InvalidConfigError, match="did you mean 'group_limit'"):
-        queue.configure(group_limits=3)  # type: ignore[call-arg]
-    with pytest.raises(InvalidConfigError, match="dedup_key is fixed"):
-        queue.configure(dedup_key="tenant")  # type: ignore[call-arg]
-    with pytest.raises(InvalidArgumentError, match="retention"):
-        queue.maintain(retention=timedelta(0))
-
-
 def test_places_that_are_no_queue_are_refused(
     spark: SparkSession, queue: DeltaQueue, place: str
 ) -> None:
@@ -149,14 +133,6 @@ def test_places_that_are_no_queue_are_refused(
         DeltaQueue.create(spark, "a`; DROP TABLE b", SCHEMA)
     with pytest.raises(InvalidArgumentError, match="queue name"):
         DeltaQueue.open(spark, "a.b.c.d")
-
-
-def test_a_dropped_queue_is_gone(spark: SparkSession, queue: DeltaQueue) -> None:
-    """``drop`` removes the tables and their files, and the place can be used again."""
-    DeltaQueue.drop(spark, queue.name)
-    assert not DeltaQueue.exists(spark, queue.name)
-    again = DeltaQueue.create(spark, queue.name, "id long")
-    assert again.enqueue(spark.range(2)).inserted == 2
 
 
 def test_configurations_that_do_not_fit_are_refused(spark: SparkSession, queue_path: str) -> None:
@@ -215,22 +191,6 @@ def test_steps_are_reported(spark: SparkSession, queue_path: str) -> None:
         ("status", 2, "claim", {"claimed": 2}),
         ("status", 3, "settle", {"acked": 2}),
     ]
-
-
-def test_a_claim_is_a_scope(spark: SparkSession, queue: DeltaQueue) -> None:
-    """An exception fails what is left, an interruption gives it back without a charge."""
-    _enqueue(spark, queue, (1, "a", None))
-    with pytest.raises(KeyboardInterrupt), queue.claim(1):
-        raise KeyboardInterrupt
-    row = queue.status().first()
-    assert row is not None
-    assert (row["_state"], row["_attempts"]) == ("ready", 0)
-    with pytest.raises(ValueError, match="boom"), queue.claim(1):
-        raise ValueError("boom")
-    row = queue.status().first()
-    assert row is not None
-    assert (row["_attempts"], row["_error"]) == (1, "ValueError: boom")
-    assert isinstance(row["_available_at"], datetime)
 
 
 def test_added_column_has_fields_of_any_name(spark: SparkSession, queue_path: str) -> None:

@@ -10,7 +10,6 @@ import pytest
 from spark_queue.claim import LocalClaim, Settlement
 from spark_queue.clock import ManualClock
 from spark_queue.commands import admin
-from spark_queue.config import RetryPolicy
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, SparkNeededError
 from spark_queue.local_queue import LocalQueue
 from tests.unit.local.conftest import Make
@@ -75,34 +74,6 @@ def test_a_claim_lasts_as_long_as_it_says(make: Make, clock: ManualClock) -> Non
 
     assert queue.claim().lease_expires_at == clock.now() + timedelta(seconds=30)
     assert queue.claim(lease=MINUTE).lease_expires_at == clock.now() + MINUTE
-
-
-@pytest.mark.parametrize("wrong", [{"limit": 0}, {"run": 0}, {"lease": timedelta(0)}])
-def test_a_claim_of_nothing_is_refused(make: Make, wrong: dict[str, object]) -> None:
-    """Limits, runs and leases are above zero."""
-    with pytest.raises(InvalidArgumentError):
-        make().claim(**wrong)  # type: ignore[arg-type]
-
-
-def test_a_run_takes_several_of_a_group(make: Make) -> None:
-    """Else one of a group is out at a time."""
-    queue = _put(make(group_key="substring(id, 1, 1)"), "a1", "a2", "a3", "b1")
-
-    first = queue.claim(9)
-    assert _ids(first) == ["a1", "b1"]
-    first.release()
-    assert _ids(queue.claim(9, run=2)) == ["a1", "a2", "b1"]
-
-
-def test_a_claim_is_repeated_by_its_id(make: Make, again: Callable[[], LocalQueue]) -> None:
-    """Whoever claims with the same id gets the same items, and nothing more."""
-    queue = _put(make(), "a", "b", "c")
-
-    first, second = queue.claim(2, claim_id="mine"), again().claim(9, claim_id="mine")
-
-    assert (second.lease, second.rows) == (first.lease, first.rows)
-    assert second.lease_expires_at == first.lease_expires_at
-    assert queue.counts()["claimed"] == 2
 
 
 def test_a_claim_is_repeated_however_late(make: Make, outlived: Outlived) -> None:
@@ -170,22 +141,6 @@ def test_items_are_shown_however_late_they_are_asked_for(make: Make, outlived: O
     assert _ids(held) == ["a"]
 
 
-def test_single_items_are_settled_as_is_said(make: Make) -> None:
-    """Each item has its own outcome, and an error where one is told."""
-    queue = _put(make(retry=RetryPolicy(delay=timedelta(0))), "a", "b", "c", "d", "e")
-    held = queue.claim(5)
-
-    done = held.settle_each({1: "ack", 2: ("nack", "late"), 3: "release", 4: ("dead", "bad")})
-
-    assert (done.acked, done.failed, done.released, done.dead) == (1, 1, 1, 1)
-    states = {row["id"]: (row["_state"], row["_error"]) for row in queue.status().to_pylist()}
-    assert states["a"] == ("acked", None)
-    assert states["b"] == ("ready", "late")
-    assert states["c"] == ("ready", None)
-    assert states["d"] == ("dead", "bad")
-    assert states["e"][0] == "claimed"
-
-
 def test_an_outcome_that_is_none_settles_nothing(make: Make) -> None:
     """One wrong word, and no item is settled."""
     held = _put(queue := make(), "a", "b").claim(2)
@@ -204,60 +159,3 @@ def test_frames_are_of_spark(make: Make) -> None:
         _ = held.items
     with pytest.raises(SparkNeededError, match="settle_each"):
         held.settle(None)  # type: ignore[arg-type]
-
-
-def test_a_failed_item_waits_for_its_retry(make: Make, clock: ManualClock) -> None:
-    """It comes back after its delay, with one attempt more, and dies of the last one."""
-    policy = RetryPolicy(backoff="fixed", delay=MINUTE)
-    queue = _put(make(retry=policy, max_attempts=2), "a")
-
-    assert queue.claim().nack("boom").failed == 1
-    assert queue.claim().count == 0
-    clock.advance(MINUTE)
-    second = queue.claim()
-    assert [row["_attempts"] for row in second.rows] == [1]
-    assert second.nack("boom again").dead == 1
-
-    assert queue.dead().select(["id", "_error", "_attempts"]).to_pylist() == [
-        {"id": "a", "_error": "boom again", "_attempts": 2}
-    ]
-
-
-def test_a_released_item_is_charged_nothing(make: Make) -> None:
-    """It is back in its place at once."""
-    queue = _put(make(max_attempts=1), "a", "b")
-
-    assert queue.claim(1).release().released == 1
-
-    assert [(row["id"], row["_attempts"]) for row in queue.claim(2).rows] == [("a", 0), ("b", 0)]
-
-
-def test_a_renewed_lease_ends_later(make: Make, clock: ManualClock) -> None:
-    """A renewal counts from when it is made."""
-    queue = _put(make(lease=MINUTE), "a")
-    held = queue.claim()
-    clock.advance(timedelta(seconds=50))
-
-    assert held.renew(2 * MINUTE) == held.lease_expires_at == clock.now() + 2 * MINUTE
-    clock.advance(timedelta(seconds=119))
-    assert queue.claim().count == 0
-    clock.advance(timedelta(seconds=1))
-    assert queue.claim().count == 1
-
-
-def test_a_block_settles_what_it_claimed(make: Make) -> None:
-    """What is left is acked at its end, failed by an exception, released by an interruption."""
-    queue = _put(make(retry=RetryPolicy(delay=timedelta(0)), max_attempts=2), "a", "b")
-
-    with queue.claim() as held:
-        held.settle_each({1: "release"})
-    with pytest.raises(KeyboardInterrupt), queue.claim():
-        raise KeyboardInterrupt
-    with pytest.raises(ValueError, match="boom"), queue.claim():
-        raise ValueError("boom")
-    row = queue.status().to_pylist()[0]
-    assert (row["_state"], row["_attempts"], row["_error"]) == ("ready", 1, "ValueError: boom")
-    with queue.claim(2):
-        pass
-
-    assert queue.counts()["acked"] == 2

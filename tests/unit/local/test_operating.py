@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_queue.clock import ManualClock
-from spark_queue.errors import InvalidArgumentError, LeaseLostError, SparkNeededError
+from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.local_queue import LocalQueue
 from tests.unit.local.conftest import Make
 
@@ -60,18 +60,6 @@ def test_items_are_cancelled_by_columns(make: Make, where: Any, left: str) -> No
     assert queue.cancel(where) == 0
 
 
-def test_a_holder_is_told_that_its_item_was_cancelled(make: Make) -> None:
-    """What is in flight is cancelled, too, and the settle of it is refused."""
-    queue = make()
-    _put(queue, "a")
-    claim = queue.claim()
-
-    assert queue.cancel({"id": "a"}) == 1
-    with pytest.raises(LeaseLostError):
-        claim.ack()
-    assert (queue.counts()["claimed"], queue.counts()["cancelled"]) == (0, 1)
-
-
 @pytest.mark.parametrize(
     ("where", "error", "named"),
     [
@@ -105,22 +93,6 @@ def test_what_is_not_said_clearly_is_refused(
         with pytest.raises(error, match=named):
             verb(where)
     assert queue.counts()["ready"] == 1
-
-
-def test_a_dead_item_is_redriven_once(make: Make) -> None:
-    """As a new item that names the old one; again only where that is asked for."""
-    queue = make(dedup_key="id")
-    _put(queue, "ab")
-    queue.claim(2).settle_each({1: ("dead", "bad"), 2: "ack"})
-
-    assert queue.redrive({"id": ["a", "b"]}, dry_run=True) == 1
-    assert queue.redrive({"id": ["a", "b"]}) == 1
-    assert queue.redrive({"id": "a"}) == 0
-    assert _ids(queue, "ready") == ["a"]
-    assert queue.redrive({"_seq": 1}, again=True) == 0
-    with queue.claim() as claim:
-        assert claim.rows[0]["id"] == "a"
-    assert queue.redrive({"_seq": 1}, again=True) == 1
 
 
 def test_a_reader_by_name_redrives_for_itself(make: Make) -> None:
@@ -202,22 +174,6 @@ def test_two_who_change_weights_at_once_both_do(make: Make, again: Again) -> Non
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(change, (queue, again()), "ab"))
     assert dict(again().config.weights) == {"a": 5.0, "b": 5.0}
-
-
-def test_upkeep_ends_what_is_over(make: Make, clock: ManualClock) -> None:
-    """What expired is expired, and what lost its last lease is a dead letter."""
-    queue = make(max_losses=1)
-    queue.enqueue({"id": "a", "expires_at": clock.now() + timedelta(seconds=1)})
-    queue.enqueue({"id": "b"})
-    claim = queue.claim(2)
-    claim.settle_each({1: "release"})
-    clock.advance(queue.config.lease)
-
-    done = queue.maintain()
-
-    assert (done.expired, done.dead) == (1, 1)
-    assert done.checkpoint > 0
-    assert (_ids(queue, "expired"), _ids(queue, "dead")) == (["a"], ["b"])
 
 
 def test_a_queue_goes_on_from_its_checkpoint(make: Make, again: Again) -> None:

@@ -13,8 +13,6 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.errors import (
     InvalidArgumentError,
-    InvalidConfigError,
-    QueueNotFoundError,
     ReaderFullError,
     ReaderNotFoundError,
 )
@@ -243,40 +241,6 @@ def test_a_target_that_has_forgotten_who_sends_gets_each_item_once(
         late.enqueue([{"id": 9}], batch=(f"of {ids}", 0))
         assert list(store_of(late).queue_head().streams) == [f"of {ids}"]
         late.claim(9).ack()
-
-
-def test_what_fails_goes_to_other_queues(
-    jobs: LocalQueue, beside: Beside, clock: ManualClock
-) -> None:
-    """K3-05, K3-06: a failed item goes to one queue, comes back from it, and ends in another."""
-    retry = beside("retry")
-    errors = beside("errors")
-    reader = jobs.reader(
-        "r",
-        config=ReaderConfig(punt_to=retry.name, punt_many_to=errors.name, punt_many_at=2),
-    )
-    back = retry.reader("back", config=ReaderConfig(max_age=MINUTE, expire_to=jobs.name))
-    _put(jobs, 7)
-
-    reader.claim(1).nack("first")
-    assert (back.lag().items, reader.lag().items) == (1, 0)
-    clock.advance(MINUTE)
-    assert _get(back) == []
-    again = reader.claim(1)
-    assert [row["_attempts"] for row in again.rows] == [1]
-    again.nack("second")
-
-    assert [(row["id"], row["_attempts"]) for row in errors.status().to_pylist()] == [(7, 2)]
-    assert retry.reader("back").lag().items == 0
-
-
-def test_a_target_must_be_there(jobs: LocalQueue, place: str) -> None:
-    """A reader that would send its items nowhere is refused, and so is a limit below one."""
-    with pytest.raises(QueueNotFoundError, match="nowhere"):
-        jobs.reader("r", config=ReaderConfig(expire_to=f"{place}/nowhere"))
-    with pytest.raises(InvalidConfigError, match="max_items is 0"):
-        ReaderConfig(max_items=0)
-    assert jobs.readers() == ("",)
 
 
 def test_a_key_is_free_when_all_readers_are_done(make: Make) -> None:

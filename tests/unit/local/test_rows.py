@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pytest
 
-from spark_queue.clock import ManualClock
 from spark_queue.errors import (
-    DuplicateItemError,
     InvalidArgumentError,
     ReaderFullError,
     SchemaMismatchError,
@@ -53,15 +50,6 @@ def test_one_dict_is_one_row(make: Make) -> None:
     assert _ids(queue) == ["a"]
 
 
-def test_nothing_is_no_step(make: Make) -> None:
-    """Rows that are none leave the queue as it was."""
-    done = make().enqueue([])
-
-    assert (done.step, done.inserted) == (0, 0)
-    table: pa.Table = done.outcomes
-    assert table.column_names == ["id", "_seq", "outcome", "duplicate_of"]
-
-
 def test_of_each_row_it_is_told_what_became_of_it(make: Make) -> None:
     """A row whose key is taken names its holder, of the same rows or of earlier ones."""
     queue = make("id string, key string", dedup_key="key")
@@ -80,17 +68,6 @@ def test_of_each_row_it_is_told_what_became_of_it(make: Make) -> None:
     ]
 
 
-def test_all_rows_are_refused_where_asked(make: Make) -> None:
-    """With ``raise``, one row whose key is taken keeps out all of them."""
-    queue = make(dedup_key="id")
-    queue.enqueue({"id": "a"})
-
-    with pytest.raises(DuplicateItemError, match="of seq 1"):
-        queue.enqueue([{"id": "b"}, {"id": "a"}], on_duplicate="raise")
-
-    assert queue.counts()["ready"] == 1
-
-
 def test_rows_enter_in_the_order_of_columns(make: Make) -> None:
     """Where columns are named they say what comes first; else rows keep their order."""
     queue = make("id string, n int")
@@ -102,23 +79,6 @@ def test_rows_enter_in_the_order_of_columns(make: Make) -> None:
     assert _ids(queue) == ["b", "c", "a", "a", "b", "c"]
 
 
-def test_an_item_may_wait_and_expire(make: Make, clock: ManualClock) -> None:
-    """What is not available yet is not given out, nor is what has expired."""
-    queue, now = make(), clock.now()
-    queue.enqueue(
-        [
-            {"id": "late", "available_at": now + timedelta(seconds=10), "expires_at": None},
-            {"id": "short", "available_at": None, "expires_at": now + timedelta(seconds=5)},
-        ]
-    )
-    clock.advance(timedelta(seconds=5))
-    assert _ids(queue) == []
-    clock.advance(timedelta(seconds=5))
-
-    assert _ids(queue) == ["late"]
-    assert queue.counts()["expired"] == 1
-
-
 def test_a_cost_is_paid_in_turns(make: Make) -> None:
     """An item that costs two turns lets another key have two in between."""
     queue = make("id string", fair_key="substring(id, 1, 1)")
@@ -127,15 +87,6 @@ def test_a_cost_is_paid_in_turns(make: Make) -> None:
     queue.enqueue([{"id": name, "cost": cost} for name, cost in costs.items()])
 
     assert _ids(queue) == ["b1", "a1", "b2", "a2", "b3"]
-
-
-def test_a_higher_priority_is_served_first(make: Make) -> None:
-    """Whatever came before, the highest number goes first."""
-    queue = make("id string, prio int", priority="prio")
-
-    queue.enqueue([{"id": "a", "prio": 0}, {"id": "b", "prio": 5}, {"id": "c", "prio": 1}])
-
-    assert _ids(queue) == ["b", "c", "a"]
 
 
 @pytest.mark.parametrize(

@@ -56,20 +56,6 @@ def test_cancelled_items_come_back_to_their_places(
     assert _order(queue) == "cdefgh"
 
 
-def test_it_is_done_once(make: Make) -> None:
-    """A second time, and after a redrive of some, only what is left comes back."""
-    queue = make()
-    _put(queue, "abc")
-    step = queue.cancel("true").step
-    assert queue.redrive("id = 'a'") == 1
-
-    first, second = queue.undo(step), queue.undo(step)
-
-    assert (first.restored, first.left) == (2, 1)
-    assert (second.enqueue_step, second.restored, second.left) == (0, 0, 3)
-    assert queue.counts()["ready"] == 3
-
-
 def _brought_back(queue: LocalQueue, verb: str) -> int:
     """Cancel an item and have it again as a new one; return the step that made it."""
     _put(queue, "a")
@@ -351,27 +337,6 @@ def test_an_item_keeps_its_age(make: Make, clock: ManualClock) -> None:
     assert report.overview.oldest_age == 3 * 3600
     assert max(point.items for point in report.depth) == 1
     assert report.steps[0].at == clock.now()
-
-
-def test_a_dry_run_says_what_would_be_back(make: Make, again: Again) -> None:
-    """Of a cancel, a pause and a configuration, and writes nothing; then the undo does that."""
-    queue = make(dedup_key="id")
-    _put(queue, "abc")
-    step = queue.cancel("true").step
-    _put(queue, "b")
-    paused, changed = queue.pause(), queue.configure(max_in_flight=3)
-    other = again()
-    heads = (other._store.queue_head(), other._store.status_head())
-
-    seen = [other.undo(one, dry_run=True) for one in (step, paused, changed)]
-
-    assert (other._store.queue_head(), other._store.status_head()) == heads
-    assert {one.step for one in seen} == {one.enqueue_step for one in seen} == {0}
-    for one, number in zip(seen, (step, paused, changed), strict=True):
-        done = queue.undo(number)
-        assert replace(done, step=0, enqueue_step=0) == one
-        assert queue.undo(number, dry_run=True).restored == 0
-    assert (seen[0].restored, seen[0].taken, seen[0].holders) == (2, 1, [(2, 4)])
 
 
 def test_a_dry_run_of_one_of_several_readers(make: Make) -> None:
