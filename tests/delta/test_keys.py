@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,6 +12,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.memory.idempotency import idempotent
 from spark_queue.stores.keys import DeltaIdempotencyKeyStore
+from tests.unit.threads import together
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
@@ -69,11 +70,7 @@ def test_one_of_many_gets_the_key(spark: SparkSession, place: str, clock: Manual
     def race(number: int) -> None:
         tokens.append(stores[number % 2].try_lock(("order", 7)))
 
-    threads = [threading.Thread(target=race, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(*(partial(race, number) for number in range(8)))
 
     assert len(tokens) == 8
     assert sum(token is not None for token in tokens) == 1

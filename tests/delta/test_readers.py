@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from pyspark.sql import SparkSession
@@ -21,6 +21,7 @@ from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
 from spark_queue.reader import SparkVerbs
 from spark_queue.reader_config import ReaderConfig
+from tests.unit.threads import together
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -193,11 +194,7 @@ def test_a_reader_can_be_a_stream(spark: SparkSession, jobs: DeltaQueue, place: 
 def test_readers_that_register_at_once_are_all_there(jobs: DeltaQueue) -> None:
     """Registrations are steps: none is lost, and no number is given twice."""
     names = [f"r{number}" for number in range(3)]
-    threads = [threading.Thread(target=jobs.reader, args=(name,)) for name in names]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(*(partial(jobs.reader, name) for name in names))
     _put(jobs, 1)
 
     assert sorted(jobs.readers()) == names

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from pyspark.sql import SparkSession
@@ -18,6 +19,7 @@ from spark_queue.errors import LeaseLostError, QueueShutDownError, SchemaMismatc
 from spark_queue.front.durable import DurableQueue, FrontOptions
 from spark_queue.looking import store_of
 from spark_queue.views import items
+from tests.unit.threads import together
 
 CONFIG = QueueConfig(
     dedup_key="id",
@@ -192,12 +194,7 @@ def test_many_threads_share_steps(front: DurableQueue, files: DeltaQueue) -> Non
             front.ack(delivery)
             done.append(int(str(delivery.item["id"])))
 
-    threads = [threading.Thread(target=produce, args=(k * 50,)) for k in range(4)]
-    threads += [threading.Thread(target=consume) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(2 * PATIENCE)
+    together(*(partial(produce, k * 50) for k in range(4)), *[consume] * 4)
     front.sync()
 
     assert sorted(done) == list(range(200))

@@ -7,6 +7,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from spark_queue.errors import FileAccessError
 from spark_queue.log.disk import liveness
 from spark_queue.log.disk.liveness import has_ended, leave, looking_at, mine, sweep
 from tests.unit.delta.others import WITHOUT_LOCKS, Other, other, said_by, until
+from tests.unit.threads import together
 
 #: Another process that says its name, and lives until it is told to end.
 _ALIVE = """
@@ -63,11 +65,7 @@ def test_a_process_has_one_name(tmp_path: Path) -> None:
 
     for place in places:
         place.mkdir()
-    threads = [threading.Thread(target=ask, args=(places[at % 2],)) for at in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(*(partial(ask, places[at % 2]) for at in range(8)))
 
     assert names == [mine(places[0])] * 8
     assert [len(list((place / "_lives").iterdir())) for place in places] == [1, 1]

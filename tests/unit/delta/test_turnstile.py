@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from spark_queue.errors import WriterLockedError
 from spark_queue.log.disk import write_lock
 from spark_queue.log.disk.write_lock import LockFile, holder, holding, is_held
 from tests.unit.delta.others import Other, enter, in_a_thread, other, refused
+from tests.unit.threads import together
 
 #: Counts in a file under the lock, for so many seconds each time, until all have counted enough.
 _COUNTER = """
@@ -166,11 +167,7 @@ def test_threads_that_write_all_the_time_take_turns(tmp_path: Path, *, is_local:
                 time.sleep(0.001)
                 turns.append(number)
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(partial(write, 0), partial(write, 1))
 
     assert sum(one == following for one, following in pairwise(turns)) < 40
 

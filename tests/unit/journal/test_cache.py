@@ -12,9 +12,9 @@ import pytest
 from spark_queue.errors import FencedError
 from spark_queue.journal import Entry, MemoryJournal, QueueOptions
 from spark_queue.reader_config import ReaderConfig
-from tests.unit.inprocess.broker.stage import until
 from tests.unit.journal.conftest import Journal, Queue
 from tests.unit.journal.stage import Gate, Stage, drain, failing, put_all, unread
+from tests.unit.threads import until
 from tests.unit.waiting.tickets.crew import Crew
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from spark_queue.errors import DeadlockError, FencedError, QueueFullError, QueueShutDownError
 from spark_queue.journal import JournaledQueue, JournalFailedError, MemoryJournal, QueueOptions
-from tests.unit.inprocess.broker.stage import until
 from tests.unit.journal.conftest import Journal, Queue
 from tests.unit.journal.stage import Gate, Stage, drain, failing, put_all
+from tests.unit.threads import until
 from tests.unit.waiting.tickets.crew import Crew
 
 

@@ -10,9 +10,9 @@ from spark_queue.errors import FencedError
 from spark_queue.journal import JournaledQueue, MemoryJournal, QueueOptions, ReaderOffset, Recovered
 from spark_queue.memory.journal.reader_registry import _clamp
 from spark_queue.reader_config import ReaderConfig
-from tests.unit.inprocess.broker.stage import until
 from tests.unit.journal.conftest import Journal, Queue
 from tests.unit.journal.stage import Stage, drain, failing, put_all, unread
+from tests.unit.threads import until
 
 
 def offset_of(journal: MemoryJournal[str], name: str = "") -> ReaderOffset:

@@ -11,9 +11,9 @@ import pytest
 
 from spark_queue.errors import ReaderNotFoundError
 from spark_queue.journal import ReaderHooks
-from tests.unit.inprocess.broker.stage import until
 from tests.unit.journal.conftest import Queue, Reader
 from tests.unit.journal.stage import Gate, Stage, drain, got, put_all
+from tests.unit.threads import until
 from tests.unit.waiting.tickets.crew import Crew
 
 

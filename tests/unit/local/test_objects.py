@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from spark_queue.log.disk import append_files
 from spark_queue.log.object.object_log import ObjectLog
 from spark_queue.log.object.object_requests import Bucket
 from tests.logs.stores import ShakyStore
+from tests.unit.threads import together
 
 _SOON = timedelta(seconds=10)
 
@@ -172,14 +174,7 @@ def test_steps_of_many_threads_are_one_line() -> None:
                 done.extend(row["path"] for row in claim.rows)
 
     queues = (machines.one, machines.other)
-    threads = [
-        threading.Thread(target=work, args=(queue, name))
-        for queue, name in zip(queues, "ab", strict=True)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(*(partial(work, queue, name) for queue, name in zip(queues, "ab", strict=True)))
     assert sorted(done) == sorted(f"{name}{number}" for name in "ab" for number in range(10))
     assert machines.one.counts()["acked"] == len(done)
 

@@ -6,7 +6,6 @@ import errno
 import os
 import pickle
 from collections.abc import Callable
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from spark_queue.log.disk.local_log import LocalLog
 from spark_queue.log.disk.open_table import OpenTable
 from spark_queue.state import catch_up
 from tests.unit.local.conftest import Make, Worker
+from tests.unit.threads import together
 
 
 def test_two_handles_see_each_others_steps(make: Make, again: Callable[[], LocalQueue]) -> None:
@@ -53,11 +53,7 @@ def test_threads_share_a_handle(make: Make) -> None:
             served.extend(row["id"] for row in claim.rows)
             claim.ack()
 
-    threads = [Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(*[work] * 3)
 
     assert sorted(served, key=int) == [str(number) for number in range(12)]
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future
 from datetime import timedelta
+from functools import partial
 from queue import Empty
 from typing import Any
 
@@ -12,6 +13,7 @@ from spark_queue.errors import InvalidArgumentError, QueueShutDownError
 from spark_queue.memory.blocking import BlockingQueue
 from spark_queue.memory.waiting.timer import ManualTimer
 from spark_queue.reader_config import FullPolicy
+from tests.unit.threads import together
 
 WEEK = timedelta(days=7)
 
@@ -154,11 +156,7 @@ def test_evicted_waiters_end_with_nothing(
 def test_every_item_of_many_threads_arrives_once(line: BlockingQueue[Any]) -> None:
     """BQ-18: a hundred waiting gets receive exactly what a hundred threads put."""
     waiting = [line.get_future() for _ in range(100)]
-    threads = [threading.Thread(target=line.put, args=(item,)) for item in range(100)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(*(partial(line.put, item) for item in range(100)))
     assert sorted(future.result(timeout=10) for future in waiting) == list(range(100))
 
 

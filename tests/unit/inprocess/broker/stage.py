@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any
 
 from spark_queue.memory.broker import QueueBroker, Turn
 from spark_queue.memory.waiting.timer import ManualTimer
+from tests.unit.threads import until
 
 
 class Stage:
@@ -137,11 +137,3 @@ class Stage:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition that other threads bring about."""
-    limit = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0)

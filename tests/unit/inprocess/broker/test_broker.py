@@ -16,7 +16,8 @@ from spark_queue.errors import (
 )
 from spark_queue.memory.broker import QueueBroker, TaskExpiredError, Turn
 from spark_queue.memory.waiting.abort import AbortScope
-from tests.unit.inprocess.broker.stage import Stage, until
+from tests.unit.inprocess.broker.stage import Stage
+from tests.unit.threads import until
 
 R = TypeVar("R")
 

@@ -13,7 +13,7 @@ import pytest
 from spark_queue.errors import AbortedError
 from spark_queue.memory.broker import QueueBroker, Turn
 from spark_queue.memory.waiting.aio import end_of
-from tests.unit.inprocess.broker.stage import until
+from tests.unit.threads import until
 
 
 async def sleeping(_: Turn) -> None:

@@ -14,7 +14,8 @@ import pytest
 from spark_queue.errors import DeadlockError
 from spark_queue.memory.broker import QueueBroker, Turn
 from spark_queue.memory.waiting.abort import AbortScope
-from tests.unit.inprocess.broker.stage import Stage, until
+from tests.unit.inprocess.broker.stage import Stage
+from tests.unit.threads import until
 
 
 def once_it_waits(turn: Turn, call: Callable[[], object]) -> None:

@@ -14,6 +14,7 @@ from spark_queue.errors import InvalidArgumentError, QueueShutDownError
 from spark_queue.memory.distinct import DistinctQueue
 from spark_queue.memory.waiting.timer import ManualTimer
 from tests.unit.inprocess.distinct.work import Failing, WorkError, fail
+from tests.unit.threads import threads
 
 #: What most cases begin with.
 F = [1, 5, 2, 6, 4, 3]
@@ -299,17 +300,13 @@ def test_views_are_of_one_instant() -> None:
         while not stop.is_set():
             fail(queue, 7)
 
-    threads = [threading.Thread(target=turn) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for _ in range(200):
-        queued, in_progress = queue.snapshot()
-        items = [element.item for element in (*queued, *in_progress)]
-        assert sorted(items) == list(range(40))
-        assert len(in_progress) in (0, 7, 14)
-    stop.set()
-    for thread in threads:
-        thread.join()
+    with threads(turn, turn):
+        for _ in range(200):
+            queued, in_progress = queue.snapshot()
+            items = [element.item for element in (*queued, *in_progress)]
+            assert sorted(items) == list(range(40))
+            assert len(in_progress) in (0, 7, 14)
+        stop.set()
 
 
 def test_a_shut_down_queue_can_be_emptied(filled: DistinctQueue[Any]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import queue as standard
-import threading
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from spark_queue.errors import QueueShutDownError
 from spark_queue.memory.distinct import DistinctQueue
 from spark_queue.memory.waiting.timer import ManualTimer
 from tests.unit.inprocess.distinct.work import Failing, WorkError
+from tests.unit.threads import threads, together
 from tests.unit.waiting.tickets.crew import Crew
 from tests.unit.waiting.tickets.stage import FakeTicket, line_of
 
@@ -132,12 +133,7 @@ def test_nobody_waits_while_something_is_queued() -> None:
             for item in range(start, start + 60):
                 queue.add(item)
 
-        threads = [threading.Thread(target=take) for _ in range(3)]
-        threads += [threading.Thread(target=add, args=(60 * n,)) for n in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        together(*[take] * 3, *(partial(add, 60 * n) for n in range(3)))
         assert sorted(taken) == list(range(180))
         assert (len(queue), queue.waiter_count) == (0, 0)
 
@@ -154,13 +150,9 @@ def test_scopes_that_fail_lose_no_wake_up() -> None:
                 assert 1 / (next(luck) % 3)
                 taken.extend(items)
 
-    threads = [threading.Thread(target=take) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for item in range(200):
-        queue.add(item)
-    for thread in threads:
-        thread.join()
+    with threads(*[take] * 4):
+        for item in range(200):
+            queue.add(item)
     assert sorted(taken) == list(range(200))
     assert len(queue) == 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from functools import partial
 from queue import Empty
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +12,7 @@ import pytest
 
 from spark_queue.errors import InvalidArgumentError, QueueFullError
 from spark_queue.memory.fair import FairQueue, FairSnapshot
+from tests.unit.threads import threads, together
 
 #: Each item is its key and a number, as in ``A1``.
 NINE = ["A1", "B1", "A2", "A3", "B2", "C1", "C2", "C3", "C4"]
@@ -131,10 +132,10 @@ def test_a_snapshot_is_a_copy_that_cannot_be_changed() -> None:
 def test_threads_one_after_another_see_one_order() -> None:
     """FQ-13: nine takes from a thread each, in turn, give the rounds of nine puts of another."""
     queue = by_letter()
-    in_thread(lambda: push(queue, *NINE))
+    together(lambda: push(queue, *NINE))
     taken: list[str] = []
     for _ in NINE:
-        in_thread(lambda: taken.append(queue.get_nowait()))
+        together(lambda: taken.append(queue.get_nowait()))
     assert taken == NINE_IN_ROUNDS
     assert_nothing(queue)
 
@@ -142,15 +143,8 @@ def test_threads_one_after_another_see_one_order() -> None:
 def test_three_writers_and_a_reader() -> None:
     """FQ-14: with three writers of a key each, one reader gets every item, each key in order."""
     queue = by_letter(2800)
-    writers = [
-        threading.Thread(target=lambda key=key: push(queue, *(f"{key}{n:03}" for n in range(900))))
-        for key in "ABC"
-    ]
-    for writer in writers:
-        writer.start()
-    taken = [queue.get(timeout=10) for _ in range(2700)]
-    for writer in writers:
-        writer.join()
+    with threads(*(partial(push, queue, *(f"{key}{n:03}" for n in range(900))) for key in "ABC")):
+        taken = [queue.get(timeout=10) for _ in range(2700)]
     assert_nothing(queue)
     for key in "ABC":
         assert [item for item in taken if item[0] == key] == [f"{key}{n:03}" for n in range(900)]
@@ -329,11 +323,7 @@ def test_takers_find_every_item_that_is_there() -> None:
             start.wait()  # noqa: B023 - of this round
             taken.extend(queue.get_nowait() for _ in range(50))
 
-        threads = [threading.Thread(target=take) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        together(*[take] * 4)
         assert sorted(taken) == list(range(200))
         assert_nothing(queue)
 
@@ -349,15 +339,13 @@ def test_counts_and_snapshots_are_of_one_instant() -> None:
             with queue._state._lock:
                 queue.put(queue.get())
 
-    thread = threading.Thread(target=turn)
-    thread.start()
-    for _ in range(300):
-        assert len(queue) == 50
-        snapshot = queue.snapshot()
-        items = [*snapshot.selected, *(item for line in snapshot.queued.values() for item in line)]
-        assert sorted(items) == list(range(50))
-    stop.set()
-    thread.join()
+    with threads(turn):
+        for _ in range(300):
+            assert len(queue) == 50
+            (first, rest) = queue.snapshot()
+            items = [*first, *(item for line in rest.values() for item in line)]
+            assert sorted(items) == list(range(50))
+        stop.set()
 
 
 def test_two_items_at_once_are_refused() -> None:
@@ -446,13 +434,6 @@ def test_the_text_form_counts() -> None:
     assert repr(queue) == "<FairQueue open items=1 limit=3>"
     queue.shutdown()
     assert repr(queue) == "<FairQueue shut down items=1 limit=3>"
-
-
-def in_thread(body: Callable[[], object]) -> None:
-    """Run something in a thread of its own, to its end."""
-    thread = threading.Thread(target=body)
-    thread.start()
-    thread.join()
 
 
 class Quarrelsome:

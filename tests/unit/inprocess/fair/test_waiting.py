@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import threading
+from functools import partial
 from queue import Empty
 from typing import Any
 
@@ -15,6 +15,7 @@ from spark_queue.memory.fair import FairQueue
 from spark_queue.memory.fair.fair_state import FairState
 from spark_queue.memory.waiting.tickets import ThreadTicket
 from spark_queue.memory.waiting.timer import ManualTimer
+from tests.unit.threads import together
 from tests.unit.waiting.tickets.crew import Crew
 from tests.unit.waiting.tickets.stage import line_of
 
@@ -352,12 +353,10 @@ def test_producers_and_takers_of_a_small_queue() -> None:
     def take(mine: list[tuple[int, int]]) -> None:
         mine.extend(fair.get() for _ in range(500))
 
-    threads = [threading.Thread(target=put, args=(key,)) for key in range(4)]
-    threads += [threading.Thread(target=take, args=(mine,)) for mine in taken]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=20)
+    together(
+        *(partial(put, key) for key in range(4)),
+        *(partial(take, mine) for mine in taken),
+    )
     everything = [item for mine in taken for item in mine]
     assert sorted(everything) == [(key, number) for key in range(4) for number in range(500)]
     for mine in taken:

@@ -3,8 +3,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,6 +17,7 @@ from spark_queue.errors import (
 from spark_queue.memory.guards import BoundedGuard, ConcurrentGuard, ExclusiveGuard, OnceGuard
 from spark_queue.memory.waiting.abort import AbortScope, AbortSignal
 from spark_queue.memory.waiting.timer import ManualTimer
+from tests.unit.threads import in_thread, until
 
 
 class Held:
@@ -50,29 +49,6 @@ class Held:
         """Wait until so many are under way."""
         for _ in range(times):
             assert self.entered.acquire(timeout=10)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition that other threads bring about."""
-    limit = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0)
-
-
-def in_thread(call: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
-    """Call something on another thread; its result or error lands in the list."""
-    ended: list[Any] = []
-
-    def run() -> None:
-        try:
-            ended.append(call())
-        except Exception as error:  # noqa: BLE001 - handed to the test
-            ended.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread, ended
 
 
 class Resource:

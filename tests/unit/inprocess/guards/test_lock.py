@@ -10,6 +10,7 @@ import pytest
 from spark_queue.errors import DeadlockError, InvalidArgumentError
 from spark_queue.memory.guards import InProcessLock, LockToken
 from spark_queue.memory.waiting.timer import ManualTimer
+from tests.unit.threads import together
 
 
 @pytest.fixture
@@ -64,11 +65,7 @@ def test_trying_gives_a_token_or_nothing(locks: InProcessLock) -> None:
         barrier.wait(10)
         tokens.append(locks.try_acquire("a"))
 
-    threads = [threading.Thread(target=try_it) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(*[try_it] * 8)
     assert sum(token is not None for token in tokens) == 1
 
 
@@ -99,14 +96,7 @@ def test_two_functions_under_one_lock_never_overlap() -> None:
         time.sleep(0)
         inside.pop()
 
-    threads = [
-        threading.Thread(target=lambda: [locks.with_acquire("a", operation) for _ in range(50)])
-        for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(*[lambda: [locks.with_acquire("a", operation) for _ in range(50)]] * 8)
     assert overlaps == [1] * 400
     assert len(locks) == 0
 

@@ -18,6 +18,7 @@ from spark_queue.memory.idempotency import (
     KeyState,
     idempotent,
 )
+from tests.unit.threads import together
 
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
@@ -83,11 +84,7 @@ def test_of_many_at_once_one_has_the_key() -> None:
             barrier.wait(10)
             tokens.append(store.try_lock("k"))
 
-        threads = [threading.Thread(target=lock) for _ in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        together(*[lock] * 16)
         assert sum(token is not None for token in tokens) == 1
 
 

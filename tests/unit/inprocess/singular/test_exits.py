@@ -7,8 +7,8 @@ import pytest
 
 from spark_queue.errors import QueueShutDownError
 from spark_queue.memory.singular import SingularUpdateQueue, WorkerPool
-from tests.unit.inprocess.broker.stage import until
-from tests.unit.inprocess.singular.test_requests import Gate, in_thread
+from tests.unit.inprocess.singular.test_requests import Gate
+from tests.unit.threads import in_thread, until
 
 
 @pytest.mark.parametrize("drives", ["thread", "pool"])

@@ -9,6 +9,7 @@ import time
 import weakref
 from collections import deque
 from concurrent.futures import CancelledError, Future
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +23,7 @@ from spark_queue.errors import (
 )
 from spark_queue.memory.singular import SingularUpdateQueue, WriteAheadLog
 from spark_queue.memory.waiting.timer import ManualTimer
+from tests.unit.threads import in_thread, together
 
 
 class Gate:
@@ -47,21 +49,6 @@ class Gate:
     def wait(self) -> None:
         """Wait until a request stands at the gate."""
         assert self.entered.acquire(timeout=10)
-
-
-def in_thread(call: Any) -> tuple[threading.Thread, list[Any]]:
-    """Call something on another thread; its result or error lands in the list."""
-    ended: list[Any] = []
-
-    def run() -> None:
-        try:
-            ended.append(call())
-        except BaseException as error:  # noqa: BLE001 - handed to the test
-            ended.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread, ended
 
 
 def until_blocked(queue: SingularUpdateQueue[Any, Any], producers: int) -> None:
@@ -100,15 +87,12 @@ def test_one_handler_call_at_a_time_in_each_producers_order() -> None:
         seen.append(item)
         inside.pop()
 
+    def produce(producer: int) -> None:
+        for number in range(300):
+            queue.submit((producer, number))
+
     with SingularUpdateQueue(handler, capacity=8) as queue:
-        threads = [
-            threading.Thread(target=lambda p=p: [queue.submit((p, n)) for n in range(300)])
-            for p in range(6)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        together(*(partial(produce, producer) for producer in range(6)))
     assert set(overlaps) == {1}
     for producer in range(6):
         assert [n for p, n in seen if p == producer] == list(range(300))
@@ -167,14 +151,7 @@ def test_every_gift_is_given_once() -> None:
         given.append(free.popleft())
 
     with SingularUpdateQueue(give, capacity=count) as queue:
-        threads = [
-            threading.Thread(target=lambda: [queue.submit(None) for _ in range(count // 4)])
-            for _ in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        together(*[lambda: [queue.submit(None) for _ in range(count // 4)]] * 4)
     assert given == list(range(count))
 
 
@@ -182,19 +159,12 @@ def test_every_caller_gets_a_gift_of_its_own() -> None:
     """SU-11: of 10,000 calls that wait for their reply all succeed, with distinct gifts."""
     free = deque(range(10_000))
     gifts: list[list[int]] = [[] for _ in range(20)]
+
+    def ask(mine: list[int]) -> None:
+        mine.extend(queue.submit(None).result(timeout=30) for _ in range(500))
+
     with SingularUpdateQueue[None, int](lambda _: free.popleft()) as queue:
-        threads = [
-            threading.Thread(
-                target=lambda mine=mine: [
-                    mine.append(queue.submit(None).result(timeout=30)) for _ in range(500)
-                ]
-            )
-            for mine in gifts
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        together(*(partial(ask, mine) for mine in gifts))
     assert sorted(gift for mine in gifts for gift in mine) == list(range(10_000))
 
 
@@ -272,7 +242,7 @@ def test_blocked_producers_enter_first_come_first_served() -> None:
         queue.submit("queued")
         producers = []
         for name in ("a", "b", "c"):
-            producers.append(in_thread(lambda name=name: queue.submit(name)))
+            producers.append(in_thread(partial(queue.submit, name)))
             until_blocked(queue, len(producers))
         with pytest.raises(QueueFullError):
             queue.submit_nowait("pushy")

@@ -9,6 +9,7 @@ import pytest
 
 from spark_queue.errors import QueueShutDownError
 from spark_queue.memory.singular import SingularUpdateQueue, WorkerPool
+from tests.unit.threads import threads, until
 
 
 def busy(capacity: int = 100) -> tuple[SingularUpdateQueue[Any, Any], threading.Event]:
@@ -191,16 +192,10 @@ def raced(queue: SingularUpdateQueue[int, int], *, drain: bool) -> tuple[list[An
         for number in range(50):
             submit(number)
 
-    threads = [threading.Thread(target=produce) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    queue.start()
-    while not replies:
-        time.sleep(0)
-    queue.shutdown(drain=drain)
-    for thread in threads:
-        thread.join(timeout=10)
-        assert not thread.is_alive()
+    with threads(*[produce] * 4):
+        queue.start()
+        until(lambda: bool(replies))
+        queue.shutdown(drain=drain)
     return replies, refused
 
 

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from spark_queue.memory.waiting.waiters import LazyFuture
+from tests.unit.threads import threads
 
 
 @pytest.fixture(params=[Future, LazyFuture])
@@ -169,14 +170,10 @@ def test_no_wake_up_is_lost_when_settling_and_waiting_race() -> None:
             called.append(future.result(timeout=10))
             assert wait([future], 10).not_done == set()
 
-        threads = [threading.Thread(target=listen) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        barrier.wait(10)
-        future.set_running_or_notify_cancel()
-        future.set_result(number)
-        for thread in threads:
-            thread.join(timeout=10)
+        with threads(*[listen] * 3):
+            barrier.wait(10)
+            future.set_running_or_notify_cancel()
+            future.set_result(number)
         assert called == [number] * 6
 
 

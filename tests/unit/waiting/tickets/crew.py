@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_queue.memory.waiting.tickets import TicketLine
 from spark_queue.memory.waiting.waiters import WaiterLine
-from tests.unit.inprocess.broker.stage import until
+from tests.unit.threads import until
 
 
 class Crew:

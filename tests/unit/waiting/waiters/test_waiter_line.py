@@ -10,6 +10,7 @@ import pytest
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.memory.waiting.timer import ManualTimer
 from spark_queue.memory.waiting.waiters import LineFuture, WaiterLine
+from tests.unit.threads import threads
 
 
 class Calls:
@@ -160,13 +161,9 @@ def test_exactly_one_call_runs_whoever_comes_first(rounds: int) -> None:
         barrier.wait()
         calls.line.evict_all()
 
-    threads = [threading.Thread(target=run) for run in (remove, trigger, evict)]
-    for thread in threads:
-        thread.start()
-    barrier.wait()
-    calls.timer.advance(1)
-    for thread in threads:
-        thread.join()
+    with threads(remove, trigger, evict):
+        barrier.wait()
+        calls.timer.advance(1)
     names = [made.split()[0] for made in calls.made]
     assert len(names) == len(set(names))
     assert len(names) + len(removed) == 60
