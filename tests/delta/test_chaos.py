@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.programs import run_python
 
 _CHAOS = Path(__file__).parents[2] / "jobs" / "bench" / "chaos.py"
 
@@ -14,13 +14,7 @@ _CHAOS = Path(__file__).parents[2] / "jobs" / "bench" / "chaos.py"
 @pytest.mark.spark
 def test_a_killed_driver_loses_nothing_and_repeats_nothing() -> None:
     """Laws 1-4: SIGKILL at two moments, then a run in peace: every item is done exactly once."""
-    ended = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, str(_CHAOS), "--kills", "2", "--seed", "7", "--rows", "12", "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
+    ended = run_python(_CHAOS, "--kills", "2", "--seed", "7", "--rows", "12", "--json", timeout=900)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     facts = json.loads(ended.stdout)

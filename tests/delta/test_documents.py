@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from typer.main import get_command
 from spark_queue.cli import main
 from spark_queue.cli.app import app
 from spark_queue.delta_queue import DeltaQueue
+from tests.programs import run_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,8 +76,7 @@ def test_program_of_the_readme_runs(here: Path) -> None:
     """The programs in README, one after the other in a process, print what stands below them."""
     (here / "readme.py").write_text(_program(_ROOT / "README.md"), encoding="utf-8")
     env = {**os.environ, "PYTHONPATH": str(_ROOT)}
-    command = [sys.executable, "readme.py"]
-    ran = subprocess.run(command, cwd=here, env=env, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+    ran = run_python("readme.py", cwd=here, env=env)
 
     shown = "".join(_blocks(_ROOT / "README.md", "text"))
     # Spark ends a table with an empty line, which a page need not have.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -20,6 +18,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.commands import evidence
 from spark_queue.log.output.outputs import ResultTable
 from spark_queue.processing import loop
+from tests.programs import run_python
 
 LEASE = timedelta(minutes=1)
 
@@ -85,7 +84,7 @@ def test_spark_goes_on_where_a_process_without_it_was_killed(
     """What the killed one had written is done, and Spark adds the rest to the same table."""
     filled()
     words = [queue_path, f"{place}/out", str(_MORTALS)]
-    ended = subprocess.run([sys.executable, "-c", _WORKER, *words], check=False)  # noqa: S603
+    ended = run_python("-c", _WORKER, *words)
     assert ended.returncode == -9
 
     queue = DeltaQueue.open(spark, queue_path)

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.programs import run_python
 
 _CHAOS = Path(__file__).parents[2] / "jobs" / "bench" / "chaos_front.py"
 
@@ -25,13 +25,7 @@ def test_a_killed_front_keeps_what_it_promised(kind: str, kills: int) -> None:
     Nor is anything delivered after its ack was durable, to two at a time, or before its group.
     """
     words = ["--kind", kind, "--kills", str(kills), "--seed", "4", "--json"]
-    ended = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, str(_CHAOS), *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=1800,
-    )
+    ended = run_python(_CHAOS, *words, timeout=1800)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     facts = json.loads(ended.stdout)

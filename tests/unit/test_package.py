@@ -6,14 +6,13 @@ import builtins
 import importlib
 import pkgutil
 import re
-import subprocess
-import sys
 from importlib.metadata import metadata
 
 import pytest
 
 import spark_queue
 from spark_queue import errors
+from tests.programs import run_python
 
 
 def test_every_public_name_is_listed_and_there() -> None:
@@ -108,9 +107,7 @@ for call in (
 
 def test_without_pyspark_everything_else_is_there() -> None:
     """All that can be had is had by ``import *``, and what cannot names the extra."""
-    told = subprocess.run(  # noqa: S603 - our own package
-        [sys.executable, "-c", _WITHOUT_SPARK], capture_output=True, text=True, check=True
-    )
+    told = run_python("-c", _WITHOUT_SPARK, check=True)
 
     names, *refused = told.stdout.splitlines()
     assert names == "DurableQueue LocalQueue"
@@ -133,9 +130,7 @@ def test_version_is_known_without_spark() -> None:
         "print(spark_queue.__version__, 'pyspark' in sys.modules)"
     )
 
-    told = subprocess.run(  # noqa: S603 - our own package
-        [sys.executable, "-c", asked], capture_output=True, text=True, check=True
-    )
+    told = run_python("-c", asked, check=True)
 
     assert told.stdout == f"{spark_queue.__version__} False\n"
 

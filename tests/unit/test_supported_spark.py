@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -13,6 +11,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_queue import DeltaQueue, local_session, session
 from spark_queue.errors import SetupError
+from tests.programs import run_python
 
 _NAMED = r"this is Spark {0}; spark_queue runs on Spark 4\.0, 4\.1 and 4\.2: install"
 
@@ -71,7 +70,5 @@ except SetupError as exc:
 
 def test_an_import_that_an_older_spark_cannot_serve_names_the_version() -> None:
     """A type that Spark 3.5 has not got is no package that is missing."""
-    told = subprocess.run(  # noqa: S603 - our own package
-        [sys.executable, "-c", _OLDER], capture_output=True, text=True, check=False
-    )
+    told = run_python("-c", _OLDER)
     assert re.match(_NAMED.format("3.5.9"), told.stdout), told.stderr

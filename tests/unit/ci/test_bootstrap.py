@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +8,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+
+from tests.programs import run_python
 
 _FILE = Path(__file__).parents[3] / ".ci" / "bootstrap.py"
 
@@ -123,13 +124,7 @@ def test_help_is_given_before_anything_is_installed(
     asked: list[str], bootstrap: ModuleType
 ) -> None:
     """Who asks what there is gets an answer, and no environment."""
-    done = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, str(_FILE), *asked],
-        env={"SPARK_QUEUE_VENV": str(bootstrap.VENV), "PATH": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_python(_FILE, *asked, env={"SPARK_QUEUE_VENV": str(bootstrap.VENV), "PATH": ""})
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "check" in done.stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from datetime import timedelta
@@ -21,6 +20,7 @@ from spark_queue.cli.scope import Scope
 from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidArgumentError, SetupError, SparkNeededError
 from spark_queue.local_queue import LocalQueue
+from tests.programs import run_python
 
 #: Runs commands where whatever is Spark's, Java's or of pandas cannot be imported.
 _ALONE = """
@@ -100,13 +100,7 @@ def test_a_local_queue_is_worked_with_where_there_is_no_spark(tmp_path: Path) ->
     (tmp_path / "rows.csv").write_text("tenant,n\na,1\na,2\nb,-3\nb,2\n")
     (tmp_path / "sending.py").write_text("def send(item): raise RuntimeError\n")
 
-    done = subprocess.run(  # noqa: S603 - our own package
-        [sys.executable, "-c", _ALONE],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_python("-c", _ALONE, cwd=tmp_path)
 
     ends = [line for line in done.stdout.splitlines() if line.startswith("ended ")]
     assert done.stderr == ""
@@ -139,9 +133,7 @@ def test_condition_that_is_too_deep_or_too_long_is_refused(
 
 def test_help_loads_nothing_of_spark() -> None:
     """The commands are told without what they will need."""
-    done = subprocess.run(  # noqa: S603 - our own package
-        [sys.executable, "-c", _HELP], capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", _HELP, check=True)
 
     assert done.stdout.splitlines()[-1] == "[]"
 
@@ -156,12 +148,7 @@ def test_a_look_loads_neither_pandas_nor_what_it_does_not_ask(
     """A command that only looks at a queue starts without what takes long and is not for it."""
     LocalQueue.create(f"{tmp_path}/q", "n int").enqueue([{"n": 1}])
 
-    done = subprocess.run(  # noqa: S603 - our own package
-        [sys.executable, "-c", _LOOKS, command, f"{tmp_path}/q"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python("-c", _LOOKS, command, f"{tmp_path}/q", check=True)
 
     assert done.stdout.splitlines()[-1] == str(asked)
 
@@ -175,9 +162,7 @@ scope.restore_pandas()
 import pandas, pyarrow as pa
 print(pa.array(pandas.to_datetime(pandas.Series(["2020-01-01", None]))).type)
 """
-    done = subprocess.run(  # noqa: S603 - our own package
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", code, check=True)
 
     assert done.stdout.split() == ["True", "timestamp[ns]"]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 import sys
 
 import pytest
 
 from spark_queue.cli import main
 from spark_queue.cli.app import command
+from tests.programs import run_python
 
 _EVERY = sorted(command().commands)
 
@@ -78,11 +78,10 @@ def test_a_shell_completes_quickly(typed: str, offered: list[str]) -> None:
     """Commands, options and their choices are completed, and nothing heavy is imported for that."""
     words = typed.split(" ")
     asked = {"COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
-    done = subprocess.run(  # noqa: S603 - our own package
-        [sys.executable, "-c", _COMPLETION],
+    done = run_python(
+        "-c",
+        _COMPLETION,
         env={"PYTHONPATH": ":".join(sys.path), "_SPARK_QUEUE_COMPLETE": "complete_bash", **asked},
-        capture_output=True,
-        text=True,
         check=True,
     )
     assert (done.stdout.split(), done.stderr.strip()) == (offered, "[]")
@@ -92,11 +91,10 @@ def test_a_shell_is_told_how(capsys: pytest.CaptureFixture[str]) -> None:
     """The script for a shell is printed, also where it is not known which shell that is."""
     options = [line.split()[1] for line in _help(capsys) if line.startswith("│ --")]
     assert options == ["--version", "--install-completion", "--show-completion", "--help"]
-    done = subprocess.run(
-        [sys.executable, "-m", "spark_queue"],
+    done = run_python(
+        "-m",
+        "spark_queue",
         env={"PYTHONPATH": ":".join(sys.path), "_SPARK_QUEUE_COMPLETE": "source_zsh"},
-        capture_output=True,
-        text=True,
         check=True,
     )
     assert "compdef _spark_queue_completion spark-queue" in done.stdout

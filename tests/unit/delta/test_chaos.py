@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.programs import run_python
 
 _CHAOS = Path(__file__).parents[3] / "jobs" / "bench" / "chaos_processes.py"
 
@@ -14,13 +14,7 @@ _CHAOS = Path(__file__).parents[3] / "jobs" / "bench" / "chaos_processes.py"
 def test_killed_processes_lose_nothing_and_take_nothing_twice() -> None:
     """Laws 1-4: 100 times SIGKILL among four processes: what was told holds, and all is served."""
     words = ["--kills", "100", "--seed", "5", "--within", "0.25", "--json"]
-    ended = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, str(_CHAOS), *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    ended = run_python(_CHAOS, *words, timeout=1800)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     facts = json.loads(ended.stdout)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -29,6 +27,7 @@ from spark_queue.log.disk.leftover_files import Ages, sweep
 from spark_queue.log.disk.local_log import LocalLog
 from spark_queue.log.disk.removal import resting
 from spark_queue.views.views import ARROW_VIEWS
+from tests.programs import run_python
 
 #: Whatever nobody has committed is left behind.
 _AT_ONCE = Ages(ours=0.0, others=0.0)
@@ -220,7 +219,7 @@ def test_a_process_that_ends_does_what_it_has_found_due(tmp_path: Path) -> None:
     )
     LocalQueue.create(place, "n int", durability="process")
     for _ in range(3):
-        subprocess.run([sys.executable, "-c", program], check=True)  # noqa: S603
+        run_python("-c", program, check=True)
 
     assert summed_up(place / "queue") is not None
 
@@ -233,7 +232,7 @@ def test_a_chore_that_does_not_end_keeps_nobody_from_ending() -> None:
         "maintenance.ask('for ever', lambda: iter(int, 1))\n"
     )
     began = time.monotonic()
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=30)  # noqa: S603
+    run_python("-c", program, check=True, timeout=30)
 
     assert time.monotonic() - began < 10
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import doctest
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.programs import run_python
 
 _DOCS = Path(__file__).parents[3] / "docs"
 _PAGES = sorted(page for page in _DOCS.glob("*.md") if ">>> " in page.read_text(encoding="utf-8"))
@@ -45,13 +45,15 @@ def test_tests_on_the_page_about_tests_pass(tmp_path: Path) -> None:
     env = {"PYTHONPATH": str(_DOCS.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     env["PYTEST_ADDOPTS"] = ""
 
-    ran = subprocess.run(  # noqa: S603 - our own
-        [sys.executable, "-m", "pytest", *plugin, "-W", "error", "test_page.py"],
+    ran = run_python(
+        "-m",
+        "pytest",
+        *plugin,
+        "-W",
+        "error",
+        "test_page.py",
         cwd=tmp_path,
         env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
     count = sum(block.count("\ndef test_") + block.startswith("def test_") for block in blocks)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +24,7 @@ from spark_queue.log.schema import FORMAT_VERSION
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report.finding import Thresholds
 from spark_queue.testing import memory_queue
+from tests.programs import run_python
 from tests.unit.doctor.conftest import Make, anew, only, paste
 
 MINUTE = timedelta(minutes=1)
@@ -93,8 +92,7 @@ def test_a_pause_of_one_reader_is_its_own(queue: LocalQueue) -> None:
 
 def test_a_front_that_died_is_found(queue: LocalQueue) -> None:
     """Its process is named, and upkeep notes that nobody holds the queue any more."""
-    program = [sys.executable, "-c", _DIES, queue.name]
-    assert subprocess.run(program, check=False).returncode == 9  # noqa: S603 - our own package
+    assert run_python("-c", _DIES, queue.name).returncode == 9
 
     found = only(queue.doctor(), "front-gone")
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from spark_queue import journaled_queue
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
 from spark_queue.log.disk import liveness
+from tests.programs import run_python
 from tests.unit.doctor.conftest import Make, only, paste, with_limits
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
@@ -242,7 +241,7 @@ def test_a_lost_head_of_a_group_is_not_said_to_have_failed(
     queue.enqueue([{"id": "g"}, {"id": "g"}])
     for _ in range(failures):
         queue.claim().nack("no lock")
-    subprocess.run([sys.executable, "-c", _KILLED, queue.name], check=False)  # noqa: S603
+    run_python("-c", _KILLED, queue.name)
     queue.claim()
     clock.advance(2 * HOUR)
 
@@ -256,7 +255,7 @@ def test_a_worker_that_is_gone_is_found(make: Make) -> None:
     """At once, by its process; a group waits for no cancel."""
     queue = make(group_key="id", lease=9 * HOUR)
     queue.enqueue([{"id": "g"}, {"id": "g"}])
-    subprocess.run([sys.executable, "-c", _KILLED, queue.name], check=False)  # noqa: S603
+    run_python("-c", _KILLED, queue.name)
     found = only(queue.doctor(), "workers-gone")
 
     assert found.severity == "warning"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.programs import run_python
 
 #: Works with a front while there is no room, and then with room again; prints what happened.
 _PROGRAM = """
@@ -86,8 +87,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, 
 
 def test_a_front_on_a_full_disk_says_so_once_and_goes_on(disk: tuple[str, str]) -> None:
     """Futures tell the cause, the log a few lines; with room again the front works as before."""
-    words = [sys.executable, "-c", _PROGRAM, *disk]
-    ended = subprocess.run(words, check=True, capture_output=True, timeout=120, text=True)  # noqa: S603
+    ended = run_python("-c", _PROGRAM, *disk, check=True)
     told: dict[str, Any] = json.loads(ended.stdout)
     assert told["answers"] == ["FileAccessError"]
     assert 0 < told["lines"] <= 5, told["said"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.programs import run_python
 
 Import = Callable[[str], Any]
 
@@ -81,9 +82,7 @@ def test_what_comes_while_a_file_is_forced_is_not(tmp_path: Path, script: Import
 def test_a_power_cut_takes_back_nothing_that_was_told() -> None:
     """A short run of the job: each disk opens, has all steps that were told, and can go on."""
     words = ["--only", "small steps", "--every", "41", "--draws", "1", "--seed", "1", "--json"]
-    done = subprocess.run(  # noqa: S603 - our own
-        [sys.executable, str(_JOB), *words], capture_output=True, text=True, check=False
-    )
+    done = run_python(_JOB, *words)
     (found,) = json.loads(done.stdout)["histories"]
 
     assert found["lost"] == []

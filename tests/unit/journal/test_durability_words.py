@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from spark_queue.journal import MemoryJournal, QueueOptions
 from spark_queue.log.session_options import PlainSession, kept_by
 from spark_queue.session import DURABILITY
 from spark_queue.testing import memory_queue
+from tests.programs import run_python
 from tests.unit.journal.conftest import Queue
 from tests.unit.journal.stage import Stage
 
@@ -97,7 +96,6 @@ def test_what_was_told_is_there_after_a_kill(tmp_path: Path, word: str) -> None:
     """A put with a promise is not told before its group is a step."""
     place = tmp_path / "queue"
     LocalQueue.create(place, "data binary")
-    words = [sys.executable, "-c", _PUT, str(place), word]
-    ended = subprocess.run(words, check=False, timeout=60)  # noqa: S603 - our own package
+    ended = run_python("-c", _PUT, place, word)
     assert ended.returncode == -signal.SIGKILL
     assert LocalQueue.open(place).counts()["ready"] == 1

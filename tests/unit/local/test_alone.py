@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from tests.programs import run_python
 
 #: Works with a queue where whatever is Spark's, Java's or of pandas cannot be imported.
 _ALONE = """
@@ -61,9 +60,7 @@ print(sorted(name for name in heavy if name in sys.modules))
 
 
 def _told(program: str) -> tuple[str, str]:
-    done = subprocess.run(  # noqa: S603 - our own package
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    done = run_python("-c", program)
     return done.stdout, done.stderr
 
 

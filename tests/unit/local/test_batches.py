@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +17,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.commands import admin
 from spark_queue.errors import InvalidConfigError
 from spark_queue.results import RepeatedBatch
+from tests.programs import run_python
 from tests.unit.local.conftest import Make
 
 #: Enqueues a batch, and kills itself before or behind its commit.
@@ -40,8 +39,7 @@ queue.enqueue([{"id": "a"}, {"id": "b"}], batch=("nightly", 17))
 def test_a_writer_that_was_killed_repeats_its_batch(make: Make, killed: str, before: int) -> None:
     """It is there once, whether its first writer had committed or not."""
     queue = make()
-    words = [sys.executable, "-c", _MORTAL, queue.name, killed]
-    assert subprocess.run(words, check=False).returncode == -9  # noqa: S603
+    assert run_python("-c", _MORTAL, queue.name, killed).returncode == -9
     assert queue.stats().ready == before
 
     done = queue.enqueue([{"id": "a"}, {"id": "b"}], batch=("nightly", 17))

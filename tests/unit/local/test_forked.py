@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.disk import maintenance
 from spark_queue.log.step_events import StepFacts
+from tests.programs import run_python
 from tests.unit.local.forked import in_child
 
 _PROGRAM = Path(__file__).with_name("forked.py")
@@ -28,8 +27,7 @@ _WORKS = {
 
 
 def _told(*words: object) -> dict[str, Any]:
-    program = [sys.executable, str(_PROGRAM), *map(str, words)]
-    ended = subprocess.run(program, check=True, capture_output=True, timeout=300, text=True)  # noqa: S603
+    ended = run_python(_PROGRAM, *words, check=True)
     told: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
     return told
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -19,6 +17,7 @@ from spark_queue.commands import forward_items
 from spark_queue.local_queue import LocalQueue
 from spark_queue.looking import store_of
 from spark_queue.reader_config import ReaderConfig
+from tests.programs import run_python
 from tests.unit.local.conftest import Make
 
 
@@ -149,10 +148,7 @@ def test_a_source_that_is_put_back_from_a_backup_sends_what_is_new(
     shutil.copytree(tmp_path / "backup", queue.name)
     said = []
     for id_ in "de":
-        words = [sys.executable, "-c", _FAILS, queue.name, id_]
-        done = subprocess.run(  # noqa: S603 - a program of this test
-            words, capture_output=True, text=True, check=True
-        )
+        done = run_python("-c", _FAILS, queue.name, id_, check=True)
         said.append(done.stderr)
     assert _ids(late) == ["a", *lost, "d", "e"]
     assert ["it was put back or made again" in text for text in said] == [True, False]

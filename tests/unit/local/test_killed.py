@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_queue.local_queue import LocalQueue
+from tests.programs import run_python
 from tests.unit.local.conftest import Make
 
 _MORTALS = Path(__file__).with_name("mortals.py")
@@ -56,7 +55,7 @@ def test_who_goes_on_finds_what_was_done(
     queue, out = make("id long"), tmp_path / "out"
     queue.enqueue([{"id": number} for number in range(5)])
     words = [queue.name, str(out), moment, str(_MORTALS.parent), using]
-    ended = subprocess.run([sys.executable, "-c", _WORKER, *words], check=False)  # noqa: S603
+    ended = run_python("-c", _WORKER, *words)
     assert ended.returncode == -9
 
     done = queue.process(lambda _: {"who": "second"}, returns="who string", output=str(out))
@@ -76,10 +75,7 @@ def test_who_goes_on_finds_what_was_done(
 def test_killed_workers_leave_an_exact_output(tmp_path: Path) -> None:
     """20 times SIGKILL, at any moment, and workers that are late: one row for each item that is."""
     words = [str(tmp_path), "20", "11"]
-    ended = subprocess.run(  # noqa: S603 - our own script
-        [sys.executable, str(_MORTALS), *words],
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+    ended = run_python(_MORTALS, *words)
 
     assert ended.returncode == 0, ended.stderr
     facts = json.loads(ended.stdout)

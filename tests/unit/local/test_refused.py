@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 import spark_queue
 from spark_queue.errors import FileDamagedError, QueueNotFoundError, SparkQueueError
 from spark_queue.local_queue import LocalQueue
+from tests.programs import run_python
 
 #: Opens a queue with few descriptors, once before that or not, and says how each verb ends.
 _POOR = """
@@ -51,10 +50,7 @@ def test_a_process_without_descriptors_is_told_so(
     queue: LocalQueue, *, most: int, is_warm: bool
 ) -> None:
     """It is no damage, nothing for Spark, and nothing that ``except Exception`` would let pass."""
-    words = [sys.executable, "-c", _POOR, queue.name, str(most), str(is_warm)]
-    said = subprocess.run(  # noqa: S603 - our own package
-        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True
-    )
+    said = run_python("-c", _POOR, queue.name, most, is_warm, check=True)
 
     *verbs, last = said.stdout.splitlines()
     assert len(verbs) == 4

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from spark_queue import LocalQueue, tracing
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
 from spark_queue.front.durable import DurableQueue
+from tests.programs import run_python
 from tests.unit.local.conftest import Make
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -201,10 +200,5 @@ print(queue.process(lambda item: None).acked)
 
 def test_without_opentelemetry_items_are_worked_off(queue_path: str) -> None:
     """A trace is carried all the same, and a handler just runs."""
-    done = subprocess.run(  # noqa: S603 - our own package
-        [sys.executable, "-c", _WITHOUT, queue_path, PARENT],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python("-c", _WITHOUT, queue_path, PARENT, check=True)
     assert done.stdout == "2\n"

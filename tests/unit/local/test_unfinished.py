@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +19,7 @@ from spark_queue.local_queue import LocalQueue
 from spark_queue.log.disk import removal, write_lock
 from spark_queue.log.schema import STATUS_COLUMNS
 from spark_queue.looking import store_of
+from tests.programs import run_python
 
 #: Makes queues, each in a child that is killed at the n-th call that names or forces something.
 _KILLED = """
@@ -96,7 +95,7 @@ def test_what_a_cut_create_left_is_replaced(
 
 def test_a_create_that_is_killed_anywhere_can_be_repeated(place: str) -> None:
     """Either the queue is there, or it is made by the next call."""
-    subprocess.run([sys.executable, "-c", _KILLED, place], check=True)  # noqa: S603
+    run_python("-c", _KILLED, place, check=True)
     begun = sorted(Path(place).iterdir(), key=lambda path: int(path.name))
     assert len(begun) > 15
     for at, made in enumerate(begun):

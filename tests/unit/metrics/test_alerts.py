@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -22,6 +20,7 @@ from spark_queue.clock import ManualClock, SystemClock
 from spark_queue.doctor.examine import CHECKS, examine
 from spark_queue.metrics import metric_samples
 from spark_queue.report.finding import Thresholds
+from tests.programs import run_python
 from tests.unit.metrics.promql import Scrapes, scraped
 
 _ROOT = Path(__file__).parents[3]
@@ -62,7 +61,7 @@ def _idle(queue: LocalQueue, clock: ManualClock) -> None:
 def _gone(queue: LocalQueue, clock: ManualClock) -> None:
     program = "import os, sys; from spark_queue import LocalQueue as Q\n"
     program += "Q.open(sys.argv[1]).claim(1); os._exit(1)"
-    subprocess.run([sys.executable, "-c", program, queue.name], check=False)  # noqa: S603
+    run_python("-c", program, queue.name)
     clock.advance(_MINUTE)
 
 

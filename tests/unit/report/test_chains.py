@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from datetime import timedelta
 
 from spark_queue import LocalQueue, QueueConfig, RetryPolicy
 from spark_queue.clock import ManualClock, SystemClock
+from tests.programs import run_python
 
 #: Claims an item, and is killed with it.
 _KILLED = """
@@ -29,7 +28,7 @@ def test_a_loss_is_no_failure(queue_path: str) -> None:
         queue.claim(1).nack("TimeoutError: no answer")
         clock.advance(timedelta(minutes=10))
     for _ in range(2):
-        subprocess.run([sys.executable, "-c", _KILLED, queue_path], check=False)  # noqa: S603
+        run_python("-c", _KILLED, queue_path)
         with queue.claim(1) as claim:
             claim.release()
 

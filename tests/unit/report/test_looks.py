@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from datetime import timedelta
@@ -25,6 +23,7 @@ from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import following, reading
 from spark_queue.sql import database
 from spark_queue.views import file_source
+from tests.programs import run_python
 from tests.unit.local.forked import in_child
 from tests.unit.report.conftest import Make
 
@@ -163,13 +162,7 @@ def test_databases_share_no_place_for_what_they_spill(tmp_path: Path) -> None:
         "made = [database.OneDatabase(start).connect() for _ in range(2)]\n"
         "print(len(os.listdir(tempfile.gettempdir())))"
     )
-    ended = subprocess.run(  # noqa: S603 - our own
-        [sys.executable, "-c", program],
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        check=True,
-        text=True,
-    )
+    ended = run_python("-c", program, env={**os.environ, "TMPDIR": str(tmp_path)}, check=True)
     assert ended.stdout.strip() == "2"
     assert list(tmp_path.iterdir()) == []
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.programs import run_python
 
 _ROOT = Path(__file__).parents[3]
 
@@ -43,9 +44,7 @@ def _run(place: Path, *args: str) -> subprocess.CompletedProcess[str]:
     """Run Python elsewhere, and not as this run of pytest was asked for."""
     path = os.pathsep.join((str(_ROOT), str(place)))
     whole = {**os.environ, "PYTHONPATH": path, "PYTEST_ADDOPTS": ""}
-    return subprocess.run(  # noqa: S603 - our own
-        [sys.executable, *args], cwd=place, env=whole, capture_output=True, text=True, check=False
-    )
+    return run_python(*args, cwd=place, env=whole)
 
 
 def test_fixtures_are_there_by_name(tmp_path: Path) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructType
@@ -16,6 +13,7 @@ from spark_queue.columns.columns import of_spark
 from spark_queue.errors import SparkNeededError
 from spark_queue.log.schema import OPTIONAL_COLUMNS as OF_SPARK
 from spark_queue.log.spark.spark_types import struct_of
+from tests.programs import run_python
 
 #: Marks two rows where whatever is Spark's, Java's or of pandas cannot be imported.
 _ALONE = """
@@ -44,9 +42,7 @@ print(mark_rows(table, columns, config)["_dedup_key"].to_pylist())
 
 def test_rows_are_marked_where_there_is_no_spark() -> None:
     """Every module of the room works with neither pyspark nor numpy installed."""
-    told = subprocess.run(  # noqa: S603 - our own package
-        [sys.executable, "-c", _ALONE], capture_output=True, text=True, check=False
-    )
+    told = run_python("-c", _ALONE)
 
     assert (told.stdout, told.stderr) == ("""['["a/b",null]', '["c",null]']\n""", "")
 

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import pairwise
@@ -14,6 +12,7 @@ import pytest
 from spark_queue.errors import InvalidArgumentError, LogFileError, QueueShutDownError, SetupError
 from spark_queue.memory.singular import SingularUpdateQueue, WriteAheadLog
 from spark_queue.memory.waiting.timer import ManualTimer
+from tests.programs import run_python
 
 #: Appends a record for half of which there is room, and then one that fits.
 _LIMITED = """
@@ -198,9 +197,8 @@ def test_a_log_whose_start_a_power_cut_left_as_zeros_begins_again(path: Path, wh
 
 def test_a_full_disk_takes_no_half_record(path: Path) -> None:
     """A record for which a file system has half the room is refused, and the log is as it was."""
-    words = [sys.executable, "-c", _LIMITED, str(path)]
-    ended = subprocess.run(words, check=True, capture_output=True, timeout=60)  # noqa: S603
-    assert ended.stdout.split() == [b"File", b"too", b"large"]
+    ended = run_python("-c", _LIMITED, path, check=True)
+    assert ended.stdout.split() == ["File", "too", "large"]
     assert read(path) == ["one", "two"]
 
 

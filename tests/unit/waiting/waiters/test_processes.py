@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
-import sys
 import textwrap
 
 import pytest
 
 from spark_queue.memory.waiting.processes import Owner
+from tests.programs import run_python
 
 IMPORTS = """
 import os, sys, threading
@@ -22,13 +21,7 @@ from spark_queue.errors import QueueShutDownError
 
 def said_by(program: str) -> str:
     """Run a program, and return what it prints and logs."""
-    ended = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-W", "ignore", "-c", IMPORTS + textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    ended = run_python("-W", "ignore", "-c", IMPORTS + textwrap.dedent(program), check=True)
     return ended.stdout + ended.stderr
 
 
@@ -100,4 +93,4 @@ def test_a_copy_by_pickle_is_of_the_process_that_has_it() -> None:
     """A process that was sent what another one uses, as by Spark Connect, is no child of a fork."""
     sent = pickle.dumps(Owner("it")).hex()
     program = f"import pickle; pickle.loads(bytes.fromhex({sent!r})).require()"
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)  # noqa: S603
+    run_python("-c", program, check=True)
