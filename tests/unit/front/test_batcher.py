@@ -164,24 +164,6 @@ def test_what_is_put_back_comes_first_and_is_waited_for() -> None:
     thread.join()
 
 
-def test_a_join_waits_for_what_was_put_back() -> None:
-    """What is put back has not been written, so that a join waits until it is."""
-    line: Batcher[int] = Batcher(3, 10, SHORT)
-    for number in (1, 2, 3):
-        line.add(number)
-    line.take()
-    with line.busy():
-        line.put_back([2, 3])
-    joined, thread = _joining(line)
-
-    assert not joined.wait(0.05)
-    assert line.take() == [2, 3]
-    with line.busy():
-        pass
-    assert joined.wait(PATIENCE)
-    thread.join()
-
-
 def test_a_wake_ends_one_wait() -> None:
     """After a wake the next taker waits again, until there is something."""
     line: Batcher[int] = Batcher(1, 10, SHORT)

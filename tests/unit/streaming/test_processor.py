@@ -133,19 +133,18 @@ def test_a_clock_starts_no_state() -> None:
     assert tester.peekValueState(STATE, 1) is None
 
 
-def test_another_number_of_buckets_is_refused() -> None:
-    """Keys would be looked for in the wrong buckets: a state of other buckets is not touched."""
+@pytest.mark.parametrize(
+    ("written_as", "buckets", "why"),
+    [
+        (1, 64, r"64 buckets, the operator 8: name its ch"),
+        (4, 8, "format 4, this release reads up to 3"),
+    ],
+)
+def test_a_state_of_others_is_refused(written_as: int, buckets: int, why: str) -> None:
+    """Neither other buckets, where keys are elsewhere, nor a later release: nothing is read."""
     tester = TwsTester(BucketProcessor(DistinctRules, 8))
-    tester.updateValueState(STATE, 1, (1, 64, "{}", "{}", None))
-    with pytest.raises(InvalidArgumentError, match=r"64 buckets, the operator 8: name its ch"):
-        tester.test(1, rows([(ARRIVAL, 1, "a")]))
-
-
-def test_a_newer_format_is_refused() -> None:
-    """A state that a later release wrote is not read."""
-    tester = TwsTester(BucketProcessor(DistinctRules, 8))
-    tester.updateValueState(STATE, 1, (4, 8, "{}", "{}", None))
-    with pytest.raises(InvalidArgumentError, match="format 4, this release reads up to 3"):
+    tester.updateValueState(STATE, 1, (written_as, buckets, "{}", "{}", None))
+    with pytest.raises(InvalidArgumentError, match=why):
         tester.test(1, rows([(ARRIVAL, 1, "a")]))
 
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from spark_queue.errors import InvalidArgumentError, QueueShutDownError
+from spark_queue.errors import QueueShutDownError
 from spark_queue.memory.blocking import BlockingQueue
 from spark_queue.memory.waiting.timer import ManualTimer
-from spark_queue.reader_config import FullPolicy
 from tests.unit.threads import together
 
 WEEK = timedelta(days=7)
@@ -274,21 +273,6 @@ def test_a_predicate_is_asked_again_when_the_head_changes(line: BlockingQueue[An
 
     assert line.poll_if(slow) == "second"
     assert asked == ["first", "second"]
-
-
-@pytest.mark.parametrize("bad", [0, -1, 2.5, "many"])
-def test_a_bad_limit_is_refused(bad: Any) -> None:
-    """A limit below 1 is no limit."""
-    with pytest.raises(InvalidArgumentError, match="max_items"):
-        BlockingQueue(bad)
-
-
-def test_an_unknown_policy_is_refused() -> None:
-    """A misspelt policy is refused with the one that was probably meant."""
-    misspelt: Any = "drop_oldes"
-    policy: FullPolicy = misspelt
-    with pytest.raises(InvalidArgumentError, match="did you mean 'drop_oldest'"):
-        BlockingQueue(1, policy)
 
 
 def test_the_text_form_counts(line: BlockingQueue[Any]) -> None:

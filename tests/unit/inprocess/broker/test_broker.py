@@ -754,25 +754,6 @@ async def test_cancelling_who_awaits_withdraws_a_waiting_task() -> None:
     assert ran == []
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"max_active": 0},
-        {"max_active": -1},
-        {"max_active": 1, "max_waiting": -1},
-        {"max_active": 1, "max_idle": 0},
-        {"max_active": 1, "max_idle": -1},
-        {"max_active": 1, "order": "random"},
-        {"max_active": 1, "mode": "automatic"},
-    ],
-)
-def test_bad_options_are_refused(options: dict[str, Any]) -> None:
-    """A limit out of its range, or an unknown order or mode, is refused by its name."""
-    name = list(options)[-1]
-    with pytest.raises(InvalidArgumentError, match=name):
-        QueueBroker(**options)
-
-
 def test_bad_tasks_are_refused_and_the_broker_goes_on() -> None:
     """An unhashable group, and a coroutine function without a loop, are errors at once."""
 

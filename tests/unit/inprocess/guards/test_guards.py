@@ -10,7 +10,6 @@ import pytest
 
 from spark_queue.errors import (
     DeadlockError,
-    InvalidArgumentError,
     QueueFullError,
     QueueShutDownError,
 )
@@ -427,13 +426,6 @@ def test_a_maker_that_asks_for_its_own_value_is_told() -> None:
     with pytest.raises(DeadlockError):
         guard.get()
     guard.stop()
-
-
-@pytest.mark.parametrize("bad", [-1, 1.5])
-def test_bad_retries_are_refused(bad: Any) -> None:
-    """A number of retries below zero is refused."""
-    with pytest.raises(InvalidArgumentError, match="max_retries"):
-        OnceGuard(lambda _: 1, bad)
 
 
 # Concurrent

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from typing import Any
 
 import pytest
 
 from spark_queue.errors import QueueShutDownError
 from spark_queue.memory.singular import SingularUpdateQueue, WorkerPool
+from tests.unit.threads import until
 
 
 def test_a_result_is_offered_to_the_next_queue_first() -> None:
@@ -39,11 +39,7 @@ def test_back_pressure_travels_through_the_chain(shared: bool) -> None:  # noqa:
         middle.start()
         producer = threading.Thread(target=lambda: [first.submit(n) for n in range(20)])
         producer.start()
-        for queue in (last, middle, first):
-            limit = time.monotonic() + 10
-            while queue.work.line.blocked != 1:
-                assert time.monotonic() < limit
-                time.sleep(0)
+        until(lambda: all(queue.work.line.blocked == 1 for queue in (last, middle, first)))
         # One in the last queue; in each of the others one that waits for its slot and one queued.
         assert [queue.task_count for queue in (last, middle, first)] == [1, 1, 1]
         assert producer.is_alive()
@@ -66,8 +62,7 @@ def test_a_chain_that_is_cut_fails_the_future(shared: bool) -> None:  # noqa: FB
         first.start()
         assert first.submit(1).result(timeout=10) == 1
         waiting = first.submit(2)
-        while not last.work.line.blocked:
-            time.sleep(0)
+        until(lambda: last.work.line.blocked == 1)
         last.shutdown(drain=False)
         assert isinstance(waiting.exception(timeout=10), QueueShutDownError)
         assert isinstance(first.submit(3).exception(timeout=10), QueueShutDownError)

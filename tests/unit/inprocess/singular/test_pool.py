@@ -117,13 +117,6 @@ def test_a_handler_cannot_end_its_own_pool() -> None:
             assert isinstance(queue.submit(1).exception(timeout=10), DeadlockError)
 
 
-@pytest.mark.parametrize("bad", [0, -1, 1.5])
-def test_a_pool_needs_threads(bad: Any) -> None:
-    """A pool of no threads is refused."""
-    with pytest.raises(InvalidArgumentError, match="threads"):
-        WorkerPool(bad)
-
-
 def test_a_pool_cannot_run_coroutines() -> None:
     """A coroutine function needs a loop, not a pool."""
 

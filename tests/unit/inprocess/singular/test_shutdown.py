@@ -9,7 +9,7 @@ import pytest
 
 from spark_queue.errors import QueueShutDownError
 from spark_queue.memory.singular import SingularUpdateQueue, WorkerPool
-from tests.unit.threads import threads, until
+from tests.unit.threads import in_thread, threads, until
 
 
 def busy(capacity: int = 100) -> tuple[SingularUpdateQueue[Any, Any], threading.Event]:
@@ -30,19 +30,9 @@ def busy(capacity: int = 100) -> tuple[SingularUpdateQueue[Any, Any], threading.
 
 def blocked_producer(queue: SingularUpdateQueue[Any, Any]) -> tuple[threading.Thread, list[Any]]:
     """Start a producer that waits for a slot."""
-    errors: list[Any] = []
-
-    def produce() -> None:
-        try:
-            queue.submit("blocked")
-        except QueueShutDownError as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=produce)
-    thread.start()
-    while not queue.work.line.blocked:
-        time.sleep(0)
-    return thread, errors
+    started = in_thread(lambda: queue.submit("blocked"))
+    until(lambda: queue.work.line.blocked == 1)
+    return started
 
 
 def test_a_shutdown_before_the_start_is_kept() -> None:
@@ -69,33 +59,25 @@ def test_a_shutdown_before_the_start_resolves_what_is_queued(drain: bool) -> Non
         assert all(isinstance(reply.exception(), QueueShutDownError) for reply in replies)
 
 
-def test_draining_finishes_what_is_queued_and_wakes_blocked_producers() -> None:
-    """SU-17: a drain handles the 100 that are queued; the blocked producer fails at once."""
+@pytest.mark.parametrize("drain", [True, False])
+def test_a_shutdown_handles_or_fails_what_is_queued_and_wakes_blocked_producers(
+    drain: bool,  # noqa: FBT001
+) -> None:
+    """SU-17: a drain handles the 100 that are queued, a rejection fails them; the current ends."""
     queue, leave = busy()
     replies = [queue.submit(number) for number in range(100)]
-    producer, errors = blocked_producer(queue)
-    queue.shutdown(wait=False)
+    producer, ended = blocked_producer(queue)
+    queue.shutdown(drain=drain, wait=False)
     producer.join(timeout=10)
-    assert len(errors) == 1
-    assert not any(reply.done() for reply in replies)
-    leave.set()
-    queue.shutdown()
-    assert [reply.result(timeout=0) for reply in replies] == list(range(100))
-    assert not queue.is_running
-
-
-def test_rejecting_fails_what_is_queued_and_finishes_what_runs() -> None:
-    """SU-17: a rejecting shutdown fails the 100 that are queued; the current one completes."""
-    queue, leave = busy()
-    replies = [queue.submit(number) for number in range(100)]
-    producer, errors = blocked_producer(queue)
-    queue.shutdown(drain=False, wait=False)
-    assert all(isinstance(reply.exception(timeout=0), QueueShutDownError) for reply in replies)
-    producer.join(timeout=10)
-    assert len(errors) == 1
+    assert [type(error) for error in ended] == [QueueShutDownError]
+    assert {reply.done() for reply in replies} == {not drain}
     leave.set()
     queue.shutdown()
     assert not queue.is_running
+    if drain:
+        assert [reply.result(timeout=0) for reply in replies] == list(range(100))
+    else:
+        assert {type(reply.exception(timeout=0)) for reply in replies} == {QueueShutDownError}
 
 
 def test_a_drain_can_be_given_up() -> None:
@@ -236,26 +218,17 @@ def submitted_last(queue: SingularUpdateQueue[str, str]) -> list[Any]:
     return replies
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_request_that_comes_right_before_the_shutdown_is_handled(
-    shared: bool,  # noqa: FBT001
-) -> None:
+@pytest.mark.parametrize("drives", ["thread", "pool", "loop"])
+async def test_a_request_that_comes_right_before_the_shutdown_is_handled(drives: str) -> None:
     """SU-17: also where the worker has just found nothing to do."""
-    pool = WorkerPool(1) if shared else None
+    pool = WorkerPool(1) if drives == "pool" else None
     queue: SingularUpdateQueue[str, str] = SingularUpdateQueue(str.upper, pool=pool)
     replies = submitted_last(queue)
-    queue.start()
-    queue.work.ended.result(10)
-
+    if drives == "loop":
+        await queue.aio.start()
+    else:
+        queue.start()
+    await asyncio.wait_for(asyncio.wrap_future(queue.work.ended), 10)
     assert [reply.result(10) for reply in replies] == ["LAST"]
     if pool is not None:
         pool.shutdown()
-
-
-async def test_a_request_right_before_the_shutdown_is_handled_on_a_loop() -> None:
-    """The same, by a worker that is a task."""
-    queue: SingularUpdateQueue[str, str] = SingularUpdateQueue(str.upper)
-    replies = submitted_last(queue)
-    await queue.aio.start()
-    await asyncio.wait_for(asyncio.wrap_future(queue.work.ended), 10)
-    assert [reply.result(10) for reply in replies] == ["LAST"]
