@@ -143,8 +143,6 @@ def test_queues_in_a_process_need_no_other_package() -> None:
         "print(*sorted(loaded - sys.stdlib_module_names))"
     )
 
-    told = subprocess.run(  # noqa: S603 - our own package
-        [sys.executable, "-c", asked], capture_output=True, text=True, check=True
-    )
+    told = run_python("-c", asked, check=True)
 
     assert told.stdout == "spark_queue\n"
