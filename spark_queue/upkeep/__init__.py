@@ -1,4 +1,4 @@
 """Upkeep: what keeps the logs of a queue short, and copies it.
 
-Imports commands, SQL, state and logs.
+Imports views, commands, frames of Spark, SQL, state and logs.
 """

@@ -1,4 +1,4 @@
 """Views of a queue: items, counts, lags and reasons.
 
-Imports commands, SQL, state and logs.
+Imports commands, frames of Spark, SQL, state and logs.
 """
