@@ -137,7 +137,7 @@ class Setting:
     is_optional: bool
     """Whether ``None`` is a value."""
     is_asked: bool
-    """Whether SQL has it as a column of ``sq_asked``."""
+    """Whether SQL has it, a count, as a column of ``sq_asked``."""
     orders: bool
     """Whether the order of service depends on it, so that a rehearsal tries it."""
     since: int
@@ -147,6 +147,11 @@ class Setting:
     def choices(self) -> tuple[str, ...]:
         """The words of a choice."""
         return get_args(OnFailure) if self.kind == "choice" else ()
+
+    @property
+    def is_line(self) -> bool:
+        """Whether an option, or a field of a form, holds it; a policy takes a file."""
+        return self.kind != "retry"
 
     def check(self, value: object) -> None:
         """Raise :class:`InvalidConfigError` where a value is not one of this setting."""

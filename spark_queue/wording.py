@@ -142,6 +142,11 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {agree(count, one, many or one + 's')}"
 
 
+def number(value: float) -> str:
+    """Return a number as a setting is typed: without an exponent, or a fraction of nothing."""
+    return f"{value:.15g}"
+
+
 def agree(count: int, one: str, many: str) -> str:
     """Return the word that agrees with a number: singular or plural."""
     return one if count == 1 else many

@@ -13,7 +13,7 @@ from spark_queue.log.disk import maintenance
 from spark_queue.report.finding import Finding, Severity
 from spark_queue.upkeep import purge_items
 from spark_queue.upkeep.rewriter import rewriter_of
-from spark_queue.wording import plural, shell_command, size
+from spark_queue.wording import number, plural, shell_command, size
 
 #: How many times the commits after which they are summed up may be there: a process does it beside
 #: its steps, and gets to it a little later.
@@ -119,7 +119,7 @@ def retention_due(subject: Subject) -> Iterator[Finding]:
     items = sum(gen.items for gen in due)
     if items:
         ends = [gen.last for gen in due if gen.last is not None]
-        seconds = f"{retention.total_seconds():g}"
+        seconds = number(retention.total_seconds())
         yield Finding(
             id="retention-due",
             severity="info",

@@ -17,7 +17,7 @@ from spark_queue.config_changes import (
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.results import Affected, Undone
 from spark_queue.serve.watching import FOR_A_REFRESH, Operable, WatchedQueue
-from spark_queue.wording import plural
+from spark_queue.wording import number, plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +107,6 @@ def _where(asked: Mapping[str, str]) -> str:
     return where
 
 
-#: The settings of a form: those that a line holds.
-_SHOWN_SETTINGS = [row for row in SETTINGS if row.is_live and row.kind != "retry"]
-
-
 def _label(row: Setting) -> str:
     if row.kind == "weights":
         return "Weights of fair keys to set, as KEY=WEIGHT, with spaces between"
@@ -118,14 +114,12 @@ def _label(row: Setting) -> str:
     return f"{said}, or none" if row.is_optional else said
 
 
-def _shown_value(row: Setting, config: QueueConfig) -> str:
-    return _text(config.to_dict()[row.name])
-
-
 def _settings(config: QueueConfig) -> Sequence[FormField]:
+    plain = config.to_dict()
     fields = [
-        FormField(name=row.name, label=_label(row), value=_shown_value(row, config))
-        for row in _SHOWN_SETTINGS
+        FormField(name=row.name, label=_label(row), value=_text(plain[row.name]))
+        for row in SETTINGS
+        if row.is_live and row.is_line
     ]
     # What is typed is a change of what was shown, whatever has become of that meanwhile.
     shown = [replace(one, name=_SHOWN + one.name, label="", is_hidden=True) for one in fields]
@@ -158,7 +152,7 @@ def _say_undone(found: Undone) -> str:
 def _text(value: object) -> str:
     if isinstance(value, Mapping):
         return " ".join(f"{name}={_text(one)}" for name, one in value.items())
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    return "none" if value is None else number(value) if isinstance(value, float) else str(value)
 
 
 def _configure(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:

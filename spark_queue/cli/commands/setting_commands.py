@@ -25,10 +25,6 @@ Lease = Annotated[float | None, Option(help="Seconds that a claim holds.")]
 ConfigFile = Annotated[Path | None, Option(help="A YAML file; options on the command line win.")]
 
 
-#: Settings that have no option, as one line cannot hold them.
-_BY_FILE = ("retry",)
-
-
 class SettingOptions:
     """Options of a command for settings of a queue; ``None`` for an option that is not given."""
 
@@ -47,7 +43,7 @@ class SettingOptions:
 
 def options_for(rows: Iterable[Setting]) -> type[SettingOptions]:
     """Return options for some settings, each of which says what its row does."""
-    shown = [row for row in rows if row.name not in _BY_FILE]
+    shown = [row for row in rows if row.is_line]
     given = [(_option_name(row), _option(row), field(default=None)) for row in shown]
     return make_dataclass("SettingOptions", given, bases=(SettingOptions,))
 

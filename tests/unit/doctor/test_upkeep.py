@@ -131,13 +131,13 @@ def test_items_that_are_kept_too_long_are_found(make: Make, clock: ManualClock) 
     clock.advance(30 * DAY)
 
     assert with_limits(queue, retention=31 * DAY).findings == ()
-    found = only(with_limits(queue, retention=7 * DAY), "retention-due")
+    found = only(with_limits(queue, retention=20 * DAY), "retention-due")
 
-    assert (found.severity, found.since) == ("info", over + 7 * DAY)
+    assert (found.severity, found.since) == ("info", over + 20 * DAY)
     assert "2 items" in found.what
-    assert found.command.endswith("maintain " + queue.name + " --retention 604800")
-    queue.maintain(retention=7 * DAY)
-    assert with_limits(queue, retention=7 * DAY).findings == ()
+    assert found.command.endswith("maintain " + queue.name + " --retention 1728000")
+    queue.maintain(retention=20 * DAY)
+    assert with_limits(queue, retention=20 * DAY).findings == ()
 
 
 def test_items_that_keys_need_are_not_kept_too_long(make: Make, clock: ManualClock) -> None:

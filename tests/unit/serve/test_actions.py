@@ -166,6 +166,14 @@ def test_a_form_changes_what_was_typed(make: Make, pages: Pages) -> None:
     assert dict(config.weights) == {"a": 5.0, "b": 9.0, "c": 4.0}
 
 
+def test_a_form_shows_numbers_as_they_are_typed(make: Make, pages: Pages) -> None:
+    """Whole, without an exponent: 90 days are so many seconds, and a weight keeps its digits."""
+    browser = pages(make("id string", fair_key="id", weights={"a": 1234567.5}), acts=True)
+    browser.sign_in()
+    form = browser.fields("/queues/0/act/configure")
+    assert (form["forget_sources_after"], form["weights"]) == ("7776000", "a=1234567.5")
+
+
 def test_a_confirmation_holds_for_the_settings_that_it_showed(
     queue: LocalQueue, browser: Browser
 ) -> None:
