@@ -28,7 +28,7 @@ from spark_queue.commands.enqueue import Enqueued
 from spark_queue.commands.readers import Start
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.log.addresses import QueueAddress
-from spark_queue.log.object.object_tables import ObjectTables, Storage
+from spark_queue.log.object_tables import ObjectTables, StorageOptions
 from spark_queue.log.schema import fields_of
 from spark_queue.log.step_events import Listener
 from spark_queue.opened import drop_queue
@@ -72,7 +72,7 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
         *,
         clock: Clock | None = None,
         listener: Listener | None = None,
-        storage: Storage | None = None,
+        storage: StorageOptions | None = None,
         exist_ok: bool = False,
     ) -> DeltaQueue:
         """Make a new queue.
@@ -93,10 +93,11 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
             Asked once an operation; the system's by default.
         listener : callable, optional
             Called with :class:`StepFacts` after every step, on the thread that made it.
-        storage : mapping or obstore.store.ObjectStore, optional
-            Options of ``obstore.store.from_url``, or a store of a whole bucket, for a queue on an
-            object store that processes without Spark share: its commits are conditional PUTs. The
-            tasks that write its files get them, too. By default Delta commits, as anywhere else.
+        storage : mapping, obstore.store.ObjectStore or fsspec.AbstractFileSystem, optional
+            Options of ``obstore.store.from_url``, a store of a whole bucket, or a file system, for
+            a queue on an object store that processes without Spark share: its commits are
+            conditional PUTs. The tasks that write its files get them, too. By default Delta
+            commits, as anywhere else.
         exist_ok : bool
             Open a queue that is there, if it has the same columns, keys and ``dedup_scope``. Its
             live settings stay as they are. Of several processes that call this at once one makes
@@ -133,7 +134,7 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
         *,
         clock: Clock | None = None,
         listener: Listener | None = None,
-        storage: Storage | None = None,
+        storage: StorageOptions | None = None,
     ) -> DeltaQueue:
         """Open a queue that exists; parameters as for :meth:`create`.
 
@@ -151,7 +152,9 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
         return cls(store)
 
     @classmethod
-    def exists(cls, spark: SparkSession, path: str, *, storage: Storage | None = None) -> bool:
+    def exists(
+        cls, spark: SparkSession, path: str, *, storage: StorageOptions | None = None
+    ) -> bool:
         """Tell whether there is a queue of this name or path."""
         return existence.exists(_store(spark, path, storage))
 
@@ -162,7 +165,7 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
         path: str,
         *,
         dry_run: bool = False,
-        storage: Storage | None = None,
+        storage: StorageOptions | None = None,
     ) -> Affected | None:
         """Remove a queue and everything in it.
 
@@ -291,7 +294,7 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
 def _store(
     spark: SparkSession,
     path: str,
-    storage: Storage | None,
+    storage: StorageOptions | None,
     clock: Clock | None = None,
     listener: Listener | None = None,
 ) -> Store:

@@ -23,9 +23,9 @@ from spark_queue.commands.rows import check_rows, columns_of as _columns_of
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.durability import StepDurability, require_step_durability
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
+from spark_queue.log import object_tables
 from spark_queue.log.addresses import QueueAddress, is_name
-from spark_queue.log.object import object_tables
-from spark_queue.log.object.object_tables import Storage
+from spark_queue.log.object_tables import StorageOptions
 from spark_queue.log.session_options import PlainSession
 from spark_queue.log.step_events import Listener
 from spark_queue.looking import ReaderFacts
@@ -97,7 +97,7 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         durability: StepDurability = "disk",
         clock: Clock | None = None,
         listener: Listener | None = None,
-        storage: Storage | None = None,
+        storage: StorageOptions | None = None,
         exist_ok: bool = False,
     ) -> LocalQueue:
         """Make a new queue.
@@ -117,9 +117,9 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
             Asked once an operation; the system's by default.
         listener : callable, optional
             Called with :class:`StepFacts` after every step, on the thread that made it.
-        storage : mapping or obstore.store.ObjectStore, optional
-            Options of ``obstore.store.from_url``, or a store of a whole bucket, for a queue that is
-            on an object store. By default the environment has keys and region.
+        storage : mapping, obstore.store.ObjectStore or fsspec.AbstractFileSystem, optional
+            Options of ``obstore.store.from_url``, a store of a whole bucket, or a file system, for
+            a queue that is on an object store. By default the environment has keys and region.
         exist_ok : bool
             Open a queue that is there, if it has the same columns, keys and ``dedup_scope``. Its
             live settings stay as they are. Of several processes that call this at once one makes
@@ -162,7 +162,7 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         durability: StepDurability = "disk",
         clock: Clock | None = None,
         listener: Listener | None = None,
-        storage: Storage | None = None,
+        storage: StorageOptions | None = None,
     ) -> LocalQueue:
         """Open a queue that exists; parameters as for :meth:`create`.
 
@@ -181,13 +181,13 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         return cls(store)
 
     @classmethod
-    def exists(cls, path: str | Path, *, storage: Storage | None = None) -> bool:
+    def exists(cls, path: str | Path, *, storage: StorageOptions | None = None) -> bool:
         """Tell whether there is a queue at this path."""
         return existence.exists(_store(path, "disk", None, None, storage))
 
     @classmethod
     def drop(
-        cls, path: str | Path, *, dry_run: bool = False, storage: Storage | None = None
+        cls, path: str | Path, *, dry_run: bool = False, storage: StorageOptions | None = None
     ) -> Affected | None:
         """Remove a queue and everything in it.
 
@@ -247,7 +247,7 @@ def _store(
     durability: StepDurability,
     clock: Clock | None,
     listener: Listener | None,
-    storage: Storage | None,
+    storage: StorageOptions | None,
 ) -> Store:
     require_step_durability(durability)
     session = PlainSession({DURABILITY: durability}, object_tables.tables_at(path, storage))

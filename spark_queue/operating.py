@@ -9,9 +9,9 @@ from spark_queue import checks
 from spark_queue.claim import Claim, make_claim
 from spark_queue.columns.kinds import Field
 from spark_queue.commands import admin, claims, dry_runs, recovery, undo_command, upgrade
+from spark_queue.log import maintenance
 from spark_queue.log.addresses import require_table
 from spark_queue.log.delta.log import Log
-from spark_queue.log.disk import maintenance
 from spark_queue.opened import Configured, Opened
 from spark_queue.results import Affected, Maintained, Undone, Upgraded
 from spark_queue.sql.where import Where, require_where

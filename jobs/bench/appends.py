@@ -21,8 +21,8 @@ import typer
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 
 from report import Figure, at_most, measure, median_figure, ratio_figure
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk.fsync import sync_directory, sync_file
-from spark_queue.log.disk.local_log import LocalLog
 from spark_queue.log.heads import StatusHead, following, to_json
 from spark_queue.log.schema import SKIPPING_COLUMNS, STATUS_COLUMNS
 from spark_queue.log.spark.spark_types import struct_of
@@ -49,7 +49,7 @@ class Contender:
         DeltaTable.create(
             str(self._place), schema, partition_by=["_gen"], configuration=_PROPERTIES
         )
-        self._log = LocalLog.at(self._place)
+        self._log = DeltaLog.at(self._place)
         self._table = DeltaTable(str(self._place))
         self._schema = pa.schema(self._table.schema().to_arrow())
         self._append = self._by_hand if by == "hand" else self._by_deltalake

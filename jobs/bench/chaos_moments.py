@@ -14,16 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_queue.commands import recovery
+from spark_queue.log import delta_log, maintenance
 from spark_queue.log.delta import commits, integrity
-from spark_queue.log.disk import (
-    append_files,
-    delta_rs,
-    leftover_files,
-    liveness,
-    local_log,
-    maintenance,
-    write_lock,
-)
+from spark_queue.log.disk import append_files, delta_rs, leftover_files, liveness, write_lock
 
 #: Seconds within which a process ends that is inside a library of Rust, where nothing is patched.
 _INSIDE = 0.03
@@ -128,11 +121,11 @@ MOMENTS: dict[str, _Install] = {
     "commit linked": _after(os, "link"),
     "commit made": _after(append_files.Appending, "commit"),
     "commit noted": _after(integrity, "note"),
-    "checkpoint": _inside(local_log.LocalLog, "sum_up", _is_due),
-    "checkpoint written": _before(delta_rs, "sync_file"),
+    "checkpoint": _inside(delta_log.DeltaLog, "sum_up", _is_due),
+    "checkpoint written": _before(delta_rs, "put_file"),
     "merging": _inside(maintenance, "_merging", _always),
-    "merged file written": _after(local_log.LocalLog, "written"),
-    "files replaced": _after(local_log.LocalLog, "replace"),
+    "merged file written": _after(delta_log.DeltaLog, "written"),
+    "files replaced": _after(delta_log.DeltaLog, "replace"),
     "file swept": _after(leftover_files, "_remove"),
     "recovery": _after(recovery, "_settle"),
 }

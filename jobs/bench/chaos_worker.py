@@ -16,9 +16,10 @@ import spark_queue
 from chaos_moments import Doom
 from spark_queue import EnqueueResult, LeaseLostError, LocalQueue
 from spark_queue.claim import Settlement
-from spark_queue.log.disk import liveness, maintenance
+from spark_queue.log import maintenance
+from spark_queue.log.delta_log import DeltaLog
+from spark_queue.log.disk import liveness
 from spark_queue.log.disk.leftover_files import Ages
-from spark_queue.log.disk.local_log import LocalLog
 from spark_queue.log.step_events import LogName
 from spark_queue.looking import store_of
 
@@ -174,7 +175,7 @@ class Worker:
     def compact(self, which: LogName) -> None:
         """Merge the small files of a log."""
         log = store_of(self._queue).native(which)
-        if isinstance(log, LocalLog):
+        if isinstance(log, DeltaLog):
             maintenance.tidy(log, _AGES)
 
 

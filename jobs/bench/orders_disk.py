@@ -21,8 +21,9 @@ from urllib.parse import unquote
 import deltalake
 import pyarrow as pa
 
+from spark_queue.log import maintenance
 from spark_queue.log.delta import commits
-from spark_queue.log.disk import append_files, delta_rs, maintenance, open_table
+from spark_queue.log.disk import append_files, delta_rs, open_table
 
 #: Columns whose ends are told of each file.
 _RANGED = ("_step", "_seq", "_priority", "_round")

@@ -19,8 +19,8 @@ from orders_world import Doom, World
 from spark_queue import LeaseLostError, LocalQueue, QueueConfig, RetryPolicy
 from spark_queue.claim import LocalClaim
 from spark_queue.clock import ManualClock
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk import liveness
-from spark_queue.log.disk.local_log import LocalLog
 from spark_queue.log.disk.open_table import OpenTable
 from spark_queue.state import replica_choice
 from spark_queue.state.replica import Replica
@@ -327,10 +327,10 @@ class _Play:
         return hand
 
 
-def _tables_of(queue: LocalQueue) -> list[tuple[LocalLog[Any], OpenTable | None]]:
+def _tables_of(queue: LocalQueue) -> list[tuple[DeltaLog[Any], OpenTable | None]]:
     """Return the logs that a handle has opened, and what it knows of each."""
     logs = queue._store.handle.place._logs.values()  # noqa: SLF001 - they are not to be shared
-    mine = (log for log in logs if isinstance(log, LocalLog))
+    mine = (log for log in logs if isinstance(log, DeltaLog))
     return [(log, log._opened) for log in mine]  # noqa: SLF001 - as above
 
 

@@ -21,8 +21,9 @@ from unittest import mock
 from orders_process import Ground, Process
 from orders_search import Effect, Search
 from spark_queue.commands import claims
+from spark_queue.log import delta_log
 from spark_queue.log.delta import completeness, integrity
-from spark_queue.log.disk import append_files, liveness, local_log, open_table, write_lock
+from spark_queue.log.disk import append_files, liveness, open_table, write_lock
 from spark_queue.log.disk.liveness import looking_at
 from spark_queue.log.disk.write_lock import LockFile
 from spark_queue.state import steps
@@ -218,7 +219,7 @@ class World:
         with ExitStack() as patches:
             patches.enter_context(Process().running())
             for owner, name, around in (
-                (local_log, "newest_version", self._looks),
+                (delta_log, "newest_version", self._looks),
                 (open_table, "newest_version", self._looks),
                 (completeness, "trace", self._looks),
                 (open_table, "opened", self._looks),

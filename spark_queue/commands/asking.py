@@ -16,6 +16,7 @@ from spark_queue.errors import SparkNeededError, SparkQueueError
 from spark_queue.log import addresses
 from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta.claim_record import outcomes_of
+from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.output.outputs import ResultTable
 from spark_queue.log.session_options import promises_disk
 from spark_queue.log.step_events import logger
@@ -150,7 +151,7 @@ def _table(
     if directory is None:
         return None
     is_synced = promises_disk(store.session)
-    return ResultTable(directory, is_synced=is_synced, what=what, source=source)
+    return ResultTable(DiskStorage(directory), is_synced=is_synced, what=what, source=source)
 
 
 def _is_beside(store: Store, path: str) -> bool:

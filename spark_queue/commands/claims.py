@@ -14,8 +14,8 @@ from spark_queue import checks
 from spark_queue.commands import checkpoint, recovery, settle
 from spark_queue.commands.settle import SettledStep, Verdict
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk.file_scans import bytes_of
-from spark_queue.log.disk.local_log import LocalLog
 from spark_queue.log.heads import StatusHead, following
 from spark_queue.log.schema import CLAIMED, READY
 from spark_queue.sql import verify
@@ -104,7 +104,7 @@ def _choose(at: Snapshot, request: Request, now: datetime) -> tuple[Chosen | Non
 def _count_fitting(at: Snapshot, stage: Choice, request: Request) -> int | None:
     """Return for how many items to ask, if those are too large; what Spark chose it reads."""
     log, count = at.store.native("queue"), stage.claimed()
-    if count < _SEVERAL or not isinstance(log, LocalLog):
+    if count < _SEVERAL or not isinstance(log, DeltaLog):
         return None
     seqs = stage.seqs()
     files = [] if seqs is None else [file for file in log.files() if file.gen >= 0]

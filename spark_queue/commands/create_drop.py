@@ -227,8 +227,10 @@ def finish_drop(store: Store) -> bool:
 
 def _readers_beside(store: Store) -> Iterator[str]:
     """Return the names of what may be status logs of readers in the place of a queue."""
-    status = addresses.directory_of(store.session, store.status.address)
-    there = {one.name for one in status.parent.iterdir()} if status else store.queue.tables_beside()
+    status, tables = store.status.address, store.handle.place.tables
+    directory = None if tables else addresses.directory_of(store.session, status)
+    there = tables.tables_beside(status) if tables else set()
+    there |= {one.name for one in directory.parent.iterdir()} if directory else set()
     names = (name for name in there if name.startswith(_READER))
     return (name for name in names if name.removeprefix(_READER).isdecimal())
 

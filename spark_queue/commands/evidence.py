@@ -31,9 +31,9 @@ from spark_queue.log.delta.claim_record import (
     newest_commit,
     read_record,
 )
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk import jvms, removal, write_lock
 from spark_queue.log.disk.fsync import make_directory, sync_commits
-from spark_queue.log.disk.local_log import LocalLog
 from spark_queue.log.object import conditional_commits
 from spark_queue.log.output import output_columns
 from spark_queue.log.schema import CLAIMED, DEAD, ITEM
@@ -99,7 +99,7 @@ class Output:
             When the results do not fit the table that is there.
         """
         directory = self._directory()
-        log = None if directory is None else LocalLog.at(directory)
+        log = None if directory is None else DeltaLog.at(directory)
         if log is not None and log.may_look():
             there = output_columns.schema_of(log.schema())
         else:

@@ -18,7 +18,7 @@ from spark_queue.log.schema import FORMAT_VERSION
 from spark_queue.log.session_options import PlainSession, kept_by
 from spark_queue.log.settings import Settings
 from spark_queue.log.step_events import LogName
-from spark_queue.report.finding import Storage, Thresholds
+from spark_queue.report.finding import StorageUse, Thresholds
 from spark_queue.report.model import Vitals
 from spark_queue.report.reading import read_vitals
 from spark_queue.sql.file_rows import log_of
@@ -121,13 +121,13 @@ class Subject:
         return self._vitals[reader.store.reader]
 
     @cached_property
-    def storage(self) -> Storage | None:
+    def storage(self) -> StorageUse | None:
         """What the queue takes of its storage; ``None`` of one in memory."""
         if not self.tables:
             return None
         directory = self.store.handle.place.directory()
         kinds = sum((Counter(table.sizes()) for table in self.tables), Counter[str]())
-        return Storage(
+        return StorageUse(
             size=kinds.total(),
             kinds=dict(sorted(kinds.items())),
             free=None if directory is None else shutil.disk_usage(directory).free,

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.errors import SparkNeededError
+from spark_queue.log import maintenance
 from spark_queue.log.delta.commits import LogFile, commit_at, commit_path, newest_version, summed_up
 from spark_queue.log.delta.log import APP_ID, Log
-from spark_queue.log.disk import maintenance
-from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.schema import HEAD, ITEM, META_LANE, REFUSED_LANE
 from spark_queue.log.step_events import LogName
 from spark_queue.overriding import override
@@ -234,7 +234,7 @@ class TableHere(CheckedTable):
     @override
     def count_unsummed(self) -> tuple[int, int]:
         newest = newest_version(self._directory, None) or 0
-        interval = self.log.interval if isinstance(self.log, LocalLog) else 1
+        interval = self.log.interval if isinstance(self.log, DeltaLog) else 1
         return newest - (summed_up(self._directory) or 0), interval
 
     @cached_property

@@ -9,7 +9,7 @@ from datetime import datetime
 from spark_queue.commands.checkpoint import LONG_FOLD
 from spark_queue.doctor.subject import ReaderSubject, Subject
 from spark_queue.doctor.table import CheckedTable, Files
-from spark_queue.log.disk import maintenance
+from spark_queue.log import maintenance
 from spark_queue.report.finding import Finding, Severity
 from spark_queue.upkeep import purge_items
 from spark_queue.upkeep.rewriter import rewriter_of

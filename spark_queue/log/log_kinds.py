@@ -21,6 +21,9 @@ class TableSource(TablesElsewhere, Protocol):
     def log(self, session: Session, address: TableAddress, parse: Callable[[str], Any]) -> Log[Any]:
         """Return the table at an address as a log, whether or not it is there."""
 
+    def tables_beside(self, address: TableAddress) -> set[str]:
+        """Return the names of the tables of a place, by one of them."""
+
     def results(self, url: str, what: str, source: str) -> ResultTable | None:
         """Return a table of results on an object store; ``None`` where that is not reached."""
 
@@ -41,8 +44,8 @@ def log_of(
         tables = tables or tables_of(session)
     if tables is not None:
         return tables.log(session, address, parse)
-    name = "LocalLog" if isinstance(session, PlainSession) else "SparkLog"
-    module = "disk.local_log" if isinstance(session, PlainSession) else "spark.spark_log"
+    name = "DeltaLog" if isinstance(session, PlainSession) else "SparkLog"
+    module = "delta_log" if isinstance(session, PlainSession) else "spark.spark_log"
     made = getattr(import_module(f"spark_queue.log.{module}"), name)
     log: Log[_Head] = made(session, address, parse)
     return log

@@ -107,7 +107,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Storage:
+class StorageUse:
     """What a queue takes of its storage."""
 
     size: int
@@ -135,7 +135,7 @@ class Checkup:
     """What was found, the worst first."""
     unchecked: Mapping[str, str]
     """Checks that could not be made, and why."""
-    storage: Storage | None = None
+    storage: StorageUse | None = None
     """What it takes of its storage; ``None`` of a queue in memory, or one that does not open."""
 
     @property

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.log.delta.commits import LogFile
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk.file_scans import Part
-from spark_queue.log.disk.local_log import LocalLog
 from spark_queue.log.heads import Checkpoint
 from spark_queue.log.schema import KEY, META_LANE, QUEUE_COLUMNS
 from spark_queue.log.settings import SLACK, Settings, are_after, are_unpassed, turns_of
@@ -71,7 +71,7 @@ class TablesAhead(Source):
         at least up to this step.
     """
 
-    log: LocalLog[Any]
+    log: DeltaLog[Any]
     settings: Settings
     checkpoint: Checkpoint
     over: pa.Array

@@ -8,8 +8,8 @@ from typing import Any
 
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 from spark_queue.log.delta.log import Log
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk import write_lock
-from spark_queue.log.disk.local_log import LocalLog
 from spark_queue.log.session_options import STALENESS, is_fresh
 from spark_queue.log.step_events import LogName
 from spark_queue.state.store import PATIENCE, Store
@@ -34,7 +34,7 @@ def write_natively(store: Store) -> None:
 
 def _require_appends(log: Log[Any]) -> None:
     directory = log.find_directory()
-    if directory is None or not isinstance(log, LocalLog):
+    if directory is None or not isinstance(log, DeltaLog):
         raise InvalidArgumentError(
             f"native is True, and {log.address.target!r} is not on this machine's disk: on a "
             "shared store steps are committed by Spark"

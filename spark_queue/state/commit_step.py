@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 import pyarrow as pa
 
 from spark_queue.errors import FencedError
+from spark_queue.log import maintenance
 from spark_queue.log.delta import completeness
 from spark_queue.log.delta.log import Log
-from spark_queue.log.disk import maintenance
-from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.heads import QueueHead, StatusHead
 from spark_queue.log.session_options import promises_disk
 from spark_queue.log.step_events import LogName
@@ -158,7 +158,7 @@ def _append(at: Snapshot, which: LogName, head: _Head, rows: Rows, *, small: boo
         handle.hook(which)
     is_synced, is_table = promises_disk(handle.session), rows is None or isinstance(rows, pa.Table)
     log: Log[Any] = store.queue if which == "queue" else store.status
-    if handle.is_native and isinstance(log, LocalLog) and is_table:
+    if handle.is_native and isinstance(log, DeltaLog) and is_table:
         ours = log.append(head, rows, is_synced=is_synced)
     else:
         seen = at.cache.queue if which == "queue" else at.position.status
@@ -167,7 +167,7 @@ def _append(at: Snapshot, which: LogName, head: _Head, rows: Rows, *, small: boo
         # Rows that are here need no Spark, however many they are.
         small = small or is_table
         ours = log.commit(head, rows, small=small, known=seen.version, is_synced=is_synced)
-    if ours and is_table and isinstance(log, LocalLog):
+    if ours and is_table and isinstance(log, DeltaLog):
         maintenance.look_after(log)
     return ours
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from spark_queue.log.delta.commits import LogFile
 from spark_queue.log.delta.log import Log
-from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.heads import QueueHead, StatusHead
 from spark_queue.log.schema import ITEM, KEY, META_LANE, QUEUE_COLUMNS, TERMINAL
 from spark_queue.state.backlog import TablesAhead
@@ -42,7 +42,7 @@ def built(at: Snapshot, most: int) -> Replica | None:
         ``None`` where more was done since the checkpoint, or only Spark reads the tables.
     """
     items, states, queue, status = at.item_log, at.status_log, at.queue, at.status
-    if not isinstance(items, LocalLog) or states is None:
+    if not isinstance(items, DeltaLog) or states is None:
         return None
     settings = at.settings
     followed = _followed(at, states, most)

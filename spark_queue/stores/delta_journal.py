@@ -87,7 +87,7 @@ class DeltaJournal:
     archive_to : str, optional
         The table that gets them then.
     native : bool
-        Whether steps are written without Spark (:mod:`spark_queue.log.disk.local_log`).
+        Whether steps are written without Spark (:mod:`spark_queue.log.delta_log`).
 
     Raises
     ------

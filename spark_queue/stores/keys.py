@@ -30,14 +30,14 @@ from pyspark.sql.types import (
 from spark_queue.checks import require_methods
 from spark_queue.clock import Clock, require_clock
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.log import addresses
+from spark_queue.log import addresses, maintenance
 from spark_queue.log.addresses import TableAddress, require_path
 from spark_queue.log.delta.commits import newest_version
 from spark_queue.log.delta.integrity import birth
 from spark_queue.log.delta.log import Log
 from spark_queue.log.delta.table_properties import keeps_rows
-from spark_queue.log.disk import maintenance, write_lock
-from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.delta_log import DeltaLog
+from spark_queue.log.disk import write_lock
 from spark_queue.log.heads import new_token
 from spark_queue.log.log_kinds import log_of
 from spark_queue.log.spark.spark_types import arrow_schema_of
@@ -279,7 +279,7 @@ class DeltaIdempotencyKeyStore:
             for at, field in enumerate(arrow_schema_of(_ROW))
         }
         ours = self._log.commit(head, pa.table(columns))
-        if isinstance(self._log, LocalLog):
+        if isinstance(self._log, DeltaLog):
             maintenance.look_after(self._log)
         return ours
 

@@ -61,6 +61,11 @@ class MemoryTables(TableSource):
         return self._logs.setdefault(address.target, MemoryLog(self._id, address, parse))
 
     @override
+    def tables_beside(self, address: TableAddress) -> set[str]:
+        del address
+        return set()
+
+    @override
     def results(self, url: str, what: str, source: str) -> None:
         # Queues in memory reach no store.
         pass

@@ -19,10 +19,10 @@ from typing import Any
 
 from spark_queue.commands import admin, readers
 from spark_queue.errors import InvalidArgumentError, QueueExistsError, SparkNeededError
-from spark_queue.log import addresses
+from spark_queue.log import addresses, maintenance
 from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta.log import Log
-from spark_queue.log.disk import log_copy, maintenance
+from spark_queue.log.disk import log_copy
 from spark_queue.log.disk.fsync import make_directory, sync_directory
 from spark_queue.log.heads import Hold, QueueHead, Registered, StatusHead, following
 from spark_queue.log.session_options import PlainSession, promises_disk

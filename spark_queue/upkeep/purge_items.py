@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 from spark_queue.commands import admin, checkpoint, readers
 from spark_queue.commands.dry_runs import GONE
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.log import maintenance
 from spark_queue.log.delta import table_properties
 from spark_queue.log.delta.log import Log
-from spark_queue.log.disk import maintenance
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk.leftover_files import require_unshared
-from spark_queue.log.disk.local_log import LocalLog
 from spark_queue.log.heads import QueueHead, following
 from spark_queue.log.schema import REFUSED, REFUSED_LANE
 from spark_queue.results import LINKED, NEEDED, Affected
@@ -77,8 +77,8 @@ def require_removals(store: Store) -> None:
         table_properties.require_removable(log.address.sql(), log.properties())
 
 
-def _logs_alone(store: Store) -> list[LocalLog[Any]]:
-    """Return the logs of a queue, if no stream or clone reads replaced files."""
+def _logs_alone(store: Store) -> list[DeltaLog[Any]]:
+    """Return the logs of a queue, if nobody but the queue reads files that were replaced."""
     for facts in store.queue_head().readers.values():
         if facts.streams:
             raise InvalidArgumentError(
@@ -91,7 +91,7 @@ def _logs_alone(store: Store) -> list[LocalLog[Any]]:
             "now is True, and only Spark removes files of these tables: purge without now, and "
             "VACUUM them"
         )
-    logs = [log for log in found if isinstance(log, LocalLog)]
+    logs = [log for log in found if isinstance(log, DeltaLog)]
     for log in logs:
         require_unshared(log.directory)
     return logs

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.commands import asking, readers, recovery
+from spark_queue.log import maintenance
 from spark_queue.log.delta.commits import LogFile
-from spark_queue.log.disk import maintenance
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk.leftover_files import Ages
-from spark_queue.log.disk.local_log import LocalLog
-from spark_queue.log.disk.maintenance import Tidied
+from spark_queue.log.maintenance import Tidied
 from spark_queue.log.schema import OPEN_LANE, user_names
 from spark_queue.log.session_options import PlainSession
 from spark_queue.log.step_events import LogName
@@ -176,7 +176,7 @@ REWRITER = FileRewriter()
 
 def _tidy(store: Store, which: LogName, ages: Ages) -> Tidied:
     log = log_of(store, which)
-    return maintenance.tidy(log, ages) if isinstance(log, LocalLog) else Tidied()
+    return maintenance.tidy(log, ages) if isinstance(log, DeltaLog) else Tidied()
 
 
 def _rewrite(

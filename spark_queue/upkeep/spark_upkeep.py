@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, functions as F
 from spark_queue.commands import evidence, readers, recovery
 from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta.log import Log
-from spark_queue.log.disk.maintenance import Tidied
+from spark_queue.log.maintenance import Tidied
 from spark_queue.log.object import conditional_commits
 from spark_queue.log.output import output_columns
 from spark_queue.log.schema import ITEM

@@ -29,7 +29,7 @@ from spark_queue.errors import InvalidArgumentError, SetupError
 from spark_queue.front.durable import DurableQueue
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log import addresses
-from spark_queue.log.object.object_tables import ObjectTables
+from spark_queue.log.object_tables import ObjectTables
 from spark_queue.looking import store_of
 from spark_queue.spark import spark_enqueue
 from spark_queue.state.snapshot import Snapshot

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig
 from spark_queue.clock import ManualClock
 from spark_queue.commands import evidence
+from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.output.outputs import ResultTable
 from spark_queue.processing import loop
 from tests.programs import run_python
@@ -113,7 +114,7 @@ def test_a_process_without_spark_goes_on_where_one_with_it_died(
     assert done.acked == 2
     assert _rows(spark, f"{place}/out") == _EXACT
     assert queue.counts()["acked"] == 5
-    assert not ResultTable(Path(f"{place}/out"), is_synced=False).shut_out("another")
+    assert not ResultTable(DiskStorage(Path(f"{place}/out")), is_synced=False).shut_out("another")
 
 
 @pytest.mark.parametrize("small_steps", ["memory", "verify", "spark"])
@@ -209,7 +210,7 @@ def test_spark_reads_and_goes_on_with_what_was_written_without_it(
     assert {**found, "at": found["at"].astimezone(timezone.utc)} == values
     assert frame.where(frame["_claim_id"] == name).count() == 3
     frame.limit(1).write.format("delta").mode("append").save(f"{place}/out")
-    table = ResultTable(Path(f"{place}/out"), is_synced=False)
+    table = ResultTable(DiskStorage(Path(f"{place}/out")), is_synced=False)
     assert table.shut_out(name) == {1, 2, 3}
 
 

@@ -19,7 +19,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.log.delta import table_creation
-from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.spark.spark_log import SparkLog
 from spark_queue.looking import store_of
@@ -141,9 +141,9 @@ def test_a_claim_whose_answer_was_lost_can_be_asked_for_again(
     queue: DeltaQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a crash between commit and answer, the same claim id gives the same items."""
-    commit = LocalLog.commit
+    commit = DeltaLog.commit
 
-    def crash(log: LocalLog[Any], head: StatusHead, rows: pa.Table | None, **how: bool) -> bool:
+    def crash(log: DeltaLog[Any], head: StatusHead, rows: pa.Table | None, **how: bool) -> bool:
         commit(log, head, rows, **how)
         raise ConnectionError("the driver is gone")
 
@@ -151,7 +151,7 @@ def test_a_claim_whose_answer_was_lost_can_be_asked_for_again(
         raise ConnectionError("the driver is gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(LocalLog, "commit", crash)
+        patch.setattr(DeltaLog, "commit", crash)
         with pytest.raises(ConnectionError):
             queue.claim(2, claim_id="mine")
         patch.setattr(table_creation, "is_installed", lambda: False)

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from spark_queue import DeltaQueue, LocalQueue
 from spark_queue.clock import ManualClock
 from spark_queue.log.delta.claim_record import ClaimRecord
+from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.output.outputs import ResultTable
 from tests.unit.local.test_evidence import RESULTS, _claimed, _results, _states
 
@@ -52,7 +53,7 @@ def test_a_rewritten_output_has_what_was_done(
     """A worker died between output and settle: whoever claims next repeats none of its work."""
     queue = LocalQueue.create(queue_path, "id string", clock=clock)
     queue.enqueue([{"id": one} for one in "abc"])
-    out = ResultTable(Path(queue_path).parent / "out", is_synced=False)
+    out = ResultTable(DiskStorage(Path(queue_path).parent / "out"), is_synced=False)
     out.make(RESULTS)
     claim = _claimed(queue, 3, out.directory)
     record = ClaimRecord(claim_id=claim.id, outcomes={3: ("release", None)}, is_whole=True)

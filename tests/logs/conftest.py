@@ -6,14 +6,28 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from random import Random
 
 import pytest
 from obstore.store import LocalStore
 
-from spark_queue.log.object.object_tables import ObjectTables
-from tests.logs.logs import TestedLog, local_log, memory_log, object_log
+from spark_queue.log.object_tables import ObjectTables
+from tests.logs.logs import (
+    TestedLog,
+    disk_log,
+    file_system,
+    file_system_log,
+    local_log,
+    memory_log,
+    object_log,
+    storage_log,
+)
+from tests.logs.s3_server import faulty_s3
 from tests.logs.stand_ins import azure
 from tests.logs.stores import ShakyStore
+
+#: The part of the answers that are lost.
+_LOST = 0.05
 
 
 @pytest.fixture
@@ -33,11 +47,20 @@ def log_of(
         "memory": memory_log,
         "local": lambda: local_log(place),
         "object": object_log,
+        "storage": storage_log,
+        "disk": lambda: disk_log(place),
         "object-on-disk": lambda: object_log(LocalStore(place)),
         "shaky": lambda: object_log(ShakyStore(lost=0.2, refused=0.2)),
     }
     if kind in here:
         return here[kind](), lambda: None
+    if kind == "fsspec":
+        held = ExitStack()
+        server, options = held.enter_context(faulty_s3())
+        request.addfinalizer(held.close)
+        chance = Random(0)  # noqa: S311 - of a test
+        server.is_lost = lambda: chance.random() < _LOST
+        return file_system_log(file_system(options)), lambda: None
     if kind == "azure":
         held = ExitStack()
         store = held.enter_context(azure(Path(place)))

@@ -11,14 +11,20 @@ from spark_queue.log.heads import following
 from tests.logs.logs import TestedLog, rows
 
 
-def kill_at(point: int, log: TestedLog) -> tuple[int, bool]:
-    """Append two steps in a child that ends at a point; return how many it told, and if all."""
+def kill_at(point: int, log: TestedLog, place: str) -> tuple[int, bool]:
+    """Append two steps in a child that ends at a point of its work on files of a place.
+
+    Returns
+    -------
+    tuple of int and bool
+        How many steps it told, and whether it came to its end.
+    """
     reading, writing = os.pipe()
     head = log.head()
     child = os.fork()
     if not child:
         try:
-            _die_at(point, log.name)
+            _die_at(point, place)
             for _ in range(2):
                 head = following(head)
                 if log.append(head, rows(head.step)):

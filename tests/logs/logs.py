@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from obstore.store import MemoryStore
+from s3fs import S3FileSystem
 
-from spark_queue.log.addresses import QueueAddress
+from spark_queue.log.addresses import QueueAddress, TableAddress
 from spark_queue.log.delta import completeness
 from spark_queue.log.delta.commits import Commit, LogFile
 from spark_queue.log.delta.log import Log
+from spark_queue.log.delta_log import DeltaLog
+from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.heads import StatusHead, following
 from spark_queue.log.log_kinds import TableSource
-from spark_queue.log.object.object_tables import ObjectTables
+from spark_queue.log.memory_storage import MemoryStorage
+from spark_queue.log.object.table_copy import TableCopy
+from spark_queue.log.object_tables import ObjectTables
+from spark_queue.log.output.outputs import ResultTable
 from spark_queue.log.schema import CONFIG, META_LANE, STATUS_COLUMNS
 from spark_queue.log.session_options import PlainSession, Session, spark_of
+from spark_queue.log.storage import Storage
 from spark_queue.session import DURABILITY
 from spark_queue.state import catch_up, commit_step
 from spark_queue.state.snapshot import Snapshot
@@ -134,6 +141,22 @@ class TestedLog:
         assert log is not None
         return log
 
+    @property
+    def storage(self) -> Storage:
+        """The objects of the log."""
+        if self.directory is not None:
+            return DiskStorage(self.directory)
+        found: Storage | None = self.rows_here._storage
+        assert found is not None
+        return found
+
+    def sum_up(self) -> StatusHead:
+        """Write a checkpoint after some more steps; return the newest head."""
+        vars(self.rows_here._table())["interval"] = 5
+        while not self.rows_here.sum_up():
+            self.add(self.head().step + 1)
+        return self.head()
+
     def files(self) -> list[LogFile]:
         """Return the files that are read."""
         found: list[LogFile] = self.rows_here.files()
@@ -153,9 +176,65 @@ def memory_log() -> TestedLog:
     return TestedLog(PlainSession({}, MemoryTables()), "memory:/exercise")
 
 
+@dataclass
+class StorageTables:
+    """Tables on storages of a kind, by their urls."""
+
+    make: Callable[[str], Storage]
+    kept: str = "disk"
+    storages: dict[str, Storage] = field(default_factory=dict)
+
+    def storage(self, url: str) -> Storage:
+        """Return the storage of a table."""
+        if url not in self.storages:
+            self.storages[url] = self.make(url)
+        return self.storages[url]
+
+    def log(self, session: Session, address: TableAddress, parse: Callable[[str], Any]) -> Log[Any]:
+        """See :class:`TableSource`."""
+        return DeltaLog(session, address, parse, self.storage(address.target))
+
+    def tables_beside(self, address: TableAddress) -> set[str]:
+        """See :class:`TableSource`."""
+        place = address.target.rpartition("/")[0] + "/"
+        return {url.removeprefix(place) for url in self.storages if url.startswith(place)}
+
+    def results(self, url: str, what: str, source: str) -> ResultTable:
+        """See :class:`TableSource`."""
+        place = TableCopy(self.storage(url), is_log=False)
+        return ResultTable(place, is_synced=False, what=what, source=source)
+
+
+def storage_log(make: Callable[[str], Storage] = MemoryStorage) -> TestedLog:
+    """Return a log on a storage of a kind, that is not made yet."""
+    return TestedLog(PlainSession({}, StorageTables(make)), "memory:///q")
+
+
+def disk_log(place: str) -> TestedLog:
+    """Return a log on a disk that is used as any storage is: by its calls, and through a copy."""
+    return storage_log(lambda url: DiskStorage(Path(place, url.rpartition("/")[2])))
+
+
 def object_log(store: object | None = None) -> TestedLog:
     """Return a log on an object store, that is not made yet."""
     return TestedLog(PlainSession({}, ObjectTables(store or MemoryStore())), "memory:///q")
+
+
+def file_system(options: Mapping[str, Any]) -> S3FileSystem:
+    """Return a file system of fsspec for a store that is reached by options of obstore."""
+    return S3FileSystem(
+        key=options["access_key_id"],
+        secret=options["secret_access_key"],
+        endpoint_url=options["endpoint"],
+        client_kwargs={"region_name": options["region"]},
+        config_kwargs={"s3": {"addressing_style": "path"}},
+        skip_instance_cache=True,
+    )
+
+
+def file_system_log(files: object) -> TestedLog:
+    """Return a log on a file system of fsspec, that is not made yet."""
+    return TestedLog(PlainSession({}, ObjectTables(files)), "s3://bucket/q")
 
 
 def local_log(place: str, durability: str = "process") -> TestedLog:

@@ -36,12 +36,15 @@ class FaultyS3:
         The requests so far.
     fault : callable, optional
         Returns, of a request, what it is answered by instead; ``False`` for what it asks for.
+    is_lost : callable, optional
+        Returns, for each request that was done, whether its answer is lost: the connection is cut.
     """
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.asked: list[Asked] = []
         self.fault: Callable[[Asked], Answer | bool] | None = None
+        self.is_lost: Callable[[], bool] | None = None
         self.lock = threading.Lock()
 
     def fail_once(self, wanted: Callable[[Asked], bool], answer: Answer) -> None:
@@ -93,6 +96,12 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         """Say nothing."""
 
+    def handle_expect_100(self) -> bool:
+        """Ask for the content at once, which the client holds back until then."""
+        goes_on = super().handle_expect_100()
+        self.wfile.flush()
+        return goes_on
+
     def do_GET(self) -> None:
         if self._fails():
             return
@@ -104,6 +113,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, self.s3.objects[self._key])
         else:
             self._send(HTTPStatus.NOT_FOUND, b"<Error><Code>NoSuchKey</Code></Error>")
+
+    def do_HEAD(self) -> None:
+        if not self._fails():
+            is_there = self._key in self.s3.objects
+            self._send(HTTPStatus.OK if is_there else HTTPStatus.NOT_FOUND)
 
     def do_PUT(self) -> None:
         content = self.rfile.read(int(self.headers["Content-Length"] or 0))
@@ -151,11 +165,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.s3.asked.append(asked)
             answer = self.s3.fault(asked) if self.s3.fault is not None else False
         if answer is None:
-            self.close_connection = True
-            self.connection.shutdown(socket.SHUT_RDWR)
+            self._cut()
         elif answer is not False:
             self._send(answer, b"<Error><Code>Told</Code></Error>")
         return answer is not False
+
+    def _cut(self) -> None:
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
 
     def _listed(self, prefix: str, after: str) -> bytes:
         at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z")
@@ -169,6 +186,9 @@ class _Handler(BaseHTTPRequestHandler):
         return f"<ListBucketResult>{named}{''.join(found)}</ListBucketResult>".encode()
 
     def _send(self, status: int, content: bytes = b"", etag: str = "e") -> None:
+        if self.s3.is_lost is not None and self.s3.is_lost():
+            self._cut()
+            return
         self.send_response(status)
         self.send_header("ETag", f'"{etag}"')
         self.send_header("Last-Modified", self.date_time_string())

@@ -5,32 +5,37 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from spark_queue.errors import InvalidArgumentError, LogDamagedError
-from spark_queue.log.disk import maintenance
-from spark_queue.log.disk.leftover_files import Ages, sweep
+from spark_queue.log import maintenance
+from spark_queue.log.disk.leftover_files import Ages
 from spark_queue.log.heads import StatusHead, following
 from spark_queue.log.schema import CONFIG, HEAD
 from spark_queue.state import existence
 from tests.logs import writer
 from tests.logs.conftest import log_of
 from tests.logs.killing import kill_at
-from tests.logs.logs import TestedLog, local_log, rows, settings
+from tests.logs.logs import TestedLog, disk_log, local_log, rows, settings
 from tests.logs.stand_ins import NEEDS_AZURITE
 from tests.unit.local.test_damage import COMMITS, FILES, Damage
 
 #: All kinds of logs, with Spark as the one who commits on a shared store and on this disk; and
 #: those whose files this process reads. One is on an object store, beside a session of Spark.
+#: "disk" is a disk that is used by its calls alone, as a storage is that somebody adds.
 FAR = pytest.param("far", marks=pytest.mark.spark)
 SPARK = pytest.param("spark", marks=pytest.mark.spark)
 BESIDE = pytest.param("beside", marks=pytest.mark.spark)
 AZURE = pytest.param("azure", marks=NEEDS_AZURITE)
-HERE = ("memory", "local", "object", "shaky", AZURE)
+HERE = ("memory", "local", "object", "storage", "disk", "shaky", "fsspec", AZURE)
 EVERY = (*HERE, FAR, SPARK, BESIDE)
 DISK = ("local", SPARK)
+
+#: Those on a storage: a disk in place, and others through a copy.
+STORAGES = ("local", "object", "storage", "disk", "fsspec", AZURE)
 
 _MORE = {"name": "_more", "type": "string", "nullable": True, "metadata": {}}
 
@@ -213,7 +218,7 @@ def test_threads_that_append_have_a_step_each(log: TestedLog) -> None:
     assert log.seqs() == [first + n for first in (100, 200, 300, 400) for n in range(6)]
 
 
-@pytest.mark.parametrize("log", ["local", "object-on-disk"], indirect=True)
+@pytest.mark.parametrize("log", ["local", "object-on-disk", "disk"], indirect=True)
 def test_processes_that_append_have_a_step_each(
     log: TestedLog, place: str, request: pytest.FixtureRequest
 ) -> None:
@@ -321,19 +326,71 @@ def test_a_follower_behind_a_clean_up_is_told(log: TestedLog) -> None:
     assert log.seqs() == [1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("log", ["local"], indirect=True)
+@pytest.mark.parametrize("log", STORAGES, indirect=True)
 def test_a_log_is_read_from_its_checkpoint(log: TestedLog) -> None:
     """Summed up, it has the same head and rows, for those who knew it and for others."""
-    vars(log.rows_here)["_each"] = 5  # so that few steps are enough
-    while not log.rows_here.sum_up():
-        log.add(log.head().step + 1)
-    head = log.head()
-    assert log.directory is not None
-    assert list(log.directory.glob("_delta_log/*.checkpoint.parquet"))
+    head = log.sum_up()
+    assert [name for name in log.storage.list() if name.endswith(".checkpoint.parquet")]
 
     for seen in (log, log.open_again()):
         assert (seen.head(), seen.seqs()) == (head, list(range(1, head.step + 1)))
     assert log.open_again().add(1_000).step == head.step + 1
+
+
+@pytest.mark.parametrize("log", STORAGES, indirect=True)
+def test_a_follower_that_slept_begins_at_the_checkpoint(
+    log: TestedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commits after its last one are gone: it takes none of their numbers for free."""
+    log.add(1)
+    sleeper = log.open_again()
+    late = following(sleeper.head())
+    head = log.sum_up()
+    log.storage.delete(f"_delta_log/{version:020}.json" for version in (1, 2, 3))
+    later = log.storage.now() + timedelta(hours=2)
+    monkeypatch.setattr(type(log.storage), "now", lambda _: later)
+
+    assert not sleeper.append(late, rows(99))
+    with pytest.raises(OSError, match=f"{2:020}.json"):
+        sleeper.log.follow(1, 3)
+    assert (sleeper.head(), sleeper.seqs()) == (head, list(range(1, head.step + 1)))
+    assert sleeper.add(head.step + 1).step == log.head().step == head.step + 1
+
+
+@pytest.mark.parametrize("log", STORAGES, indirect=True)
+def test_a_file_of_no_commit_is_swept(log: TestedLog) -> None:
+    """So is one whose writer is gone, once it is old enough; all that is read stays."""
+    log.sum_up()
+    known, before = log.seqs(), set(log.storage.list())
+    log.rows_here.written(0, log.rows_here.rows_of(log.files()[:1], log.rows_here.columns()))
+    assert len(log.storage.list()) == len(before) + 1
+
+    assert log.rows_here.sweep() == 0
+    assert log.rows_here.sweep(Ages(ours=0.0, others=0.0)) == 1
+    assert set(log.storage.list()) - {"_writer.lock", "_writer.next"} == before
+    assert (log.seqs(), log.open_again().seqs()) == (known, known)
+
+
+@pytest.mark.parametrize("log", STORAGES, indirect=True)
+@pytest.mark.parametrize("left", [0.5, 0.0], ids=["cut", "empty"])
+def test_a_newest_commit_that_is_cut_is_an_error(log: TestedLog, left: float) -> None:
+    """Who opens the log is told its name, and nobody writes upon it."""
+    for seq in (1, 2, 3):
+        head = log.add(seq)
+    name = f"_delta_log/{log.version():020}.json"
+    whole = log.storage.read(name)
+    assert whole is not None
+    log.storage.put(name, whole[: int(len(whole) * left)])
+    before = set(log.storage.list())
+
+    for _ in range(2):
+        again = log.open_again()
+        with pytest.raises((LogDamagedError, OSError), match=name.rpartition("/")[2]):
+            again.append(following(again.head()), rows(4))
+    assert set(log.storage.list()) == before
+
+    log.storage.put(name, whole)
+    assert (log.open_again().head(), log.open_again().seqs()) == (head, [1, 2, 3])
 
 
 @pytest.mark.parametrize("log", DISK, indirect=True)
@@ -405,14 +462,15 @@ def test_a_changed_bit_is_named_or_changes_nothing(log: TestedLog) -> None:
         file.write_bytes(content)
 
 
-def test_what_was_told_survives_a_kill_at_any_point(place: str) -> None:
+@pytest.mark.parametrize("kind", ["local", "disk"])
+def test_what_was_told_survives_a_kill_at_any_point(kind: str, place: str) -> None:
     """Each step is there whole or not at all, and the log goes on behind it."""
-    log = local_log(place, "disk")
+    log = local_log(place, "disk") if kind == "local" else disk_log(place)
     log.create()
     log.add(1)
     for point in range(1, 100):
         before = log.head().step
-        told, is_over = kill_at(point, log)
+        told, is_over = kill_at(point, log, place)
         again = log.open_again()
         step = again.head().step
         assert before + told <= step <= before + told + 1
@@ -422,6 +480,9 @@ def test_what_was_told_survives_a_kill_at_any_point(place: str) -> None:
             assert point > 15
             break
     assert is_over
-    assert log.directory is not None
-    sweep(log.directory, Ages(ours=0.0, others=0.0))
-    assert len(list(log.directory.rglob("*.parquet"))) == len(log.files())
+    log.sum_up()
+    log.rows_here.sweep(Ages(ours=0.0, others=0.0))
+    found = [name for name in log.storage.list() if name.endswith(".parquet")]
+    assert len([name for name in found if "_delta_log" not in name]) == len(
+        {file.name for file in log.files()}
+    )

@@ -12,8 +12,7 @@ from deltalake.exceptions import DeltaError
 from obstore.store import LocalStore
 
 from spark_queue.errors import FileAccessError, QueueExistsError, SetupError
-from spark_queue.log.disk import maintenance
-from spark_queue.log.disk.leftover_files import Ages
+from spark_queue.log import maintenance
 from spark_queue.log.heads import following
 from tests.logs.logs import TestedLog, object_log, rows
 from tests.logs.stores import ShakyStore
@@ -81,7 +80,7 @@ def test_a_store_that_does_not_answer_is_named(
     log: TestedLog, store: ShakyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After minutes a step is given up, and what became of it is seen later."""
-    monkeypatch.setattr("spark_queue.log.object.object_requests._PATIENCE", 0.0)
+    monkeypatch.setattr("spark_queue.log.object.remote_storage._PATIENCE", 0.0)
     head = following(log.head())
     store.fail_next("PUT q/status/_delta_log", _lose)
     with pytest.raises(FileAccessError, match="timed out"):
@@ -144,36 +143,10 @@ def test_a_log_is_read_from_its_checkpoint(log: TestedLog, store: ShakyStore) ->
     assert again.add(101).step == head.step + 1
 
 
-def test_one_who_slept_does_not_write_where_commits_were_removed(
-    log: TestedLog, store: ShakyStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The next number that he knows is free, and taken all the same."""
-    log.add(1)
-    sleeper = log.open_again()
-    late = following(sleeper.head())
-    vars(log.rows_here._table())["interval"] = 5
-    while not log.rows_here.sum_up():
-        log.add(log.head().step + 1)
-    store.remove(name for name in store.found() if name.endswith(f"{2:020}.json"))
-
-    now = log.store.clock.now().timestamp()
-    monkeypatch.setattr("spark_queue.log.object.object_copy.time.time", lambda: now + 4_000)
-    assert not sleeper.append(late, rows(99))
-    assert 99 not in log.open_again().seqs()
-    assert sleeper.head() == log.head()
-
-
-def test_what_no_commit_names_is_swept(log: TestedLog, store: ShakyStore) -> None:
-    """So are files that were merged; what is read stays, and commits for a month."""
-    vars(log.rows_here._table())["interval"] = 5
-    while not log.rows_here.sum_up():
-        log.add(log.head().step + 1)
-    known, before = log.seqs(), set(store.found())
-    log.rows_here.written(0, log.rows_here.rows_of(log.files()[:1], log.rows_here.columns()))
-
-    assert log.rows_here.sweep() == 0
-    assert log.rows_here.sweep(Ages(others=0.0)) == 1
-    assert set(store.found()) == before
+def test_merged_files_stay_for_others(log: TestedLog) -> None:
+    """Who looks back reads them, and all who look now find the same rows."""
+    log.sum_up()
+    known = log.seqs()
     assert sum(maintenance.merging(log.rows_here)) > 1
     assert (log.seqs(), log.open_again().seqs()) == (known, known)
 

@@ -7,14 +7,15 @@ import sys
 from obstore.store import LocalStore
 
 from spark_queue.log.heads import following
-from tests.logs.logs import local_log, object_log, rows
+from tests.logs.logs import disk_log, local_log, object_log, rows
 from tests.logs.stores import ShakyStore
 
 
 def main(kind: str, place: str, first: int, count: int) -> None:
     """Append as many steps, each of one item."""
     shaky = ShakyStore(LocalStore(place), lost=0.05, refused=0.05, seed=first)
-    log, made = local_log(place) if kind == "local" else object_log(shaky), 0
+    kinds = {"local": lambda: local_log(place), "disk": lambda: disk_log(place)}
+    log, made = kinds.get(kind, lambda: object_log(shaky))(), 0
     while made < count:
         head = following(log.head())
         if log.append(head, rows(first + made)):

@@ -29,6 +29,9 @@ _MIXED = "#"
 #: Where the name of a file says of which partitions it has how many rows.
 _GENS = re.compile(r"\.(-?\d+x\d+(?:_-?\d+x\d+)*)\.snappy\.parquet$")
 
+#: The beginning of the names of files that this library writes, under the right to write.
+OURS = "step-"
+
 #: Columns of which the least and the highest value in a file are looked at.
 RANGED = ("_step", "_seq", "_priority", "_round")
 
@@ -241,7 +244,7 @@ def _log(directory: Path) -> str:
 
 
 def _is_there(log: str, version: int) -> bool:
-    """Tell whether a commit is there; by its text, as this is asked dozens of times a step."""
+    """Return whether a commit exists; dozens of calls a step."""
     try:
         os.stat(f"{log}/{name_of(version)}")  # noqa: PTH116
     except (FileNotFoundError, NotADirectoryError):

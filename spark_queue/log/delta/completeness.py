@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from spark_queue.errors import LogDamagedError
+from spark_queue.log.delta.head_rows import HeadRows
 from spark_queue.log.delta.integrity import Trace, cut_at, trace
-from spark_queue.log.delta.log import APP_ID, Log
+from spark_queue.log.delta.log import APP_ID
 from spark_queue.log.heads import QueueHead, StatusHead
 from spark_queue.log.step_events import LogName
 
@@ -38,7 +39,7 @@ def seen_again(queue: str, which: LogName, known: _Head, newest: _Head | None) -
 
 
 def newest_head(
-    queue: str, which: LogName, log: Log[_Head], directory: Path | None, known: _Head | None
+    queue: str, which: LogName, log: HeadRows[_Head], directory: Path | None, known: _Head | None
 ) -> _Head | None:
     """Return the newest head of a log, if it is all that is known of it.
 
@@ -61,7 +62,7 @@ def newest_head(
     return known if newest is None else seen_first(queue, which, log, directory, newest)
 
 
-def winner(queue: str, which: LogName, log: Log[_Head], lost: _Head) -> _Head:
+def winner(queue: str, which: LogName, log: HeadRows[_Head], lost: _Head) -> _Head:
     """Return the newest head after a step was lost to it, or to one before it.
 
     Raises
@@ -93,7 +94,7 @@ def require_uncut_at(queue: str, which: LogName, directory: Path, version: int) 
 
 
 def seen_first(
-    queue: str, which: LogName, log: Log[_Head], directory: Path | None, newest: _Head
+    queue: str, which: LogName, log: HeadRows[_Head], directory: Path | None, newest: _Head
 ) -> _Head:
     """Return the newest head of a log, which must have all steps that its files name.
 
@@ -114,7 +115,7 @@ def seen_first(
 
 
 def require_end(
-    queue: str, which: LogName, log: Log[_Head], directory: Path | None, last: int
+    queue: str, which: LogName, log: HeadRows[_Head], directory: Path | None, last: int
 ) -> None:
     """Check that a log on this machine's disk has its steps up to one.
 
@@ -136,7 +137,7 @@ def require_end(
 
 def require_known_seqs(
     queue: str,
-    status: Log[StatusHead],
+    status: HeadRows[StatusHead],
     head: StatusHead,
     newest_items: Callable[[], QueueHead],
 ) -> None:
@@ -161,7 +162,7 @@ def require_known_seqs(
 
 
 def require_known_steps(
-    queue: str, status: Log[StatusHead], head: StatusHead, items: QueueHead
+    queue: str, status: HeadRows[StatusHead], head: StatusHead, items: QueueHead
 ) -> None:
     """Check that the first reader's status log has the step that the item log has read of it.
 

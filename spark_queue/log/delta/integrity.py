@@ -40,7 +40,7 @@ def is_torn(exc: Exception) -> bool:
 
 
 def looked(query: Callable[[], _T], tries: int = _TRIES) -> _T:
-    """Return what a query answers; one that saw a torn list is asked again, so often in all."""
+    """Return a query's answer; one that saw a torn list is repeated."""
     try:
         return query()
     except Exception as exc:
@@ -79,6 +79,13 @@ def require_seal(text: str) -> None:
     bare = text[: found.start(1)] + _ZEROS + text[found.end(1) :]
     if _checksum(bare) != found[1]:
         raise ValueError("its checksum is that of another text")
+
+
+def require_whole(text: str) -> None:
+    """Check that the text of a commit ends as one does; errors as for :func:`require_seal`."""
+    # Other writers end a commit without a line feed.
+    json.loads(text.rstrip("\n").rpartition("\n")[2])
+    require_seal(text)
 
 
 def read_actions(text: str) -> list[Any]:
@@ -218,7 +225,7 @@ class Trace:
 
 
 def trace(directory: Path, app_id: str) -> Trace:
-    """Look at the log of a table; one that is not there says nothing.
+    """Return the traces in a table's log; none if there is no log.
 
     Raises
     ------

@@ -11,25 +11,23 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from spark_queue.log.delta.commits import LogFile, gens_in
-from spark_queue.log.delta.integrity import seal
-from spark_queue.log.disk.fsync import at_once, sync_directory, sync_file, sync_named
+from spark_queue.log.delta.commits import OURS, LogFile, gens_in
+from spark_queue.log.disk.fsync import sync_directory
+from spark_queue.log.disk.table_place import TablePlace
 
 #: The longest text that statistics repeat.
 _LONGEST = 32
@@ -86,9 +84,6 @@ def written_statistics(count: int, *columns: Mapping[str, Any] | None) -> str:
 #: Rows that are read together: a step's are in the order of service, of which a claim reads a part.
 _GROUP, _GROUP_BYTES = 65_536, 32 * 2**20
 
-#: Makes a commit visible, as :func:`link_commit` does.
-Link: TypeAlias = Callable[..., bool]
-
 #: Partitions, and rows, that are put into one file at most, where a table is not partitioned.
 _MIXED, _MIXED_ROWS = 8, 20_000
 
@@ -97,9 +92,6 @@ _FEW = 16
 
 _ENGINE = "spark-queue"
 
-#: What the names of files begin with that are written here: while somebody has the right to write.
-OURS = "step-"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appending:
@@ -107,23 +99,21 @@ class Appending:
 
     Parameters
     ----------
-    directory : Path
-        Where the table is.
+    place : TablePlace
+        The files of the table.
     partition : str, optional
         The one column that it is partitioned by, of whole numbers.
     ranged : sequence of str
         The columns whose least and highest values are written down for each file.
     """
 
-    directory: Path
+    place: TablePlace
     partition: str | None
     ranged: Sequence[str]
     mark: str = ""
     """What the names of files have in them."""
     mixes: str | None = None
     """The column by which rows are parted that lie together in one file, where they are few."""
-    link: Link | None = None
-    """Makes a commit visible; by default :func:`link_commit`."""
     _named: set[Path] = field(default_factory=set)
     """Folders of partitions whose names are on the disk."""
 
@@ -136,7 +126,7 @@ class Appending:
         metadata: str | None = None,
         is_synced: bool = True,
     ) -> bool:
-        """Append rows as a version of the table; False where somebody else has made that version.
+        """Append rows as a version of the table; False if it is taken.
 
         Parameters
         ----------
@@ -154,15 +144,14 @@ class Appending:
             before this returns.
         """
         adds = [self._laid(gen, part, is_synced=is_synced) for gen, part in self.parts(rows)]
-        app, number = transaction
-        actions = [
-            {"commitInfo": self._info(metadata)},
-            {"txn": {"appId": app, "version": number, "lastUpdated": _millis()}},
-            *({"add": add} for add in adds),
-        ]
-        files = [self.directory / add["path"] for add in adds]
-        return self._link(
-            self.directory / "_delta_log", version, actions, files=files, is_synced=is_synced
+        files = [add["path"] for add in adds]
+        return self.adopt(
+            version,
+            adds,
+            transaction=transaction,
+            metadata=metadata,
+            files=files,
+            is_synced=is_synced,
         )
 
     def adopt(
@@ -171,7 +160,8 @@ class Appending:
         adds: Sequence[Mapping[str, Any]],
         *,
         transaction: tuple[str, int],
-        metadata: str,
+        metadata: str | None,
+        files: Sequence[str] = (),
         is_synced: bool = True,
     ) -> bool:
         """Make files part of the table that lie in its directories already; as :meth:`commit`.
@@ -179,7 +169,9 @@ class Appending:
         Parameters
         ----------
         adds : sequence of mapping
-            What a commit says of them.
+            Their entries of the commit.
+        files : sequence of str
+            Those that are not on the disk yet.
         """
         number = {"appId": transaction[0], "version": transaction[1], "lastUpdated": _millis()}
         actions: list[dict[str, Any]] = [
@@ -187,7 +179,7 @@ class Appending:
             {"txn": number},
             *({"add": dict(add)} for add in adds),
         ]
-        return self._link(self.directory / "_delta_log", version, actions, is_synced=is_synced)
+        return self.place.commit(version, actions, files=files, is_synced=is_synced)
 
     def replace(
         self,
@@ -234,10 +226,7 @@ class Appending:
             *({"remove": remove} for remove in removes),
             *({"add": {**add, "dataChange": takes_away}} for add in adds),
         ]
-        return self._link(self.directory / "_delta_log", version, actions, is_synced=is_synced)
-
-    def _link(self, log: Path, *args: Any, **options: Any) -> bool:
-        return (self.link or link_commit)(log, *args, **options)
+        return self.place.commit(version, actions, is_synced=is_synced)
 
     def parts(self, tables: Sequence[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
         """Return the rows of each partition, without the column that it is named by."""
@@ -269,11 +258,12 @@ class Appending:
             part = rows if len(several) == 1 else rows.filter(pc.equal(gens, gen))
             yield gen, part if self.partition is None else part.drop_columns([self.partition])
 
-    def written(self, gen: int, rows: pa.Table, *, is_synced: bool) -> dict[str, Any]:
-        """Write one file, and return what a commit says of it."""
+    def written(self, gen: int, rows: pa.Table, *, is_synced: bool = True) -> dict[str, Any]:
+        """Write one file, and return its entry of a commit; if synced, it is as safe as a step."""
+        rows = rows if self.partition is None else rows.drop_columns([self.partition])
         add = self._laid(gen, rows, is_synced=is_synced)
         if is_synced:
-            sync_named(self.directory / add["path"])
+            self.place.publish(add["path"])
         return add
 
     def _laid(self, gen: int, rows: pa.Table, *, is_synced: bool) -> dict[str, Any]:
@@ -290,7 +280,7 @@ class Appending:
             )
             size = file.tell()
         return {
-            "path": str((folder / name).relative_to(self.directory)),
+            "path": str((folder / name).relative_to(self.place.directory)),
             "partitionValues": self._values(gen),
             "size": size,
             "modificationTime": _millis(),
@@ -308,13 +298,13 @@ class Appending:
     def _folder(self, gen: int, *, is_synced: bool) -> Path:
         """Return where the files of a partition are."""
         if self.partition is None:
-            return self.directory
-        folder = self.directory / f"{self.partition}={gen}"
+            return self.place.directory
+        folder = self.place.directory / f"{self.partition}={gen}"
         with suppress(FileExistsError):
             folder.mkdir()
         if is_synced and folder not in self._named:
             # Its maker may not have.
-            sync_directory(self.directory)
+            sync_directory(self.place.directory)
             self._named.add(folder)
         return folder
 
@@ -332,36 +322,6 @@ class Appending:
             "engineInfo": _ENGINE,
         }
         return info if metadata is None else {**info, "userMetadata": metadata}
-
-
-# rule: order of forcing
-def link_commit(
-    log: Path,
-    version: int,
-    actions: Sequence[Mapping[str, Any]],
-    *,
-    files: Sequence[Path] = (),
-    is_synced: bool,
-) -> bool:
-    """Make a commit visible, whole and at once; False where its version is there.
-
-    Before that its content is forced to the disk, and the files that it names, if they are not yet.
-    """
-    new = log / f".{uuid.uuid4().hex}.tmp"
-    try:
-        with new.open("x", encoding="utf-8") as file:
-            file.write(seal(actions))
-        if is_synced:
-            at_once([*(partial(sync_named, file) for file in files), partial(sync_file, new)])
-        # A link, other than a rename, never replaces what is there.
-        os.link(new, log / f"{version:020}.json")
-    except FileExistsError:
-        return False
-    finally:
-        new.unlink(missing_ok=True)
-    if is_synced:
-        sync_directory(log)
-    return True
 
 
 def _rows_together(rows: pa.Table) -> int:

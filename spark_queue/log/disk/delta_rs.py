@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import tempfile
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,7 +25,7 @@ from spark_queue.errors import (
 from spark_queue.log.delta.commits import name_of, newest_version
 from spark_queue.log.delta.integrity import access_error, naming, read_actions, require_seal
 from spark_queue.log.disk.forks import fork_error, require_unforked
-from spark_queue.log.disk.fsync import sync_directory, sync_file
+from spark_queue.log.disk.fsync import put_file
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -58,7 +57,7 @@ _LONGEST = 300
 
 
 def opened(directory: Path) -> DeltaTable:
-    """Open a table as it is now.
+    """Open the current version of a table.
 
     Raises
     ------
@@ -224,17 +223,5 @@ def write_checkpoint(directory: Path) -> None:
         table = opened(Path(place))
         table.create_checkpoint()
         for path in draft.glob(f"{table.version():020}.checkpoint*.parquet"):
-            _put(path, log / path.name)
-        _put(draft / _LAST, log / _LAST)
-
-
-def _put(draft: Path, file: Path) -> None:
-    """Put a file in its place, whole and at once."""
-    new = file.with_name(f".{uuid.uuid4().hex}.tmp")
-    try:
-        new.write_bytes(draft.read_bytes())
-        sync_file(new)
-        new.replace(file)
-    finally:
-        new.unlink(missing_ok=True)
-    sync_directory(file.parent)
+            put_file(log / path.name, path.read_bytes())
+        put_file(log / _LAST, (draft / _LAST).read_bytes())

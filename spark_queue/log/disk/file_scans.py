@@ -96,7 +96,7 @@ def tables_of(
     schema: pa.Schema,
     may_matter: Callable[[LogFile], bool] | None,
 ) -> Iterator[pa.Table]:
-    """Return the same part by part, of those that may matter."""
+    """Return the same part by part, relevant parts only."""
     for part in parts:
         if may_matter is None or may_matter(part.file):
             yield instants.clamp(part.read(columns, schema))
@@ -149,7 +149,7 @@ def _size_of(path: Path, size: int) -> int:
 
 
 def _of_group(file: LogFile, group: pq.RowGroupMetaData) -> LogFile:
-    """Return what is known of one row group."""
+    """Return the statistics of one row group."""
     ranges = dict(file.ranges)
     for at in range(group.num_columns):
         column = group.column(at)

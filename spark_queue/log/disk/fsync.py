@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -50,6 +51,18 @@ def sync_named(path: Path) -> None:
     sync_directory(path.parent)
 
 
+def put_file(file: Path, content: bytes) -> None:
+    """Write a file whole, over an older one; its content is on the disk before its name is."""
+    new = file.with_name(f".{uuid.uuid4().hex}.tmp")
+    try:
+        new.write_bytes(content)
+        sync_file(new)
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)
+    sync_directory(file.parent)
+
+
 def make_directory(directory: Path) -> None:
     """Make a directory and those above it, and force their names to the disk, the highest first.
 
@@ -66,7 +79,7 @@ def make_directory(directory: Path) -> None:
 
 
 def at_once(calls: Sequence[Callable[[], None]]) -> None:
-    """Make one call or more that wait for the disk beside each other; return when all are over.
+    """Make calls that wait for the disk, all at once.
 
     Raises
     ------
@@ -141,7 +154,7 @@ def is_forced(table: Birth, version: int) -> bool:
 
 
 def birth_of(directory: Path) -> Birth:
-    """Return what tells a table from one that is made in its place."""
+    """Return the identity of a table, which a successor does not share."""
     return str(directory), birth(directory)
 
 

@@ -13,15 +13,15 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.log.delta.commits import newest_version, summed_up
+from spark_queue.log.delta.commits import OURS, commit_path, newest_version, summed_up
 from spark_queue.log.delta.integrity import read_actions
 from spark_queue.log.disk import write_lock
-from spark_queue.log.disk.append_files import OURS
 
 #: Seconds for which a file may stay in no commit: one that is written here, which takes
 #: milliseconds; and one of others.
@@ -40,7 +40,7 @@ _CHECKPOINT = "{:020}.checkpoint"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ages:
-    """How old a file has to be, in seconds, to be taken for one that was left behind."""
+    """Ages in seconds from which on a file is a leftover."""
 
     ours: float = _OUR_TIME
     others: float = _THEIR_TIME
@@ -51,7 +51,7 @@ class Ages:
 
 
 def sweep(directory: Path, ages: Ages | None = None) -> int:
-    """Remove what was left behind in a table, by who has the right to tidy up; return how many.
+    """Remove leftovers of a table, and return how many; under the maintenance lock.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def require_unshared(directory: Path) -> None:
 
 
 def _leftovers(directory: Path, ages: Ages) -> Iterator[str]:
-    """Return the data files that are old enough to be nobody's."""
+    """Return the data files that are old enough to be leftovers."""
     for folder in directory.glob("_gen=*"):
         for entry in os.scandir(folder):
             least = ages.ours if entry.name.startswith(OURS) else ages.others
@@ -133,34 +133,22 @@ def _remove(directory: Path, path: str, named: set[str]) -> bool:
 
 
 def named_files(directory: Path) -> set[str] | None:
-    """Return the files that the log names, those that are read no more included.
+    """Return all files that the log names, replaced ones included.
 
     ``None`` where only those who know all of the protocol can tell.
     """
-    named = _read_names(directory)
-    return None if named is None else set(named)
+    found = _mentions(directory)
+    return None if found is None else {one.path for one in found}
 
 
 def replaced_files(directory: Path) -> set[str] | None:
     """Return the files that the log names and reads no more; ``None`` as above."""
-    named = _read_names(directory)
-    return None if named is None else {path for path, is_read in named.items() if not is_read}
-
-
-def _read_names(directory: Path) -> dict[str, bool] | None:
-    """Return the files that the log names, with whether it reads them; ``None`` as above."""
-    made = summed_up(directory)
-    newest = newest_version(directory, None)
-    if newest is None:
+    found = _mentions(directory)
+    if found is None:
         return None
-    try:
-        named = {} if made is None else _named_by_checkpoint(directory, made)
-        if named is not None:
-            for version in range(0 if made is None else made + 1, newest + 1):
-                named |= _named_by_commit(directory / "_delta_log" / f"{version:020}.json")
-    except (OSError, ValueError, LookupError):
-        return None
-    return named
+    # What is said last of a file holds.
+    is_read = {one.path: one.replaced is None for one in found}
+    return {path for path, is_there in is_read.items() if not is_there}
 
 
 def names_old(directory: Path) -> bool:
@@ -168,52 +156,56 @@ def names_old(directory: Path) -> bool:
 
     Where the newest commit has its checkpoint already, the next one waits for another commit.
     """
-    made = summed_up(directory)
-    newest = newest_version(directory, None)
-    if newest is None or newest == made:
+    if newest_version(directory, None) == summed_up(directory):
         return False
     before = (time.time() - _KEPT) * 1000
+    found = _mentions(directory) or ()
+    return any(one.replaced < before for one in found if one.replaced is not None)
+
+
+class _Mention(NamedTuple):
+    """A file that an entry of the log names."""
+
+    path: str
+    replaced: float | None
+    """The time of its removal in milliseconds; ``None`` for a file that is added."""
+
+
+def _mentions(directory: Path) -> list[_Mention] | None:
+    """Return the files that the log names, in its order; ``None`` as above."""
+    made, newest = summed_up(directory), newest_version(directory, None)
+    if newest is None:
+        return None
     try:
-        replaced = [] if made is None else _replaced_by_checkpoint(directory, made)
+        found = [] if made is None else _of_checkpoint(directory, made)
+        if found is None:
+            return None
         for version in range(0 if made is None else made + 1, newest + 1):
-            replaced += _replaced_by_commit(directory / "_delta_log" / f"{version:020}.json")
+            text = commit_path(directory, version).read_text(encoding="utf-8")
+            found += [one for action in read_actions(text) for one in _of_action(action)]
     except (OSError, ValueError, LookupError):
-        return False
-    return min(replaced, default=before) < before
+        return None
+    return found
 
 
-def _replaced_by_checkpoint(directory: Path, version: int) -> list[float]:
-    """Return when the files were replaced that a checkpoint names, in milliseconds."""
-    parts = (directory / "_delta_log").glob(f"{_CHECKPOINT.format(version)}*.parquet")
-    rows = [row for part in parts for row in pq.ParquetFile(part).read(["remove"]).to_pylist()]
-    return [row["remove"]["deletionTimestamp"] or 0 for row in rows if _has(row, "remove")]
-
-
-def _replaced_by_commit(commit: Path) -> list[float]:
-    actions = read_actions(commit.read_text(encoding="utf-8"))
-    return [one["remove"].get("deletionTimestamp") or 0 for one in actions if "remove" in one]
-
-
-def _named_by_checkpoint(directory: Path, version: int) -> dict[str, bool] | None:
+def _of_checkpoint(directory: Path, version: int) -> list[_Mention] | None:
     parts = list((directory / "_delta_log").glob(f"{_CHECKPOINT.format(version)}*.parquet"))
-    named: dict[str, bool] = {}
-    for part in parts:
-        columns = [f"{kind}.path" for kind in ("add", "remove", "sidecar")]
-        for row in pq.ParquetFile(part).read(columns=columns).to_pylist():
-            if _has(row, "sidecar"):
-                # What it has to say is in other files.
-                return None
-            for kind in ("remove", "add"):
-                named |= {unquote(row[kind]["path"]): kind == "add"} if _has(row, kind) else {}
-    return named if parts else None
+    columns = ["add.path", "remove.path", "remove.deletionTimestamp", "sidecar.path"]
+    rows = [row for part in parts for row in pq.ParquetFile(part).read(columns).to_pylist()]
+    # Of one with sidecars all is in other files.
+    if not parts or any(_has(row, "sidecar") for row in rows):
+        return None
+    return [one for row in rows for one in _of_action(row)]
 
 
-def _has(row: dict[str, dict[str, str | None] | None], kind: str) -> bool:
-    said = row.get(kind)
+def _of_action(action: dict[str, Any]) -> Iterator[_Mention]:
+    if _has(action, "remove"):
+        gone = action["remove"]
+        yield _Mention(unquote(gone["path"]), gone.get("deletionTimestamp") or 0)
+    if _has(action, "add"):
+        yield _Mention(unquote(action["add"]["path"]), None)
+
+
+def _has(action: dict[str, Any], kind: str) -> bool:
+    said = action.get(kind)
     return said is not None and said.get("path") is not None
-
-
-def _named_by_commit(commit: Path) -> dict[str, bool]:
-    actions = read_actions(commit.read_text(encoding="utf-8"))
-    said = ((action.get(kind), kind == "add") for action in actions for kind in ("add", "remove"))
-    return {unquote(one["path"]): is_read for one, is_read in said if one is not None}

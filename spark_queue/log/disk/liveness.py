@@ -102,7 +102,7 @@ def mine(directory: Path) -> str:
 
 # rule: end of a worker
 def has_ended(directory: Path, name: str) -> bool | None:
-    """Tell whether a life has ended; ``None`` where a name is not that of a life.
+    """Return whether a process has ended; ``None`` if the name is no process's.
 
     A life whose file is missing has ended. That is safe: its file was there, and locked, before
     anybody was given its name to write into a step, and it is removed by who found it ended.
@@ -153,7 +153,7 @@ def leave(directory: Path) -> None:
 
 @contextmanager
 def looking_at(path: str) -> Iterator[bool]:
-    """Tell whether nobody has locked a file, and let nobody do so meanwhile.
+    """Hold a file's shared lock; yields False if a process has locked it.
 
     All who look at the same time are told the same.
 
@@ -176,7 +176,7 @@ def _is_mine(directory: Path, name: str) -> bool:
 
 
 def _files(directory: Path) -> list[Path]:
-    """Return the files of lives, of those that run and those that have ended."""
+    """Return the files of all processes, running and ended."""
     lives = directory / _DIRECTORY
     try:
         with using(lives):
@@ -195,7 +195,7 @@ def _runs(file: Path) -> bool:
 
 
 def _remove(file: Path) -> bool:
-    """Remove the file of a life, which cannot be locked meanwhile, if it has ended."""
+    """Remove the file of an ended process."""
     try:
         with looking_at(str(file)) as is_ended:
             if is_ended:

@@ -21,6 +21,7 @@ from spark_queue.log.delta.log import APP_ID
 from spark_queue.log.delta.table_properties import Protocol
 from spark_queue.log.disk.append_files import Appending, written_statistics
 from spark_queue.log.disk.delta_rs import opened, telling
+from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.disk.fsync import sync_commits, sync_directory, sync_file
 from spark_queue.log.heads import QueueHead, StatusHead
 
@@ -28,7 +29,7 @@ _PARTITION = "_gen"
 
 
 def copy(directory: Path, to: Path, head: QueueHead | StatusHead, *, is_synced: bool) -> None:
-    """Make a table of the files of another one, as it is now.
+    """Make a table that shares the current files of another.
 
     The caller has the right to write to the one that is there.
 
@@ -70,7 +71,7 @@ def copy(directory: Path, to: Path, head: QueueHead | StatusHead, *, is_synced: 
         adds = [_add(fact) for fact in pa.table(table.get_add_actions()).to_pylist()]
     for add in adds:
         _share(directory / unquote(add["path"]), to / unquote(add["path"]), is_synced=is_synced)
-    appending = Appending(directory=to, partition=_PARTITION, ranged=())
+    appending = Appending(place=DiskStorage(to), partition=_PARTITION, ranged=())
     step = (APP_ID, head.step)
     appending.adopt(1, adds, transaction=step, metadata=head.token, is_synced=is_synced)
     if is_synced:

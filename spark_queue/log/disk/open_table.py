@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -23,9 +22,10 @@ from spark_queue.log.delta.commits import (
     summed_up,
 )
 from spark_queue.log.delta.log import APP_ID
-from spark_queue.log.disk.append_files import Appending, Link, link_commit
+from spark_queue.log.disk.append_files import Appending
 from spark_queue.log.disk.delta_rs import opened, telling, write_checkpoint
 from spark_queue.log.disk.fsync import birth_of
+from spark_queue.log.disk.table_place import TablePlace
 from spark_queue.log.schema import LATER, SKIPPING_COLUMNS
 
 #: The column whose values are in the names of directories, and not in the files.
@@ -78,12 +78,8 @@ class OpenTable:
 
     Parameters
     ----------
-    directory : Path
-        Where it is.
-    link : callable
-        Makes a commit visible, as :func:`link_commit` does.
-    feature : str, optional
-        The one feature that its writers have to know.
+    place : TablePlace
+        The files of the table.
 
     Raises
     ------
@@ -91,15 +87,12 @@ class OpenTable:
         When it cannot be opened, as :func:`rust.opened` says.
     """
 
-    def __init__(
-        self, directory: Path, link: Link = link_commit, feature: str | None = None
-    ) -> None:
-        self.directory = directory
-        self._link, self._feature = link, feature
+    def __init__(self, place: TablePlace) -> None:
+        self.place, self.directory = place, place.directory
         self._files: dict[str, LogFile] | None = None
         self.version = self._summed = 0
         self.step: int | None = 0
-        self.table = opened(directory)
+        self.table = opened(self.directory)
         self._learn()
 
     def look(self) -> None:
@@ -114,7 +107,7 @@ class OpenTable:
             self._learn()
 
     def refresh(self) -> None:
-        """See the table as it is now, also where it has fewer versions than before."""
+        """Read the current table, which may have fewer versions than before."""
         # From the newest checkpoint that is fewer commits than from an old look.
         if (newest_version(self.directory, self.version) or 0) - int(self.table.version()) <= _FAR:
             # If this fails, a new look shows what is there.
@@ -183,7 +176,7 @@ class OpenTable:
         }
         actions = [{"commitInfo": info}, {"metaData": defined}]
         version = self.table.version() + 1
-        if not self._link(self.directory / "_delta_log", version, actions, is_synced=True):
+        if not self.place.commit(version, actions, is_synced=True):
             raise StepLostError(f"what adds {', '.join(names)}", 1)
 
     def is_due(self) -> bool:
@@ -194,15 +187,16 @@ class OpenTable:
         return True
 
     def sum_up(self, *, at_once: bool = False) -> bool:
-        """Write down what all commits come to; False where somebody has done so not long ago."""
+        """Write a checkpoint; False if there is a recent one."""
         least = 1 if at_once else self.interval
-        if self.version - (summed_up(self.directory) or 0) < least:
+        if self.version - self.place.summed_up() < least:
             return False
         write_checkpoint(self.directory)
         if self._cleans_up:
             self.refresh()
             with telling(self.directory):
                 self.table.cleanup_metadata()
+        self.place.put_summary(lambda: {file.name for file in self.files().values()})
         return True
 
     def _follow_commits(self, known: int, version: int) -> bool:
@@ -245,11 +239,10 @@ class OpenTable:
         ranged = settings.get(_RANGED, SKIPPING_COLUMNS).split(",")
         is_parted = bool(self.table.metadata().partition_columns)
         self.append = Appending(
-            directory=self.directory,
+            place=self.place,
             partition=PARTITION if is_parted else None,
             mixes=None if is_parted else PARTITION,
             ranged=ranged,
-            link=self._link,
         )
         self.interval = int(settings.get(_INTERVAL, _OFTEN))
         self._cleans_up = settings.get(_CLEANS_UP, "true").lower() != "false"
@@ -263,6 +256,6 @@ class OpenTable:
 
     def _is_known(self) -> bool:
         """Tell whether it asks of its writers what this one knows: nothing, or the one feature."""
-        if self._feature is None:
+        if self.place.feature is None:
             return self.protocol.is_written(self.properties)
-        return self.protocol.features == {self._feature}
+        return self.protocol.features == {self.place.feature}

@@ -56,7 +56,7 @@ def is_cut(directory: Path) -> bool:
 
 
 def remove_cut(directory: Path) -> None:
-    """Remove the commit of a table that was begun; one that somebody makes meanwhile is whole."""
+    """Remove the first commit of a table, if it was cut."""
     first = directory / "_delta_log" / f"{0:020}.json"
     if first.exists() and is_cut(directory):
         first.unlink(missing_ok=True)
@@ -74,7 +74,7 @@ def _has_first_only(directory: Path) -> bool:
 
 
 def _files(directory: Path) -> Iterator[str]:
-    """Return the paths of the files beside the log."""
+    """Return the paths of the files outside the log."""
     for path in directory.rglob("*"):
         name = path.relative_to(directory).as_posix()
         if not name.startswith("_delta_log") and not path.is_dir():
@@ -92,7 +92,7 @@ def _first_actions(directory: Path) -> list[dict[str, Any]] | None:
     return actions if is_whole and all(isinstance(one, dict) for one in actions) else None
 
 
-_FILE = "_upkeep.lock"
+LOCK_FILE = "_upkeep.lock"
 
 #: Seconds that somebody waits for another who tidies up, and between two looks.
 _PATIENCE, _LOOK = 30.0, 0.02
@@ -100,7 +100,7 @@ _PATIENCE, _LOOK = 30.0, 0.02
 
 @contextmanager
 def resting(directory: Path, *, timeout: float = _PATIENCE) -> Iterator[bool]:
-    """Let nobody else tidy up in a directory meanwhile; tell whether that is so.
+    """Hold the maintenance lock; yields False if another process has it.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def resting(directory: Path, *, timeout: float = _PATIENCE) -> Iterator[bool]:
         When this system cannot lock a file.
     """
     require_locks(directory)
-    file, path = LockFile(), str(directory / _FILE)
+    file, path = LockFile(), str(directory / LOCK_FILE)
     until = time.monotonic() + timeout
     try:
         while not (is_mine := file.take(path)) and time.monotonic() < until:
@@ -149,7 +149,7 @@ def remove_unfinished(directory: Path, *, replaces: bool) -> None:
 
 
 def remove_directory(directory: Path, may_go: Callable[[Path], bool] = lambda _: True) -> None:
-    """Remove a table, if it may go once nobody finds it.
+    """Remove a table, if it may go after it was renamed.
 
     Parameters
     ----------

@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_queue.errors import FileGoneError
+from spark_queue.log.storage import ask_all
 from spark_queue.overriding import override
 
 if TYPE_CHECKING:
-    from spark_queue.log.object.object_requests import Bucket
+    from spark_queue.log.storage import Storage
 
 #: Where they lie in the directory of a status log: to Delta a name with ``_`` is no data.
 _DIRECTORY = "_staged"
@@ -51,30 +52,30 @@ class Staging:
 class FarStaging(Staging):
     """Objects below the prefix of a table; those of who was killed go with its other objects."""
 
-    def __init__(self, bucket: Bucket) -> None:
-        self._bucket = bucket
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
 
     @override
     def stage(self, batches: Iterable[pa.RecordBatch]) -> str | None:
         with tempfile.TemporaryDirectory(prefix="spark-queue-") as place:
             name = Staging(Path(place)).stage(batches)
             if name is not None:
-                self._bucket.put(name, Path(place, name).read_bytes())
+                self._storage.put(name, Path(place, name).read_bytes())
         return name
 
     @override
     def read(self, names: Sequence[str]) -> pa.Table:
-        return pa.concat_tables(self._bucket.at_once(self._read_one, names))
+        return pa.concat_tables(ask_all(self._read_one, names))
 
     def _read_one(self, name: str) -> pa.Table:
-        content = self._bucket.get(name)
+        content = self._storage.read(name)
         if content is None:
-            raise FileGoneError(f"{self._bucket.url}/{name}")
+            raise FileGoneError(f"{self._storage.url}/{name}")
         return pq.read_table(pa.BufferReader(content))
 
     @override
     def remove(self, names: Iterable[str]) -> None:
-        self._bucket.delete(names)
+        self._storage.delete(names)
 
 
 def sweep(directory: Path) -> None:

@@ -60,7 +60,7 @@ class LockFile:
         self._is_locked = False
 
     def take(self, path: str, flags: int = 0) -> bool:
-        """Lock the file that is at a path, and made if there is none, unless somebody else has.
+        """Lock a file, creating it if needed; False if another process holds it.
 
         Parameters
         ----------
@@ -71,8 +71,11 @@ class LockFile:
         """
         self.give_up()
         with _opening:
-            with using(path):
+            try:
                 self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
+            except OSError as exc:
+                with using(path):
+                    raise exc from None
             _opened.add(self)
         self._is_locked = is_granted(self._descriptor)
         # Between the two, another file may have taken its place.
@@ -82,7 +85,7 @@ class LockFile:
         return False
 
     def is_held(self, path: str) -> bool:
-        """Tell whether the file is locked here, and is the one that others find at its path."""
+        """Return whether this process has locked the file at the path."""
         if not self._is_locked:
             return False
         try:
@@ -96,7 +99,7 @@ class LockFile:
             os.pwrite(self._descriptor, text, at)
 
     def read(self, length: int, at: int = 0) -> bytes:
-        """Return what is at a place of the file, as far as it goes; nothing if it is not open."""
+        """Return bytes at a place of the file; none if it is closed."""
         return b"" if self._descriptor == _CLOSED else os.pread(self._descriptor, length, at)
 
     def give_up(self) -> None:
@@ -118,7 +121,7 @@ class LockFile:
 
 
 def is_granted(descriptor: int, *, is_shared: bool = False) -> bool:
-    """Lock an open file, unless somebody else has; tell whether it is locked."""
+    """Lock an open file; False if another process holds it."""
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -149,7 +152,7 @@ if hasattr(os, "register_at_fork"):
 DEFAULT = 60.0
 
 _GATE = "_writer.next"
-_TURN = "_writer.lock"
+LOCK_FILE = "_writer.lock"
 
 #: Bytes of the pid of who has the turn; behind them is the trace of the JVM that writes for it.
 _PID = 20
@@ -166,7 +169,7 @@ _LEAST, _MOST = 0.000_1, 0.005
 
 
 class _Wait:
-    """How long somebody waits for a table, and for what."""
+    """A bounded wait for the write lock of a table."""
 
     def __init__(self, name: str, directory: Path | None, timeout: float) -> None:
         self.name = name
@@ -193,8 +196,11 @@ class _Wait:
         self._poll(file, path, lambda: min(max(_PART * (time.monotonic() - since), _LEAST), _MOST))
 
     def for_jvm(self, file: LockFile) -> None:
-        """Wait for the JVM that somebody left behind, who was killed while it wrote."""
-        while (left := jvms.still_running(file.read(jvms.WIDTH, _PID))) is not None:
+        """Wait for the JVM of a driver that was killed while it wrote."""
+        while trace := file.read(jvms.WIDTH, _PID).strip():
+            left = jvms.still_running(trace)
+            if left is None:
+                return
             if self.left() == 0:
                 raise WriterLockedError(self.name, left, self._timeout)
             time.sleep(_MOST)
@@ -229,7 +235,7 @@ class _Turnstile:
 
     def is_held(self, directory: Path) -> bool:
         """Tell whether this process has the turn, by the file that is in the directory."""
-        return self._turn_file.is_held(f"{directory}/{_TURN}")
+        return self._turn_file.is_held(f"{directory}/{LOCK_FILE}")
 
     def enter(self, wait: _Wait) -> None:
         """Wait for the turn among threads, then among processes; always :meth:`leave` after it."""
@@ -272,7 +278,7 @@ class _Turnstile:
     def _enter_files(self, wait: _Wait, directory: Path) -> None:
         try:
             wait.for_gate(self._gate_file, f"{directory}/{_GATE}")
-            wait.for_turn(self._turn_file, f"{directory}/{_TURN}")
+            wait.for_turn(self._turn_file, f"{directory}/{LOCK_FILE}")
             wait.for_jvm(self._turn_file)
         finally:
             self._gate_file.give_up()
@@ -328,7 +334,7 @@ def holding(name: str, directory: Path | None, *, timeout: float = DEFAULT) -> I
 
 
 def is_held(directory: Path | None) -> bool:
-    """Tell whether a thread of this process holds the right to write, so that nobody else can."""
+    """Return whether a thread of this process holds the write lock."""
     if directory is None:
         return False
     try:
@@ -360,7 +366,7 @@ def holder(directory: Path | None) -> int | None:
     if directory is None:
         return None
     try:
-        return int((directory / _TURN).read_bytes()[:_PID])
+        return int((directory / LOCK_FILE).read_bytes()[:_PID])
     except (OSError, ValueError):
         return None
 

@@ -14,6 +14,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.delta import table_creation
 from spark_queue.log.delta.commits import name_of
 from spark_queue.log.delta.integrity import read_actions, seal
+from spark_queue.log.storage import Storage, require_exclusive_create
 
 #: What a writer of such a table has to know. Others refuse a table with a feature that they do not
 #: know; readers need not know it.
@@ -58,7 +59,20 @@ _SMALL = 65_536
 _COPIES = "sparkQueueFiles"
 
 
-def first_text(schema: str, properties: Mapping[str, str]) -> bytes:
+def create_table(storage: Storage, schema: str, properties: Mapping[str, str]) -> None:
+    """Make an empty table, unless one is there by now.
+
+    Raises
+    ------
+    SetupError
+        The storage writes over an object.
+    """
+    text, name = _first_text(schema, properties), f"_delta_log/{name_of(0)}"
+    if storage.put_if_absent(name, text) == text:
+        require_exclusive_create(storage, name)
+
+
+def _first_text(schema: str, properties: Mapping[str, str]) -> bytes:
     """Return the commit that makes an empty table, which only this library writes."""
     with tempfile.TemporaryDirectory(prefix="spark-queue-") as place:
         table_creation.make_table(Path(place), schema, properties, ())

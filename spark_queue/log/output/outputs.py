@@ -8,7 +8,7 @@ commits of results take, too. A claim that takes long is written in parts: see A
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,22 +27,19 @@ from spark_queue.log import addresses
 from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta import table_properties
 from spark_queue.log.delta.claim_record import find_record
-from spark_queue.log.delta.commits import newest_version, read_file, summed_up
+from spark_queue.log.delta.commits import OURS, read_file, summed_up
 from spark_queue.log.delta.table_properties import Protocol
-from spark_queue.log.disk import removal, write_lock
-from spark_queue.log.disk.append_files import OURS, Appending, Link
+from spark_queue.log.disk import removal
+from spark_queue.log.disk.append_files import Appending
 from spark_queue.log.disk.delta_rs import opened, telling, write_checkpoint
-from spark_queue.log.disk.fsync import (
-    birth_of,
-    is_forced,
-    make_directory,
-    note_forced,
-    sync_commits,
-)
+from spark_queue.log.disk.fsync import birth_of, make_directory, note_forced
+from spark_queue.log.disk.table_place import TablePlace
+from spark_queue.log.object.table_copy import TableCopy
 from spark_queue.log.step_events import logger
+from spark_queue.log.storage import WRITER
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
+    from deltalake import DeltaTable, Schema
 
     from spark_queue.log.delta.claim_record import ClaimRecord
 
@@ -87,12 +84,12 @@ class AppendName(NamedTuple):
 
 
 class ResultTable:
-    """A table of results in a directory, which need not be there yet.
+    """A table of results, which need not be there yet.
 
     Parameters
     ----------
-    directory : Path
-        Where it is, or is to be.
+    place : TablePlace
+        Where it is, or is to be. Elsewhere than on this disk only this library writes it.
     is_synced : bool
         Whether what is written is forced to the disk before anybody is told of it.
     what, source : str
@@ -100,60 +97,61 @@ class ResultTable:
     """
 
     def __init__(
-        self, directory: Path, *, is_synced: bool, what: str = "output", source: str = "returns"
+        self, place: TablePlace, *, is_synced: bool, what: str = "output", source: str = "returns"
     ) -> None:
-        self._directory = directory
+        self._place = place
         self._is_synced = is_synced
-        self._name = f"the {what} {str(directory)!r}"
+        self._name = f"the {what} {place.url!r}"
         self._source = source
 
     @property
     def directory(self) -> Path:
         """Where its files are read."""
-        return self._directory
+        return self._place.directory
 
     @property
     def location(self) -> str:
         """What it is called in any session."""
-        return addresses.location_of(self.directory)
+        return self._place.url if self._place.is_remote else addresses.location_of(self.directory)
 
     def exists(self) -> bool:
         """Tell whether the table is there: a directory that was begun is made a table of."""
-        begun = newest_version(self.directory, None) is not None
-        if begun and removal.is_cut(self.directory):
-            return False
-        return begun or summed_up(self.directory) is not None
+        return self._place.is_made()
 
     def make(self, columns: pa.Schema) -> None:
-        """Make the table, unless somebody else just did.
+        """Make the table, unless another process just did.
 
         Raises
         ------
         SparkNeededError
             When its columns need more than the oldest version of Delta's protocol.
         """
-        from deltalake import DeltaTable, Schema  # noqa: PLC0415 - takes a while
+        from deltalake import Schema  # noqa: PLC0415 - takes a while
 
         require_plain_types(self._name, columns)
+        schema = Schema.from_arrow(columns)
+        if isinstance(self._place, TableCopy):
+            self._place.make(schema.to_json(), KEPT)
+        else:
+            self._make_here(schema)
+
+    def _make_here(self, schema: Schema) -> None:
+        from deltalake import DeltaTable  # noqa: PLC0415 - takes a while
+
         make_directory(self.directory)
-        with write_lock.holding(str(self.directory), self.directory, timeout=_PATIENCE):
+        with self._place.lock(WRITER, _PATIENCE):
             removal.remove_cut(self.directory)
             try:
                 with telling(self.directory):
-                    DeltaTable.create(
-                        str(self.directory),
-                        Schema.from_arrow(columns),
-                        mode="error",
-                        configuration=KEPT,
-                    )
+                    DeltaTable.create(str(self.directory), schema, mode="error", configuration=KEPT)
             except SparkQueueError:
                 if not self.exists():
                     raise
             if self._is_synced:
-                sync_commits(self.directory)
+                self._place.force()
 
     def require(self, columns: pa.Schema) -> pa.Schema:
-        """Check that such rows can be appended to the table as it is now; return its columns.
+        """Check that such rows fit the table now; return its columns.
 
         Raises
         ------
@@ -177,12 +175,12 @@ class ResultTable:
         return there
 
     def require_plain(self) -> None:
-        """Check that the table is one that is known here; the error is that of :meth:`require`."""
+        """Check that this release knows the table's protocol; errors as for :meth:`require`."""
         self._opened()
 
     def is_conditional(self) -> bool:
         """Tell whether its commits are conditional PUTs, which Spark does not make."""
-        return False
+        return isinstance(self._place, TableCopy) and self._place.is_ours()
 
     def write(self, rows: pa.Table, name: str, metadata: str | None = None) -> bool:
         """Append the rows of a claim, by its name; False where that was used without them."""
@@ -220,13 +218,13 @@ class ResultTable:
             return self._rows(table, name)
 
     def peek(self, name: str) -> None:
-        """Read what was written under a name, by who does not write; errors are passed on."""
+        """Read all that a name has, to see its errors."""
         self._rows(self._opened(), name)
         self.record(name)
 
     def record(self, name: str) -> ClaimRecord | None:
         """Return what the commit of a claim says of its items without a row."""
-        return find_record(self.directory, name)
+        return find_record(self.directory, name, self._place.bring_commit)
 
     def _put(
         self, rows: pa.Table | None, transaction: AppendName, metadata: str | None = None
@@ -242,20 +240,28 @@ class ResultTable:
 
     @contextmanager
     def _hold(self) -> Iterator[DeltaTable]:
-        """Hold the right to write to the table, and see it as it is meanwhile."""
-        with write_lock.holding(str(self.directory), self.directory, timeout=_PATIENCE):
+        """Hold the write lock of the table, and yield its current state."""
+        with self._place.lock(WRITER, _PATIENCE):
             yield self._opened()
 
     def _opened(self) -> DeltaTable:
-        """Return the table as it is now, if everything that it asks of a writer is known here."""
-        table = opened(self.directory)
-        why = self._why_spark(table)
-        if why is not None:
+        """Return the current table, if this release knows its protocol."""
+        self._place.refresh()
+        if self._place.is_remote and not self.is_conditional():
+            why = "it was made by others, whose commits would be written over"
             raise SparkNeededError(f"to write to {self._name}", why)
+        table = opened(self.directory)
+        needs = self._why_spark(table)
+        if needs is not None:
+            raise SparkNeededError(f"to write to {self._name}", needs)
         return table
 
     def _why_spark(self, table: DeltaTable) -> str | None:
         """Say what a table asks of its writers, or readers, that only Spark may know."""
+        if self._place.feature is not None:
+            features = table.protocol().writer_features
+            is_known = features == [self._place.feature]
+            return None if is_known else f"it asks its writers for {features}"
         protocol, known = Protocol.of(table.protocol()), table.metadata().configuration
         is_plain = protocol.is_read() and protocol.is_written(known)
         if not is_plain or table_properties.is_left_to_spark(known):
@@ -276,51 +282,40 @@ class ResultTable:
         transaction: AppendName,
         metadata: str | None,
     ) -> bool:
-        """Commit the version after a table's; False where somebody else has, and may be again."""
-        version = table.version()
-        if self._is_synced and not is_forced(birth_of(self.directory), version):
-            # Of what it stands on nothing may be lost either.
-            sync_commits(self.directory)
-        if not self._append(table, rows, transaction, metadata):
-            raise OSError(
-                f"somebody commits to {str(self.directory)!r} who does not wait for his turn"
-            )
-        if self._is_synced:
-            note_forced(birth_of(self.directory), version + 1)
-        return True
-
-    def _append(
-        self,
-        table: DeltaTable,
-        rows: pa.Table | None,
-        transaction: AppendName,
-        metadata: str | None,
-        link: Link | None = None,
-    ) -> bool:
+        """Commit the next version of a table; False if it is taken."""
+        version, birth = table.version(), birth_of(self.directory)
+        # Of what it stands on nothing may be lost either.
+        self._place.secure(birth, version, is_wanted=self._is_synced)
         # Of a file with statistics of some columns only, deltalake finds nothing by the others.
         append = Appending(
-            directory=self.directory,
-            partition=None,
-            ranged=(),
-            mark=_mark(transaction.name),
-            link=link,
+            place=self._place, partition=None, ranged=(), mark=_mark(transaction.name)
         )
-        return append.commit(
-            table.version() + 1,
+        ours = append.commit(
+            version + 1,
             [] if rows is None else [_shape(_schema(table), rows)],
             transaction=(transaction.app, transaction.number),
             metadata=metadata,
             is_synced=self._is_synced,
         )
+        if not ours and not self._place.is_remote:
+            raise OSError(
+                f"somebody commits to {str(self.directory)!r} who does not wait for his turn"
+            )
+        if ours and self._is_synced:
+            note_forced(birth, version + 1)
+        return ours
 
     def _sum_up(self, table: DeltaTable, version: int) -> None:
         """Write down, once in a while, what all commits come to."""
         settings = table.metadata().configuration
-        if version - (summed_up(self.directory) or 0) < int(settings.get(_INTERVAL, OFTEN)):
+        often = int(settings.get(_INTERVAL, OFTEN))
+        if version - (summed_up(self.directory) or 0) < often:
             return
         cleans_up = settings.get(_CLEANS_UP, "true").lower() != "false"
         try:
-            self._write_summary(table, cleans_up=cleans_up)
+            # On a storage somebody else may have done it.
+            if version - self._place.summed_up() >= often:
+                self._write_summary(table, cleans_up=cleans_up)
         except Exception:  # noqa: BLE001 - the rows are there, and the next may do it
             logger.exception("the log of %s could not be summed up", self.location)
 
@@ -330,15 +325,15 @@ class ResultTable:
             table.update_incremental()
             if cleans_up:
                 table.cleanup_metadata()
-
-    def _bring(self, names: Iterable[str]) -> None:
-        """Have files in the directory that are to be read."""
+        self._place.put_summary(tuple)
+        if cleans_up and self._place.is_remote:
+            self._place.sweep(None)
 
     def _rows(self, table: DeltaTable, name: str) -> frozenset[int]:
         files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
         mark = OURS + _mark(name)
         wanted = [file for file in files if _may_have(file, name)]
-        self._bring(unquote(file["path"]) for file in wanted)
+        self._place.bring(unquote(file["path"]) for file in wanted)
         found: set[int] = set()
         for file in wanted:
             path = self.directory / unquote(file["path"])
@@ -364,7 +359,7 @@ def _mark(name: str) -> str:
 
 
 def _may_have(file: dict[str, Any], name: str) -> bool:
-    """Tell whether a row of a file may be of a name, by what is known of the file."""
+    """Return whether a file may have rows of a name, by its statistics."""
     whose = _MARKED.match(file["path"])
     if whose is not None and whose[1] != name:
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -20,8 +21,8 @@ from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta.commits import Commit, newest_token
 from spark_queue.log.delta.integrity import looked
 from spark_queue.log.delta.log import APP_ID
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk import jvms, write_lock
-from spark_queue.log.disk.local_log import LocalLog
 from spark_queue.log.heads import Head, to_json
 from spark_queue.log.job_descriptions import described
 from spark_queue.log.object import conditional_commits
@@ -29,6 +30,7 @@ from spark_queue.log.object.remote_commits import FarCommits
 from spark_queue.log.schema import HEAD, ITEM, META_LANE
 from spark_queue.log.session_options import is_fresh, size_files, small_steps, whole_times
 from spark_queue.log.spark.spark_columns import SparkColumns, missing
+from spark_queue.log.storage import Storage
 from spark_queue.overriding import override
 
 _TXN_SETTINGS = tuple(f"spark.databricks.delta.write.{name}" for name in ("txnAppId", "txnVersion"))
@@ -50,35 +52,33 @@ _OF_HEADS = pa.schema(
 _Head = TypeVar("_Head", bound=Head)
 
 
-class SparkLog(LocalLog[_Head]):
+class SparkLog(DeltaLog[_Head]):
     """One of the two tables of a queue, in a session of Spark."""
 
     session: SparkSession
 
     def __init__(
-        self, session: SparkSession, address: TableAddress, parse: Callable[[str], _Head]
+        self,
+        session: SparkSession,
+        address: TableAddress,
+        parse: Callable[[str], _Head],
+        storage: Storage | None = None,
     ) -> None:
-        super().__init__(session, address, parse)
+        super().__init__(session, address, parse, storage)
         self._far: FarCommits | None = None
         self._has_far: bool | None = None
         self._columns = SparkColumns(self.properties)
         self._lacks_later: bool | None = None
         """Whether columns of later formats are missing; ``None`` where nobody has looked yet."""
 
-    @property
-    def spark(self) -> SparkSession:
-        """The caller's session."""
-        return self.session
-
     def exists(self) -> bool:
         """Tell whether there is a Delta table at the address."""
-        directory = addresses.directory_of(self.spark, self.address)
+        directory = addresses.directory_of(self.session, self.address)
         if directory is None:
-            # Where it is, only a table that is there can tell.
-            return is_delta(self.spark, self.address)
+            return is_delta(self.session, self.address)
         if not addresses.has_log(directory):
             return False
-        return self.may_look() or is_delta(self.spark, self.address)
+        return self.may_look() or is_delta(self.session, self.address)
 
     @override
     def may_look(self) -> bool:
@@ -102,7 +102,7 @@ class SparkLog(LocalLog[_Head]):
         return {} if row is None else dict(row[0])
 
     def _describe(self, *columns: str) -> Row | None:
-        return self.spark.sql(f"DESCRIBE DETAIL {self.address.sql()}").select(*columns).head()
+        return self.session.sql(f"DESCRIBE DETAIL {self.address.sql()}").select(*columns).head()
 
     @override
     def is_followed(self) -> bool:
@@ -133,23 +133,23 @@ class SparkLog(LocalLog[_Head]):
 
     def _find_far_commits(self) -> FarCommits | None:
         if self.address.is_path:
-            return FarCommits(self.spark, self.address.sql(), self.address.target)
+            return FarCommits(self.session, self.address.sql(), self.address.target)
         row = self._describe("location", "tableFeatures")
         if row is None or any(name.startswith(_OF_A_CATALOG) for name in row[1] or ()):
             return None
-        return FarCommits(self.spark, self.address.sql(), str(row[0]))
+        return FarCommits(self.session, self.address.sql(), str(row[0]))
 
     def _create(self, schema: str, wanted: Mapping[str, str], *, replaces: bool) -> None:
         verb = "CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE IF NOT EXISTS"
         listed = ", ".join(f"'{name}' = '{value}'" for name, value in wanted.items())
         columns = StructType.fromJson(json.loads(schema)).toDDL()
-        directory = addresses.directory_of(self.spark, self.address)
+        directory = addresses.directory_of(self.session, self.address)
         # Who makes a queue has the right to write in the directory above.
         above = None if directory is None else directory.parent
-        write_lock.leave_behind(above, lambda: jvms.trace_of(self.spark))
+        write_lock.leave_behind(above, lambda: jvms.trace_of(self.session))
         made = f"{self.address.sql()} ({columns}) USING delta PARTITIONED BY (_gen)"
         try:
-            self.spark.sql(f"{verb} {made} TBLPROPERTIES ({listed})")
+            self.session.sql(f"{verb} {made} TBLPROPERTIES ({listed})")
         except AnalysisException as exc:
             if self.address.is_path or exc.getCondition() not in _NO_SCHEMA:
                 raise
@@ -164,7 +164,7 @@ class SparkLog(LocalLog[_Head]):
         if self.address.is_path:
             super().drop()
         else:
-            self.spark.sql(f"DROP TABLE IF EXISTS {self.address.sql()}")
+            self.session.sql(f"DROP TABLE IF EXISTS {self.address.sql()}")
             self.forget()
 
     @override
@@ -178,14 +178,14 @@ class SparkLog(LocalLog[_Head]):
         return self._columns.schema(self._read())
 
     def _read(self, version: int | None = None) -> DataFrame:
-        reader = self.spark.read.format("delta")
+        reader = self.session.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
         return self._rows_by(reader)
 
     @override
     def stream(self) -> DataFrame:
-        reader = self.spark.readStream.format("delta").option("skipChangeCommits", "true")
+        reader = self.session.readStream.format("delta").option("skipChangeCommits", "true")
         return self._columns.drop_foreign(self._rows_by(reader))
 
     def _rows_by(self, reader: DataFrameReader | DataStreamReader) -> DataFrame:
@@ -203,7 +203,7 @@ class SparkLog(LocalLog[_Head]):
             return text
 
         with self._for("look for the newest step"):
-            return self.parsed(looked(newest))
+            return self._parsed(looked(newest))
 
     def _query_last_seq(self, step: int) -> int | None:
         def find_seq() -> int | None:
@@ -223,8 +223,8 @@ class SparkLog(LocalLog[_Head]):
 
     def compact(self) -> None:
         """Merge small files. It never loses to appends, nor they to it."""
-        with self._writes("merge small files"), size_files(self.spark):
-            self.spark.sql(f"OPTIMIZE {self.address.sql()}")
+        with self._writes("merge small files"), size_files(self.session):
+            self.session.sql(f"OPTIMIZE {self.address.sql()}")
 
     @override
     def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
@@ -234,13 +234,13 @@ class SparkLog(LocalLog[_Head]):
         said = self._columns.adding(self.address.sql(), self._read(), fields)
         with self._writes("add columns"):
             for statement in said:
-                self.spark.sql(statement)
+                self.session.sql(statement)
         self.force()
 
     def delete(self, predicate: str) -> None:
         """Delete rows of a partition, which the predicate names by a literal."""
         with self._writes("drop rows"):
-            self.spark.sql(f"DELETE FROM {self.address.sql()} WHERE {predicate}")  # noqa: S608
+            self.session.sql(f"DELETE FROM {self.address.sql()} WHERE {predicate}")  # noqa: S608
         self.force()
 
     def remove(self, seqs: DataFrame) -> None:
@@ -250,12 +250,12 @@ class SparkLog(LocalLog[_Head]):
         seqs.createOrReplaceTempView(view)
         try:
             with self._writes("drop rows"):
-                self.spark.sql(
+                self.session.sql(
                     f"MERGE INTO {self.address.sql()} AS log USING {view} AS gone "
                     f"ON log._seq = gone._seq AND log._gen IN ({gens}) WHEN MATCHED THEN DELETE"
                 )
         finally:
-            self.spark.catalog.dropTempView(view)
+            self.session.catalog.dropTempView(view)
         self.force()
 
     # rule again: order of forcing
@@ -272,7 +272,8 @@ class SparkLog(LocalLog[_Head]):
         self.require_own_transactions()
         if (rows is None or isinstance(rows, pa.Table)) and self.is_readable():
             return super().commit(head, rows, is_synced=is_synced)
-        with self._writes(f"write step {head.step}"), size_files(self.spark, is_large=not small):
+        large = size_files(self.session, is_large=not small)
+        with self._writes(f"write step {head.step}"), large, self.still(math.inf):
             ours = self._write(head, rows, known, small=small)
         if ours and is_synced:
             self.force()
@@ -311,8 +312,8 @@ class SparkLog(LocalLog[_Head]):
 
     def _writes(self, what: str) -> AbstractContextManager[None]:
         """Describe the jobs of a block in which Spark writes to the table."""
-        write_lock.leave_behind(self.find_directory(), lambda: jvms.trace_of(self.spark))
-        block = whole_times(self.spark, self._for(what))
+        write_lock.leave_behind(self.find_directory(), lambda: jvms.trace_of(self.session))
+        block = whole_times(self.session, self._for(what))
         return conditional_commits.writes(self.address.target, block)
 
     def _of_kind(self, kind: str, lane: int = META_LANE) -> DataFrame:
@@ -322,8 +323,8 @@ class SparkLog(LocalLog[_Head]):
         self, head: _Head, rows: DataFrame | pa.Table | None, *, small: bool
     ) -> DataFrame:
         if rows is None or isinstance(rows, pa.Table):
-            return self.spark.createDataFrame(with_head(rows, head)).coalesce(1)
-        line = self.spark.createDataFrame(with_head(None, head))
+            return self.session.createDataFrame(with_head(rows, head)).coalesce(1)
+        line = self.session.createDataFrame(with_head(None, head))
         step = rows.withColumn("_step", F.lit(head.step).cast("long"))
         if small:
             return step.unionByName(line, allowMissingColumns=True).coalesce(1)
@@ -343,7 +344,7 @@ class SparkLog(LocalLog[_Head]):
             if directory is not None:
                 return newest_token(directory)
             # A fraction of a read of the table, which would have to list the table's files again.
-            newest = self.spark.sql(f"DESCRIBE HISTORY {self.address.sql()} LIMIT 1")
+            newest = self.session.sql(f"DESCRIBE HISTORY {self.address.sql()} LIMIT 1")
             row = newest.select("userMetadata").head()
         except Exception:  # noqa: BLE001 - this does not change the commit
             return None
@@ -352,7 +353,7 @@ class SparkLog(LocalLog[_Head]):
     def require_own_transactions(self) -> None:
         """Raise where every write of the session would be taken for one step."""
         for setting in _TXN_SETTINGS:
-            if self.spark.conf.get(setting, None):
+            if self.session.conf.get(setting, None):
                 raise UnsafeSessionError(setting, "every write would carry it; unset it")
 
 

@@ -1,4 +1,4 @@
-"""A log on an object store beside a session of Spark.
+"""A log on an object store, used by a session of Spark.
 
 Steps whose rows are in this process, and all that it reads by itself, are as without Spark. Of a
 frame the tasks write the files, by the client and under the names of the log, and the driver
@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions as F
@@ -21,16 +21,16 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from spark_queue.errors import InvalidArgumentError, SetupError
 from spark_queue.log import addresses
 from spark_queue.log.delta.log import APP_ID
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk.append_files import Appending
-from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.disk.open_table import PARTITION
 from spark_queue.log.heads import Head, columns_of, step_tables, table_of
-from spark_queue.log.object.object_copy import commit_name
-from spark_queue.log.object.object_log import ObjectLog
-from spark_queue.log.object.object_requests import Bucket
 from spark_queue.log.object.remote_commits import FarCommits
+from spark_queue.log.object.table_copy import TableCopy, commit_name
 from spark_queue.log.schema import META_LANE
 from spark_queue.log.spark.spark_log import SparkLog
+from spark_queue.log.storage import Storage
 from spark_queue.overriding import override
 
 #: Bytes of rows, as a task has them, from which on it writes a file.
@@ -42,14 +42,30 @@ _NO_FILES = ("No FileSystem for scheme", "ClassNotFoundException", "PATH_NOT_FOU
 _Head = TypeVar("_Head", bound=Head)
 
 
-class SparkObjectLog(ObjectLog[_Head], SparkLog[_Head]):
-    """Log in the objects below a prefix, for a session of Spark."""
+class SparkObjectLog(SparkLog[_Head]):
+    """See :class:`Log`: of the objects below a prefix, in a session of Spark."""
 
     _is_seen: bool | None = None
 
+    def exists(self) -> bool:
+        """See :meth:`Log.exists`: this process asks the storage."""
+        return DeltaLog.exists(self)
+
     @override
+    def detail(self) -> tuple[str, str]:
+        return DeltaLog.detail(self)
+
     def is_empty(self) -> bool:
-        return LocalLog.is_empty(self)
+        """See :meth:`Log.is_empty`: this process reads its heads."""
+        return DeltaLog.is_empty(self)
+
+    @override
+    def drop(self) -> None:
+        DeltaLog.drop(self)
+
+    @override
+    def is_followed(self) -> bool:
+        return True
 
     def _far_commits(self) -> FarCommits | None:
         # They are in the copy.
@@ -59,15 +75,16 @@ class SparkObjectLog(ObjectLog[_Head], SparkLog[_Head]):
         self, head: _Head, rows: DataFrame | pa.Table | None, known: int | None, *, small: bool
     ) -> bool:
         if rows is None or isinstance(rows, pa.Table):
-            return LocalLog.commit(self, head, rows, known=known, is_synced=False)
-        if not _travels(self._bucket):
-            return LocalLog.commit(self, head, rows.toArrow(), known=known, is_synced=False)
+            return DeltaLog.commit(self, head, rows, known=known, is_synced=False)
+        storage = cast("Storage", self._storage)
+        if not _travels(storage):
+            return DeltaLog.commit(self, head, rows.toArrow(), known=known, is_synced=False)
         schema, ranged = self._writable(head.step)
         if schema is None:
             return False
         step = rows.withColumn("_step", F.lit(head.step).cast("long"))
         step = step.coalesce(1) if small else step
-        return self._adopt(head, stage_frame(step, self._bucket, schema, ranged))
+        return self._adopt(head, stage_frame(step, storage, schema, ranged))
 
     def _writable(self, step: int) -> tuple[pa.Schema | None, Sequence[str]]:
         """Return the columns of files for a step, and which are ranged; ``None`` if it is lost."""
@@ -93,16 +110,16 @@ class SparkObjectLog(ObjectLog[_Head], SparkLog[_Head]):
                     return True
                 table = self._table()
         # As those of a step that was lost: they are removed when there is time.
-        self._left += [add["path"] for add in adds]
+        cast("TableCopy", self._copy).leave(add["path"] for add in adds)
         return False
 
     def _read(self, version: int | None = None) -> DataFrame:
         if self._sees():
             return super()._read(version)
-        if not addresses.are_local(self.spark):
+        if not addresses.are_local(self.session):
             self._refuse_read("its executors do not see the files of this process")
         self._bring(self.files())
-        reader = self.spark.read.format("delta")
+        reader = self.session.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
         return reader.load(addresses.location_of(self.directory))
@@ -116,7 +133,7 @@ class SparkObjectLog(ObjectLog[_Head], SparkLog[_Head]):
     def _sees(self) -> bool:
         """Tell whether a file system of Spark has the table."""
         if self._is_seen is None:
-            self._is_seen = _is_seen(self.spark, f"{self.address.target}/{commit_name(0)}")
+            self._is_seen = _is_seen(self.session, f"{self.address.target}/{commit_name(0)}")
         return self._is_seen
 
     def _refuse_read(self, why: str) -> NoReturn:
@@ -133,7 +150,7 @@ class SparkObjectLog(ObjectLog[_Head], SparkLog[_Head]):
 
 
 def stage_frame(
-    rows: DataFrame, bucket: Bucket, schema: pa.Schema, ranged: Sequence[str]
+    rows: DataFrame, storage: Storage, schema: pa.Schema, ranged: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Have tasks write rows into files that no commit names, and return what one says of them.
 
@@ -141,7 +158,7 @@ def stage_frame(
     ----------
     rows : DataFrame
         They have columns of the schema; those that they lack are null.
-    bucket : Bucket
+    storage : Storage
         Where the table is; the tasks get it with its keys.
     schema : pyarrow.Schema
         The columns of a file.
@@ -150,24 +167,26 @@ def stage_frame(
     """
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        adds = [json.dumps(add) for add in _write_files(batches, bucket, schema, ranged)]
+        adds = [json.dumps(add) for add in _write_files(batches, storage, schema, ranged)]
         yield pa.RecordBatch.from_pydict({"add": pa.array(adds, pa.string())})
 
     return [json.loads(row[0]) for row in rows.mapInArrow(write, "add string").collect()]
 
 
 def _write_files(
-    batches: Iterable[pa.RecordBatch], bucket: Bucket, schema: pa.Schema, ranged: Sequence[str]
+    batches: Iterable[pa.RecordBatch], storage: Storage, schema: pa.Schema, ranged: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     """Write the rows of a task, and yield what a commit says of each file."""
     with tempfile.TemporaryDirectory(prefix="spark-queue-") as place:
-        append = Appending(directory=Path(place), partition=None, mixes=PARTITION, ranged=ranged)
+        append = Appending(
+            place=DiskStorage(Path(place)), partition=None, mixes=PARTITION, ranged=ranged
+        )
         for portion in _portions(batches):
             rows = table_of(schema, portion.num_rows, columns_of(portion))
             for gen, part in append.parts([rows]):
                 add = append.written(gen, part, is_synced=False)
-                file = append.directory / add["path"]
-                bucket.put(add["path"], file.read_bytes())
+                file = Path(place, add["path"])
+                storage.put(add["path"], file.read_bytes())
                 file.unlink()
                 yield add
 
@@ -183,10 +202,10 @@ def _portions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def _travels(bucket: Bucket) -> bool:
+def _travels(storage: Storage) -> bool:
     """Tell whether tasks can ask the store: one in the memory of this process is not theirs."""
     with suppress(Exception):
-        pickle.dumps(bucket)
+        pickle.dumps(storage)
         return True
     return False
 

@@ -18,6 +18,7 @@ from spark_queue.log.delta.claim_record import (
     read_record,
 )
 from spark_queue.log.delta.commits import commit_path
+from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.output.outputs import ResultTable
 
 LOST = ("lose", "its worker ended, or its lease ran out")
@@ -67,7 +68,7 @@ def test_errors_share_a_million_characters() -> None:
 def test_a_record_is_found_behind_later_commits(tmp_path: Path, record: ClaimRecord) -> None:
     """It is in the commit of its claim's transaction, and nowhere where that has none."""
     columns = pa.schema([("n", pa.int64()), ("_seq", pa.int64()), ("_claim_id", pa.string())])
-    table = ResultTable(tmp_path / "out", is_synced=False)
+    table = ResultTable(DiskStorage(tmp_path / "out"), is_synced=False)
     table.make(columns)
     for name in ("abc", "old", "late"):
         rows = pa.table({"n": [1], "_seq": [1], "_claim_id": [name]}, schema=columns)
@@ -80,7 +81,7 @@ def test_a_record_is_found_behind_later_commits(tmp_path: Path, record: ClaimRec
 
 def test_a_name_is_unused_where_all_commits_since_then_are_there_to_say_so(tmp_path: Path) -> None:
     """A commit that is gone may have named it, as one may write a name with other signs."""
-    table = ResultTable(tmp_path / "out", is_synced=False)
+    table = ResultTable(DiskStorage(tmp_path / "out"), is_synced=False)
     table.make(pa.schema([("_seq", pa.int64()), ("_claim_id", pa.string())]))
     table.shut_out("early")
     since = newest_commit(table.directory)
@@ -98,7 +99,7 @@ def test_a_record_is_found_behind_the_transaction_that_shut_its_claim_out(
     tmp_path: Path, record: ClaimRecord
 ) -> None:
     """Spark writes results without a transaction: who takes over commits one behind them."""
-    table = ResultTable(tmp_path / "out", is_synced=False)
+    table = ResultTable(DiskStorage(tmp_path / "out"), is_synced=False)
     table.make(pa.schema([("_seq", pa.int64()), ("_claim_id", pa.string())]))
     table.write(pa.table({"_seq": [1], "_claim_id": ["abc"]}), "an-other", record.text())
 

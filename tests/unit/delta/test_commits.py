@@ -11,9 +11,9 @@ from deltalake import DeltaTable
 
 from spark_queue import LocalQueue
 from spark_queue.errors import FileDamagedError
+from spark_queue.log import maintenance
 from spark_queue.log.delta.commits import Commit, commit_at, newest_version
 from spark_queue.log.delta.log import APP_ID
-from spark_queue.log.disk import maintenance
 
 
 @pytest.fixture

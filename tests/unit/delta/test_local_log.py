@@ -14,7 +14,7 @@ from deltalake.exceptions import DeltaError
 
 from spark_queue.errors import SparkNeededError
 from spark_queue.log.addresses import TableAddress
-from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.session_options import PlainSession
 
 _STATS = "_step,_kind,_seq"
@@ -47,7 +47,7 @@ def _seen(directory: Path) -> Any:
     def parse(text: str) -> Any:
         return SimpleNamespace(text=text, step=0)
 
-    return LocalLog(PlainSession(), TableAddress.of(str(directory)), parse)
+    return DeltaLog(PlainSession(), TableAddress.of(str(directory)), parse)
 
 
 def test_the_newest_head_is_found_whatever_was_merged(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
 def test_what_is_no_table_is_left_to_spark(tmp_path: Path) -> None:
     """An empty place, and a path with an escape, are not looked at."""
     assert not _seen(tmp_path).may_look()
-    assert not LocalLog.at(tmp_path / "100%").may_look()
+    assert not DeltaLog.at(tmp_path / "100%").may_look()
 
 
 def test_a_listing_that_misses_a_commit_is_made_again(

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta import table_creation
-from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.heads import queue_head
 from spark_queue.log.session_options import PlainSession
 from spark_queue.session import SMALL_STEPS
@@ -60,7 +60,7 @@ def test_a_table_that_was_begun_is_left_to_spark(tmp_path: Path) -> None:
 
 def test_a_table_that_was_looked_for_before_is_found_when_it_is_made(tmp_path: Path) -> None:
     """Whoever made a queue knows where its tables are, as those do who have opened it later."""
-    log = LocalLog(PlainSession({}), TableAddress(str(tmp_path / "log"), is_path=True), queue_head)
+    log = DeltaLog(PlainSession({}), TableAddress(str(tmp_path / "log"), is_path=True), queue_head)
     assert log.find_directory() is None
 
     assert _made(tmp_path / "log")

@@ -13,6 +13,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from spark_queue.errors import SchemaMismatchError, SparkNeededError
+from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.output import outputs
 from spark_queue.log.output.outputs import ResultTable
 
@@ -27,7 +28,7 @@ def _rows(name: str, *seqs: int) -> pa.Table:
 @pytest.fixture
 def table(tmp_path: Path) -> ResultTable:
     """Return an empty table."""
-    made = ResultTable(tmp_path / "out", is_synced=True)
+    made = ResultTable(DiskStorage(tmp_path / "out"), is_synced=True)
     made.make(COLUMNS)
     return made
 
@@ -136,7 +137,7 @@ def test_a_table_of_a_user_may_have_more_columns(tmp_path: Path) -> None:
     """What results do not have is null; what they have has to be there, and of its type."""
     more = COLUMNS.insert(0, pa.field("noted", pa.string()))
     write_deltalake(tmp_path / "out", more.empty_table())
-    table = ResultTable(tmp_path / "out", is_synced=False)
+    table = ResultTable(DiskStorage(tmp_path / "out"), is_synced=False)
 
     table.require(COLUMNS)
     assert table.write(_rows("a", 1), "a")
@@ -163,7 +164,7 @@ def test_what_only_spark_may_write_is_refused(tmp_path: Path) -> None:
         ("parted", "partitioned by n"),
         ("local", "timestampNtz"),
     ):
-        table = ResultTable(tmp_path / name, is_synced=False)
+        table = ResultTable(DiskStorage(tmp_path / name), is_synced=False)
         with pytest.raises(SparkNeededError, match=why):
             table.require(COLUMNS)
         with pytest.raises(SparkNeededError, match=why):
@@ -174,7 +175,7 @@ def test_a_column_that_is_not_null_must_be_returned(tmp_path: Path) -> None:
     """Its rows are written as any; results without the column are refused."""
     strict = COLUMNS.set(0, pa.field("n", pa.int64(), nullable=False))
     write_deltalake(tmp_path / "strict", strict.empty_table())
-    table = ResultTable(tmp_path / "strict", is_synced=False)
+    table = ResultTable(DiskStorage(tmp_path / "strict"), is_synced=False)
 
     assert not table.require(COLUMNS).field("n").nullable
     assert table.write(_rows("a", 1), "a")
@@ -185,7 +186,7 @@ def test_a_column_that_is_not_null_must_be_returned(tmp_path: Path) -> None:
 
 def test_a_table_that_somebody_makes_at_the_same_time_is_taken(tmp_path: Path) -> None:
     """Of two who begin, one makes the table, and both write to it."""
-    one, other = (ResultTable(tmp_path / "out", is_synced=False) for _ in range(2))
+    one, other = (ResultTable(DiskStorage(tmp_path / "out"), is_synced=False) for _ in range(2))
     one.make(COLUMNS)
     other.make(COLUMNS)
     other.require(COLUMNS)
@@ -216,7 +217,7 @@ def _age(table: ResultTable, version: int, *, days: int) -> None:
 def test_a_table_that_was_only_begun_is_made(tmp_path: Path) -> None:
     """Whoever was killed before the first commit has left a directory, and no table."""
     (tmp_path / "out" / "_delta_log").mkdir(parents=True)
-    begun = ResultTable(tmp_path / "out", is_synced=False)
+    begun = ResultTable(DiskStorage(tmp_path / "out"), is_synced=False)
     assert not begun.exists()
 
     begun.make(COLUMNS)
@@ -229,7 +230,7 @@ def test_files_from_before_the_table_was_an_output_have_no_rows_of_a_claim(tmp_p
     """A user's table may have got the two columns later: what is older says nothing."""
     write_deltalake(tmp_path / "out", pa.table({"n": [1]}))
     write_deltalake(tmp_path / "out", _rows("spark's", 2), mode="append", schema_mode="merge")
-    table = ResultTable(tmp_path / "out", is_synced=False)
+    table = ResultTable(DiskStorage(tmp_path / "out"), is_synced=False)
 
     assert table.rows("spark's") == {2}
     assert table.shut_out("nobody's") == frozenset()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from spark_queue.errors import StepLostError
 from spark_queue.log.heads import QueueHead, following
-from spark_queue.log.request_count import Looks
 from spark_queue.log.step_events import StepFacts
 from spark_queue.state import steps
 from spark_queue.state.snapshot import Snapshot
@@ -22,7 +22,7 @@ class Log:
     """A store whose next steps are taken by others, so many times."""
 
     name, handle = "q", None
-    queue = status = Looks()
+    queue = status = SimpleNamespace(is_remote=False)
 
     def __init__(self, lost: int = 0) -> None:
         self.lost = lost

@@ -21,10 +21,11 @@ from spark_queue.clock import ManualClock
 from spark_queue.commands import readers
 from spark_queue.commands.enqueue import Enqueued
 from spark_queue.errors import InvalidArgumentError, OutcomesGoneError, StepLostError
+from spark_queue.log import maintenance
 from spark_queue.log.delta.commits import newest_version, summed_up
-from spark_queue.log.disk import append_files, delta_rs, leftover_files, maintenance, write_lock
+from spark_queue.log.delta_log import DeltaLog
+from spark_queue.log.disk import append_files, delta_rs, leftover_files, write_lock
 from spark_queue.log.disk.leftover_files import Ages, sweep
-from spark_queue.log.disk.local_log import LocalLog
 from spark_queue.log.disk.removal import resting
 from spark_queue.views.views import ARROW_VIEWS
 from tests.programs import run_python
@@ -43,9 +44,9 @@ def queue(tmp_path: Path) -> LocalQueue:
 
 
 @pytest.fixture
-def items(queue: LocalQueue) -> LocalLog[Any]:
+def items(queue: LocalQueue) -> DeltaLog[Any]:
     """Return its log of items."""
-    return LocalLog.at(Path(queue.name, "queue"))
+    return DeltaLog.at(Path(queue.name, "queue"))
 
 
 def _numbers(queue: LocalQueue) -> list[int]:
@@ -53,7 +54,7 @@ def _numbers(queue: LocalQueue) -> list[int]:
     return found
 
 
-def test_merged_files_have_the_same_rows_for_all(queue: LocalQueue, items: LocalLog[Any]) -> None:
+def test_merged_files_have_the_same_rows_for_all(queue: LocalQueue, items: DeltaLog[Any]) -> None:
     """Whoever follows the table, opens it, or reads it by another library, sees no difference."""
     before = queue.status()
     assert sum(maintenance.merging(items)) == 20
@@ -65,7 +66,7 @@ def test_merged_files_have_the_same_rows_for_all(queue: LocalQueue, items: Local
     assert _numbers(LocalQueue.open(queue.name)) == list(range(11))
 
 
-def test_what_another_has_summed_up_meanwhile_is_left_as_it_is(items: LocalLog[Any]) -> None:
+def test_what_another_has_summed_up_meanwhile_is_left_as_it_is(items: DeltaLog[Any]) -> None:
     """Between a look at the log and the checkpoint, another process has written one of all."""
     delta_rs.write_checkpoint(items.directory)
     pointer = items.directory / "_delta_log" / "_last_checkpoint"
@@ -77,9 +78,9 @@ def test_what_another_has_summed_up_meanwhile_is_left_as_it_is(items: LocalLog[A
     assert summed_up(items.directory) == 10
 
 
-def test_a_merge_gives_way_to_another(queue: LocalQueue, items: LocalLog[Any]) -> None:
+def test_a_merge_gives_way_to_another(queue: LocalQueue, items: DeltaLog[Any]) -> None:
     """What somebody else has merged meanwhile stays, and nothing of ours is left."""
-    ours = maintenance.merging(LocalLog.at(items.directory))
+    ours = maintenance.merging(DeltaLog.at(items.directory))
     for _ in range(10):
         next(ours)
     sum(maintenance.merging(items))
@@ -89,10 +90,10 @@ def test_a_merge_gives_way_to_another(queue: LocalQueue, items: LocalLog[Any]) -
     assert sweep(items.directory, _AT_ONCE) == 0
 
 
-def test_a_merge_that_is_stopped_leaves_nothing(queue: LocalQueue, items: LocalLog[Any]) -> None:
+def test_a_merge_that_is_stopped_leaves_nothing(queue: LocalQueue, items: DeltaLog[Any]) -> None:
     """Wherever it was: files that no commit names are removed by itself."""
     for strides in range(12):
-        ours = maintenance.merging(LocalLog.at(items.directory))
+        ours = maintenance.merging(DeltaLog.at(items.directory))
         for _ in range(strides):
             next(ours)
         ours.close()  # type: ignore[attr-defined]
@@ -102,26 +103,26 @@ def test_a_merge_that_is_stopped_leaves_nothing(queue: LocalQueue, items: LocalL
 
 
 def test_a_merge_that_fails_behind_its_commit_keeps_its_file(
-    queue: LocalQueue, items: LocalLog[Any], monkeypatch: pytest.MonkeyPatch
+    queue: LocalQueue, items: DeltaLog[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a commit may name stays, whatever fails after it: nobody's rows are lost."""
-    real = LocalLog.replace
+    real = DeltaLog.replace
 
-    def failing(log: LocalLog[Any], *asked: Any, **named: Any) -> bool:
+    def failing(log: DeltaLog[Any], *asked: Any, **named: Any) -> bool:
         assert real(log, *asked, **named)
         raise OSError("too many open files")
 
     with monkeypatch.context() as patch:
-        patch.setattr(LocalLog, "replace", failing)
+        patch.setattr(DeltaLog, "replace", failing)
         with pytest.raises(OSError, match="too many open files"):
             sum(maintenance.merging(items))
 
-    assert LocalLog.at(items.directory).file_count() < 20
+    assert DeltaLog.at(items.directory).file_count() < 20
     assert _numbers(LocalQueue.open(queue.name)) == list(range(10))
     assert sweep(items.directory, _AT_ONCE) == 0
 
 
-def test_checksums_of_commits_that_are_gone_go_too(items: LocalLog[Any]) -> None:
+def test_checksums_of_commits_that_are_gone_go_too(items: DeltaLog[Any]) -> None:
     """Of those that Spark's file system keeps beside its files, not what is in the making."""
     DeltaTable(str(items.directory)).create_checkpoint()
     log = items.directory / "_delta_log"
@@ -138,7 +139,7 @@ def test_checksums_of_commits_that_are_gone_go_too(items: LocalLog[Any]) -> None
     ]
 
 
-def test_a_removal_that_was_lost_says_so(queue: LocalQueue, items: LocalLog[Any]) -> None:
+def test_a_removal_that_was_lost_says_so(queue: LocalQueue, items: DeltaLog[Any]) -> None:
     """Rows stay where somebody has rewritten the log unasked, and none is said to be gone."""
 
     def gone(rows: pa.Table) -> pa.ChunkedArray:
@@ -153,7 +154,7 @@ def test_a_removal_that_was_lost_says_so(queue: LocalQueue, items: LocalLog[Any]
 
 
 def test_a_step_does_not_fail_for_want_of_a_thread(
-    queue: LocalQueue, items: LocalLog[Any], monkeypatch: pytest.MonkeyPatch
+    queue: LocalQueue, items: DeltaLog[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is due beside a step that stands is left, and asked for again later."""
 
@@ -185,7 +186,7 @@ def test_a_fork_frees_no_stride_of_another() -> None:
     assert not ours._stride.locked()
 
 
-def test_steps_go_on_while_files_are_merged(queue: LocalQueue, items: LocalLog[Any]) -> None:
+def test_steps_go_on_while_files_are_merged(queue: LocalQueue, items: DeltaLog[Any]) -> None:
     """The right to write is free at each pause of it."""
     for _ in maintenance.merging(items):
         assert not write_lock.is_held(items.directory)
@@ -228,7 +229,7 @@ def test_a_chore_that_does_not_end_keeps_nobody_from_ending() -> None:
     """A process waits for it for two seconds, and then for its stride."""
     program = (
         "import time\n"
-        "from spark_queue.log.disk import maintenance\n"
+        "from spark_queue.log import maintenance\n"
         "maintenance.ask('for ever', lambda: iter(int, 1))\n"
     )
     began = time.monotonic()
@@ -313,7 +314,7 @@ def _orphan(directory: Path, name: str) -> Path:
     ],
 )
 def test_what_was_left_behind_goes_when_it_is_old(
-    items: LocalLog[Any], name: str, age: float, goes: object
+    items: DeltaLog[Any], name: str, age: float, goes: object
 ) -> None:
     """Ours soon; of others after a day; and what may have been read once stays."""
     file = _orphan(items.directory, name)
@@ -333,7 +334,7 @@ def test_what_was_left_behind_goes_when_it_is_old(
         ("mine", False),
     ],
 )
-def test_commits_that_were_never_finished_go(items: LocalLog[Any], name: str, goes: object) -> None:
+def test_commits_that_were_never_finished_go(items: DeltaLog[Any], name: str, goes: object) -> None:
     """By their names; whatever else lies there stays."""
     file = items.directory / "_delta_log" / name
     file.touch()
@@ -343,7 +344,7 @@ def test_commits_that_were_never_finished_go(items: LocalLog[Any], name: str, go
 
 
 def test_files_that_were_replaced_stay_for_those_who_look_back(
-    queue: LocalQueue, items: LocalLog[Any]
+    queue: LocalQueue, items: DeltaLog[Any]
 ) -> None:
     """As long as the log names them: before a checkpoint and after it."""
     sum(maintenance.merging(items))
@@ -357,7 +358,7 @@ def test_files_that_were_replaced_stay_for_those_who_look_back(
     assert _numbers(queue) == list(range(10))
 
 
-def test_who_writes_keeps_its_files(items: LocalLog[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_writes_keeps_its_files(items: DeltaLog[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is in no commit yet is in one when its writer gives up the right to write."""
     real, swept = leftover_files.named_files, []
 
@@ -381,7 +382,7 @@ def test_who_writes_keeps_its_files(items: LocalLog[Any], monkeypatch: pytest.Mo
 
 
 def test_a_log_that_another_library_sums_up_otherwise_is_not_swept(
-    items: LocalLog[Any], monkeypatch: pytest.MonkeyPatch
+    items: DeltaLog[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What cannot be read says nothing of what is named."""
     items.files()
@@ -396,7 +397,7 @@ def test_a_log_that_another_library_sums_up_otherwise_is_not_swept(
 
 
 def test_files_that_were_replaced_a_week_ago_go_at_the_next_upkeep(
-    queue: LocalQueue, items: LocalLog[Any], monkeypatch: pytest.MonkeyPatch
+    queue: LocalQueue, items: DeltaLog[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However few the commits since: the log forgets them, and they are off the disk."""
     ago = time.time() - 8 * 86_400
@@ -474,7 +475,7 @@ def _holding(place: Path, number: int) -> list[Path]:
 
 
 def test_files_that_were_replaced_this_week_make_no_checkpoint(
-    queue: LocalQueue, items: LocalLog[Any]
+    queue: LocalQueue, items: DeltaLog[Any]
 ) -> None:
     """Upkeep of each hour does not sum up a log that is short."""
     queue.maintain()

@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from spark_queue.clock import ManualClock
+from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.output.outputs import ResultTable
 from tests.unit.doctor.conftest import Make, anew, only, paste
 from tests.unit.local.test_evidence import RESULTS, _claimed, _results, _states
@@ -65,7 +66,7 @@ def test_a_claim_that_nobody_can_take_over_is_found_with_the_cause(
     make: Make, clock: ManualClock, tmp_path: Path
 ) -> None:
     """The commit of its output is damaged: the items wait, and the finding ends with that."""
-    out = ResultTable(tmp_path / "out", is_synced=False)
+    out = ResultTable(DiskStorage(tmp_path / "out"), is_synced=False)
     out.make(RESULTS)
     queue = make()
     queue.enqueue({"id": "a"})

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from spark_queue.clock import ManualClock
 from spark_queue.doctor import upkeep
 from spark_queue.local_queue import LocalQueue
-from spark_queue.log.disk import maintenance
+from spark_queue.log import maintenance
 from spark_queue.testing import memory_queue
 from tests.unit.doctor.conftest import AGO, Make, anew, only, paste, with_limits
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import spark_queue
 from spark_queue import DurableQueue, LocalQueue, journaled_queue
-from spark_queue.log.disk import maintenance
+from spark_queue.log import maintenance
 
 #: Seconds that a child may take.
 _LIFE = 30

@@ -26,7 +26,7 @@ from spark_queue.front.durable import DurableQueue
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta.log import Log
-from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.step_events import StepFacts
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.state.store import Store
@@ -342,7 +342,7 @@ def test_what_is_left_of_one_on_another_store_is_named(
         raise InvalidArgumentError(f"{log.address.target!r} is not on this machine")
 
     monkeypatch.setattr("spark_queue.commands.admin.give_back", _refused)
-    monkeypatch.setattr(LocalLog, "drop", refused)
+    monkeypatch.setattr(DeltaLog, "drop", refused)
 
     with pytest.raises(OSError, match="cross-device"):
         busy.clone(f"{place}/clone")

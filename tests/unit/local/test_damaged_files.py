@@ -23,7 +23,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.errors import FileAccessError, FileGoneError, LogDamagedError
 from spark_queue.local_queue import LocalQueue
-from spark_queue.log.disk import local_log
+from spark_queue.log import delta_log
 from spark_queue.looking import store_of
 from spark_queue.state import catch_up
 from tests.conftest import memory_place
@@ -157,7 +157,7 @@ def template() -> Iterator[Path]:
     queue.claim(1).nack("no")
     for which in ("queue", "status"):
         log = store_of(queue).native(which)
-        assert isinstance(log, local_log.LocalLog)
+        assert isinstance(log, delta_log.DeltaLog)
         log._table().interval = 1  # so that few steps are enough to be summed up
         assert log.sum_up()
     queue.maintain()

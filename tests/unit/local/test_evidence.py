@@ -16,6 +16,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.commands import claims
 from spark_queue.errors import SchemaMismatchError, SparkNeededError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.output.outputs import ResultTable
 from spark_queue.looking import store_of
 from spark_queue.state.snapshot import Snapshot
@@ -32,7 +33,7 @@ TakeOver = Callable[[LocalQueue], object]
 @pytest.fixture
 def out(tmp_path: Path) -> ResultTable:
     """Return a table of results."""
-    table = ResultTable(tmp_path / "out", is_synced=False)
+    table = ResultTable(DiskStorage(tmp_path / "out"), is_synced=False)
     table.make(RESULTS)
     return table
 
@@ -205,7 +206,7 @@ def test_a_table_that_asks_for_more_is_refused_and_left_alone(
     write_deltalake(tmp_path / "parted", empty, partition_by=["n"])
     for name, why in (("checked", "constraints"), ("parted", "partitioned by n")):
         with pytest.raises(SparkNeededError, match=why):
-            ResultTable(tmp_path / name, is_synced=False).require(RESULTS)
+            ResultTable(DiskStorage(tmp_path / name), is_synced=False).require(RESULTS)
     queue = make()
     queue.enqueue([{"id": "a"}])
     _claimed(queue, 1, tmp_path / "checked")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spark_queue.local_queue import LocalQueue
-from spark_queue.log.disk import maintenance
+from spark_queue.log import maintenance
 from spark_queue.log.step_events import StepFacts
 from tests.programs import run_python
 from tests.unit.local.forked import in_child

@@ -22,8 +22,7 @@ from spark_queue.errors import (
     QueueExistsError,
     SchemaMismatchError,
 )
-from spark_queue.log import heads
-from spark_queue.log.disk import local_log
+from spark_queue.log import delta_log, heads
 from spark_queue.log.schema import FORMAT_VERSION, LIMITED, TRACE
 from spark_queue.log.step_events import StepFacts
 from tests.unit.local.conftest import Make
@@ -150,7 +149,7 @@ def test_an_upgrade_that_was_cut_short_goes_on(
     """Where the format is logged and the tables are old, the queue works until it is mended."""
     queue = golden(2, "strings")
     with monkeypatch.context() as cut:
-        cut.setattr(local_log.LocalLog, "add_columns", lambda *_: 1 / 0)
+        cut.setattr(delta_log.DeltaLog, "add_columns", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             queue.upgrade()
 
@@ -168,14 +167,14 @@ def test_of_two_upgrades_at_once_neither_fails(
     golden: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is told that the column is there, by another's upgrade, has what it wanted."""
-    add = local_log.LocalLog.add_columns
+    add = delta_log.DeltaLog.add_columns
 
-    def second(log: local_log.LocalLog[Any], fields: Sequence[Mapping[str, Any]]) -> None:
+    def second(log: delta_log.DeltaLog[Any], fields: Sequence[Mapping[str, Any]]) -> None:
         add(log, fields)
         raise ValueError("the column exists")
 
     queue = golden(2, "strings")
-    monkeypatch.setattr(local_log.LocalLog, "add_columns", second)
+    monkeypatch.setattr(delta_log.DeltaLog, "add_columns", second)
 
     assert queue.upgrade().now == FORMAT_VERSION
     assert LIMIT in queue._store.columns()

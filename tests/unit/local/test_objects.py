@@ -34,9 +34,9 @@ from spark_queue.errors import (
     SparkNeededError,
 )
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk import append_files
-from spark_queue.log.object.object_log import ObjectLog
-from spark_queue.log.object.object_requests import Bucket
+from spark_queue.log.object.object_storage import ObjectStorage
 from tests.logs.stores import ShakyStore
 from tests.unit.threads import together
 
@@ -199,7 +199,8 @@ def test_one_who_waits_is_woken_by_a_step_of_his_process(machines: Machines) -> 
     """The queue was idle for so long that the store is asked every other second."""
     queue = machines.one
     for log in (queue._store.queue, queue._store.status):
-        assert isinstance(log, ObjectLog)
+        assert isinstance(log, DeltaLog)
+        assert log._copy is not None
         log._copy._changed -= 3_600
         assert log.pause() == 2.0
     woken: list[float] = []
@@ -251,9 +252,9 @@ def test_what_was_purged_a_week_ago_is_in_no_object(
         then.setattr(append_files, "_millis", lambda: millis)
         assert machines.one.purge("path = 'of a person'") == 1
     assert machines.holding("of a person")
-    names = Bucket.names
+    names = ObjectStorage.list
     monkeypatch.setattr(
-        Bucket, "names", lambda bucket: {name: at - ago for name, at in names(bucket).items()}
+        ObjectStorage, "list", lambda bucket: {name: at - ago for name, at in names(bucket).items()}
     )
 
     machines.other.maintain()

@@ -23,10 +23,10 @@ from spark_queue.commands import claims
 from spark_queue.errors import InvalidArgumentError, Reject, SparkNeededError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.delta.claim_record import ClaimRecord
-from spark_queue.log.object import object_outputs
-from spark_queue.log.object.object_outputs import ObjectResultTable
-from spark_queue.log.object.object_requests import Bucket
+from spark_queue.log.object.object_storage import ObjectStorage
+from spark_queue.log.object.table_copy import TableCopy
 from spark_queue.log.output import outputs
+from spark_queue.log.output.outputs import ResultTable
 from spark_queue.looking import store_of
 from spark_queue.state.snapshot import Snapshot
 from tests.logs.stores import ShakyStore
@@ -50,9 +50,10 @@ class Place:
         """Open the queue as another machine does."""
         return LocalQueue.open("s3a://bucket/files", clock=self.clock, storage=self.store)
 
-    def table(self) -> ObjectResultTable:
+    def table(self) -> ResultTable:
         """Return the table of results as a process sees it that knows nothing of it."""
-        return ObjectResultTable(Bucket(self.store, OUT, "results"))
+        storage = ObjectStorage(self.store, OUT, "results")
+        return ResultTable(TableCopy(storage, is_log=False), is_synced=False)
 
     def read(self, name: str = "results") -> DeltaTable:
         """Open a table as any reader of Delta does."""
@@ -173,8 +174,7 @@ def test_outcomes_without_a_row_are_found_behind_a_checkpoint(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit of a claim says what failed, also to who begins with a later checkpoint."""
-    for module in (outputs, object_outputs):
-        monkeypatch.setattr(module, "OFTEN", 3)
+    monkeypatch.setattr(outputs, "OFTEN", 3)
     table = place.table()
     table.make(RESULTS)
     held = claimed(place.queue, 2)
@@ -192,8 +192,7 @@ def test_outcomes_without_a_row_are_found_behind_a_checkpoint(
 
 def test_its_log_is_summed_up_and_tidied(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commits that are old and summed up go, and files that nobody has committed."""
-    for module in (outputs, object_outputs):
-        monkeypatch.setattr(module, "OFTEN", 3)
+    monkeypatch.setattr(outputs, "OFTEN", 3)
     log = place.directory / "results/_delta_log"
     run(place.queue, limit=3)
     left = place.directory / "results/step-left.parquet"

@@ -24,8 +24,9 @@ from spark_queue.config import RetryPolicy
 from spark_queue.errors import Reject
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.delta.claim_record import ClaimRecord, read_record
-from spark_queue.log.object.object_outputs import ObjectResultTable
-from spark_queue.log.object.object_requests import Bucket
+from spark_queue.log.disk.disk_storage import DiskStorage
+from spark_queue.log.object.object_storage import ObjectStorage
+from spark_queue.log.object.table_copy import TableCopy
 from spark_queue.log.output.outputs import ResultTable
 from spark_queue.log.step_events import StepFacts
 from spark_queue.processing import claim_parts
@@ -210,10 +211,10 @@ def test_a_part_whose_settle_fails_is_settled_with_the_next(
 @pytest.fixture(params=["disk", "object store"])
 def out(request: pytest.FixtureRequest, tmp_path: Path) -> ResultTable:
     """Return a table of results."""
-    table = ResultTable(tmp_path / "out", is_synced=False)
+    table = ResultTable(DiskStorage(tmp_path / "out"), is_synced=False)
     if request.param == "object store":
-        bucket = Bucket(LocalStore(tmp_path), "s3://bucket/results", "results")
-        table = ObjectResultTable(bucket)
+        bucket = ObjectStorage(LocalStore(tmp_path), "s3://bucket/results", "results")
+        table = ResultTable(TableCopy(bucket, is_log=False), is_synced=False)
     table.make(RESULTS)
     return table
 

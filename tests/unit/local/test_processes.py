@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spark_queue.local_queue import LocalQueue
-from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk.open_table import OpenTable
 from spark_queue.state import catch_up
 from tests.unit.local.conftest import Make, Worker
@@ -152,9 +152,9 @@ def test_a_queue_is_opened_while_others_go_on(
     queue = make()
     queue.enqueue({"id": "0"})
     queue.claim(1)
-    theirs, looks, find = dict(catch_up._caches), [0], LocalLog._find_table
+    theirs, looks, find = dict(catch_up._caches), [0], DeltaLog._find_table
 
-    def looked(log: LocalLog[Any], known: int | None = None) -> OpenTable | None:
+    def looked(log: DeltaLog[Any], known: int | None = None) -> OpenTable | None:
         looks[0] += 1
         if looks[0] == moment + 1:
             with monkeypatch.context() as patch:
@@ -164,7 +164,7 @@ def test_a_queue_is_opened_while_others_go_on(
         return find(log, known)
 
     monkeypatch.setattr(catch_up, "_caches", {})
-    monkeypatch.setattr(LocalLog, "_find_table", looked)
+    monkeypatch.setattr(DeltaLog, "_find_table", looked)
 
     assert again().counts()["claimed"] == (2 if moment < looks[0] else 1)
     assert looks[0] >= 3

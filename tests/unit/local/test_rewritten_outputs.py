@@ -13,6 +13,7 @@ from deltalake.schema import PrimitiveType
 
 from spark_queue.clock import ManualClock
 from spark_queue.log.delta.claim_record import ClaimRecord
+from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.output.outputs import ResultTable
 from tests.unit.local.conftest import Make
 from tests.unit.local.test_evidence import RESULTS, _claimed, _results, _states
@@ -51,7 +52,7 @@ REWRITES: dict[str, Rewrite] = {
 @pytest.fixture
 def out(tmp_path: Path) -> ResultTable:
     """Return a table of results."""
-    table = ResultTable(tmp_path / "out", is_synced=False)
+    table = ResultTable(DiskStorage(tmp_path / "out"), is_synced=False)
     table.make(RESULTS)
     return table
 

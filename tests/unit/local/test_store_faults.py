@@ -13,7 +13,7 @@ import pytest
 import spark_queue
 from spark_queue import LocalQueue
 from spark_queue.errors import QueueNotFoundError, SparkQueueError
-from spark_queue.log.object import object_requests
+from spark_queue.log.object import remote_storage
 from tests.logs.s3_server import Answer, Asked, FaultyS3, faulty_s3
 
 PLACE = "s3://bucket/team/q"
@@ -77,8 +77,8 @@ UNCLEAR: list[Answer] = [408, 409, 412, 416, 429, 500, 503, None]
 @pytest.fixture(autouse=True)
 def _no_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a queue give up soon."""
-    monkeypatch.setattr(object_requests, "_PATIENCE", 0.02)
-    monkeypatch.setattr(object_requests, "_MAX_PAUSE", 0.005)
+    monkeypatch.setattr(remote_storage, "_PATIENCE", 0.02)
+    monkeypatch.setattr(remote_storage, "_MAX_PAUSE", 0.005)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def _outlive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store, storage = server
-    monkeypatch.setattr(object_requests, "_PATIENCE", 60.0)
+    monkeypatch.setattr(remote_storage, "_PATIENCE", 60.0)
     VERBS[name](_begin(store, storage), storage)
     kinds, wanted = _kinds(store.asked), _state(storage)
     assert kinds

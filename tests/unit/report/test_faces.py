@@ -19,7 +19,7 @@ from spark_queue.cli import main, show_report
 from spark_queue.clock import ManualClock
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.delta.commits import LogFile
-from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.looking import store_of
 from spark_queue.report import condition, following, glance
 from spark_queue.report.page import style
@@ -254,9 +254,9 @@ def test_top_shows_what_was_done_since(
 ) -> None:
     """Each look sees the steps since the one before, and reads only their files."""
     read: list[int] = []
-    rows_of = LocalLog.rows_of
+    rows_of = DeltaLog.rows_of
 
-    def counted(log: LocalLog[Any], files: list[LogFile], columns: list[str]) -> pa.Table:
+    def counted(log: DeltaLog[Any], files: list[LogFile], columns: list[str]) -> pa.Table:
         read.append(len(files))
         return rows_of(log, files, columns)
 
@@ -264,7 +264,7 @@ def test_top_shows_what_was_done_since(
     assert look().overview.claimed == 1
     evil.enqueue([{"id": "9", "tenant": "b", "path": "y"}])
     evil.claim(1)
-    monkeypatch.setattr(LocalLog, "rows_of", counted)
+    monkeypatch.setattr(DeltaLog, "rows_of", counted)
 
     second = look()
 

@@ -17,7 +17,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.log.delta.commits import LogFile
-from spark_queue.log.disk.local_log import LocalLog
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.looking import store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import following, reading
@@ -192,14 +192,14 @@ def test_whoever_looks_as_several_readers_reads_each_file_once(
     kept = file_source.FileSource()
     looks = [following.follow(store, source=kept) for store in stores]
     read: list[str] = []
-    real = LocalLog.rows_of
+    real = DeltaLog.rows_of
 
-    def counted(log: LocalLog[Any], files: list[LogFile], columns: list[str]) -> pa.Table:
+    def counted(log: DeltaLog[Any], files: list[LogFile], columns: list[str]) -> pa.Table:
         if "_seq" in columns:
             read.extend(file.path for file in files)
         return real(log, files, columns)
 
-    monkeypatch.setattr(LocalLog, "rows_of", counted)
+    monkeypatch.setattr(DeltaLog, "rows_of", counted)
     for look in looks:
         look()
     assert len(read) == len(set(read))

@@ -1,4 +1,4 @@
-"""Chores of a log beside those who work with it: summed up, its small files merged, swept.
+"""Maintenance of a log while others use it: checkpoints, merges, sweeps.
 
 A writer asks for it, once in a hundred commits, and goes on; one thread of its process does it, as
 long as there is something to tidy. Of several processes one does it at a time. It goes in small
@@ -28,13 +28,13 @@ import pyarrow.compute as pc
 
 from spark_queue.errors import StepLostError
 from spark_queue.log.delta.commits import NOBODYS, LogFile
-from spark_queue.log.delta.log import Log
-from spark_queue.log.disk import write_lock
+from spark_queue.log.delta.log_files import LogFiles
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk.leftover_files import Ages
-from spark_queue.log.disk.local_log import LocalLog
-from spark_queue.log.disk.removal import resting
+from spark_queue.log.disk.write_lock import DEFAULT
 from spark_queue.log.session_options import SMALL
 from spark_queue.log.step_events import logger
+from spark_queue.log.storage import UPKEEP, WRITER
 
 #: Begins a chore, which pauses wherever it yields.
 Chore = Callable[[], Iterator[object]]
@@ -42,12 +42,15 @@ Chore = Callable[[], Iterator[object]]
 #: Seconds of a pause: of those who have something to do, most find the machine free.
 _PAUSE = 0.003
 
+#: Seconds that somebody waits for another who tidies up.
+_PATIENCE = 30.0
+
 #: Seconds that the end of a process leaves to what is due, and then to the stride under way.
 _LAST, _STRIDE = 2.0, 1.0
 
 
 class _Chores:
-    """What is to be done, and the thread that does it."""
+    """A queue of chores, and the thread that does them."""
 
     def __init__(self) -> None:
         self._due: dict[str, Chore] = {}
@@ -89,12 +92,12 @@ class _Chores:
             logger.warning("%s: not tidied up, and tried again later: %s", name, error)
 
     def wait(self, timeout: float) -> bool:
-        """Wait until nothing is due, and tell whether that is so."""
+        """Wait until nothing is due; False if the time is up."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._is_running, timeout)
 
     def leave(self, name: str) -> None:
-        """Let one thing come to its end, within bounds; then it is left as it is."""
+        """Wait for one chore, within bounds; then leave it."""
         with self._changed:
             if self._changed.wait_for(lambda: name not in self._due, _LAST):
                 return
@@ -102,7 +105,7 @@ class _Chores:
             self._changed.wait_for(lambda: name not in self._due, _STRIDE)
 
     def end(self) -> None:
-        """Let what is due come to its end, within bounds; then there is nothing more to do."""
+        """Wait for all chores, within bounds; then take no more."""
         self._is_hurried = True
         self.wait(_LAST)
         self._is_over = True
@@ -174,7 +177,7 @@ def ask(name: str, chore: Chore) -> None:
 
 
 def wait(timeout: float = _LAST) -> bool:
-    """Wait until nothing is due in this process, and tell whether that is so."""
+    """Wait until nothing is due in this process; False if the time is up."""
     return _chores.wait(timeout)
 
 
@@ -213,8 +216,8 @@ if hasattr(os, "register_at_fork"):
 _ROWS, _FILES = 500_000, 100
 
 
-def merging(log: LocalLog[Any]) -> Iterator[int]:
-    """Merge files that are small, and leave alone those that would take long.
+def merging(log: DeltaLog[Any]) -> Iterator[int]:
+    """Merge small files, and leave those that would take long.
 
     Yields
     ------
@@ -229,7 +232,7 @@ def merging(log: LocalLog[Any]) -> Iterator[int]:
 
 
 def remove(
-    log: Log[Any],
+    log: LogFiles,
     may_have: Callable[[LogFile], bool],
     is_gone: Callable[[pa.Table], pa.ChunkedArray],
 ) -> int:
@@ -266,7 +269,7 @@ def remove(
     return count
 
 
-def _merging(log: LocalLog[Any], files: Sequence[LogFile]) -> Iterator[int]:
+def _merging(log: DeltaLog[Any], files: Sequence[LogFile]) -> Iterator[int]:
     parts = []
     for file in files:
         parts.append(log.rows_of([file], log.columns()))
@@ -275,7 +278,7 @@ def _merging(log: LocalLog[Any], files: Sequence[LogFile]) -> Iterator[int]:
     may_be_named = False
     try:
         yield 0
-        with write_lock.holding(str(log.directory), log.directory):
+        with log.place.lock(WRITER, DEFAULT):
             # A commit may stand, though what comes after it fails: then a sweep asks the log.
             may_be_named = True
             may_be_named = is_done = log.replace(files, [add], takes_away=False)
@@ -322,7 +325,7 @@ MANY = 500
 
 @dataclass(slots=True)
 class Tidied:
-    """What was done to a log."""
+    """The result of tidying up a log."""
 
     merged: int = 0
     """Files that are not read any more, because others have their rows."""
@@ -330,16 +333,16 @@ class Tidied:
     """Files that were left behind, and are gone."""
 
 
-def look_after(log: LocalLog[Any]) -> None:
+def look_after(log: DeltaLog[Any]) -> None:
     """Have a log tidied up by the thread of this process, if that is due; it costs nothing else."""
     if log.is_due():
         ask(str(log.directory), partial(_due, log.again()))
 
 
-def tidy(log: LocalLog[Any], ages: Ages | None = None) -> Tidied:
-    """Merge all small files of a log, and remove what was left behind, at once."""
+def tidy(log: DeltaLog[Any], ages: Ages | None = None) -> Tidied:
+    """Merge all small files of a log, and remove leftovers, now."""
     done = Tidied()
-    with resting(log.directory) as is_mine:
+    with log.place.lock(UPKEEP, _PATIENCE) as is_mine:
         if not is_mine:
             return done
         log.sum_up(forgets=True)
@@ -348,15 +351,15 @@ def tidy(log: LocalLog[Any], ages: Ages | None = None) -> Tidied:
     return done
 
 
-def sweep_replaced(log: LocalLog[Any]) -> int:
-    """Remove the files of a log that are read no more, while nobody merges any; return how many."""
-    with resting(log.directory) as is_mine:
+def sweep_replaced(log: DeltaLog[Any]) -> int:
+    """Remove the replaced files of a log, and return how many."""
+    with log.place.lock(UPKEEP, _PATIENCE) as is_mine:
         return log.sweep(Ages(replaced=True)) if is_mine else 0
 
 
-def _due(log: LocalLog[Any]) -> Iterator[int]:
-    """Do what is due, unless somebody else does."""
-    with resting(log.directory, timeout=0) as is_mine:
+def _due(log: DeltaLog[Any]) -> Iterator[int]:
+    """Do the maintenance that is due, unless another process does."""
+    with log.place.lock(UPKEEP, 0) as is_mine:
         if not is_mine:
             return
         yield 0

@@ -11,9 +11,12 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.extras import load
 from spark_queue.log.addresses import TableAddress, is_on_object_store, require_nobody
 from spark_queue.log.delta.log import Log
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.log_kinds import TableSource
-from spark_queue.log.object.object_log import ObjectLog
-from spark_queue.log.object.object_requests import Bucket
+from spark_queue.log.object.file_system_storage import FileSystemStorage, is_file_system
+from spark_queue.log.object.object_storage import ObjectStorage
+from spark_queue.log.object.remote_storage import RemoteStorage
+from spark_queue.log.object.table_copy import TableCopy
 from spark_queue.log.session_options import PlainSession, Session
 from spark_queue.overriding import override
 from spark_queue.wording import shorten
@@ -21,14 +24,18 @@ from spark_queue.wording import shorten
 if TYPE_CHECKING:
     from spark_queue.log.output.outputs import ResultTable
 
-#: Options of ``obstore.store.from_url``, or a store of ``obstore``.
-Storage: TypeAlias = "Mapping[str, Any] | object"
+#: Options of ``obstore.store.from_url``, a store of ``obstore``, or a file system of ``fsspec``.
+StorageOptions: TypeAlias = "Mapping[str, Any] | object"
 
 
-def tables_at(path: object, storage: Storage | None) -> ObjectTables | None:
+def tables_at(path: object, storage: StorageOptions | None) -> ObjectTables | None:
     """Return the tables of an object store, where a path or its options say that it is on one."""
     is_there = storage is not None or is_on_object_store(path)
     return ObjectTables(storage) if is_there else None
+
+
+#: What a store of obstore is asked.
+_ASKED = ("put", "get", "delete", "list")
 
 
 class ObjectTables(TableSource):
@@ -36,19 +43,20 @@ class ObjectTables(TableSource):
 
     Parameters
     ----------
-    storage : mapping or ObjectStore, optional
-        Options of ``obstore.store.from_url``, or a store of ``obstore``, of a whole bucket.
+    storage : mapping, ObjectStore or AbstractFileSystem, optional
+        Options of ``obstore.store.from_url``, a store of ``obstore`` of a whole bucket, or a file
+        system of ``fsspec``.
     """
 
     kept = "disk"
 
-    def __init__(self, storage: Storage | None = None) -> None:
+    def __init__(self, storage: StorageOptions | None = None) -> None:
         self._storage = {} if storage is None else storage
-        asked = ("put", "get", "delete", "list")
-        if not isinstance(storage, Mapping | None) and not all(hasattr(storage, n) for n in asked):
+        is_known = isinstance(storage, Mapping | None) or is_file_system(storage)
+        if not is_known and not all(hasattr(storage, name) for name in _ASKED):
             raise InvalidArgumentError(
                 f"storage is {shorten(storage)}: give options of the store as a mapping, or a "
-                "store of obstore"
+                "store of obstore, or a file system of fsspec"
             )
         self._stores: dict[str, Any] = {}
         self._only: str | None = None
@@ -56,17 +64,22 @@ class ObjectTables(TableSource):
 
     def log(self, session: Session, address: TableAddress, parse: Callable[[str], Any]) -> Log[Any]:
         """Return the table at an address as a log, whether or not it is there."""
-        kind = ObjectLog
+        kind = DeltaLog
         if not isinstance(session, PlainSession):
             kind = import_module("spark_queue.log.spark.spark_object_log").SparkObjectLog
         made: Log[Any] = kind(session, address, parse, self._bucket(address.target))
         return made
 
     @override
-    def results(self, url: str, what: str, source: str) -> ResultTable:
-        from spark_queue.log.object.object_outputs import ObjectResultTable  # noqa: PLC0415 - few write results
+    def tables_beside(self, address: TableAddress) -> set[str]:
+        return self._bucket(address.target).tables_beside()
 
-        return ObjectResultTable(self._bucket(url.rstrip("/")), what=what, source=source)
+    def results(self, url: str, what: str, source: str) -> ResultTable:
+        """See :class:`TableSource`: a table that only this library writes."""
+        from spark_queue.log.output.outputs import ResultTable  # noqa: PLC0415 - few write results
+
+        place = TableCopy(self._bucket(url.rstrip("/")), is_log=False)
+        return ResultTable(place, is_synced=False, what=what, source=source)
 
     def _require_bucket(self, name: str) -> None:
         if self._only is None:
@@ -78,12 +91,14 @@ class ObjectTables(TableSource):
                 f"{self._only!r}: use a place there, or give options of the store as storage"
             )
 
-    def _bucket(self, url: str) -> Bucket:
+    def _bucket(self, url: str) -> RemoteStorage:
         _require_plain(url)
+        if is_file_system(self._storage):
+            return FileSystemStorage(self._storage, url)
         parts = urlsplit(url)
         if not isinstance(self._storage, Mapping):
             self._require_bucket(parts.netloc)
-            return Bucket(self._storage, url, parts.path.strip("/"))
+            return ObjectStorage(self._storage, url, parts.path.strip("/"))
         # What of the path names a bucket is the store's to say, which takes the rest for a prefix.
         queue, _, table = url.rpartition("/")
         if queue not in self._stores:
@@ -100,7 +115,7 @@ class ObjectTables(TableSource):
                     f"storage of {queue!r} is no options of its store ({why}); what is of "
                     "the HTTP client, as allow_http or timeout, is a mapping: client_options"
                 ) from exc
-        return Bucket(self._stores[queue], url, table)
+        return ObjectStorage(self._stores[queue], url, table)
 
 
 #: What ends the path of a URL, or stands for something else in it: clients of stores differ.
@@ -108,7 +123,7 @@ _MISTAKEN = "#?%"
 
 
 def _require_plain(url: str) -> None:
-    """Raise where a client of a store takes another place than the one that is written."""
+    """Raise if a client of a store would read the place as another."""
     require_nobody(url)
     found = next((sign for sign in _MISTAKEN if sign in url), None)
     if found is not None:

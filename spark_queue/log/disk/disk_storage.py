@@ -1,0 +1,196 @@
+"""Storage on this machine's disk, with fsync and fair locks."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from spark_queue.log import addresses
+from spark_queue.log.delta import integrity
+from spark_queue.log.delta.commits import commit_path, newest_version, summed_up
+from spark_queue.log.delta.integrity import naming, seal
+from spark_queue.log.disk import leftover_files, removal
+from spark_queue.log.disk.fsync import (
+    Birth,
+    at_once,
+    is_forced,
+    note_forced,
+    put_file,
+    sync_commits,
+    sync_directory,
+    sync_file,
+    sync_named,
+)
+from spark_queue.log.disk.leftover_files import Ages
+from spark_queue.log.disk.table_place import TablePlace
+from spark_queue.log.disk.write_lock import LOCK_FILE, holding
+from spark_queue.log.storage import WRITER, Storage
+from spark_queue.overriding import override
+
+#: Files that hold locks, which are no objects.
+_LOCKS = frozenset({removal.LOCK_FILE, LOCK_FILE})
+
+
+class DiskStorage(TablePlace, Storage):
+    """See :class:`Storage` and :class:`TablePlace`: the files of a directory, used in place.
+
+    Locks keep out all processes of this machine, in the order in which they come (ADR 22). What a
+    step stands on is on the disk before it can be seen, and its name before it is told (ADR 21).
+
+    Parameters
+    ----------
+    directory : Path
+        Where the table is, or is to be.
+    """
+
+    took = 0.0
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    @override
+    @property
+    def url(self) -> str:
+        return str(self.directory)
+
+    @override
+    def list(self) -> dict[str, datetime]:
+        found = {}
+        for path in self.directory.rglob("*"):
+            # A file may go while this looks.
+            with suppress(FileNotFoundError):
+                if path.is_file() and path.name not in _LOCKS:
+                    name = path.relative_to(self.directory).as_posix()
+                    found[name] = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
+        return found
+
+    @override
+    def read(self, name: str) -> bytes | None:
+        try:
+            with naming(self.directory / name):
+                return (self.directory / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    @override
+    def put(self, name: str, content: bytes) -> None:
+        (self.directory / name).parent.mkdir(parents=True, exist_ok=True)
+        put_file(self.directory / name, content)
+
+    @override
+    def put_if_absent(self, name: str, content: bytes) -> bytes:
+        file = self.directory / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        while not link_file(file, content, is_synced=True):
+            found = self.read(name)
+            if found is not None:
+                return found
+        return content
+
+    @override
+    def delete(self, names: Iterable[str]) -> None:
+        for name in names:
+            (self.directory / name).unlink(missing_ok=True)
+
+    def lock(self, name: str, timeout: float) -> AbstractContextManager[bool]:
+        """See :meth:`Storage.lock`; the writers' lock raises at its timeout."""
+        if name == WRITER:
+            return _held(self.directory, timeout)
+        return removal.resting(self.directory, timeout=timeout)
+
+    @override
+    def now(self) -> datetime:
+        return datetime.now(timezone.utc)
+
+    @override
+    def is_made(self) -> bool:
+        begun = newest_version(self.directory, None) is not None
+        if begun and removal.is_cut(self.directory):
+            return False
+        return begun or summed_up(self.directory) is not None
+
+    @override
+    def has_version(self, version: int) -> bool:
+        del version
+        return addresses.has_log(self.directory)
+
+    @override
+    def commit(
+        self,
+        version: int,
+        actions: Sequence[Mapping[str, Any]],
+        *,
+        files: Sequence[str] = (),
+        is_synced: bool,
+    ) -> bool:
+        commit, named = commit_path(self.directory, version), map(self.directory.joinpath, files)
+        return link_file(commit, seal(actions).encode(), tuple(named), is_synced=is_synced)
+
+    @override
+    def publish(self, name: str) -> None:
+        sync_named(self.directory / name)
+
+    @override
+    def discard(self, names: Iterable[str]) -> None:
+        for name in names:
+            with suppress(OSError):
+                (self.directory / name).unlink()
+
+    @override
+    def secure(self, table: Birth, version: int, *, is_wanted: bool) -> bool:
+        if is_wanted and not is_forced(table, version):
+            self.force()
+        return is_forced(table, version)
+
+    @override
+    def force(self) -> None:
+        sync_commits(self.directory)
+
+    @override
+    def note(self, table: Birth, version: int, *, is_forced: bool) -> None:
+        if is_forced:
+            note_forced(table, version)
+        integrity.note(self.directory, version)
+
+    @override
+    def summed_up(self) -> int:
+        return summed_up(self.directory) or 0
+
+    @override
+    def sweep(self, ages: Ages | None) -> int:
+        return leftover_files.sweep(self.directory, ages)
+
+
+# rule: order of forcing
+def link_file(file: Path, content: bytes, others: Sequence[Path] = (), *, is_synced: bool) -> bool:
+    """Make a file visible, whole and at once; False if one of its name is there.
+
+    Before that its content is forced to the disk, and that of other files, each with its name.
+    """
+    new = file.with_name(f".{uuid.uuid4().hex}.tmp")
+    try:
+        with new.open("xb") as draft:
+            draft.write(content)
+        if is_synced:
+            at_once([*(partial(sync_named, other) for other in others), partial(sync_file, new)])
+        # A link, other than a rename, never replaces what is there.
+        os.link(new, file)
+    except FileExistsError:
+        return False
+    finally:
+        new.unlink(missing_ok=True)
+    if is_synced:
+        sync_directory(file.parent)
+    return True
+
+
+@contextmanager
+def _held(directory: Path, timeout: float) -> Iterator[bool]:
+    with holding(str(directory), directory, timeout=timeout):
+        yield True

@@ -1,0 +1,399 @@
+"""Copy of a table on a storage, in a directory of this process."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, ClassVar
+
+from spark_queue.errors import FileGoneError
+from spark_queue.log.delta.commits import OURS, name_of, summed_up
+from spark_queue.log.delta.integrity import naming, require_whole
+from spark_queue.log.disk import scratch
+from spark_queue.log.disk.leftover_files import Ages, named_files, replaced_files, sweep
+from spark_queue.log.disk.table_place import TablePlace
+from spark_queue.log.object.conditional_commits import FEATURE, create_table, files_of, text_of
+from spark_queue.log.storage import Storage, ask_all
+from spark_queue.overriding import override
+
+LOG = "_delta_log"
+LAST = f"{LOG}/_last_checkpoint"
+
+#: Seconds after which a table that nobody looked at may have lost its next commits to a clean-up;
+#: and for which files stay that are not read any more.
+OLD, _KEPT = 3_600.0, 600.0
+
+#: Seconds for which a commit is kept that is summed up, as Delta's own default has it.
+_LOG_KEPT = 30 * 86_400.0
+
+#: Commits that are asked for at once, at most.
+_WIDEST = 16
+
+#: Requests that a loser is behind, at most.
+_WAY = 4
+
+#: Seconds between two looks of a waiter: at first, and after a long time without a commit.
+_LEAST_PAUSE, _MOST_PAUSE = 0.05, 2.0
+
+#: When no look was yet.
+_NEVER = datetime.fromtimestamp(0, timezone.utc)
+
+
+class TableCopy(TablePlace):
+    """See :class:`TablePlace`: the commits that this process has seen, and the files it has read.
+
+    Other writers must know :data:`FEATURE`: commits are exclusive creates, see ADR 47.
+
+    Attributes
+    ----------
+    version : int
+        The newest version in it; -1 if the storage has no table.
+    is_contended : bool
+        Whether others had committed at the last look.
+
+    Parameters
+    ----------
+    storage : Storage
+        The objects of the table.
+    is_log : bool
+        Whether others follow it, so that commits repeat small files; and all objects of the
+        storage are its own.
+    """
+
+    is_remote: ClassVar[bool] = True
+    feature: ClassVar[str | None] = FEATURE
+
+    def __init__(self, storage: Storage, *, is_log: bool = True) -> None:
+        self._storage, self._is_log = storage, is_log
+        self.guard, self._stays = threading.RLock(), threading.local()
+        self._left: list[str] = []
+        """Files of lost commits."""
+        self._committed = -math.inf
+        self._remove: Callable[[], object] = tuple
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget all that was seen."""
+        self._remove()
+        place = scratch.begin()
+        self._remove = weakref.finalize(self, scratch.end, place, os.getpid())
+        self.directory = Path(place)
+        (self.directory / LOG).mkdir()
+        self.version, self.is_contended = -1, False
+        self._found = 0
+        """Commits of others that the last look has found."""
+        self._looked, self._changed = _NEVER, time.monotonic()
+
+    @override
+    @property
+    def url(self) -> str:
+        return self._storage.url
+
+    def age(self) -> float:
+        """Return the seconds since the last look."""
+        return abs((self._storage.now() - self._looked).total_seconds())
+
+    @contextmanager
+    def still(self, older_than: float | None) -> Iterator[None]:
+        """Keep the copy unchanged for a block, unless it is older than that."""
+        age = self.age()
+        if older_than is None and self.is_contended:
+            self._give_way()
+        if age >= OLD or (self.is_contended if older_than is None else age >= older_than):
+            self.look()
+        before = self._is_still()
+        self._stays.value = True
+        try:
+            yield
+        finally:
+            self._stays.value = before
+
+    def _give_way(self) -> None:
+        """Let the losers to this process be next: they have more to read."""
+        room = _WAY * self._storage.took
+        if time.monotonic() - self._committed < room:
+            time.sleep(random.uniform(0, room))  # noqa: S311
+
+    def _is_still(self) -> bool:
+        return getattr(self._stays, "value", False)
+
+    def look(self) -> bool:
+        """Bring the newest commits; return whether there were any."""
+        with self.guard:
+            known = self.version
+            if self._is_behind():
+                self.begin()
+            self.pull()
+            return self.version != known
+
+    def pause(self) -> float:
+        """See :meth:`Log.pause`: the longer, the older the newest commit."""
+        idle = time.monotonic() - self._changed
+        return min(max(idle / 4, _LEAST_PAUSE), _MOST_PAUSE)
+
+    @override
+    def is_made(self) -> bool:
+        # Its maker may have cleaned up the first commit, but then not the last checkpoint.
+        return self._storage.read(commit_name(0)) is not None or self._summary() > 0
+
+    def make(self, schema: str, properties: Mapping[str, str]) -> None:
+        """Make an empty table; see :func:`create_table`."""
+        create_table(self._storage, schema, properties)
+
+    def is_ours(self) -> bool:
+        """Return whether this library has made the table, so that its commits are conditional."""
+        first = self.directory / commit_name(0)
+        text = first.read_bytes() if first.exists() else self._storage.read(commit_name(0))
+        return FEATURE.encode() in (text or b"")
+
+    def newest(self, known: int | None) -> int | None:
+        """Return the newest version, with a request unless the copy is kept still."""
+        if known is None or self.version < known or not self._is_still():
+            self.look()
+        return self.version if self.version >= 0 else None
+
+    @override
+    def has_version(self, version: int) -> bool:
+        if self.version < version:
+            self.look()
+        return self.version >= 0
+
+    @override
+    def refresh(self) -> None:
+        if not self._is_still():
+            self.look()
+
+    def pull(self) -> None:
+        """Bring what others have committed since the last look."""
+        self._looked = self._storage.now()
+        if self.version < 0:
+            self._pull_checkpoint()
+        known, width = self.version, self._found + 1
+        # About as many are asked for at once as were there the last time.
+        while self._pull_commits(min(width, _WIDEST)):
+            width *= 2
+        self._found = self.version - known
+        self.is_contended = self._found > 0
+
+    def _is_behind(self) -> bool:
+        """Return whether the next commits may be gone: a checkpoint has summed them up."""
+        return self.age() >= OLD and 0 <= self.version < self._summary()
+
+    def _summary(self) -> int:
+        """Return the version of the newest checkpoint of the storage; 0 for none."""
+        last = self._storage.read(LAST)
+        return 0 if last is None else int(json.loads(last)["version"])
+
+    def commit(
+        self,
+        version: int,
+        actions: Sequence[Mapping[str, Any]],
+        *,
+        files: Sequence[str] = (),
+        is_synced: bool,
+    ) -> bool:
+        """See :meth:`TablePlace.commit`: what a storage has is safe."""
+        del is_synced
+        contents = {name: (self.directory / name).read_bytes() for name in files}
+        ask_all(lambda name: self._storage.put(name, contents[name]), contents)
+        text = text_of(actions, contents if self._is_log else {})
+        found = self._storage.put_if_absent(commit_name(version), text)
+        self.add_commit(version, found)
+        if found == text:
+            self._committed = time.monotonic()
+            return True
+        # The next try for a step has to hurry: its files are removed when there is time.
+        if self._is_log:
+            self._left += files
+        else:
+            self._storage.delete(files)
+        self.pull()
+        self.is_contended = True
+        return False
+
+    def add_commit(self, version: int, text: bytes) -> None:
+        """Add a commit that the store has.
+
+        Raises
+        ------
+        FileDamagedError
+            It is not whole: without it the log would seem to be shorter.
+        """
+        with naming(f"{self.url}/{commit_name(version)}"):
+            require_whole(text.decode())
+        for name, content in files_of(text):
+            if not (self.directory / name).exists():
+                self._keep(name, content)
+        self._keep(commit_name(version), text)
+        self.version, self._changed = max(self.version, version), time.monotonic()
+
+    def bring_commit(self, version: int) -> None:
+        """See :meth:`TablePlace.bring_commit`: it may be older than the first checkpoint read."""
+        name = commit_name(version)
+        text = None if (self.directory / name).exists() else self._storage.read(name)
+        if text is not None:
+            self._keep(name, text)
+
+    def _bring_summary(self, version: int) -> bool:
+        """Bring a checkpoint; False if it is gone."""
+        summary = self._storage.read(summary_name(version))
+        if summary is not None:
+            self._keep(summary_name(version), summary)
+            self._keep(LAST, json.dumps({"version": version, "size": 1}).encode())
+        return summary is not None
+
+    def summed_up(self) -> int:
+        """See :meth:`TablePlace.summed_up`: it is brought."""
+        known, newest = summed_up(self.directory) or 0, self._summary()
+        return newest if newest > known and self._bring_summary(newest) else known
+
+    @override
+    def put_summary(self, live: Callable[[], Collection[str]]) -> None:
+        version = summed_up(self.directory) or 0
+        for name in (summary_name(version), LAST):
+            self.publish(name)
+        left, self._left = self._left, []
+        self._storage.delete(left)
+        self._shorten(version, live())
+
+    def sweep(self, ages: Ages | None) -> int:
+        """See :meth:`TablePlace.sweep`: commits that are summed up, and files that none names."""
+        ages, begins = ages or Ages(), ("",) if self._is_log else (f"{LOG}/", OURS)
+        summed, named = self._summary(), named_files(self.directory)
+        if ages.replaced:
+            self.summed_up()
+            gone = sorted(replaced_files(self.directory) or ())
+            self._storage.delete(gone)
+            return sweep(self.directory, ages)
+        if named is None or not summed:
+            return 0
+        kept, now = {commit_name(0), *named}, self._storage.now()
+        gone = [
+            name
+            for name, at in self._storage.list().items()
+            if name not in kept
+            and name.startswith(begins)
+            and may_go(name, (now - at).total_seconds(), summed, ages)
+        ]
+        self._storage.delete(gone)
+        return len(gone)
+
+    def drop(self) -> None:
+        """Remove the table."""
+        # A storage that lists nothing, as some may, has what is known.
+        names = {*self._storage.list()} or self._known_names()
+        # Without its first commit there is no table, and somebody may make one.
+        self._storage.delete([commit_name(0)])
+        self._storage.delete(names - {commit_name(0)})
+
+    def _known_names(self) -> set[str]:
+        last = self._summary()
+        summaries = [LAST, summary_name(last)] if last else []
+        commits = map(commit_name, range(max(self.version, 0) + 1))
+        return {*commits, *summaries, *(named_files(self.directory) or ())}
+
+    @override
+    def bring(self, names: Iterable[str]) -> None:
+        lacking = [name for name in dict.fromkeys(names) if not (self.directory / name).exists()]
+        found = ask_all(self._storage.read, lacking)
+        for name, content in zip(lacking, found, strict=True):
+            if content is None:
+                # What this process knows is too old to go by.
+                self._looked = _NEVER
+                raise FileGoneError(f"{self._storage.url}/{name}")
+            self._keep(name, content)
+
+    @override
+    def publish(self, name: str) -> None:
+        self._storage.put(name, (self.directory / name).read_bytes())
+
+    @override
+    def discard(self, names: Iterable[str]) -> None:
+        gone = list(names)
+        for name in gone:
+            (self.directory / name).unlink(missing_ok=True)
+        self._storage.delete(gone)
+
+    def leave(self, names: Iterable[str]) -> None:
+        """Remove files of a lost commit when there is time."""
+        self._left += names
+
+    @override
+    def lock(self, name: str, timeout: float) -> AbstractContextManager[bool]:
+        return self._storage.lock(name, timeout)
+
+    def _shorten(self, version: int, live: Collection[str]) -> None:
+        """Remove from the copy the commits before a checkpoint, and files that are not live."""
+        kept = {self.directory / name for name in live}
+        gone = [self.directory / commit_name(at) for at in range(1, version)]
+        for path in [
+            *gone,
+            *(path for path in self.directory.glob("*.parquet") if path not in kept),
+        ]:
+            # One that is younger may be about to be committed.
+            with suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > _KEPT:
+                    path.unlink()
+
+    def _pull_checkpoint(self) -> None:
+        """Begin with what a checkpoint sums up, if there is one."""
+        first = self._storage.read(commit_name(0))
+        if first is None:
+            return
+        self.add_commit(0, first)
+        version = self._summary()
+        if version and self._bring_summary(version):
+            self.version = version
+            self.bring_commit(version)
+
+    def _pull_commits(self, count: int) -> bool:
+        """Bring so many commits, and tell whether all of them are there."""
+        wanted = range(self.version + 1, self.version + 1 + count)
+        found = ask_all(self._storage.read, map(commit_name, wanted))
+        for version, text in zip(wanted, found, strict=True):
+            if text is None:
+                return False
+            self.add_commit(version, text)
+        return True
+
+    def _keep(self, name: str, content: bytes) -> None:
+        """Write an object into the copy, whole and at once."""
+        file = self.directory / name
+        file.parent.mkdir(exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".tmp", delete=False) as draft:
+            draft.write(content)
+        Path(draft.name).replace(file)
+
+
+def commit_name(version: int) -> str:
+    """Return the object that a version of a table is, or will be."""
+    return f"{LOG}/{name_of(version)}"
+
+
+def summary_name(version: int) -> str:
+    """Return the object of a checkpoint."""
+    return f"{LOG}/{version:020}.checkpoint.parquet"
+
+
+def may_go(name: str, age: float, summed: int, ages: Ages) -> bool:
+    """Return whether an object without a commit is old enough to go.
+
+    Parameters
+    ----------
+    summed : int
+        The version of the newest checkpoint.
+    """
+    if not name.startswith(f"{LOG}/"):
+        return age >= ages.others
+    version = name.rpartition("/")[2][:20]
+    return version.isdecimal() and int(version) < summed and age >= _LOG_KEPT
