@@ -30,7 +30,6 @@
     │   └── FileDamagedError     put back the file that it names   (OSError)
     │       └── FileGoneError    the same: it is not there         (FileNotFoundError)
     ├── FileAccessError          let the process use the file, and try again (OSError)
-    ├── PlannersDifferError      report it: a step was decided in two ways
     ├── FencedError              drop the work: someone else has taken over
     ├── ReaderNotFoundError      add the reader, fix the name     (LookupError)
     ├── StepLostError            retry later: too many other writers
@@ -62,7 +61,6 @@ from spark_queue.log_errors import (
     LogFileError as LogFileError,
     OldCheckpointError as OldCheckpointError,
     OutcomesGoneError as OutcomesGoneError,
-    PlannersDifferError as PlannersDifferError,
     SettingsChangedError as SettingsChangedError,
     SparkQueueError as SparkQueueError,
     StepLostError as StepLostError,

@@ -115,39 +115,6 @@ class FileAccessError(SparkQueueError, OSError):
         return self._said
 
 
-class PlannersDifferError(SparkQueueError):
-    """Raised when Spark decides a step in another way than the process; nothing was written.
-
-    Only where the session asks for it: ``spark.sparkQueue.smallSteps`` is ``verify``. It is a
-    defect of the library.
-
-    Attributes
-    ----------
-    queue : str
-        The queue's name or path.
-    action : str
-        What the step was to do.
-    step : int
-        The number that it would have had.
-    memory, spark : tuple of str
-        The first rows and facts that only the one, or only the other, has.
-    """
-
-    def __init__(
-        self, queue: str, action: str, step: int, *, memory: Sequence[str], spark: Sequence[str]
-    ) -> None:
-        ours, theirs = "; ".join(memory) or "nothing", "; ".join(spark) or "nothing"
-        super().__init__(
-            f"queue {queue!r}, {action}, step {step}: the process would write [{ours}], Spark "
-            f"[{theirs}]; please report it with this message; nothing was written"
-        )
-        self.queue = queue
-        self.action = action
-        self.step = step
-        self.memory = tuple(memory)
-        self.spark = tuple(spark)
-
-
 class FencedError(SparkQueueError):
     """Raised when another holder has taken a queue over; nothing was written.
 

@@ -66,7 +66,7 @@ _DEFAULTS: Mapping[str, str] = {
 
 #: A session's setting of how small steps of a small queue are decided, where that is on this
 #: machine's disk: ``memory`` (default) by the state that the process keeps, or ``spark``, as all
-#: others; or ``verify`` by both, which must agree.
+#: others.
 SMALL_STEPS = "spark.sparkQueue.smallSteps"
 
 #: A session's setting of what a step of a queue on this machine's disk survives when it is told:

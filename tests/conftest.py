@@ -45,10 +45,8 @@ settings.load_profile("gate")
 REMOTE = os.environ.get("SPARK_QUEUE_REMOTE")
 
 #: ``defaults`` starts the session as a user's is; otherwise it is tuned for small steps.
-#: ``planned`` and ``verify`` are tuned as well: Spark decides small steps, or both planners do.
+#: ``planned`` is tuned as well: Spark decides small steps.
 SESSION = os.environ.get("SPARK_QUEUE_SESSION", "small steps")
-
-_PLANNERS = {"planned": "spark", "verify": "verify"}
 
 #: What a test process needs beside, whatever it tests.
 _CONF = {
@@ -129,8 +127,8 @@ def spark(
         # does a heap that need not grow.
         conf[_JAVA] = f"{SMALL_STEPS_CONF[_JAVA]} -Xms3g -Xmn1g"
         conf["spark.python.daemon.module"] = "tests.worker_daemon"
-    if SESSION in _PLANNERS:
-        conf[SMALL_STEPS] = _PLANNERS[SESSION]
+    if SESSION == "planned":
+        conf[SMALL_STEPS] = "spark"
     session = _remote(conf) if REMOTE else local_session("tests", quiet=True, **conf)
     yield session
     session.stop()

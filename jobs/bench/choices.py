@@ -34,7 +34,7 @@ from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.schema import EXPIRED, STATUS_COLUMNS
 from spark_queue.session import SMALL_STEPS_CONF, local_session
-from spark_queue.sql import admission, choosing, reach, settlement, verify
+from spark_queue.sql import admission, choosing, reach, settlement
 from spark_queue.sql.checkpointing import stage
 from spark_queue.sql.entry_rows import EnqueueState
 from spark_queue.sql.sql_engines import HERE, SqlEngine
@@ -42,6 +42,7 @@ from spark_queue.state import claim_decision, enqueue_decision, replica_choice
 from spark_queue.state.request import EnqueueRules, Request
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.verdicts import ByARescuer, Every, Gone, Renewed, Some, Verdict
+from step_texts import texts_of
 
 _CONSOLE = Console()
 
@@ -152,7 +153,7 @@ class Played:
         ours = enqueue_decision.decide_entry(
             replica, at.settings, frame.rows, at.queue, pointers, now
         )
-        first = (verify.texts_of(ours.rows), len(ours.duplicates), dict(ours.tops))
+        first = (texts_of(ours.rows), len(ours.duplicates), dict(ours.tops))
         for read, engine in self._engines(store):
             entry = EnqueueState(
                 store=read,
@@ -164,7 +165,7 @@ class Played:
                 now=now,
             )
             found, facts = admission.admit(rows.check_rows(read, given), entry, engine)
-            second = (verify.texts_of(found), facts.duplicates, dict(facts.tops))
+            second = (texts_of(found), facts.duplicates, dict(facts.tops))
             if first != second:
                 only = [*(first[0] - second[0]), *(second[0] - first[0])]
                 raise ChoicesDifferError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
@@ -18,11 +17,8 @@ from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk.file_scans import bytes_of
 from spark_queue.log.heads import StatusHead, following
 from spark_queue.log.schema import CLAIMED, READY
-from spark_queue.sql import verify
 from spark_queue.sql.decisions import EvidenceFirst
 from spark_queue.sql.planner_choice import planner_of
-from spark_queue.sql.reach import nearest
-from spark_queue.sql.verify import Plan
 from spark_queue.state import claim_decision, fence, replica_choice
 from spark_queue.state.claim_decision import Chosen
 from spark_queue.state.replica import RememberedClaim, Replica, TooManyItemsError
@@ -92,8 +88,6 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
 def _choose(at: Snapshot, request: Request, now: datetime) -> tuple[Chosen | None, Choice | None]:
     """Choose items, fewer than asked for where they are large; also return the choice made here."""
     here = _choose_here(at, request, now)
-    if here is not None and verify.is_wanted(at):
-        _check(at, request, now, here)
     stage = here or planner_of(at.store).choose(at, request, now)
     fewer = None if stage is None else _count_fitting(at, stage, request)
     if fewer is None:
@@ -129,31 +123,6 @@ def _choose_here(at: Snapshot, request: Request, now: datetime) -> Chosen | None
         except TooManyItemsError:
             replica_choice.too_many(at)
             return None
-
-
-def _check(at: Snapshot, request: Request, now: datetime, here: Chosen) -> None:
-    store, head = at.store, at.status
-    there = planner_of(store).choose(at, request, now)
-    free = unmet(at, head, request, here, there)
-
-    def plan(stage: Choice | None) -> Plan | None:
-        stage = None if stage is None else stage.without(head, free)
-        if stage is None or stage.total() == 0:
-            return None
-        return Plan(head=log_claim(head, stage), rows=stage.table())
-
-    verify.check(at, "claim", lambda: plan(here), lambda: plan(there))
-
-
-def unmet(
-    at: Snapshot, head: StatusHead, request: Request, here: Chosen, there: Choice | None
-) -> frozenset[int]:
-    """Return the expired items that one planner has met, and the other need not have."""
-    # Where all is in memory, there is nothing beyond.
-    looked = None if here.horizon is None else there
-    rows = [] if looked is None else verify.rows_of(looked.table())
-    reach = nearest(at.settings, request)
-    return claim_decision.unmet(here, rows, head, at.settings, reach)
 
 
 def grant(stage: Choice, request: Request, now: datetime, step: int) -> GrantedClaim:
@@ -287,8 +256,6 @@ def settle_and_claim(
             return _NEITHER
         if here is None:
             both = _plan_by_tables(at, lease, verdict, request, now)
-        elif verify.is_wanted(at):
-            _check_both(at, lease, verdict, request, now, here)
         if both is None or not both.fits(at.status):
             return _NEITHER
         engine = "python" if here else engine_of(both.rows)
@@ -329,10 +296,6 @@ class _Both:
             ),
         )
 
-    def without(self, seqs: Collection[int]) -> _Both:
-        """Return the same without some of the rows of the claim."""
-        return replace(self, stage=self.stage.without(self.settled, seqs))
-
 
 def _here(
     at: Snapshot, lease: int, verdict: Verdict, request: Request, now: datetime
@@ -361,28 +324,6 @@ def _here(
             if _count_fitting(at, stage, request) is not None:
                 stage = claim_decision.nothing(settled)
         return _Both(settled, done, stage, status_table([*stage.rows, *done.rows]))
-
-
-def _check_both(
-    at: Snapshot,
-    lease: int,
-    verdict: Verdict,
-    request: Request,
-    now: datetime,
-    here: _Both,
-) -> None:
-    there, free = _plan_by_tables(at, lease, verdict, request, now), frozenset[int]()
-    if isinstance(here.stage, Chosen):
-        free = unmet(at, at.status, request, here.stage, None if there is None else there.stage)
-
-    def plan(both: _Both | None) -> Plan | None:
-        both = None if both is None else both.without(free)
-        if both is None or not both.fits(at.status):
-            return None
-        after = log_claim(both.settled, both.stage)
-        return Plan(head=after, rows=both.rows, left_out=free, facts=settle.facts_of(both.done))
-
-    verify.check(at, "settle and claim", lambda: plan(here), lambda: plan(there))
 
 
 def _plan_by_tables(

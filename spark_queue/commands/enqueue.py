@@ -22,12 +22,11 @@ from spark_queue.log.heads import Mark, QueueHead, following
 from spark_queue.log.schema import ITEM, REFUSED, carries_traces
 from spark_queue.log.step_events import logger
 from spark_queue.results import RepeatedBatch
-from spark_queue.sql import admission, verify
+from spark_queue.sql import admission
 from spark_queue.sql.decisions import TAKEN, Frame
 from spark_queue.sql.entry_rows import EnqueueState
 from spark_queue.sql.planner_choice import last_planner_of, planner_of
 from spark_queue.sql.sql_engines import SqlEngine, engines_of, first_able
-from spark_queue.sql.verify import Plan
 from spark_queue.state import enqueue_decision, replica_choice
 from spark_queue.state.enqueue_decision import Entered
 from spark_queue.state.request import EnqueueFacts, EnqueueRules
@@ -241,22 +240,7 @@ class _Enqueue:
         found = self._in_python(at, every)
         if found is None:
             return self._by_planner(at, every)
-        self._check(at, every, found)
         return self._step_of(at, found)
-
-    def _check(self, at: Snapshot, every: Sequence[Snapshot], found: Entered) -> None:
-        """Hold a decision of this process against a planner's, where the session verifies."""
-
-        def planned(rows: DataFrame | pa.Table, facts: EnqueueFacts) -> Plan:
-            return Plan(head=self._following(at, facts, batch=None), rows=rows)
-
-        def planned_by_tables() -> Plan:
-            # What the caller does not want to be there is refused by both.
-            taken = replace(self.rules, on_duplicate="skip")
-            return planned(*self._plan_by_tables(at, every, taken))
-
-        ours = _facts_of(found)
-        verify.check(at, "enqueue", lambda: planned(found.rows, ours), planned_by_tables)
 
     def _in_python(self, at: Snapshot, every: Sequence[Snapshot]) -> Entered | None:
         """Decide a small step in this process; ``None`` where a planner has to."""
@@ -318,23 +302,7 @@ class _Enqueue:
         def decide(engine: SqlEngine) -> tuple[DataFrame | pa.Table, EnqueueFacts]:
             return admission.admit(self.frame, entry, engine)
 
-        ours, others = first_able(engines_of(at.store, planner_of(at.store).engines, what), decide)
-        if verify.is_wanted(at) and at.has_spark and (last := [*others][-1:]):
-            self._compare(at, ours, decide(*last))
-        return ours
-
-    def _compare(
-        self,
-        at: Snapshot,
-        ours: tuple[pa.Table, EnqueueFacts],
-        theirs: tuple[DataFrame | pa.Table, EnqueueFacts],
-    ) -> None:
-        """Hold the rows of SQL against those of Spark."""
-
-        def plan(rows: DataFrame | pa.Table, facts: EnqueueFacts) -> Plan:
-            return Plan(head=self._following(at, facts, batch=None), rows=rows)
-
-        verify.check(at, "enqueue", lambda: plan(*ours), lambda: plan(*theirs))
+        return first_able(engines_of(at.store, planner_of(at.store).engines, what), decide)
 
     def _following(self, at: Snapshot, facts: EnqueueFacts, batch: SourceBatch | None) -> QueueHead:
         before, streams = at.queue, at.queue.streams

@@ -17,9 +17,7 @@ import pyarrow as pa
 from spark_queue.log.heads import StatusHead, following
 from spark_queue.log.schema import CLAIMED, READY, RENEWAL, RENEWAL_LANE, RENEWED, TERMINAL
 from spark_queue.log.step_events import Engine
-from spark_queue.sql import verify
 from spark_queue.sql.planner_choice import planner_of
-from spark_queue.sql.verify import Plan
 from spark_queue.state import replica_choice
 from spark_queue.state.replica import Replica
 from spark_queue.state.replica_rows import status_table
@@ -53,7 +51,6 @@ __all__ = [
     "Some",
     "StagedSettle",
     "Verdict",
-    "facts_of",
     "judge_here",
     "log_settle",
     "report_step",
@@ -103,8 +100,6 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
 
     def decide(at: Snapshot) -> Answer[SettledStep]:
         here = _judge(at, lease, verdict, now)
-        if here is not None:
-            _check(at, lease, verdict, now, here, action)
         stage = here or planner_of(store).judge(at, lease, verdict, now)
         if not stage.counts:
             return Answer(answer=report_step(stage, 0))
@@ -154,7 +149,7 @@ def _in_one_row(stage: StagedSettle) -> StagedSettle:
     """Return a renewal as one row, for all that its lease still holds."""
     rows = stage.rows
     first = rows.slice(0, 1) if isinstance(rows, pa.Table) else rows.limit(1)
-    (held,) = verify.rows_of(first)
+    (held,) = (first if isinstance(first, pa.Table) else first.toArrow()).to_pylist()
     row = {name: held[name] for name in _OF_THE_LEASE}
     row |= {"_gen": RENEWAL_LANE, "_kind": RENEWAL}
     return replace(stage, rows=status_table([row]), is_one_row=True)
@@ -165,30 +160,6 @@ def _has_many(at: Snapshot, replica: Replica, lease: int) -> bool:
     grant = replica.grants.get(lease)
     count = 0 if grant is None else len(grant.left)
     return count > replica_choice.LARGE and at.are_files_read
-
-
-def _check(
-    at: Snapshot,
-    lease: int,
-    verdict: Verdict,
-    now: datetime,
-    here: StagedSettle,
-    action: str,
-) -> None:
-    def plan(stage: StagedSettle) -> Plan:
-        return Plan(head=log_settle(at.status, stage), rows=stage.rows, facts=facts_of(stage))
-
-    verify.check(
-        at,
-        action,
-        lambda: plan(here),
-        lambda: plan(planner_of(at.store).judge(at, lease, verdict, now)),
-    )
-
-
-def facts_of(stage: StagedSettle | Judged) -> dict[str, object]:
-    """Return the facts of a settle for listeners, without its rows."""
-    return {"counts": stage.counts, "lost": stage.lost[:NAMED], "failed": stage.failed}
 
 
 def log_settle(head: StatusHead, stage: StagedSettle | Judged) -> StatusHead:

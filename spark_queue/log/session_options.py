@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
+from spark_queue.checks import require_choice
 from spark_queue.durability import require_step_durability
 from spark_queue.errors import InvalidConfigError, SparkNeededError
 from spark_queue.session import DURABILITY, SMALL_STEPS
@@ -163,8 +164,14 @@ def _durability(kept: str) -> str:
 
 
 def small_steps(session: Session) -> str:
-    """Return who decides small steps: ``memory``, ``spark`` or ``verify``."""
-    return session.conf.get(SMALL_STEPS, "memory") or "memory"
+    """Return who decides small steps: ``memory`` or ``spark``."""
+    return _small_steps(session.conf.get(SMALL_STEPS, "memory") or "memory")
+
+
+@lru_cache
+def _small_steps(by: str) -> str:
+    require_choice(SMALL_STEPS, by, ("memory", "spark"), InvalidConfigError)
+    return by
 
 
 def has_own_tables(session: Session) -> bool:

@@ -175,10 +175,6 @@ class FrameRows(LogRows[Any]):
         spark = rows.sparkSession if isinstance(others, pa.Table) else others.sparkSession
         return frame_of(spark, rows).unionByName(frame_of(spark, others), allowMissingColumns=True)
 
-    @override
-    def without(self, found: Any, seqs: Collection[int]) -> Any:
-        return found.where(~F.col("seq").isin(list(seqs)))
-
 
 class BroughtRows(FrameRows):
     """The same rows, brought to this process.
@@ -232,10 +228,6 @@ class BroughtRows(FrameRows):
     @override
     def joined(self, rows: pa.Table, others: pa.Table) -> pa.Table:
         return log_rows.joined(rows, others)
-
-    @override
-    def without(self, found: pa.Table, seqs: Collection[int]) -> pa.Table:
-        return log_rows.without(found, seqs)
 
 
 def _states(rows: DataFrame) -> DataFrame:

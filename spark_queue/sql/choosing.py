@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from spark_queue.log.heads import Pointer, StatusHead
-from spark_queue.log.schema import CLAIMED, DEAD, EXPIRED, ITEM
+from spark_queue.log.schema import CLAIMED, DEAD, ITEM
 from spark_queue.log.settings import Settings
 from spark_queue.overriding import override
-from spark_queue.sql import log_rows, verify
+from spark_queue.sql import log_rows
 from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_values
 from spark_queue.sql.decisions import EvidenceFirst
 from spark_queue.sql.reach import is_sure, nearest, reaches, wanted_of
 from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables, give_order
 from spark_queue.sql.statements import SECOND
-from spark_queue.sql.verify import Plan
-from spark_queue.state.claim_decision import LEASE_LOST, turns_ahead
+from spark_queue.state.claim_decision import LEASE_LOST
 from spark_queue.state.request import MARGIN, Choice, Request
 from spark_queue.state.snapshot import Snapshot
 
@@ -59,55 +58,6 @@ class SqlChoice(Choice):
     @override
     def table(self) -> Any:
         return self.engine.logs.status_rows(self.rows, self.said)
-
-    @override
-    def without(self, head: StatusHead, seqs: Collection[int]) -> SqlChoice:
-        with closing(self.engine.start({})) as database:
-            left = self.engine.logs.without(self.rows, seqs)
-            return _choice(self.engine, database, head, left, self.said)
-
-
-def compare(
-    at: Snapshot, request: Request, ours: SqlChoice | None, theirs: SqlChoice | None
-) -> None:
-    """Compare the choices of two engines.
-
-    Raises
-    ------
-    PlannersDifferError
-        When they differ; nothing was written.
-    """
-    head, settings = at.status, at.settings
-    reach = nearest(settings, request)
-    expired = [
-        {row["_seq"]: row for row in _rows_of(choice) if row["_state"] == EXPIRED}
-        for choice in (ours, theirs)
-    ]
-    # Neither need look further than for what the claim gets.
-    far = {
-        seq
-        for seq in expired[0].keys() ^ expired[1].keys()
-        if turns_ahead({**expired[0], **expired[1]}[seq], head, settings) > reach
-    }
-
-    def plan(choice: Choice | None) -> Plan | None:
-        left = None if choice is None else choice.without(head, far)
-        if left is None or not left.total():
-            return None
-        facts = {"counts": dict(left.counts), "pointers": dict(left.pointers)}
-        after = replace(head, step=head.step + 1)
-        return Plan(head=after, rows=left.table(), facts=facts)
-
-    verify.check(at, "claim", lambda: plan(ours), lambda: plan(theirs))
-
-
-def compares(at: Snapshot) -> bool:
-    """Tell whether Spark decides as well, to compare."""
-    return verify.is_wanted(at) and at.has_spark
-
-
-def _rows_of(choice: Choice | None) -> list[dict[str, Any]]:
-    return [] if choice is None else verify.rows_of(choice.table())
 
 
 # rule again: paused queue

@@ -247,11 +247,6 @@ def joined(rows: pa.Table, others: pa.Table) -> pa.Table:
     return pa.concat_tables([rows, others], promote_options="default")
 
 
-def without(found: pa.Table, seqs: Collection[int]) -> pa.Table:
-    """Return rows of a view without some items."""
-    return found.filter(pc.invert(pc.is_in(found["seq"], pa.array(seqs, pa.int64()))))
-
-
 def _repeat(value: object, kind: pa.DataType, found: pa.Table) -> pa.Array:
     """Return one value for each row, or for those of a state."""
     if not isinstance(value, tuple):

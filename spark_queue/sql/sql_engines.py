@@ -100,9 +100,6 @@ class LogRows(Protocol[_Rows]):
     def joined(self, rows: Any, others: Any) -> Any:
         """Return rows of a status log and others; a missing column is null."""
 
-    def without(self, found: _Rows, seqs: Collection[int]) -> _Rows:
-        """Return rows of a view without some items."""
-
 
 @dataclass(frozen=True, slots=True)
 class SqlEngine:
@@ -145,11 +142,9 @@ def engines_of(
     yield from beyond(what)
 
 
-def first_able(
-    engines: Iterator[SqlEngine], decide: Callable[[SqlEngine], _T]
-) -> tuple[_T, Iterator[SqlEngine]]:
-    """Decide by the first engine that can; return the others as well."""
+def first_able(engines: Iterator[SqlEngine], decide: Callable[[SqlEngine], _T]) -> _T:
+    """Decide by the first engine that can."""
     for engine in engines:
         with suppress(TooManyRowsError):
-            return decide(engine), engines
+            return decide(engine)
     raise LookupError("the last engine takes any number of rows")

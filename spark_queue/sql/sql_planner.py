@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,17 +13,16 @@ from spark_queue.errors import SparkNeededError
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.job_descriptions import named
 from spark_queue.log.settings import Settings
-from spark_queue.sql import checkpointing, choosing, settlement, verify
-from spark_queue.sql.choosing import SqlChoice, compares
+from spark_queue.sql import checkpointing, choosing, settlement
+from spark_queue.sql.choosing import SqlChoice
 from spark_queue.sql.decisions import StagedCheckpoint
 from spark_queue.sql.operating import ItemPlanner
 from spark_queue.sql.session_planner import Planner
 from spark_queue.sql.sql_engines import SqlEngine, engines_of, first_able
-from spark_queue.sql.verify import Plan
 from spark_queue.state.request import Choice, Request
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
-from spark_queue.state.verdicts import Renewed, StagedSettle, Verdict
+from spark_queue.state.verdicts import StagedSettle, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +49,7 @@ class SqlPlanner(ItemPlanner):
         def decide(engine: SqlEngine) -> SqlChoice | None:
             return choosing.choose(at, request, now, by=engine)
 
-        ours, others = first_able(self._engines("to claim from"), decide)
-        if compares(at) and (last := [*others][-1:]):
-            choosing.compare(at, request, ours, decide(*last))
-        return ours
+        return first_able(self._engines("to claim from"), decide)
 
     @named("claim")
     def with_output(self, leases: Collection[int]) -> dict[int, str]:
@@ -62,7 +58,7 @@ class SqlPlanner(ItemPlanner):
         def find(engine: SqlEngine) -> dict[int, str]:
             return engine.logs.with_output(self.store, leases)
 
-        return first_able(self._engines("to look at claims of"), find)[0]
+        return first_able(self._engines("to look at claims of"), find)
 
     @named("settle")
     def judge(self, at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedSettle:
@@ -71,12 +67,7 @@ class SqlPlanner(ItemPlanner):
         def decide(engine: SqlEngine) -> StagedSettle:
             return settlement.settle(at, lease, verdict, now, engine)
 
-        ours, others = first_able(self._engines("to settle items of"), decide)
-        if compares(at) and (last := [*others][-1:]):
-            action, head = "renew" if isinstance(verdict, Renewed) else "settle", at.status
-            theirs = decide(*last)
-            verify.check(at, action, lambda: _plan(head, ours), lambda: _plan(head, theirs))
-        return ours
+        return first_able(self._engines("to settle items of"), decide)
 
     @named("settle and claim")
     def chosen_after(
@@ -102,7 +93,7 @@ class SqlPlanner(ItemPlanner):
             return None if stage is None else (stage, engine.logs.joined(stage.table(), done.rows))
 
         try:
-            return first_able(self._engines("to claim from"), decide)[0]
+            return first_able(self._engines("to claim from"), decide)
         except SparkNeededError:
             # The settle needs none.
             return None
@@ -124,15 +115,10 @@ class SqlPlanner(ItemPlanner):
         def decide(engine: SqlEngine) -> StagedCheckpoint:
             return checkpointing.stage(at, changed, beside, engine)
 
-        return first_able(self._engines("to write a checkpoint of"), decide)[0]
+        return first_able(self._engines("to write a checkpoint of"), decide)
 
     def _engines(self, what: str) -> Iterator[SqlEngine]:
         return engines_of(self.store, self.beyond.engines, f"{what} {self.store.name!r}")
-
-
-def _plan(head: StatusHead, stage: StagedSettle) -> Plan:
-    facts = {"counts": dict(stage.counts), "lost": stage.lost, "failed": stage.failed}
-    return Plan(head=replace(head, step=head.step + 1), rows=stage.rows, facts=facts)
 
 
 def of(store: Store, beyond: Planner) -> SqlPlanner:

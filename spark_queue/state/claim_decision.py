@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,15 +10,12 @@ import pyarrow as pa
 
 from spark_queue.log.heads import Pointer, StatusHead
 from spark_queue.log.schema import CLAIMED, DEAD, EXPIRED, ITEM
-from spark_queue.log.settings import Settings
 from spark_queue.overriding import override
 from spark_queue.rules import Grant, Leased
-from spark_queue.state.open_items import Place
 from spark_queue.state.replica import Replica, Row
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.request import MARGIN, Choice, Request
 from spark_queue.state.schedulers import ReaderTerms, standing_of
-from spark_queue.state.window import place_of
 
 #: Open items that are looked at one by one at most: 2 KB, and 50 microseconds to begin, each.
 MOST_OPEN = 50_000
@@ -33,8 +30,6 @@ class Chosen(Choice):
 
     rows: list[Row]
     """Beside the columns of the log, ``_was``: the state before."""
-    horizon: Place | None = None
-    """The place up to which it was looked at what waits; ``None`` for all."""
 
     @override
     def table(self) -> pa.Table:
@@ -43,11 +38,6 @@ class Chosen(Choice):
     @override
     def seqs(self) -> list[int]:
         return sorted(row["_seq"] for row in self.rows if row["_state"] == CLAIMED)
-
-    @override
-    def without(self, head: StatusHead, seqs: Collection[int]) -> Chosen:
-        left = [row for row in self.rows if row["_seq"] not in seqs]
-        return _choice(head, left, self.horizon)
 
 
 # rule again: place at an instant
@@ -99,7 +89,7 @@ def choose(
         }
         for seq in grant.dead
     ]
-    return _choice(head, rows, replica.horizon())
+    return _choice(head, rows)
 
 
 def _propose(
@@ -140,42 +130,6 @@ def chosen_after(
         return choose(replica, head, terms, request, now)
 
 
-def unmet(
-    here: Chosen, there: Iterable[Row], head: StatusHead, settings: Settings, reach: float
-) -> frozenset[int]:
-    """Return the items that one planner ends in a claim, and that the other need not have met.
-
-    Any claim ends what has expired as far as it looks, and need not look further than for what it
-    gets: a scheduler up to a horizon, Spark some turns ahead of the pointer. Both look at all that
-    was touched.
-
-    Parameters
-    ----------
-    here : Chosen
-        What the scheduler chose.
-    there : iterable of dict
-        The rows that Spark would write.
-    reach : float
-        How many turns ahead Spark looks at the least.
-    """
-    ended = [row for row in here.rows if row["_state"] == EXPIRED]
-    far = {row["_seq"] for row in ended if turns_ahead(row, head, settings) > reach}
-    met = {row["_seq"] for row in ended}
-    others = [row for row in there if row["_state"] == EXPIRED and row["_seq"] not in met]
-    beyond = {row["_seq"] for row in others if _is_beyond(row, settings, here.horizon)}
-    return frozenset(far | beyond)
-
-
-def _is_beyond(row: Row, settings: Settings, horizon: Place | None) -> bool:
-    return horizon is not None and place_of(row, settings) > horizon
-
-
-def turns_ahead(row: Row, head: StatusHead, settings: Settings) -> float:
-    """Return how many turns ahead of the pointer an item's own turn is."""
-    _, turn, _ = place_of(row, settings)
-    return float(turn - head.pointers.get(row["_priority"], (0.0, 0))[0])
-
-
 def _without_lease(replica: Replica, seq: int) -> Row:
     nothing = dict.fromkeys(("_claim_id", "_worker_id", "_lease_expires_at", "_error", "_turn"))
     item = replica.items[seq]
@@ -192,7 +146,7 @@ def _turn(replica: Replica, item: Leased, *, fair: bool) -> Row:
 
 
 # rule again: turns handed out
-def _choice(head: StatusHead, rows: list[Row], horizon: Place | None) -> Chosen:
+def _choice(head: StatusHead, rows: list[Row]) -> Chosen:
     counts: dict[tuple[str, str], int] = {}
     pointers: dict[int, Pointer] = {}
     for row in rows:
@@ -203,4 +157,4 @@ def _choice(head: StatusHead, rows: list[Row], horizon: Place | None) -> Chosen:
             pointers[row["_priority"]] = max(pointers.get(row["_priority"], last), last)
     ahead = (turn - head.pointers.get(p, (0.0, 0))[0] for p, (turn, _) in pointers.items())
     width = MARGIN * max(ahead, default=0.0)
-    return Chosen(rows=rows, counts=counts, pointers=pointers, width=width, horizon=horizon)
+    return Chosen(rows=rows, counts=counts, pointers=pointers, width=width)

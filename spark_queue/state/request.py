@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.checks import BYTES_PER_CLAIM, require_choice
-from spark_queue.log.heads import Pointer, StatusHead
+from spark_queue.log.heads import Pointer
 from spark_queue.log.schema import CLAIMED
 from spark_queue.log.step_events import Engine
 
@@ -84,10 +84,6 @@ class Choice(ChoiceFacts, ABC):
             return None
         leased = rows.filter(pc.equal(rows["_state"], CLAIMED))["_seq"]
         return sorted(leased.to_pylist())
-
-    @abstractmethod
-    def without(self, head: StatusHead, seqs: Collection[int]) -> Choice:
-        """Return a choice as of a step without some of its rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

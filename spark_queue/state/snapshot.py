@@ -158,7 +158,7 @@ class Snapshot:
 
     @_LazyProperty
     def small_steps(self) -> str:
-        """Return who decides small steps, as the session says: memory, spark or verify."""
+        """Return who decides small steps, as the session says: memory or spark."""
         return small_steps(self.handle.session)
 
     @_LazyProperty

@@ -3,8 +3,7 @@
 Small steps are decided in the process, as for a user. A law is played by SQL over the files, too,
 and what is marked ``planned`` by the plans of Spark: items enter, are claimed, renewed, settled,
 cancelled and redriven.
-``SPARK_QUEUE_SESSION=planned`` has Spark decide everything, and with ``verify`` both planners
-decide each step, and are compared.
+``SPARK_QUEUE_SESSION=planned`` has Spark decide everything.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def test_a_process_without_spark_goes_on_where_one_with_it_died(
     assert not ResultTable(DiskStorage(Path(f"{place}/out")), is_synced=False).shut_out("another")
 
 
-@pytest.mark.parametrize("small_steps", ["memory", "verify", "spark"])
+@pytest.mark.parametrize("small_steps", ["memory", "spark"])
 def test_a_claim_by_spark_takes_over_nothing_that_the_output_has(
     spark: SparkSession,
     place: str,
