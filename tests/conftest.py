@@ -14,6 +14,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -199,16 +200,40 @@ def new_york(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+#: Runs a command in this process.
+CommandLine = Callable[..., Ended]
+
+
 @pytest.fixture
-def run(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
-    """Run a command in this process and session, and return its JSON object."""
+def command_line(capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    """Run a command in this process; by default without Spark, where it needs none."""
     from spark_queue.cli import main  # noqa: PLC0415 - most tests run no command
 
-    def run(*argv: str, code: int = 0) -> Any:
+    def run(*argv: object, **options: Any) -> Ended:
         with pytest.raises(SystemExit) as ended:
-            main([*argv, "--json"], sessions=lambda _verbose: spark)
+            main([*map(str, argv)], **options)
         said = capsys.readouterr()
-        assert (ended.value.code or 0) == code, said.err
-        return json.loads(said.out)
+        return Ended(int(ended.value.code or 0), said.out, said.err)
+
+    return run
+
+
+@pytest.fixture
+def run(spark: SparkSession, command_line: CommandLine) -> Callable[..., Any]:
+    """Run a command in this process and session, and return its JSON object."""
+
+    def run(*argv: str, code: int = 0) -> Any:
+        ended = command_line(*argv, "--json", sessions=lambda _verbose: spark)
+        assert ended.code == code, ended.err
+        return json.loads(ended.out)
 
     return run

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import astuple
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_queue.cli import main
 from spark_queue.clock import ManualClock, SystemClock
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.local_queue import LocalQueue
+from tests.conftest import CommandLine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,18 +32,13 @@ _SCHEMA = (
 
 
 @pytest.fixture
-def told(
-    spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Told:
+def told(spark: SparkSession, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Told:
     """Run commands at one instant."""
     now = datetime(2026, 1, 1, 0, 5, tzinfo=timezone.utc)
     monkeypatch.setattr(SystemClock, "now", lambda _self: now)
 
     def told(engine: str, *argv: str) -> tuple[object, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main([*argv, "--engine", engine], sessions=lambda _verbose: spark)
-        said = capsys.readouterr()
-        return ended.value.code, said.out, said.err
+        return astuple(command_line(*argv, "--engine", engine, sessions=lambda _verbose: spark))
 
     return told
 

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
 
-from spark_queue.cli import main
 from spark_queue.cli.scope import Scope
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
+from tests.conftest import CommandLine
 
 
 @dataclass
@@ -64,16 +56,9 @@ class FakeSession:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+def run(command_line: CommandLine) -> CommandLine:
     """Run a command with the arguments given, in a session that does nothing."""
-
-    def run(*argv: str) -> Ended:
-        with pytest.raises(SystemExit) as ended:
-            main(argv, sessions=lambda _verbose: FakeSession())  # type: ignore[arg-type,return-value]
-        said = capsys.readouterr()
-        return Ended(int(ended.value.code or 0), said.out, said.err)
-
-    return run
+    return partial(command_line, sessions=lambda _verbose: FakeSession())
 
 
 @pytest.fixture

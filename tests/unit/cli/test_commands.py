@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import astuple
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ import pytest
 
 from spark_queue import __version__
 from spark_queue.acting import whoami
-from spark_queue.cli import main
 from spark_queue.cli.display import Terminated
 from spark_queue.errors import (
     LeaseLostError,
@@ -23,6 +23,7 @@ from spark_queue.ingest.run import summarise
 from spark_queue.local_queue import LocalQueue
 from spark_queue.processing.loop import ProcessResult
 from spark_queue.results import Affected
+from tests.conftest import CommandLine
 
 Run = Callable[..., Any]
 Fake = Callable[..., Any]
@@ -90,16 +91,9 @@ def test_pause_and_resume_say_from_when(run: Run, fake: Fake, command: str, paus
 
 
 @pytest.fixture
-def here(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def here(command_line: CommandLine) -> Callable[..., tuple[int, str, str]]:
     """Run a command in this process, without a session; return its exit code and what it says."""
-
-    def run_here(*words: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(words)
-        told = capsys.readouterr()
-        return int(ended.value.code or 0), told.out, told.err
-
-    return run_here
+    return lambda *words: astuple(command_line(*words))
 
 
 def test_pause_of_what_is_paused_says_since_when(

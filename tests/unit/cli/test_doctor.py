@@ -10,26 +10,24 @@ from typing import Any
 
 import pytest
 
-from spark_queue.cli import main
 from spark_queue.cli.app import app
 from spark_queue.cli.commands.checkup import checkups
 from spark_queue.cli.display import fit
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.schema import FORMAT_VERSION
+from tests.conftest import CommandLine
 
 #: Runs the doctor on this process's engine: ``(exit code, what it printed)``.
 Run = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
+def run(command_line: CommandLine) -> Run:
     """Run the doctor without a session."""
 
     def run(*argv: str) -> tuple[int, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["doctor", *argv])
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out or said.err
+        ended = command_line("doctor", *argv)
+        return ended.code, ended.out or ended.err
 
     return run
 

@@ -20,6 +20,7 @@ from spark_queue.cli.scope import Scope
 from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidArgumentError, SetupError, SparkNeededError
 from spark_queue.local_queue import LocalQueue
+from tests.conftest import CommandLine
 from tests.programs import run_python
 
 #: Runs commands where whatever is Spark's, Java's or of pandas cannot be imported.
@@ -117,18 +118,16 @@ def test_a_local_queue_is_worked_with_where_there_is_no_spark(tmp_path: Path) ->
     ids=["brackets", "nots", "long"],
 )
 def test_condition_that_is_too_deep_or_too_long_is_refused(
-    command: str, where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, where: str, tmp_path: Path, command_line: CommandLine
 ) -> None:
     """The command says how deep or long one may be, and needs no Spark to do so."""
     LocalQueue.create(f"{tmp_path}/q", "n int").enqueue([{"n": 1}])
 
-    with pytest.raises(SystemExit) as ended:
-        main([command, f"{tmp_path}/q", "--where", where])
+    ended = command_line(command, f"{tmp_path}/q", "--where", where)
 
-    said = capsys.readouterr().err
-    assert ended.value.code == 2
-    assert ("in each other 40 times" in said) or ("at most 100,000" in said)
-    assert len(said) < 500
+    assert ended.code == 2
+    assert ("in each other 40 times" in ended.err) or ("at most 100,000" in ended.err)
+    assert len(ended.err) < 500
 
 
 def test_help_loads_nothing_of_spark() -> None:
@@ -258,7 +257,7 @@ def test_a_reason_that_is_known_is_told(
     is_for_spark: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command_line: CommandLine,
 ) -> None:
     """A typo and a missing file are no case for Spark; what is one has its reason beside."""
     monkeypatch.setattr(choice, "spark_problem", lambda: "pip install it")
@@ -267,17 +266,15 @@ def test_a_reason_that_is_known_is_told(
     (tmp_path / "bad.csv").write_text("n,tenant\nx,a\n")
     command, *options = asked
 
-    with pytest.raises(SystemExit) as ended:
-        main([command, "./q", *options])
+    ended = command_line(command, "./q", *options)
 
-    said = capsys.readouterr().err
-    assert ended.value.code == 2
-    assert why in said
-    assert ("pip install it" in said) == is_for_spark
+    assert ended.code == 2
+    assert why in ended.err
+    assert ("pip install it" in ended.err) == is_for_spark
 
 
 def test_process_without_pyspark_runs_the_handler_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command_line: CommandLine
 ) -> None:
     """A handler of one's own needs no Spark; a queue that is not there is named."""
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
@@ -288,20 +285,16 @@ def test_process_without_pyspark_runs_the_handler_here(
     queue = LocalQueue.create("./q", "n int", durability="process")
     queue.enqueue([{"n": 7}])
 
-    for name, code in (("./q", 0), ("./none", 2)):
-        with pytest.raises(SystemExit) as ended:
-            main(["process", name, "sending:send"])
-        assert (ended.value.code or 0) == code
+    done, missed = (command_line("process", name, "sending:send") for name in ("./q", "./none"))
 
-    assert queue.counts()["acked"] == 1
-    said = capsys.readouterr()
-    assert said.out.startswith("7\n")
-    assert "none': there is no such queue" in said.err
+    assert (done.code, missed.code, queue.counts()["acked"]) == (0, 2, 1)
+    assert done.out.startswith("7\n")
+    assert "none': there is no such queue" in missed.err
 
 
 @pytest.mark.usefixtures("plain_environment")
 def test_process_runs_the_handler_here_where_spark_is_installed_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command_line: CommandLine
 ) -> None:
     """What a handler prints is seen, and no session starts."""
     monkeypatch.setattr(choice, "spark_problem", lambda: None)
@@ -309,11 +302,11 @@ def test_process_runs_the_handler_here_where_spark_is_installed_too(
     monkeypatch.chdir(tmp_path)
     LocalQueue.create("./q", "n int", durability="process").enqueue([{"n": 7}])
 
-    with pytest.raises(SystemExit) as ended:
-        main(["process", "./q", "builtins:print", "--returns", "a int", "--output", "out"])
+    options = ("--returns", "a int", "--output", "out")
+    ended = command_line("process", "./q", "builtins:print", *options)
 
-    assert not ended.value.code
-    assert "'n': 7" in capsys.readouterr().out
+    assert not ended.code
+    assert "'n': 7" in ended.out
     assert (tmp_path / "out" / "_delta_log").is_dir()
 
 
@@ -391,22 +384,20 @@ def test_a_brought_session_is_used() -> None:
 
 
 def test_the_environment_chooses_as_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command_line: CommandLine
 ) -> None:
     """``SPARK_QUEUE_ENGINE`` is for those who always want the same."""
     monkeypatch.setenv("SPARK_QUEUE_ENGINE", "local")
 
-    with pytest.raises(SystemExit) as ended:
-        main(["status", str(tmp_path / "q"), "--where", "true"])
+    ended = command_line("status", tmp_path / "q", "--where", "true")
 
-    assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert "there is no such queue; make it with spark-queue create" in said
+    assert ended.code == 2
+    assert "there is no such queue; make it with spark-queue create" in ended.err
 
 
 @pytest.mark.parametrize("options", [(), ("--as-of", "1")])
 def test_many_items_of_a_key_are_counted_without_spark(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+    tmp_path: Path, command_line: CommandLine, options: tuple[str, ...]
 ) -> None:
     """However many there are, now or as they were, the waits are exact here, too."""
     clock = ManualClock()
@@ -416,10 +407,9 @@ def test_many_items_of_a_key_are_counted_without_spark(
         clock.advance(timedelta(seconds=1))
         queue.claim(count)
 
-    with pytest.raises(SystemExit) as ended:
-        main(["stats", str(tmp_path / "q"), "--engine", "local", "--json", *options])
+    ended = command_line("stats", tmp_path / "q", "--engine", "local", "--json", *options)
 
-    (key,) = json.loads(capsys.readouterr().out)["per_key"]
+    (key,) = json.loads(ended.out)["per_key"]
     waits = (key["wait_p50"], key["wait_p95"], key["wait_max"])
-    assert not ended.value.code
+    assert not ended.code
     assert waits == ((None, None, None) if options else (2.0, 3.0, 3.0))

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from spark_queue import extras
-from spark_queue.cli import main
 from spark_queue.extras import java_problem
 from spark_queue.local_queue import LocalQueue
+from tests.conftest import CommandLine
 
 
 def _java_that_says(directory: Path, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,23 +59,21 @@ def test_java_home_without_java_is_a_problem(
 
 
 def test_no_java_is_one_line_and_wrong_setup(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, command_line: CommandLine, tmp_path: Path
 ) -> None:
     """Without Java a command says what to install before it starts anything."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(SystemExit) as ended:
-        main(["process", "hdfs://host/q", "json:loads"])
+    ended = command_line("process", "hdfs://host/q", "json:loads")
 
-    said = capsys.readouterr()
-    assert (ended.value.code, said.out) == (2, "")
-    assert said.err.startswith("spark-queue: Java was not found: install Java 17 or 21")
-    assert said.err.count("\n") == 1
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("spark-queue: Java was not found: install Java 17 or 21")
+    assert ended.err.count("\n") == 1
 
 
 def test_without_java_a_handler_runs_in_this_process(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, command_line: CommandLine, tmp_path: Path
 ) -> None:
     """A queue that is on this machine's disk is worked off where there is no Java."""
     queue = LocalQueue.create(f"{tmp_path}/q", "id string", durability="process")
@@ -83,10 +81,9 @@ def test_without_java_a_handler_runs_in_this_process(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(SystemExit) as ended:
-        main(["process", f"{tmp_path}/q", "builtins:repr", "--json"])
+    ended = command_line("process", f"{tmp_path}/q", "builtins:repr", "--json")
 
-    assert (ended.value.code, json.loads(capsys.readouterr().out)["acked"]) == (0, 1)
+    assert (ended.code, json.loads(ended.out)["acked"]) == (0, 1)
     assert queue.stats().acked == 1
 
 

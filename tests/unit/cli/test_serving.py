@@ -19,7 +19,7 @@ from spark_queue.cli.commands import serving
 from spark_queue.local_queue import LocalQueue
 from spark_queue.serve import server
 from spark_queue.serve.guard import RequestGuard
-from tests.unit.cli.conftest import Ended
+from tests.conftest import Ended
 
 
 @pytest.fixture

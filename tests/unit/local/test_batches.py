@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from spark_queue import DurableQueue, LocalQueue, QueueConfig
-from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.commands import admin
 from spark_queue.errors import InvalidConfigError
 from spark_queue.results import RepeatedBatch
+from tests.conftest import CommandLine
 from tests.programs import run_python
 from tests.unit.local.conftest import Make
 
@@ -62,20 +62,16 @@ def test_a_front_takes_a_batch_in_a_step_of_its_own(make: Make) -> None:
     assert queue.stats().ready == 2
 
 
-def test_the_command_takes_a_batch(
-    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_takes_a_batch(make: Make, tmp_path: Path, command_line: CommandLine) -> None:
     """Repeated, it says so, and what the first one did; what is no batch is refused."""
     queue, rows = make(), tmp_path / "rows.csv"
     rows.write_text("id\na\nb\n")
 
     def say(batch: str, *more: str) -> str:
         words = ["enqueue", queue.name, "--files", str(rows), "--batch", batch, *more]
-        with pytest.raises(SystemExit) as ended:
-            main([*words, "--engine", "local"])
-        said = capsys.readouterr()
-        assert not ended.value.code, said.err
-        return " ".join(said.out.split())
+        ended = command_line(*words, "--engine", "local")
+        assert not ended.code, ended.err
+        return " ".join(ended.out.split())
 
     def enqueue(batch: str) -> dict[str, Any]:
         told: dict[str, Any] = json.loads(say(batch, "--json"))

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
-from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.errors import (
     InvalidArgumentError,
@@ -31,6 +30,7 @@ from spark_queue.log.step_events import StepFacts
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.state.store import Store
 from spark_queue.upkeep import clones
+from tests.conftest import CommandLine
 from tests.unit.local.conftest import Make, Worker
 
 
@@ -350,13 +350,14 @@ def test_what_is_left_of_one_on_another_store_is_named(
     assert all(f"clone/{table}' is not on" in caplog.text for table in ("queue", "status"))
 
 
-def test_the_steps_of_the_original_stay_as_they_are(busy: LocalQueue, place: str) -> None:
+def test_the_steps_of_the_original_stay_as_they_are(
+    busy: LocalQueue, place: str, command_line: CommandLine
+) -> None:
     """Nothing is written to it; the command does the same."""
     told: list[StepFacts] = []
     busy.claim(2)
     busy._main.handle.listener = told.append
-    with pytest.raises(SystemExit) as ended:
-        main(["clone", busy.name, f"{place}/clone", "--engine", "local"])
+    ended = command_line("clone", busy.name, f"{place}/clone", "--engine", "local")
 
-    assert (ended.value.code, told) == (0, [])
+    assert (ended.code, told) == (0, [])
     assert LocalQueue.open(f"{place}/clone").counts()["claimed"] == 0

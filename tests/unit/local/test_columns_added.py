@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from spark_queue import LocalQueue, journaled_queue
-from spark_queue.cli import main
 from spark_queue.errors import FencedError, SchemaMismatchError, SparkNeededError
+from tests.conftest import CommandLine
 from tests.unit.local.conftest import Make, Worker
 
 Again = Callable[[], LocalQueue]
@@ -69,11 +69,10 @@ def test_queue_that_a_front_holds_is_refused(make: Make, again: Again) -> None:
     assert again().add_columns("region string") == ["region"]
 
 
-def test_command_adds_columns_once(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_adds_columns_once(make: Make, command_line: CommandLine) -> None:
     """The command says what is new, and succeeds where nothing is."""
     queue = make()
     for said in ("added region", "nothing to add"):
-        with pytest.raises(SystemExit) as ended:
-            main(["add-columns", queue.name, "--schema", "region string"])
-        assert ended.value.code == 0
-        assert said in capsys.readouterr().out
+        ended = command_line("add-columns", queue.name, "--schema", "region string")
+        assert ended.code == 0
+        assert said in ended.out

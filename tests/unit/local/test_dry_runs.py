@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.commands import readers
 from spark_queue.errors import InvalidArgumentError
@@ -21,6 +20,7 @@ from spark_queue.metrics.metric_samples import samples
 from spark_queue.report.reading import open_report
 from spark_queue.results import Affected
 from spark_queue.state import catch_up
+from tests.conftest import CommandLine
 from tests.unit.local.conftest import Make
 
 
@@ -105,24 +105,19 @@ def test_what_a_verb_did_knows_its_step(mixed: LocalQueue) -> None:
     assert (redriven, redriven.step) == (1, 0)
 
 
-def test_commands_show_it(
-    mixed: LocalQueue, queue_path: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands_show_it(mixed: LocalQueue, queue_path: str, command_line: CommandLine) -> None:
     """As tables, without Spark; what would be left is not asked about."""
     mixed.reader("mail")
     mixed.reader("audit")
-    shown: Callable[[], str] = lambda: capsys.readouterr().out  # noqa: E731 - asked each time
-
     for argv in (
         ("drop",),
         ("drop-reader", "audit"),
         ("maintain", "--retention", "60"),
         ("cancel", "--where", "t = 'y'", "--reader", "mail"),
     ):
-        with pytest.raises(SystemExit) as ended:
-            main([argv[0], queue_path, *argv[1:], "--dry-run", "--engine", "local"])
-        assert ended.value.code == 0
-        said = shown()
+        ended = command_line(argv[0], queue_path, *argv[1:], "--dry-run", "--engine", "local")
+        assert ended.code == 0
+        said = ended.out
         assert re.search(r"items? would be", said), argv
     assert "2 items would be cancelled" in said
     assert "t=y" in said

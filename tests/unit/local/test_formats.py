@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from spark_queue import LocalQueue
-from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.commands import admin
 from spark_queue.errors import (
@@ -25,6 +24,7 @@ from spark_queue.errors import (
 from spark_queue.log import delta_log, heads
 from spark_queue.log.schema import FORMAT_VERSION, LIMITED, TRACE
 from spark_queue.log.step_events import StepFacts
+from tests.conftest import CommandLine
 from tests.unit.local.conftest import Make
 
 DATA = Path(__file__).parents[2] / "data"
@@ -73,20 +73,18 @@ def _works(queue: LocalQueue, clock: ManualClock) -> None:
 
 @pytest.mark.parametrize("version", OLDER)
 def test_a_dry_run_says_what_an_upgrade_would_do(
-    golden: Opened, version: int, capsys: pytest.CaptureFixture[str]
+    golden: Opened, version: int, command_line: CommandLine
 ) -> None:
     """The formats are told, in the library and by the command; nothing is written."""
     queue = golden(version, "strings")
     files = sorted(Path(queue.name).rglob("*"))
 
     told = queue.upgrade(dry_run=True)
-    with pytest.raises(SystemExit) as ended:
-        main(["upgrade", queue.name, "--dry-run"])
+    ended = command_line("upgrade", queue.name, "--dry-run")
 
-    assert not ended.value.code
+    assert not ended.code
     assert (told.step, told.was, told.now) == (0, version, FORMAT_VERSION)
-    said = f"format {version} would become {FORMAT_VERSION}; nothing was written\n"
-    assert capsys.readouterr().out == said
+    assert ended.out == f"format {version} would become {FORMAT_VERSION}; nothing was written\n"
     assert _format(queue) == version
     assert sorted(Path(queue.name).rglob("*")) == files
     queue.upgrade()
@@ -230,17 +228,11 @@ def _newer(queue: LocalQueue) -> None:
     queue._main.position().settings.clear()
 
 
-def _said(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
-    with pytest.raises(SystemExit) as ended:
-        main([*argv, "--engine", "local"])
-    return int(ended.value.code or 0), capsys.readouterr().err
-
-
 _NEWER = rf"format version {FORMAT_VERSION + 1}, this release reads up to {FORMAT_VERSION}"
 
 
 def test_a_newer_format_is_refused_by_name_at_every_door(
-    make: Make, queue_path: str, clock: ManualClock, capsys: pytest.CaptureFixture[str]
+    make: Make, queue_path: str, clock: ManualClock, command_line: CommandLine
 ) -> None:
     """Opened anew or open already, by verb or by command: refused, and nothing is written."""
     queue = make()
@@ -270,9 +262,9 @@ def test_a_newer_format_is_refused_by_name_at_every_door(
         with pytest.raises(FormatVersionError, match=_NEWER):
             door()
     for command in (["status"], ["pause"], ["upgrade"], ["maintain"], ["drop", "--yes"]):
-        code, said = _said(capsys, command[0], queue_path, *command[1:])
-        assert code, command
-        assert f"format version {FORMAT_VERSION + 1}" in said
+        ended = command_line(command[0], queue_path, *command[1:], "--engine", "local")
+        assert ended.code, command
+        assert f"format version {FORMAT_VERSION + 1}" in ended.err
     assert sorted(str(path) for path in Path(queue_path).rglob("_delta_log/*.json")) == versions
 
 

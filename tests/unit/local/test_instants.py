@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from spark_queue import DurableQueue, LocalQueue, SchemaMismatchError, journaled_queue
-from spark_queue.cli import main
 from spark_queue.columns.arrow.arrow_types import parse_fields
 from spark_queue.columns.arrow.rows import fit_rows, table_of_dicts
 from spark_queue.log import instants
 from spark_queue.testing import memory_queue
+from tests.conftest import CommandLine
 
 LATE = datetime.max.replace(tzinfo=timezone(timedelta(hours=-14)))
 EARLY = datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))
@@ -81,7 +81,7 @@ def test_a_time_inside_of_a_value_is_refused(kind: str, shape: Callable[[datetim
 def test_a_queue_that_has_one_is_readable(
     queue_path: str,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command_line: CommandLine,
 ) -> None:
     """An item of an older release is shown at the last instant, claimed, cancelled and read."""
     queue = LocalQueue.create(queue_path, "at timestamp", durability="process")
@@ -103,10 +103,9 @@ def test_a_queue_that_has_one_is_readable(
         ["history", queue_path, "3"],
         ["cancel", queue_path, "--where", "_seq = 3"],
     ):
-        with pytest.raises(SystemExit) as ended:
-            main([*command, "--engine", "local", "--json"])
-        assert not ended.value.code
-        assert json.loads(capsys.readouterr().out)
+        ended = command_line(*command, "--engine", "local", "--json")
+        assert not ended.code
+        assert json.loads(ended.out)
     assert queue.counts()["cancelled"] == 1
 
 

@@ -12,12 +12,12 @@ import pytest
 
 from spark_queue import acting
 from spark_queue.acting import acting_as
-from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.commands import admin
 from spark_queue.errors import CannotUndoError, FencedError, InvalidArgumentError
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.log.step_events import StepFacts
+from tests.conftest import CommandLine
 from tests.unit.local.conftest import Make
 
 Again = Callable[[], LocalQueue]
@@ -269,7 +269,7 @@ def test_a_step_that_is_none_is_refused(make: Make, step: Any) -> None:
 
 
 def test_the_command_says_what_is_back(
-    make: Make, queue_path: str, capsys: pytest.CaptureFixture[str]
+    make: Make, queue_path: str, command_line: CommandLine
 ) -> None:
     """And what is not, and why; what cannot be taken back is an error with a line."""
     queue = make(dedup_key="id")
@@ -280,10 +280,8 @@ def test_the_command_says_what_is_back(
 
     said = []
     for argv in ((step,), (step, "--json"), (paused,), (paused,), (1,), (99,)):
-        with pytest.raises(SystemExit) as ended:
-            main(["undo", queue_path, *map(str, argv), "--engine", "local"])
-        told = capsys.readouterr()
-        said.append((ended.value.code, told.out + told.err))
+        ended = command_line("undo", queue_path, *argv, "--engine", "local")
+        said.append((ended.code, ended.out + ended.err))
 
     assert said[0] == (
         0,
@@ -354,7 +352,7 @@ def test_a_dry_run_of_one_of_several_readers(make: Make) -> None:
 
 
 def test_the_command_line_signs_what_it_takes_back(
-    make: Make, queue_path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    make: Make, queue_path: str, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The report has the step, who did it by which command, and the command that undoes it."""
     monkeypatch.setattr(acting, "whoami", lambda: "ann@ops")
@@ -367,9 +365,7 @@ def test_the_command_line_signs_what_it_takes_back(
         ["undo", queue_path, "3"],
         ["report", queue_path],
     ):
-        with pytest.raises(SystemExit):
-            main([*argv, "--engine", "local"])
-    shown = capsys.readouterr().out
+        shown = command_line(*argv, "--engine", "local").out
 
     steps = {(one.log, one.step): one for one in queue.report().steps}
     assert [

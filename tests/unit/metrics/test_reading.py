@@ -12,7 +12,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from spark_queue import LocalQueue, QueueConfig
-from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.commands import readers
 from spark_queue.doctor.examine import CHECKS
@@ -20,6 +19,7 @@ from spark_queue.errors import InvalidArgumentError, SetupError
 from spark_queue.log.schema import FORMAT_VERSION
 from spark_queue.metrics import instruments, metric_samples
 from spark_queue.metrics.metric_samples import EXAMINED, Looker, Sample, samples
+from tests.conftest import CommandLine
 
 Key = tuple[tuple[str, str], ...]
 
@@ -198,15 +198,13 @@ def test_without_the_library_its_name_is_told(
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def said(command_line: CommandLine) -> Callable[..., str]:
     """Run a command without Spark, and return what it prints."""
 
     def run(*argv: str) -> str:
-        with pytest.raises(SystemExit) as ended:
-            main([*argv, "--engine", "local"])
-        out = capsys.readouterr()
-        assert not ended.value.code, out.err
-        return out.out
+        ended = command_line(*argv, "--engine", "local")
+        assert not ended.code, ended.err
+        return ended.out
 
     return run
 

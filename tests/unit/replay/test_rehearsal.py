@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from spark_queue.cli import main
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.replay import Past, PastItem, Rehearsal, history, rehearse
+from tests.conftest import CommandLine
 
 SECOND = timedelta(seconds=1)
 
@@ -159,7 +159,7 @@ def test_a_queue_without_a_past_is_none(queue_path: str, clock: ManualClock) -> 
 
 
 def test_the_command_plays_a_queue(
-    queue_path: str, clock: ManualClock, capsys: pytest.CaptureFixture[str]
+    queue_path: str, clock: ManualClock, command_line: CommandLine
 ) -> None:
     """Beside what was it shows both plays, and what was changed; weights are changed key by key."""
     queue = _make(queue_path, clock, fair_key="t", weights={"c": 2.0})
@@ -175,10 +175,8 @@ def test_the_command_plays_a_queue(
         ("--plot", "x.png"),
         ("--weight", "b"),
     ):
-        with pytest.raises(SystemExit) as ended:
-            main(["replay", queue_path, *options, "--engine", "local"])
-        told = capsys.readouterr()
-        said.append((ended.value.code, told.out + told.err))
+        ended = command_line("replay", queue_path, *options, "--engine", "local")
+        said.append((ended.code, ended.out + ended.err))
 
     assert [code for code, _ in said] == [0, 0, 0, 2, 2]
     assert "after: weights is {'c': 2.0, 'b': 4.0}" in said[0][1]
@@ -203,7 +201,7 @@ def test_progress_is_told_of_both(queue_path: str, clock: ManualClock) -> None:
 
 
 def test_a_play_that_is_far_from_what_was_says_so(
-    queue_path: str, clock: ManualClock, capsys: pytest.CaptureFixture[str]
+    queue_path: str, clock: ManualClock, command_line: CommandLine
 ) -> None:
     """Retries are no part of a play: how far off it is, and that it is not trusted, is said."""
     queue = _make(queue_path, clock, fair_key="t", max_attempts=9)
@@ -224,15 +222,12 @@ def test_a_play_that_is_far_from_what_was_says_so(
     assert (tenant.was_p95, done.off > 10) == (0, True)
     assert tenant.before.wait_p95 > 1_000
     assert "not to be trusted" in done._repr_html_()
-    with pytest.raises(SystemExit):
-        main(["replay", queue_path, "--engine", "local"])
-    assert f"off from what was by {done.off:,.1f} times; retries (60)" in " ".join(
-        capsys.readouterr().out.split()
-    )
+    said = " ".join(command_line("replay", queue_path, "--engine", "local").out.split())
+    assert f"off from what was by {done.off:,.1f} times; retries (60)" in said
 
 
 def test_a_play_that_repeats_what_was_is_trusted(
-    queue_path: str, clock: ManualClock, capsys: pytest.CaptureFixture[str]
+    queue_path: str, clock: ManualClock, command_line: CommandLine
 ) -> None:
     """Nothing is said of it."""
     queue = _make(queue_path, clock, fair_key="t")
@@ -242,6 +237,4 @@ def test_a_play_that_repeats_what_was_is_trusted(
     done = rehearse(history(queue))
 
     assert (done.retries, done.off, done.is_trusted) == (0, 1.0, True)
-    with pytest.raises(SystemExit):
-        main(["replay", queue_path, "--engine", "local"])
-    assert "trusted" not in capsys.readouterr().out
+    assert "trusted" not in command_line("replay", queue_path, "--engine", "local").out

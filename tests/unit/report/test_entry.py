@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from spark_queue.cli import main, show_report
+from spark_queue.cli import show_report
 from spark_queue.clock import ManualClock
 from spark_queue.local_queue import LocalQueue
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import sheets
 from spark_queue.wording import instant
+from tests.conftest import CommandLine
 from tests.unit.report.conftest import Make
 
 _COLUMNS = "id string, n bigint, at timestamp, day date, raw binary, is_new boolean, none double"
@@ -24,15 +25,14 @@ Run = Callable[..., str]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(command_line: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a command of this process's engine."""
     monkeypatch.setenv("COLUMNS", "120")
 
     def run(*argv: str) -> str:
-        with pytest.raises(SystemExit) as ended:
-            main([*argv, "--engine", "local"])
-        assert not ended.value.code
-        return capsys.readouterr().out
+        ended = command_line(*argv, "--engine", "local")
+        assert not ended.code, ended.err
+        return ended.out
 
     return run
 

@@ -24,6 +24,7 @@ from spark_queue.looking import store_of
 from spark_queue.report import condition, following, glance
 from spark_queue.report.page import style
 from spark_queue.report.sheets import Sheet
+from tests.conftest import CommandLine
 from tests.unit.report.conftest import Make
 
 _EVIL = "<script>alert('x')</script><img src=http://x/y onerror=alert(1)>\"'&"
@@ -61,16 +62,14 @@ def evil(make: Make, clock: ManualClock) -> LocalQueue:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+def run(command_line: CommandLine, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """Run a command, and return what it printed on eighty columns."""
     monkeypatch.setenv("COLUMNS", "80")
 
     def run(*argv: str) -> str:
-        with pytest.raises(SystemExit) as ended:
-            main(argv)
-        said = capsys.readouterr()
-        assert not ended.value.code, said.err
-        return said.out
+        ended = command_line(*argv)
+        assert not ended.code, ended.err
+        return ended.out
 
     return run
 
