@@ -251,7 +251,7 @@ def open(path: str | Path, **options: Any) -> LocalQueue:  # noqa: A001 - as of 
     Raises
     ------
     QueueNotFoundError
-        When there is no queue, or what is there is not one.
+        When there is no queue, or something else in its place.
     """
     queue: LocalQueue = __getattr__("LocalQueue").open(path, **options)
     return queue

@@ -113,7 +113,7 @@ def _depth_of(text: str) -> int:
 
 
 def require_string(what: str, value: object) -> None:
-    """Raise where a value is no text, which may be empty, and is not ``None``."""
+    """Raise where a value is neither a text, which may be empty, nor ``None``."""
     if value is not None and not isinstance(value, str):
         raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be a text")
 
@@ -148,7 +148,7 @@ def require_kind(what: str, value: object, kind: type | UnionType) -> None:
 
 
 def require_key(what: str, value: object) -> None:
-    """Require what a dict can have for a key."""
+    """Raise where a value is not hashable."""
     try:
         hash(value)
     except TypeError as error:
@@ -158,13 +158,13 @@ def require_key(what: str, value: object) -> None:
 
 
 def require_iterable(what: str, value: object) -> None:
-    """Raise where a value cannot be gone through."""
+    """Raise where a value is not iterable."""
     if not isinstance(value, Iterable):
         raise InvalidArgumentError(f"{what} is {shorten(value)}: it must be a list, or the like")
 
 
 def require_several(what: str, value: object) -> None:
-    """Raise where a value is no list of things: a text is one thing, and not its characters."""
+    """Raise where a value is no list of things; a text is one thing."""
     require_iterable(what, value)
     if isinstance(value, str | bytes | bytearray | Mapping):
         raise InvalidArgumentError(f"{what} is {shorten(value)}: give a list of them")
@@ -193,7 +193,7 @@ def require_path(what: str, value: Any) -> str:
 
 
 def require_methods(what: str, value: object, *names: str) -> None:
-    """Raise where a value lacks a method of what it must be."""
+    """Raise where a value lacks a required method."""
     for name in names:
         if not callable(getattr(value, name, None)):
             raise InvalidArgumentError(f"{what} is {shorten(value)}: it has no method {name}")
@@ -226,7 +226,7 @@ def require_duration(
 
 
 def require_moment(what: str, value: object) -> None:
-    """Raise where a value is no step of a log, and no time that means the same everywhere."""
+    """Raise where a value is neither a step nor a time with an offset."""
     if isinstance(value, datetime):
         if value.utcoffset() is None:
             raise InvalidArgumentError(
@@ -262,12 +262,12 @@ def require_callable(what: str, value: object) -> None:
 
 
 def require_handler(what: str, value: object) -> None:
-    """Raise where a value cannot be called with one thing, an item or a table of them."""
+    """Raise where a value cannot be called with one argument: an item or a table."""
     require_callable(what, value)
     try:
         takes = inspect.signature(cast("Callable[..., object]", value))
     except (TypeError, ValueError):
-        return  # One that is built in does not say what it takes.
+        return  # A built-in function may have no signature.
     try:
         takes.bind(None)
     except TypeError as exc:
@@ -292,7 +292,7 @@ def require_weights(weights: object, error: Refusal = InvalidConfigError) -> Non
 
 
 def is_positive(value: Any) -> bool:
-    """Tell whether something is a number above 0 that can be divided by: finite as a float."""
+    """Whether a value is a number above 0, finite as a float."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return 0 < value <= LARGEST
@@ -309,7 +309,7 @@ def seconds(name: str, value: float) -> timedelta:
 
 
 def known_options(kind: type[Any], plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return plain data as values of the fields of a dataclass, each of which is known."""
+    """Return plain data as values of a dataclass's fields; unknown names raise."""
     known = [field.name for field in dataclasses.fields(kind)]
     for name in plain:
         if name not in known:
@@ -342,7 +342,7 @@ def require_as_of(as_of: object) -> None:
 
 
 def require_end(time_limit: object, stop: object) -> None:
-    """Raise where what ends the work is neither a time nor an event."""
+    """Raise where an end of work is neither a time nor an event."""
     optional(require_duration, "time_limit", time_limit, least=timedelta(0))
     if stop is not None and not isinstance(stop, threading.Event):
         raise InvalidArgumentError(f"stop is {shorten(stop)}: it must be a threading.Event")

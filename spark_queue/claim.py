@@ -61,9 +61,9 @@ _ClaimT = TypeVar("_ClaimT", bound="Claim")
 class Claim:
     """Items that only this holder may work on until its lease ends.
 
-    A claim is a context manager: leaving the block acks what was not settled, an exception nacks
-    it with the exception's text, and an interruption (``KeyboardInterrupt``, ``SystemExit``)
-    releases it without charging an attempt.
+    A claim is a context manager: leaving the block acks the unsettled items, an exception nacks
+    them with the exception's text, and an interruption (``KeyboardInterrupt``, ``SystemExit``)
+    releases them without charging an attempt.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class Claim:
         return self._settle_rest("ack")
 
     def nack(self, error: str) -> Settlement:
-        """Settle all that is left as failed: an attempt is charged, and it is retried or dead.
+        """Settle the remaining items as failed: each is charged an attempt.
 
         Raises
         ------
@@ -175,7 +175,7 @@ class Claim:
         InvalidArgumentError
             When an outcome is unknown, or an item has two; nothing was written.
         """
-        return self._settle(settle.Each(self._by_spark("spark.spark_planner").checked(outcomes)))
+        return self._settle(settle.Each(self._by_spark("spark.spark_planner").check(outcomes)))
 
     def settle_each(self, outcomes: Mapping[int, Said]) -> Settlement:
         """Settle single items.
@@ -183,7 +183,7 @@ class Claim:
         Parameters
         ----------
         outcomes : mapping
-            By ``_seq``, what is said of an item: ``"ack"``, ``"nack"``, ``"release"`` or
+            By ``_seq``, the verdict on an item: ``"ack"``, ``"nack"``, ``"release"`` or
             ``"dead"``, or one of these and an error.
 
         Raises
@@ -240,7 +240,7 @@ class Claim:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # What the block has settled by itself stays as it is.
+        # Items that the block has settled itself stay so.
         if kind is None:
             self._settle(settle.Every("ack"))
         elif issubclass(kind, Exception):
@@ -262,7 +262,7 @@ class Claim:
         done = settle.settle(self._store, self.lease, verdict, action=action)
         if done.counts.get("dead"):
             forward_items.forward(self._store)
-        # Of those that were over when the claim was asked for again its holder knows.
+        # The holder knows the items that were over when it repeated the claim.
         lost = sorted({*done.lost} - {*self.over})
         if lost:
             raise LeaseLostError(lost)
@@ -309,7 +309,7 @@ def _text_of(what: str, error: object) -> str | None:
 
 
 def make_claim(at: Snapshot, request: Request, kind: type[_ClaimT]) -> _ClaimT:
-    """Lease items as a request says, behind a checkpoint that is due; forward what ended."""
+    """Lease the items of a request, after a checkpoint that is due; forward ended ones."""
     store = at.store
     if checkpoint.is_due(at.status, request.limit):
         checkpoint.checkpoint(store)

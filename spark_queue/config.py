@@ -162,7 +162,7 @@ class Setting:
 def _setting(
     default: Any, says: str, *, asked: bool = False, orders: bool = False, since: int = 1
 ) -> Any:
-    """Declare a field with what its row of :data:`SETTINGS` says."""
+    """Declare a field by its row of :data:`SETTINGS`."""
     row = {"says": says, "is_asked": asked, "orders": orders, "since": since}
     if callable(default):
         return field(default_factory=default, metadata=row)
@@ -258,7 +258,7 @@ class QueueConfig:
         Raises
         ------
         InvalidConfigError
-            When a name is unknown or belongs to what is fixed at creation.
+            When a name is unknown or belongs to a setting fixed at creation.
         """
         for name in settings:
             if name not in LIVE_SETTINGS:

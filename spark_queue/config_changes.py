@@ -67,7 +67,7 @@ def read_weights(texts: Sequence[str] | None) -> dict[str, float] | None:
 
 
 def changes(before: QueueConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the requested settings; a fixed one only if its value would change.
+    """Return the requested settings; fixed ones only where their values differ.
 
     Weights are changed key by key: the others keep theirs.
 
@@ -110,7 +110,7 @@ def merge(before: QueueConfig, settings: Mapping[str, Any]) -> QueueConfig:
 
 
 def plain_of(config: QueueConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what settings are in a configuration, as plain data; of weights those of the keys."""
+    """Return some settings of a configuration as plain data; of weights, those keys."""
     plain = config.to_dict()
     found = {name: plain[name] for name in settings}
     if isinstance(settings.get("weights"), Mapping):

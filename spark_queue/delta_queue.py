@@ -141,7 +141,7 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
         Raises
         ------
         QueueNotFoundError
-            When there is no queue, or what is there is not one.
+            When there is no queue, or something else in its place.
         FormatVersionError
             When a newer release wrote it.
         SetupError
@@ -155,7 +155,7 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
     def exists(
         cls, spark: SparkSession, path: str, *, storage: StorageOptions | None = None
     ) -> bool:
-        """Tell whether there is a queue of this name or path."""
+        """Whether there is a queue of this name or path."""
         return existence.exists(_store(spark, path, storage))
 
     @classmethod

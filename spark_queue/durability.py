@@ -7,16 +7,16 @@ from typing import Literal
 from spark_queue.checks import Refusal, require_choice
 from spark_queue.errors import InvalidArgumentError
 
-#: What is left of something that was told as done: it survives a power cut (``disk``), or the end
-#: of this process (``process``), or as much as a step of its queue does (``commit``). Or it is told
-#: at once, and survives the process within an ``interval``, or at the next group (``memory``).
+#: What a put survives once its call returns: a power cut (``disk``), the end of this process
+#: (``process``), or as much as a step of its queue does (``commit``). Or the call returns at once,
+#: and the put survives the process within an ``interval``, or at the next group (``memory``).
 Durability = Literal["disk", "process", "commit", "interval", "memory"]
 
-#: What a step of a queue survives; of one that is kept in memory, not even the end of the process.
+#: What a step of a queue survives; in memory not even the end of the process.
 StepDurability = Literal["disk", "process"]
 
 _STEP_WORDS = ("disk", "process")
-#: Words of a put that is told before its group is committed.
+#: Words of a put whose call returns before its group is committed.
 AT_ONCE = ("interval", "memory")
 _WORDS = (*_STEP_WORDS, "commit", *AT_ONCE)
 
@@ -24,7 +24,7 @@ _WORDS = (*_STEP_WORDS, "commit", *AT_ONCE)
 def require_step_durability(
     value: object, what: str = "durability", error: Refusal = InvalidArgumentError
 ) -> None:
-    """Raise where a value does not say what a step survives."""
+    """Raise where a value is no durability of a step."""
     if isinstance(value, str) and value in _WORDS and value not in _STEP_WORDS:
         raise error(
             f"{what} is {value!r}, which a single put of a journaled queue may ask for: "
@@ -39,7 +39,7 @@ def require_put_durability(value: object, error: Refusal = InvalidArgumentError)
 
 
 def require_kept(value: object, kept: str) -> None:
-    """Raise where a put asks for what a queue does not promise.
+    """Raise where a put needs more durability than its queue has.
 
     Parameters
     ----------

@@ -150,7 +150,7 @@ class SchemaMismatchError(SparkQueueError, ValueError):
 
 
 class ResultMismatchError(SparkQueueError, ValueError):
-    """The failure of an item whose handler returned what does not fit ``returns``.
+    """The failure of an item whose handler's result does not fit ``returns``.
 
     Attributes
     ----------
@@ -196,7 +196,7 @@ class DuplicateItemError(SparkQueueError):
 
 
 class WriterLockedError(SparkQueueError):
-    """Raised when another process keeps the right to write to a queue on this machine's disk.
+    """Raised when another writer holds a queue on this machine's disk.
 
     Attributes
     ----------
@@ -239,7 +239,7 @@ class SetupError(SparkQueueError):
 
 
 class PackageMissingError(SetupError, ModuleNotFoundError):
-    """Raised when something is used that needs a package of an extra, which is not installed.
+    """Raised when a package of an extra is needed and not installed.
 
     Attributes
     ----------
@@ -296,7 +296,7 @@ class LeaseLostError(SparkQueueError):
 
 
 class CannotUndoError(SparkQueueError):
-    """Raised when what a step did is not among what can be taken back; nothing was written.
+    """Raised when a step cannot be undone; nothing was written.
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ SUPPORTED = ("4.0", "4.1", "4.2")
 
 
 def is_installed(package: str) -> bool:
-    """Tell whether a package can be imported, without importing it."""
+    """Whether a package can be imported, without importing it."""
     try:
         return find_spec(package) is not None
     except (ImportError, ValueError):
@@ -52,7 +52,7 @@ def require_supported(spark_version: str) -> str:
 
 
 def load(module: str, what: str) -> ModuleType:
-    """Import a module of the library for something that a caller asked for.
+    """Import a module of the library that may need an extra.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def java_problem() -> str | None:
 
 
 def _java() -> str | None:
-    """Return the Java that Spark would start: from JAVA_HOME if it is set."""
+    """Return the Java that Spark would start, from JAVA_HOME if set."""
     home = os.environ.get("JAVA_HOME")
     if home:
         return str(Path(home) / "bin" / "java")

@@ -54,7 +54,7 @@ Rows: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any]] | pa.Table | 
 
 
 class LocalVerbs(Working["pa.Table", "pa.Schema", LocalClaim]):
-    """What a reader does with a queue in this process: its frames are tables of Arrow."""
+    """The verbs of a reader in this process: its frames are tables of Arrow."""
 
     _claim_type = LocalClaim
     _runner = "spark_queue.processing.local_processing"
@@ -112,7 +112,7 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         config : QueueConfig, optional
             Keys, limits and retries. Default: one line, first in, first out.
         durability : "disk" or "process"
-            What a step survives when it is told: a power cut, or the end of this process.
+            What a step survives once its call returns: a power cut, or the end of this process.
         clock : Clock, optional
             Asked once an operation; the system's by default.
         listener : callable, optional
@@ -169,7 +169,7 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         Raises
         ------
         QueueNotFoundError
-            When there is no queue, or what is there is not one.
+            When there is no queue, or something else in its place.
         FormatVersionError
             When a newer release wrote it.
         """
@@ -182,7 +182,7 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
 
     @classmethod
     def exists(cls, path: str | Path, *, storage: StorageOptions | None = None) -> bool:
-        """Tell whether there is a queue at this path."""
+        """Whether there is a queue at this path."""
         return existence.exists(_store(path, "disk", None, None, storage))
 
     @classmethod
@@ -217,7 +217,7 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         order, main = cast("str | None", order_by), self._main
         frame = known_first(main, lambda: check_rows(main, given, order_by=order))
         tracing.require_one_each(trace, len(frame.rows), is_ordered=order_by is not None)
-        return enqueue.entered(Snapshot(main), frame.traced(trace), rules, batch=batch)
+        return enqueue.commit(Snapshot(main), frame.with_trace(trace), rules, batch=batch)
 
     def _place_of(self, path: str | Path) -> str:
         return _as_path(path)
@@ -255,7 +255,7 @@ def _store(
 
 
 def _as_path(path: str | Path) -> str:
-    """Return a path: a name without a / is a table of a catalog elsewhere; here it is a path."""
+    """Return a path; a plain name is a path here, and no table of a catalog."""
     if not isinstance(path, str | os.PathLike):
         raise InvalidArgumentError(f"path is {shorten(path)}: it must be a text or a Path")
     place = os.fspath(path)
@@ -286,7 +286,7 @@ def columns_of(queue: LocalQueue) -> tuple[Field, ...]:
 
 
 def examine(path: str, limits: Thresholds) -> Checkup:
-    """Examine a queue for faults, even one that does not open.
+    """Find a queue's faults, even where it does not open.
 
     Raises
     ------

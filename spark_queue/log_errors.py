@@ -23,7 +23,7 @@ class SparkQueueError(Exception):
 
 
 class LogDamagedError(SparkQueueError):
-    """Raised when a table of a queue is not what its own steps have made of it.
+    """Raised when a table of a queue was changed other than by its own steps.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class LogDamagedError(SparkQueueError):
     """
 
     def __init__(self, queue: str, log: str, step: int, why: str = "") -> None:
-        found = why or f"it does not take step {step}, and nobody else has it"
+        found = why or f"it does not take step {step}, and no other writer made it"
         super().__init__(
             f"the {log} log of queue {queue!r} is damaged: {found}. Was the table restored to an "
             "older version, or did it lose files? Restore its newest version, put back what is "
@@ -146,7 +146,7 @@ class StepLostError(SparkQueueError):
 
 
 class BatchForgottenError(SparkQueueError):
-    """Raised when a batch of a source is not new, and the queue has forgotten what it did.
+    """Raised when a repeated batch is too old for its result to be known.
 
     The source was silent for longer than ``forget_sources_after``. Nothing was written.
 
@@ -200,7 +200,7 @@ class BatchMismatchError(SparkQueueError):
 
 
 class OldCheckpointError(SparkQueueError):
-    """Raised when a stream goes on behind a checkpoint that is older than what it has done.
+    """Raised when a stream's checkpoint is older than its work in the queue.
 
     A copy was put back: the batches between the two are in the queue, by their numbers, and what
     the stream would bring under these numbers may be other rows. Nothing was written.
@@ -247,7 +247,7 @@ class OutcomesGoneError(SparkQueueError, LookupError):
 
 
 class SettingsChangedError(SparkQueueError):
-    """Raised when a setting is not what a change of it expects; nothing was written.
+    """Raised when a setting has not the value that its change expects; nothing was written.
 
     Attributes
     ----------
@@ -260,7 +260,7 @@ class SettingsChangedError(SparkQueueError):
     def __init__(self, queue: str, setting: str, expected: object, found: object) -> None:
         super().__init__(
             f"{setting} of queue {queue!r} was {expected} when this change was decided, and is "
-            f"{found} now: somebody has changed it meanwhile; look at it again"
+            f"{found} now: it was changed since; look at it again"
         )
         self.queue = queue
         self.setting = setting
@@ -279,6 +279,6 @@ def _rebuild(
 
 
 def _log_of(path: str) -> str:
-    """Return which log of a queue has a file in one of its folders."""
+    """Return the log of a queue whose folders have the file."""
     table = os.path.basename(os.path.dirname(os.path.dirname(path)))  # noqa: PTH119, PTH120
     return "status" if table.startswith("reader_") else table if table in _LOGS else ""

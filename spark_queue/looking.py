@@ -24,7 +24,7 @@ SchemaT = TypeVar("SchemaT")
 
 
 class Looking(Opened, Generic[FrameT, SchemaT]):
-    """What one of its readers sees of a queue: nothing here writes.
+    """The queries of a queue's reader: nothing here writes.
 
     Frames are a ``DataFrame`` of Spark, which is read when it is used and can be joined, filtered
     and written like any other; without Spark a ``pyarrow.Table``.
@@ -85,7 +85,7 @@ class Looking(Opened, Generic[FrameT, SchemaT]):
         return self._views.stats(self._store, ends)
 
     def doctor(self, limits: Thresholds | None = None) -> Checkup:
-        """Return the faults of the queue: since when, how bad, and the command that mends each.
+        """List the queue's faults: since when, how bad, and the remedy.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class ReaderFacts(Looking[FrameT, SchemaT]):
 
     @property
     def number(self) -> int:
-        """What the reader keeps when it gets another name."""
+        """The reader's number, which stays when it is renamed."""
         return self._store.reader
 
     @property
@@ -128,12 +128,12 @@ class ReaderFacts(Looking[FrameT, SchemaT]):
 
 
 def store_of(seen: Opened) -> Store:
-    """Return the logs behind a view of a queue, for other rooms of the library."""
+    """Return the logs behind a queue, for the library's other rooms."""
     return seen._store  # noqa: SLF001
 
 
 def views_of(seen: Looking[FrameT, SchemaT]) -> QueueViews[FrameT, SchemaT]:
-    """Return who answers questions about a queue, for such rooms."""
+    """Return the engine of questions about a queue, for such rooms."""
     return seen._views  # noqa: SLF001
 
 

@@ -1,4 +1,4 @@
-"""A queue that is open, with Spark or without: what needs neither frames nor tables."""
+"""An open queue, with Spark or without: the verbs without frames or tables."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Opened:
         return self._reader
 
     def _ends(self, as_of: AsOf) -> Ends:
-        """Return the last steps of both logs that are looked at; the errors are those of users."""
+        """Return the last steps of both logs for a report; a bad ``as_of`` raises."""
         checks.require_as_of(as_of)
         return ends_at(self._store, as_of)
 
@@ -87,7 +87,7 @@ class Opened:
         head, queue = store.status_head(), store.queue_head()
         over = {state: head.finished.get(state, 0) for state in TERMINAL}
         waiting = store.outstanding(head) - head.claimed
-        # The head counts those that were dropped, too.
+        # The head counts dropped items, too.
         refused = file_rows.refused_of(store) if queue.refused else None
         return {
             READY: waiting,
@@ -114,7 +114,7 @@ class Opened:
         return known or reading.read_item(self._store, seq).chain[0]
 
     def report(self, as_of: AsOf = None, window: timedelta = HOUR) -> Report:
-        """Report on the queue: where items are, failures, and who waits for whom.
+        """Report to the operator: where items are, what fails, who waits and why.
 
         On this machine's disk it is read without a job of Spark.
 
@@ -133,7 +133,7 @@ class Opened:
         return reading.read(self._store, as_of, window)
 
     def report_item(self, seq: int, as_of: AsOf = None) -> ItemReport:
-        """Say what happened to an item, and what it waits for, to the end of the chain."""
+        """Tell an item's history, and what it waits for, to the end of the chain."""
         return reading.read_item(self._store, seq, as_of)
 
     def _repr_html_(self) -> str:
@@ -141,7 +141,7 @@ class Opened:
 
         try:
             return draw_glance(repr(self), self._store, self.counts)
-        except Exception:  # noqa: BLE001 - a notebook shows also what is gone, or damaged
+        except Exception:  # noqa: BLE001 - a notebook shows missing and damaged queues, too
             # The name of a reader may be gone, too.
             return in_html(f"{type(self).__name__}({self.name!r})")
 
@@ -172,13 +172,13 @@ class Configured(Opened):
     ) -> Reconfigured:
         """Change live settings (see ``LIVE_SETTINGS``) from the next step on.
 
-        What is not named stays as it is, also of the weights: two who change the weights of two
-        keys at once both do. A weight of ``None`` is taken away.
+        Other settings, and other weights, stay: two callers may change the weights of two keys at
+        once. A weight of ``None`` is removed.
 
         Parameters
         ----------
         expected : mapping, optional
-            What settings are meant to be until then, as they were shown to who decided this.
+            The values before the change, as the caller knows them.
         **settings
             The settings that are changed.
 
@@ -193,9 +193,9 @@ class Configured(Opened):
         InvalidConfigError
             When a setting is unknown, fixed at creation, or out of its range; expected ones, too.
         InvalidArgumentError
-            When what is expected are no settings.
+            When ``expected`` is no mapping of settings.
         SettingsChangedError
-            When a setting is not what was expected. Nothing was written.
+            When a setting has not the expected value. Nothing was written.
         """
         expected = {} if expected is None else expected
         checks.require_kind("expected", expected, Mapping)
@@ -240,10 +240,9 @@ class ReaderRegistry(Opened, Generic[ReaderT]):
         name : str
             How the reader is called; its number, which it keeps, is its identity.
         start : "tail", "beginning", int or datetime, optional
-            Where a new reader starts: with what comes from now on (default), with the oldest item
-            that is kept, behind a step of the item log, or with what was enqueued after an instant.
-            What is gone by then is counted in its ``lag()`` as lost. The first one goes on
-            where the default reader was, and is not told.
+            Where a new reader starts: at the tail (default), at the oldest item kept, behind a step
+            of the item log, or after an instant. Items that are gone by then count as lost in its
+            ``lag()``. The first reader goes on where the default reader was, without ``start``.
         config : ReaderConfig, optional
             Its limits; a reader that is there gets them from now on, if they are given.
 

@@ -40,8 +40,8 @@ class Maintaining(Opened):
         a shared store it may lose to other writers: then it raises and can be called again.
 
         The files that it replaces are off the disk at the first ``maintain`` that comes a week or
-        more later; with ``now`` at once, with all others that were replaced. What is known of a
-        fair or a group key stays: its name may be that of a person.
+        more later; with ``now`` at once, with all others that were replaced. The state of a
+        fair or a group key stays: its name may be the name of a person.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class Maintaining(Opened):
             Also drop items that finished longer ago, a whole generation of them at a time, with
             their history. By default nothing is dropped. A queue that is distinct for ever, or
             for longer than this, needs its items and keeps them. An item finished when all readers
-            were done with it: one that lags holds its items, unless its ``max_lag`` says how far.
+            were done with it: a reader that lags holds its items, up to its ``max_lag``.
             Rows that were refused before it go, too, where their log is read without Spark.
         archive_to : str, optional
             A Delta table (name, or path with a ``/``) that gets the items before they are dropped,
@@ -103,9 +103,9 @@ class Maintaining(Opened):
 
         Notes
         -----
-        Over is what expired, and what lost its last lease (``max_losses``): that is a dead letter,
-        unless the output of its claim has it, and then it is acked. For most queues once an hour is
-        enough; steps may run beside it, and wait on a local disk while files of a log are merged.
+        An item is over when it expires, or loses its last lease (``max_losses``) as a dead letter,
+        unless the output of its claim has it: then it is acked. For most queues once an hour is
+        enough; steps go on, but wait on a local disk while files of a log are merged.
         """
         checks.optional(checks.require_duration, "retention", retention)
         checks.optional(require_table, "archive_to", archive_to)
@@ -117,8 +117,8 @@ class Maintaining(Opened):
     def add_columns(self, schema: StructType | str) -> list[str]:
         """Give the queue more columns; items that are there have null in them.
 
-        From then on they are columns like all others: what is enqueued has to have them, and
-        claims have them. A stream of the items ends, and reads them when it is started again. Keys
+        From then on they are columns like all others: enqueued rows must have them, and claims
+        have them. A stream of the items ends, and reads them when it is started again. Keys
         stay as they are.
 
         Parameters
@@ -129,7 +129,7 @@ class Maintaining(Opened):
         Returns
         -------
         list of str
-            The names of those that it did not have.
+            The names of the columns that it did not have.
 
         Raises
         ------
@@ -146,7 +146,7 @@ class Maintaining(Opened):
         """Bring a queue that an older release has made to the format of this one.
 
         It is a step, and may be repeated: of a queue that has the format nothing is written. From
-        then on older releases refuse the queue; what is claimed goes on.
+        then on older releases refuse the queue; claimed items go on.
 
         Parameters
         ----------
@@ -262,7 +262,7 @@ class Claimable(Configured, Generic[ClaimT]):
                 at = Snapshot(store)
             return make_claim(at, request, self._claim_type)
 
-        return step_waits.awaited(store, take, wait)
+        return step_waits.poll(store, take, wait)
 
 
 class Operating(Configured):
@@ -304,7 +304,7 @@ class Operating(Configured):
 
         They have the delay and the deadline of the old behind them. An item is redriven once: one
         that has a successor (``dead()``) is passed over. Whether the key of an item was taken
-        meanwhile is decided as for any enqueue.
+        since is decided as for any enqueue.
 
         A reader that was asked for by name makes them ready again instead, for itself alone. They
         keep their place, and start without failures and losses, and without the delay and the
@@ -315,7 +315,7 @@ class Operating(Configured):
         where, dry_run
             As for :meth:`cancel`; the errors are the same.
         again : bool
-            Redrive also what was redriven before; for a reader it makes no difference.
+            Redrive also items redriven before; for a reader it makes no difference.
 
         Returns
         -------
@@ -332,7 +332,7 @@ class Operating(Configured):
         """Take back what an operator did in a step of the status log, as far as that can be.
 
         Cancelled items come back as new ones that name the old, at the places that they had; a
-        pause or a changed configuration is put back to what was before. It is a step of its own,
+        pause or a configuration is put back to its former value. It is a step of its own,
         and done twice it is done once.
 
         Parameters

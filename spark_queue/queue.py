@@ -82,8 +82,8 @@ class Queue(
         trace : str, mapping or sequence of them, optional
             The trace that the items belong to, as W3C writes it: a ``traceparent``, which a space
             and a ``tracestate`` may follow, or headers of these names; or one for each row, of
-            rows that are not Spark's. By default it is that of the span of OpenTelemetry that is
-            active, if one is; an empty text is none. Handlers go on with it.
+            rows that are not Spark's. By default it is the trace of the active OpenTelemetry
+            span, if any; an empty text is none. Handlers go on with it.
         batch : tuple of str and int, optional
             The source of the rows and the number of this batch of it, as in ``("nightly", 17)``.
             Numbers of a source grow. A batch that was enqueued, or comes before one that was,
@@ -119,8 +119,8 @@ class Queue(
 
         Notes
         -----
-        The rows are evaluated once, so a source that changes meanwhile cannot put a row half in.
-        Its duplicates, also of what others enqueue meanwhile, are decided in the step itself.
+        The rows are evaluated once, so a source that changes cannot put a row half in. Duplicates
+        are detected inside the commit, against concurrent enqueues too.
         """
         rules = EnqueueRules(on_duplicate=on_duplicate, on_full=on_full, on_mismatch=on_mismatch)
         main, views = self._main, self._views
@@ -132,15 +132,15 @@ class Queue(
             duplicates=done.duplicates,
             refused=done.refused,
             repeated=done.repeated,
-            read_told=lambda: enqueue.told(done),
+            read_told=lambda: enqueue.outcome_of_rows(done),
             read_outcomes=lambda: views.read_outcomes(main, done),
         )
 
     def clone(self, path: str | Path) -> Self:
         """Make a queue with all that this one has, to try workers, weights and limits on it.
 
-        It has the items, states, places and settings as of one instant. From then on the two know
-        nothing of each other: what is done to one is not seen by the other.
+        It has the items, states, places and settings as of one instant. From then on the two
+        are independent: changes of one are not seen by the other.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class Queue(
         Returns
         -------
         Queue
-            The clone. What was in flight is ready there, uncharged: its holder holds it here. No
+            The clone. Items in flight are ready there, uncharged: their holders hold them here. No
             front holds the clone, and its readers send nothing on (``expire_to``, ``punt_to``,
             ``punt_many_to``): that would reach the queues that the original's go to.
 
@@ -170,8 +170,8 @@ class Queue(
         queue, and what a VACUUM of its tables removes is missing in the clone. Be done with that
         before.
 
-        On a shared store other drivers go on meanwhile. The clone is of versions of the logs
-        between which nobody else has enqueued. Of one that fails the tables are removed; by path
+        On a shared store other drivers go on. The clone has versions of the logs between which
+        there was no enqueue. If it fails, its tables are removed; by path
         their files stay, and are named by a warning, as only that store's tools delete them.
         """
         return type(self)(clones.clone(self._main, self._place_of(path)))

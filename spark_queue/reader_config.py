@@ -83,7 +83,7 @@ class ReaderConfig:
         require_choice("full_policy", self.full_policy, get_args(FullPolicy), InvalidConfigError)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what differs from the defaults as plain data (durations in seconds)."""
+        """Return the values that are no defaults as plain data (durations in seconds)."""
         plain = {}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)

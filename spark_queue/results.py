@@ -44,7 +44,7 @@ class RepeatedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnqueueResult(Generic[_FrameT]):
-    """What an enqueue did."""
+    """The result of an enqueue."""
 
     step: int
     """The step of the item log that it became, or of the last batch that is repeated; 0 for an
@@ -56,7 +56,7 @@ class EnqueueResult(Generic[_FrameT]):
     refused: int = 0
     """Rows that were refused because a reader was full."""
     repeated: RepeatedBatch | None = None
-    """Of a batch that is not new, what is known of it: then nothing was written, and the counts
+    """The earlier result of a batch that is not new: then nothing was written, and the counts
     above are 0."""
     read_outcomes: Callable[[], _FrameT] = field(repr=False, compare=False)
     """Makes the frame of the outcomes."""
@@ -73,7 +73,7 @@ class EnqueueResult(Generic[_FrameT]):
         ``outcome`` (``inserted``, ``duplicate`` or ``refused``) and ``duplicate_of``, the seq that
         holds the key.
         """
-        # Made when it is asked for: the rows are in the queue, even if no frame can be made.
+        # Made on demand: the rows are in the queue, even if no frame can be made.
         return self.read_outcomes()
 
     def _repr_html_(self) -> str:
@@ -85,7 +85,7 @@ class EnqueueResult(Generic[_FrameT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upgraded:
-    """What an upgrade of a queue's format did."""
+    """The result of an upgrade of a queue's format."""
 
     step: int
     """The step of the status log from which the format is in force; 0 where it was before."""
@@ -98,7 +98,7 @@ class Upgraded:
         return f"<b>format {self.now}</b>, was {self.was}"
 
 
-#: The waits that are told of a key: below each is that part of all.
+#: Quantiles of a key's waits.
 WAITS = {"wait_p50": 0.5, "wait_p95": 0.95, "wait_max": 1.0}
 
 
@@ -121,7 +121,7 @@ class QueueStats:
     expired: int
     cancelled: int
     redriven: int
-    """Of the dead, expired and cancelled ones those that were enqueued again since."""
+    """Dead, expired and cancelled items that were enqueued again since."""
     refused: int
     """Rows that were refused as duplicates."""
     oldest_age: timedelta | None
@@ -132,7 +132,7 @@ class QueueStats:
     ``claimed``, ``acked``, ``dead``, ``expired``, ``cancelled``, ``redriven``, ``refused``,
     ``wait_p50``, ``wait_p95``, ``wait_max`` (seconds from when an item could run first, in its
     time, to its first claim) and ``oldest_age`` (seconds, as above).
-    The waits are exact: each is one of those that there were."""
+    The waits are exact: each is the wait of an item."""
 
     @property
     def enqueued(self) -> int:
@@ -198,7 +198,7 @@ class Explanation:
         return f"item {self.seq}: <b>{in_html(self.reason)}</b>, {in_html(self.detail)}"
 
 
-#: Items that a dry run shows, and what it shows of one beside the user's columns.
+#: Items that a dry run shows, and their columns besides the user's.
 SAMPLES = 5
 SAMPLED = ("_seq", "_state", "_attempts", "_error")
 
@@ -220,7 +220,7 @@ class Affected(int):
         In which states the items are before the change; of a dry run.
     becomes : mapping of str to int
         What becomes of them: ``cancelled``, ``ready`` again, ``expired``, ``dead``, or ``gone``
-        from the queue for good; ``refused`` are those that a redrive leaves as they are, as their
+        from the queue for good; ``refused`` are items that a redrive leaves as they are, as their
         key is taken, or a reader is full.
     stays : mapping of str to int
         How many of the items that a purge means stay in the queue: by their state, where they are
@@ -294,7 +294,7 @@ class Reconfigured(int):
         return f"<b>in force from step {int(self)} on</b><ul>{''.join(lines)}</ul>"
 
     def lines(self) -> list[str]:
-        """Return a line for each setting: what it was, and what it is."""
+        """Return a line for each setting: its value before and after."""
         return [f"{name}: {self.before[name]} -> {self.after[name]}" for name in self.after]
 
 
@@ -333,7 +333,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintained:
-    """What maintenance did."""
+    """The result of maintenance."""
 
     expired: int
     """Items whose expiry was logged."""
@@ -348,7 +348,7 @@ class Maintained:
     merged_files: int = 0
     """Files whose rows are in fewer ones now, as far as that was done without Spark."""
     removed_files: int = 0
-    """Files that nobody reads any more, which were removed without Spark."""
+    """Replaced files that are needed no more, removed without Spark."""
     seconds: float
 
     def _repr_html_(self) -> str:

@@ -21,7 +21,7 @@ from spark_queue.extras import load, require_supported
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Ends what is kept back of a stream.
+#: Ends the output held back.
 _END = b"\0spark-queue: the session has started\0"
 
 #: What the resolution of packages says before each jar that it fetches, and what is said for all.
@@ -87,7 +87,7 @@ SMALL_STEPS_CONF: Mapping[str, str] = {
     # Every expression is sent to the JVM; with the place of each in the program, that is three
     # times as many calls.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # What the displays of a session remember is most of what is left in the heap of a small one.
+    # The displays' memory is most of what stays in the heap of a small session.
     "spark.sql.ui.retainedExecutions": "20",
     "spark.ui.retainedJobs": "100",
     "spark.ui.retainedStages": "100",
@@ -157,7 +157,7 @@ def local_session(
     master : str
         Where to run, ``local[2]`` by default: two cores of this machine.
     quiet : bool
-        Keep what is printed during the start (package resolution, logging set-up) out of the
+        Keep the output of the start (package resolution, logging set-up) out of the
         terminal, and show it if the start fails; and log errors alone, unless ``spark.log.level``
         is set. A line says when jars are downloaded.
     **conf : str
@@ -211,7 +211,7 @@ def _keep_back_output() -> Iterator[None]:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    # What is opened in the place of a closed stream would be taken for it.
+    # A file opened with the number of a closed stream would be taken for it.
     relays = [_Relay(fd) for fd in _STREAMS] if all(map(_is_open, _STREAMS)) else []
     try:
         yield
@@ -249,7 +249,7 @@ class _Relay(threading.Thread):
         self.start()
 
     def end(self) -> str:
-        """Give this process its stream back, and return the output held back."""
+        """Restore this process's stream, and return the output held back."""
         os.dup2(self._original, self._fd)
         # Not by the stream, which may be another by now.
         os.write(self._sink, _END)
@@ -258,7 +258,7 @@ class _Relay(threading.Thread):
         return self._kept.decode(errors="replace")
 
     def run(self) -> None:
-        """Keep back what comes until the end, and pass on the rest for as long as a JVM lives."""
+        """Hold back the output until the end, then pass it on while the JVM lives."""
         rest = self._keep_back()
         while rest:
             self._pass_on(rest)

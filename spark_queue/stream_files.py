@@ -106,7 +106,7 @@ def batch_files(spark: SparkSession | None, checkpoint: str, number: int) -> lis
 
 
 def is_read_more_often(files: Sequence[str]) -> bool:
-    """Tell whether Spark reads some files of a micro-batch more than once."""
+    """Whether Spark reads some files of a micro-batch more than once."""
     return len(files) > 1 and any(map(_LIKE_A_PATTERN.search, files))
 
 

@@ -50,7 +50,7 @@ def enqueue_stream(
     """Start a query that enqueues each micro-batch as one step."""
     require_query(checkpoint, trigger, name)
     _require_stream(df)
-    # What does not fit is told now, and not by a query that stops.
+    # A mismatch raises now, and not in a query that stops.
     schema, settings = spark_frames.user_schema(store), store.settings(store.status_head())
     key_rules.require_same_texts(store.name, settings, of_spark(schema))
     add_keys(df, schema, settings.config, order_by)

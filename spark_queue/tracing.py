@@ -129,7 +129,7 @@ def _context(text: str) -> SpanContext:
 
     parent, _, state = text.partition(" ")
     found = _PARENT.fullmatch(parent)
-    assert found is not None, text  # noqa: S101 - what is stored was read before
+    assert found is not None, text  # noqa: S101 - stored texts were read before
     return SpanContext(
         trace_id=int(found["trace"], 16),
         span_id=int(found["span"], 16),
@@ -152,7 +152,7 @@ def _read(trace: object) -> str | None:
     parent, _, state = trace.partition(" ")
     if not _PARENT.fullmatch(parent) or not state.isprintable():
         raise _no_trace(trace)
-    # What is too long may be left out, but not cut.
+    # Too long a state may be left out, but not cut.
     return trace if len(trace) <= _LONGEST else parent
 
 

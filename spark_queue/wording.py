@@ -51,7 +51,7 @@ def visible(text: str, *, lines: bool = False) -> str:
     Parameters
     ----------
     text : str
-        The text of anybody.
+        Any text.
     lines : bool
         Whether ends of lines stay; by default they are escaped, and the text is one line.
     """
@@ -73,7 +73,7 @@ def in_html(text: str) -> str:
 
 
 def shell_command(*words: str) -> str:
-    """Return a command to paste in a shell; empty where a word is not safe to paste."""
+    """Return a command to paste in a shell; empty if a word is not safe to paste."""
     return " ".join(map(_quote, words)) if all(visible(word) == word for word in words) else ""
 
 
@@ -84,9 +84,9 @@ def _quote(word: str) -> str:
 
 
 def text_of(error: object) -> str:
-    """Return what a log keeps of an error: a caller's text, or the kind and text of an exception.
+    """Return a log's text of an error: a caller's text, or an exception's kind and text.
 
-    An exception whose ``__str__`` raises is told by its kind.
+    An exception whose ``__str__`` raises is named by its kind.
     """
     if isinstance(error, str):
         return utf8(error)
@@ -98,7 +98,7 @@ def text_of(error: object) -> str:
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """Say which known name an unknown one resembles.
+    """Say which known name an unknown one resembles, or list the known ones.
 
     Returns
     -------
@@ -131,7 +131,7 @@ def some_of(seqs: Sequence[int]) -> str:
 
 
 def instant(at: datetime | None) -> str:
-    """Say an instant to the second, in UTC; nothing where there is none."""
+    """Return an instant to the second, in UTC; nothing for ``None``."""
     if at is None:
         return ""
     return at.astimezone(timezone.utc).isoformat(" ", "seconds").replace("+00:00", "Z")
@@ -153,7 +153,7 @@ def agree(count: int, one: str, many: str) -> str:
 
 
 def size(count: int) -> str:
-    """Return a number of bytes in the largest unit of which there is one."""
+    """Return a number of bytes in its largest unit."""
     for power, name in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
         if count >= 1024**power:
             return f"{count / 1024**power:,.1f} {name}"
@@ -176,7 +176,7 @@ def lasting(seconds: float) -> str:
 
 
 def line_of(exc: BaseException) -> str:
-    """Return the line of what an exception says that tells most; empty where it says nothing."""
+    """Return the most telling line of an exception; empty if it has none."""
     lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
     said = _of_the_jvm(lines) or (lines[0] if lines else "")
     # What follows a colon is a traceback of a worker: its last line is the error.
@@ -197,7 +197,7 @@ def _as_text(value: object) -> str:
 
 
 def plain(value: Any, foreign: Callable[[Any], Any] = _as_text) -> Any:
-    """Return a value as what JSON has a word for.
+    """Return a value as JSON can hold it.
 
     Dataclasses and mappings become objects, durations seconds, and instants ISO 8601 in UTC; what
     else JSON does not know becomes what ``foreign`` makes of it, by default its text.

@@ -46,7 +46,7 @@ class Runner(Protocol):
 class Working(
     Looking[FrameT, SchemaT], Operating, Claimable[ClaimT], Generic[FrameT, SchemaT, ClaimT]
 ):
-    """What a reader does with a queue, and an operator for it."""
+    """The work of a reader on a queue, and an operator for it."""
 
     _runner: str
     """The module of :class:`Runner`; it is imported when it is needed, as that takes a while."""
@@ -139,16 +139,15 @@ class Working(
         item_time_limit : timedelta, optional
             How long an item may take; one that takes longer has failed. A child, and with Spark the
             worker, is killed. A thread cannot be ended: it counts as busy until it returns, and
-            what it does then is told to nobody. An item of a group holds that up until its thread
+            its result then is lost. An item of a group holds that up until its thread
             returns, or its lease ends.
         time_limit : timedelta, optional
             No further claim after this long.
         stop : threading.Event, optional
-            No further claim once it is set. On the main thread SIGTERM and SIGINT also end what is
-            being worked on: with Spark it is given back; without, children are killed, threads
-            finish the item that they are at, what is done is settled, and the rest goes back
-            uncharged. Then SIGTERM ends the program with code 143 (``SystemExit``), unless it has a
-            handler of its own.
+            No further claim once it is set. On the main thread SIGTERM and SIGINT also end the
+            work: with Spark it is given back; without, children are killed, threads finish their
+            item, finished items are settled, and the rest goes back uncharged. Then SIGTERM ends
+            the program with code 143 (``SystemExit``), unless it has a handler of its own.
         on_claim : callable, optional
             Called after each settled claim with the result so far, on a thread of the queue's own.
         forever : bool

@@ -79,7 +79,7 @@ def _whole(
         ),
     ] = False,
 ) -> None:
-    """Say what all commands are about; typer shows the text above."""
+    """Set the options of all commands; typer shows the text above."""
 
 
 #: The commands by what they are for, as the help shows them.
@@ -140,5 +140,5 @@ for _group, _members in _COMMANDS.items():
 
 @cache
 def command() -> TyperGroup:
-    """Return all commands as one, which is made once: that takes longer than most of them."""
+    """Return all commands as one, cached: making it is slower than most commands."""
     return cast("TyperGroup", typer.main.get_command(app))

@@ -133,7 +133,7 @@ class RowSource:
 
 
 class CommandScope(Protocol):
-    """What an engine asks of the scope of a command; see :class:`Scope`."""
+    """The part of a command's scope that engines use; see :class:`Scope`."""
 
     @property
     def spark(self) -> SparkSession:
@@ -170,7 +170,7 @@ class CommandEngine(Protocol):
         """Make a queue once more, and return the clone."""
 
     def examine(self, scope: CommandScope, name: str, limits: Thresholds) -> Checkup:
-        """Find the faults of a queue, even of one that does not open."""
+        """Find a queue's faults, even where it does not open."""
 
     def locate(self, scope: CommandScope, name: str) -> str:
         """Return the name or path of a queue as the library has it."""
@@ -192,7 +192,7 @@ _SPARK_IS_SET_UP = (
 
 
 class EngineChoice(str, Enum):
-    """Who answers a command."""
+    """The engine that answers a command."""
 
     AUTO = "auto"
     SPARK = "spark"
@@ -202,18 +202,18 @@ class EngineChoice(str, Enum):
 def local_path(name: str) -> str:
     """Return the path that a name or a path of a queue is on this machine's disk.
 
-    A plain name is one of the working directory, as it is to a session whose catalog is in memory.
+    A plain name is a path in the working directory, as in a session with a catalog in memory.
     """
     return addresses.placed(name) if "/" in name else os.path.abspath(name)  # noqa: PTH100 - a string
 
 
 def is_local(name: str) -> bool:
-    """Tell whether a queue is, or would be, on this machine's disk, for all that a path can say."""
+    """Whether a queue is, or would be, on this machine's disk, by its path."""
     return _directory_of(name) is not None
 
 
 def is_reached_here(name: str) -> bool:
-    """Tell whether this process reaches a queue, and Spark would find none elsewhere.
+    """Whether this process reaches a queue, and Spark would find none elsewhere.
 
     A path of the disk has a queue, or Spark is not set up to read it in another way. An object
     store needs a client, and Spark is not set up to commit there.
@@ -232,7 +232,7 @@ def is_written_here(output: str) -> bool:
 
 
 def is_queue(name: str) -> bool:
-    """Tell whether a queue is on this machine's disk."""
+    """Whether a queue is on this machine's disk."""
     directory = _directory_of(name)
     if directory is None:
         return False
@@ -240,17 +240,17 @@ def is_queue(name: str) -> bool:
 
 
 def is_spark_set_up() -> bool:
-    """Tell whether paths and names may mean something else to Spark than to this process."""
+    """Whether paths and names may mean something else to Spark than to this process."""
     return any(map(os.environ.get, _SPARK_IS_SET_UP))
 
 
 def is_spark_asked() -> bool:
-    """Tell whether the environment names a master, packages or settings for Spark."""
+    """Whether the environment names a master, packages or settings for Spark."""
     return any(map(os.environ.get, _SPARK_IS_ASKED))
 
 
 def absolute(path: str) -> str:
-    """Return a path of files as the JVM finds it, whose working directory may be another."""
+    """Return an absolute path: the JVM may have another working directory."""
     return path if "://" in path else os.path.abspath(path)  # noqa: PTH100 - it may be a pattern
 
 

@@ -55,7 +55,7 @@ def command(body: Callable[..., None]) -> Callable[..., None]:
 
 
 def operating(body: Callable[..., None]) -> Callable[..., None]:
-    """Make the same of what an operator does: the log says who did, and by which command."""
+    """Make a command of an operator: the log names the operator and the command."""
     name = body.__name__
 
     @wraps(body)
@@ -67,7 +67,7 @@ def operating(body: Callable[..., None]) -> Callable[..., None]:
 
 
 def looking(body: Callable[..., None]) -> Callable[..., None]:
-    """Make the same of what only looks, and runs no code of users: it starts faster."""
+    """Make a command that only reads and runs no user code: it starts faster."""
     return _command(body, looks=True)
 
 
@@ -120,7 +120,7 @@ AsOfOption = Annotated[
 
 
 def read_as_of(text: str | None) -> int | datetime | None:
-    """Read what to look back at.
+    """Read the step or instant to look back at.
 
     Raises
     ------

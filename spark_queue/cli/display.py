@@ -52,9 +52,9 @@ class Exit(IntEnum):
     UNSOUND = 5
     """The doctor found what keeps a queue from working, or from giving right answers."""
     INTERRUPTED = 130
-    """SIGINT; what was claimed is released."""
+    """SIGINT; claimed items are released."""
     TERMINATED = 143
-    """SIGTERM; what was claimed is released."""
+    """SIGTERM; claimed items are released."""
 
 
 class Terminated(BaseException):
@@ -87,7 +87,7 @@ def exit_of(exc: BaseException) -> Exit:
 
 
 def message_of(exc: BaseException) -> str:
-    """Return one line that says what went wrong."""
+    """Return an error's message in one line."""
     if isinstance(exc, KeyboardInterrupt):
         return "interrupted"
     if isinstance(exc, Terminated):
@@ -101,7 +101,7 @@ def message_of(exc: BaseException) -> str:
 
 
 class SafeConsole(Console):
-    """A console on which no text steers the terminal; rich itself still may."""
+    """A console on which no text steers the terminal, except rich's own."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -131,7 +131,7 @@ class Whole(str):
 
 
 def fit(line: str, width: int) -> list[str]:
-    """Break a line between its words, keeping its indent; a path is not broken."""
+    """Break a line between words, keeping its indent; paths stay whole."""
     if isinstance(line, Whole) or cell_len(visible(line)) <= width:
         return [line]
     text = visible(line).lstrip(" ")
@@ -169,7 +169,7 @@ class Display:
         if self.json:
             self.line(data)
             return
-        # In a pipe or a file it is as wide as a terminal that nobody made wider.
+        # In a pipe or a file it is as wide as a usual terminal.
         console = SafeConsole()
         for part in parts or (fields_table(data),):
             if isinstance(part, str):
@@ -184,7 +184,7 @@ class Display:
         sys.stdout.flush()
 
     def warn(self, message: str) -> None:
-        """Say in one line what may be wrong, and was done all the same."""
+        """Warn in one line; the command has done its work all the same."""
         sys.stderr.write(f"spark-queue: warning: {visible(message)}\n")
 
     def asks(self) -> bool:
@@ -192,7 +192,7 @@ class Display:
         return not self.json and sys.stdin.isatty()
 
     def fail(self, exc: BaseException) -> None:
-        """Say in one line what went wrong."""
+        """Show an error in one line."""
         if self.verbose:
             sys.stderr.write(visible("".join(traceback.format_exception(exc)), lines=True))
         message = message_of(exc)

@@ -79,7 +79,7 @@ def read(files: str, kind: Format, columns: Sequence[Field]) -> pa.Table:
 
 
 def are_arrays(files: str) -> bool:
-    """Tell whether each of some files, certainly of this machine's disk, is one JSON array."""
+    """Whether each of some files, certainly of this machine's disk, is one JSON array."""
     if choice.is_spark_set_up():
         return False
     try:
@@ -99,7 +99,7 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """What stands in text files."""
+    """The records of text files."""
 
     names: Sequence[str]
     """The columns."""
@@ -148,7 +148,7 @@ def _json(files: str, texts: Mapping[str, str]) -> _Records:
 
 
 def _json_rows(file: str, text: str) -> Iterator[_Row]:
-    """Return the objects of a file: those of the array that it is, or one of each line."""
+    """Return the objects of a file: of its array, or one a line."""
     if text.lstrip().startswith("["):
         items = enumerate(_parse(file, "as a whole", text), start=1)
         found = ((f"item {number}", item) for number, item in items)

@@ -33,16 +33,16 @@ _WORDS = {
     "summarise": "summing up",
 }
 
-#: Items a second of which a tenth tells nobody anything.
+#: Items a second, from where on tenths are noise.
 _FAST = 100
 
-#: How a result counts what was claimed.
+#: How a result counts claimed items.
 SETTLED = ("acked", "failed", "released", "dead")
 
 
 @contextmanager
 def progress_bar(display: Display) -> Iterator[Callable[[Step], None]]:
-    """Show a bar while the block runs; nothing with ``--json`` or without a terminal."""
+    """Show a bar while the block runs, unless with ``--json`` or without a terminal."""
     with _progress_bar(display, BarColumn(), MofNCompleteColumn()) as progress:
         task = progress.add_task("starting Spark", total=None)
 
@@ -87,7 +87,7 @@ def claim_progress(
 
 
 def standing(result: ProcessResult | None, total: int, seconds: float) -> str:
-    """Return how far processing is: claims, items a second, what went wrong, and the time left.
+    """Return the progress: claims, items a second, problems, and the time left.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def standing(result: ProcessResult | None, total: int, seconds: float) -> str:
 
 
 def _of_claim(result: ProcessResult, before: dict[str, int]) -> dict[str, Any]:
-    """Return what the last claim added to a result, and remember where it ended."""
+    """Return a result's increase by the last claim, and remember where it ended."""
     now = {name: getattr(result, name) for name in SETTLED}
     counts = {name: now[name] - before[name] for name in SETTLED}
     before.update(now)

@@ -49,7 +49,7 @@ Sessions = Callable[[bool], "SparkSession"]
 
 
 class Scope:
-    """What a command works with.
+    """The queues, the display and the session that a command works with.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Scope:
         self._is_without_pandas = False
 
     def run(self, work: Callable[[], object], *, looks: bool = False) -> None:
-        """Do what a command does; by Spark, if this process finds that it takes that.
+        """Run a command; by Spark, if this process finds that it needs Spark.
 
         It finds so before anything was written or shown.
 
@@ -101,7 +101,7 @@ class Scope:
             work()
 
     def run_each(self, works: Mapping[str, Callable[[], object]]) -> dict[str, Exception]:
-        """Do something for each queue, and return the errors of those for which it failed.
+        """Do something for each queue, and return the errors by queue.
 
         None is in the way of the others. The error of the only one is raised.
         """
@@ -123,20 +123,20 @@ class Scope:
         Raises
         ------
         SparkNeededError
-            When Spark is to be asked.
+            When Spark may do it.
         """
         if self._choice is EngineChoice.AUTO and choice.spark_problem() is None:
             raise SparkNeededError("to be sure of that", str(error)) from error
 
     def runs_here(self, name: str, output: str | None) -> bool:
-        """Tell whether handlers run in this process: it reaches all, and Spark is not asked for."""
+        """Whether handlers run in this process: all logs are in reach, Spark is not chosen."""
         if self._choice is EngineChoice.AUTO:
             is_reached = output is None or choice.is_written_here(output)
             return is_reached and choice.is_reached_here(name) and not choice.is_spark_asked()
         return self._choice is EngineChoice.LOCAL
 
     def engine(self, name: str) -> CommandEngine:
-        """Return who answers for a queue.
+        """Return the engine that answers for a queue.
 
         Raises
         ------
@@ -158,7 +158,7 @@ class Scope:
         return "in_process" if self._choice is EngineChoice.LOCAL else "in_spark"
 
     def open_queue(self, name: str, reader: str | None = None) -> tuple[CommandEngine, AnyQueue]:
-        """Open a queue as its default reader or another one sees it; say who answers for it."""
+        """Open a queue for its default reader or another one, with its engine."""
         engine = self.engine(name)
         return engine, engine.open_queue(self, name, reader)
 
@@ -210,7 +210,7 @@ class Scope:
         return queue if reader is None else queue.open_reader(reader)
 
     def interruptible(self, work: Callable[[threading.Event], _T]) -> _T:
-        """Run something long, so that SIGTERM and SIGINT end it at once and in good order.
+        """Run something long, so that SIGTERM and SIGINT end it at once and cleanly.
 
         It gets an event that is set by then: see
         :func:`spark_queue.processing.interrupts.interruptible`.
@@ -226,7 +226,7 @@ class Scope:
 
 @contextmanager
 def hush_pyspark() -> Iterator[None]:
-    """Keep PySpark from printing each error that it raises: the command says it in a line."""
+    """Keep PySpark from printing each error that it raises: the command shows it."""
     from pyspark.logger import PySparkLogger  # noqa: PLC0415 - help works without Spark
 
     loggers = [PySparkLogger.getLogger(name) for name in _TELLTALES]

@@ -33,7 +33,7 @@ _FOOT = 2
 
 @dataclass(slots=True)
 class ScrolledScreen:
-    """Parts, of which a terminal shows as many lines as it has room for."""
+    """Parts, of which a terminal shows as many lines as fit."""
 
     parts: Sequence[RenderableType] = ()
     at: int = 0
@@ -91,7 +91,7 @@ def _read(number: int, seconds: float) -> str:
 def wait_for_look(
     screen: ScrolledScreen, wait: Wait, seconds: float, show: Callable[[], None]
 ) -> bool:
-    """Let keys scroll until the next look is due; False where one says that it is enough."""
+    """Let keys scroll until the next look is due; False for the key that quits."""
     due = time.monotonic() + seconds
     while (left := due - time.monotonic()) > 0:
         key = wait(left)

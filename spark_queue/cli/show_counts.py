@@ -17,7 +17,7 @@ from spark_queue.wording import shell_command
 if TYPE_CHECKING:
     from spark_queue.report.placing import Place
 
-#: States as they are shown: what went wrong, what goes on, what is over.
+#: States in the order shown: failed, open, done.
 STATES = ("dead", "expired", "claimed", "ready", "cancelled", "acked")
 
 #: What states mean that are a problem.
@@ -28,7 +28,7 @@ NOTES = {
 
 
 def status(data: Plain, condition: str) -> list[RenderableType]:
-    """Show the condition of a queue, counts per state with faults first, and items."""
+    """Show a queue's condition, counts per state, problems first, and items."""
     total = sum(data["states"].values())
     if total == 0:
         way = shell_command("spark-queue", "enqueue", data["queue"], "--files", "items.csv")
@@ -86,7 +86,7 @@ def _item_table(items: Sequence[Plain], at: str) -> Table:
 
 
 def _standing(row: Plain, at: str) -> tuple[str, str | None, str]:
-    """Return the state of an item, since when it is in it, and what more is to be said."""
+    """Return an item's state, since when, and more facts about it."""
     state, tries = row["_state"], words.tries(row)
     if state == "claimed":
         until, holder = row["_lease_expires_at"], row["_worker_id"] or "a claim"
@@ -195,10 +195,10 @@ def explanation(data: Plain, place: Place | None) -> list[RenderableType]:
     return [f"item {data['seq']}: {data['reason']}", *(f"    {line}" for line in said)]
 
 
-#: What is shown of a key; there is room for no more, and ``--json`` has the rest.
+#: Columns shown of a key; there is room for no more, and ``--json`` has the rest.
 _OF_A_KEY = ("dead", "ready", "claimed", "acked")
 
-#: What is left out where there is none of it.
+#: Columns left out where all are zero.
 _RARE = ("expired", "cancelled")
 
 _ENDS = {
@@ -298,7 +298,7 @@ def render_process(data: Plain) -> list[RenderableType]:
 
 
 def _waiting(data: Plain) -> str:
-    """Say how many items are left, their obstacles, and when time alone may end those."""
+    """Say how many items wait, for which reasons, and until when."""
     left = ", ".join(f"{count:,} {reason}" for reason, count in data["waiting"].items())
     until = f", until {words.instant(data['until'])}" if data["until"] else ""
     return f": {left}{until}" if left else ""
@@ -319,7 +319,7 @@ def claim_line(data: Plain) -> str:
 
 
 def undone(data: Plain, *, dry_run: bool = False) -> list[RenderableType]:
-    """Show what an undo restored, and what it left; or of a dry run, would restore."""
+    """Show which items an undo restores, or would restore, and which not."""
     if data["what"] != "cancel":
         verb = "would be" if dry_run else "is"
         lines = [f"{name} {verb} {value} again" for name, value in data["settings"].items()]

@@ -25,7 +25,7 @@ FEW = 5
 #: Spaces between two columns.
 _BETWEEN = 2
 
-#: Signs that the titles of panels take beside each other.
+#: Signs that the titles of panels take in a line.
 _TITLES = 13
 
 #: What comes and goes, by the field that has it, and the signs that the names of lines take.
@@ -136,7 +136,7 @@ def _table(sheet: Sheet, most: int | None = None) -> RenderableType:
 
 @dataclass(frozen=True, slots=True)
 class _Fitting:
-    """A table that is as wide as its console at most: for that it leaves out whole columns."""
+    """A table no wider than its console: it leaves out whole columns."""
 
     heads: Sequence[tuple[str, str]]
     rows: Sequence[Sequence[str]]

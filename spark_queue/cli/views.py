@@ -18,13 +18,13 @@ from spark_queue.report.following import Followed
 from spark_queue.report.reading import read_vitals
 from spark_queue.views.ends import AsOf, ends_at
 
-#: What status shows of an item beside the user's columns.
+#: Columns that status shows besides the user's.
 SHOWN = (
     *("_seq", "_state", "_attempts", "_losses", "_enqueued_at", "_available_at", "_claimed_at"),
     *("_finished_at", "_worker_id", "_lease_expires_at", "_error"),
 )
 
-#: What is shown of a dead letter.
+#: Columns shown of a dead letter.
 LETTER = ("_seq", "_attempts", "_losses", "_finished_at", "_error", "_successor")
 
 #: Rows up to which this process reads a log; a cluster has more room.
@@ -43,7 +43,7 @@ def items(
     *,
     dead: bool = False,
 ) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
-    """Return the instant that is seen, how many items or dead letters there are, and the first."""
+    """Return the instant seen, the number of items or dead letters, and the first."""
     store = store_of(queue)
     ends = ends_at(store, past)
     at = (ends.at or SystemClock().now()).astimezone(timezone.utc)
@@ -68,7 +68,7 @@ def stats(queue: Any, past: AsOf, limit: int) -> dict[str, Any]:
 
 
 def fair_keys(queue: Any) -> list[str] | None:
-    """Return the fair keys of all items; ``None`` where they are too many to be looked through."""
+    """Return the fair keys of all items; ``None`` where they are too many."""
     found = views_of(queue).worst_keys(store_of(queue), queue.stats().per_key, _MOST_KEYS + 1)
     if len(found) > _MOST_KEYS:
         return None
@@ -84,8 +84,8 @@ def columns(queue: Any) -> str:
 
 
 def reports(queue: Any, window: timedelta, like: Followed | None = None) -> Followed:
-    """Return a reader of reports that reads only new rows of the logs each time.
+    """Return a reader of reports that reads only the logs' new steps.
 
-    What it has read it shares with another one, of the same queue as any reader sees it.
+    It shares its rows with another one of the same queue, for any reader.
     """
     return following.follow(store_of(queue), window, like.source if like else None)

@@ -90,7 +90,7 @@ def instant(text: str | None) -> str:
 
 
 def is_later(text: str | None, other: str) -> bool:
-    """Tell whether one time of :func:`instant` is after another; ``None`` never is."""
+    """Whether one time of :func:`instant` is after another; ``None`` never is."""
     return text is not None and datetime.fromisoformat(text) > datetime.fromisoformat(other)
 
 

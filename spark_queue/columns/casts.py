@@ -41,7 +41,7 @@ _WORDS = {"double": "a number", "bigint": "a whole number"}
 
 
 def widens(given: Kind, wanted: Kind) -> bool:
-    """Tell whether every value of a type is one of another, to the last bit."""
+    """Whether every value of a type is one of another, to the last bit."""
     if wanted.form in NESTED and given.form == wanted.form:
         pairs = zip(given.inner, wanted.inner, strict=False)
         return len(given.inner) == len(wanted.inner) and all(_is_like(*pair) for pair in pairs)

@@ -168,7 +168,7 @@ def cut(
 
 
 def may_be_of_spark(token: Token, after: Token) -> bool:
-    """Tell whether a name that is no column, followed by another token, may mean more to Spark.
+    """Whether a name that is no column, followed by another token, may mean more to Spark.
 
     Views of Spark have more columns of their own, which begin with a low line.
     """
@@ -295,7 +295,7 @@ def letter_of(kind: Kind) -> str:
 
 
 def is_known(function: str) -> bool:
-    """Tell whether a function may be called, with some arguments."""
+    """Whether a function may be called, with some arguments."""
     return function in _FUNCTIONS or function in _CHOOSING
 
 

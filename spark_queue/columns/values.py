@@ -78,7 +78,7 @@ def _other(value: Any, field: StructField) -> int:
 
 
 def _is_kept(value: Any, stored: Any, kind: DataType) -> bool:
-    """Tell whether a value comes out of the table as it went in, with all its parts.
+    """Whether a value comes out of the table as it went in, with all its parts.
 
     On the way there a number may be cut off, and what is no text becomes one.
     """

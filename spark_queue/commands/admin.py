@@ -82,7 +82,7 @@ def configure(
         answer = (head.step, new)
         return Step(head=head, rows=stage.rows, counts={}, answer=answer, engine=engine)
 
-    # Asked before: what is made anew in this place later is another queue.
+    # Asked before: a queue created in this place later is another one.
     at = store.position()
     step, settings = on_status(store, action, decide)
     if step:
@@ -96,7 +96,7 @@ def change(store: Store, settings: Mapping[str, Any], expected: Mapping[str, Any
     Raises
     ------
     SettingsChangedError
-        When a setting is not what was expected.
+        When a setting has not the expected value.
     """
     replaced: list[QueueConfig] = []
 
@@ -114,7 +114,7 @@ def change(store: Store, settings: Mapping[str, Any], expected: Mapping[str, Any
 
 
 def config_row(settings: Settings, now: datetime, about: str | None = None) -> pa.Table:
-    """Return the row of a step from which settings are in force, and who has made them so.
+    """Return the row that puts settings in force, with the operator's name.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def config_row(settings: Settings, now: datetime, about: str | None = None) -> p
 
 
 def sign(store: Store, action: str, about: str) -> None:
-    """Log who made a step whose rows have no place for a name.
+    """Log the operator of a step whose rows have no place for a name.
 
     The settings are logged once more, as they are; ``about`` is as :func:`config_row` has it.
     """
@@ -144,7 +144,7 @@ def free_of_gone(store: Store) -> None:
         before = at.queue
         if not fence.is_gone(before.hold, now, directory):
             return Answer(answer=None)
-        return Step(head=fence.freed(following(before)), counts={}, answer=None)
+        return Step(head=fence.without_hold(following(before)), counts={}, answer=None)
 
     on_items(store, "free", decide)
 
@@ -161,7 +161,7 @@ def cancel(store: Store, where: Any) -> Affected:
 
 
 def expire(store: Store) -> tuple[int, int]:
-    """Log the expiry of every ready item whose time is over; return the step and the count."""
+    """Log the expiry of all overdue ready items; return the step and the count."""
     now = store.clock.now()
     planner = planner_of(store)
     return end(store, "expire", lambda _: planner.due(now), EXPIRED)
@@ -206,7 +206,7 @@ def end(
 
 
 def _step(head: StatusHead, moved: Moved, state: str, answer: _T) -> Step[StatusHead, _T]:
-    """Return the step by which items come to a state."""
+    """Return the step that moves items to a state."""
     total = moved.total()
     return Step(
         head=head,
@@ -219,9 +219,9 @@ def _step(head: StatusHead, moved: Moved, state: str, answer: _T) -> Step[Status
 
 
 def give_back(store: Store, action: str) -> int:
-    """Make all items in flight ready again, uncharged; return how many.
+    """Make all items in flight ready again, uncharged; return their number.
 
-    It is logged where there are any, or where a front holds the log.
+    A step is made if there are any, or if a front holds the log.
     """
 
     def decide(at: Snapshot) -> Answer[int]:
@@ -285,6 +285,6 @@ def revive_all(
 def redrivable(store: Store, where: Any, *, again: bool) -> Any:
     """Return the finished items that are meant, and were not acked.
 
-    Those that were enqueued again before are among them only if asked for.
+    Items that were enqueued again before are among them only with ``again``.
     """
     return planner_of(store).matching(where, ENDED, is_first=not again)

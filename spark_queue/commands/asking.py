@@ -1,6 +1,6 @@
-"""Settlement by evidence without Spark: this process reads the output of a claim from its files.
+"""Ack by evidence without Spark, from a claim's output files.
 
-As :mod:`~spark_queue.commands.evidence` writes and asks it: so processes with Spark and
+The files are those of :mod:`~spark_queue.commands.evidence`, so that processes with Spark and
 without take over from each other.
 """
 
@@ -31,14 +31,14 @@ from spark_queue.state.store import Store
 from spark_queue.state.verdicts import Gone
 from spark_queue.wording import shorten
 
-#: What is asked of items in flight.
+#: Columns read of items in flight.
 HELD = ("_seq", "_lease", "_claim_id", "_worker_id", "_losses", "_lease_expires_at")
 
 
 def read_held(at: Snapshot) -> list[Row]:
-    """Return the items in flight where they are too many to be known here: files are read.
+    """Return the items in flight from the files, where memory does not have them.
 
-    Of more rows than are read nothing is said: the step that follows says what it needs for them.
+    Nothing is said for more rows than are read: the next step names what it needs for them.
     """
     held: list[Row] = []
     with suppress(TooManyRowsError):
@@ -47,9 +47,9 @@ def read_held(at: Snapshot) -> list[Row]:
 
 
 def output(store: Store, path: str, what: str = "output", source: str = "returns") -> ResultTable:
-    """Return the table at a path, which is there or can be made.
+    """Return the table at a path, which exists or can be created.
 
-    What it is to the caller, and where its rows come from, is said in errors.
+    Its use to the caller, and the source of its rows, for errors.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def output(store: Store, path: str, what: str = "output", source: str = "returns
 
 
 def is_asked_here(store: Store, path: str | None) -> bool:
-    """Tell whether an output is one on an object store whose commits Spark does not make."""
+    """Whether an output is on an object store, with commits not made by Spark."""
     if path is None or not _is_beside(store, path):
         return False
     try:
@@ -88,20 +88,20 @@ def is_asked_here(store: Store, path: str | None) -> bool:
 def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
     """Settle a dead worker's claim from its output table. ``None``: not ours to settle.
 
-    That is somebody with Spark, where the output is not known here; or a caller that comes when it
-    can be read again.
+    Then the claim waits: for a process with Spark if the output is unknown here, else for a later
+    call that can read it.
     """
     try:
         return _settle_rest(store, lease, claim_id, (LOSE, GONE), gone)
     except SparkNeededError as exc:
         logger.info("%s: claim %s waits for Spark: %s", store.name, claim_id, exc)
-    except Exception:  # noqa: BLE001 - whatever it is, nobody knows what was done
+    except Exception:  # noqa: BLE001 - on any error it is unknown what was done
         logger.exception("%s: claim %s waits until its output can be asked", store.name, claim_id)
     return None
 
 
 def ask(store: Store, lease: int, claim_id: str) -> None:
-    """Read from its output which items of a claim are done; write nothing."""
+    """Check that a claim's output can be read, changing nothing."""
     grant = without_spark.grant_of(store, lease)
     table = None if grant is None else _evidence(store, grant)
     if table is not None:
@@ -117,7 +117,7 @@ def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
 def _settle_rest(
     store: Store, lease: int, claim_id: str, otherwise: Said, without: Gone | ByARescuer
 ) -> SettledStep:
-    """Settle the items left of a claim by its output; by a verdict where it has none."""
+    """Settle a claim's open items by its output, or by a verdict without one."""
     grant = without_spark.grant_of(store, lease)
     table = None if grant is None else _evidence(store, grant)
     if grant is None or table is None:
@@ -142,7 +142,7 @@ def _evidence(store: Store, grant: RememberedClaim) -> ResultTable | None:
 def _table(
     store: Store, path: str, what: str = "output", source: str = "returns"
 ) -> ResultTable | None:
-    """Return the table of a path; ``None`` for a name, or a place that only Spark reaches."""
+    """Return the table at a path; ``None`` for a name, or where only Spark reads."""
     place = path if "/" not in path or ":" in path else os.path.abspath(path)  # noqa: PTH100
     tables = store.handle.place.tables
     if tables is not None and _is_beside(store, place):
@@ -155,6 +155,6 @@ def _table(
 
 
 def _is_beside(store: Store, path: str) -> bool:
-    """Tell whether a place is on an object store, or on what the queue names like one."""
+    """Whether a place is on an object store, or has the queue's URL scheme."""
     schemes = [urlsplit(place).scheme for place in (path, store.handle.address.name)]
     return addresses.is_on_object_store(path) or ("://" in path and schemes[0] == schemes[1])

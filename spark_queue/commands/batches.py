@@ -82,7 +82,7 @@ def last_of(at: Snapshot, source: str) -> Mark | None:
 
 
 def find_done(at: Snapshot, batch: SourceBatch) -> Mark | None:
-    """Return the last batch of a source if one is that, or comes before it; ``None`` if it is new.
+    """Return a source's last batch if the given one is not newer.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def require_same(
     count: Callable[[], int],
     on_mismatch: OnMismatch,
 ) -> None:
-    """Say what may be wrong with a batch that is not new to a queue.
+    """Warn or raise where a repeated batch has another number of rows.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def require_same(
     batch : SourceBatch, optional
         What came; one that follows another is not looked at.
     repeated : RepeatedBatch, optional
-        What is known of it, where it is not new.
+        Its earlier result, where it is not new.
     count : callable
         Returns how many rows it has.
 
@@ -161,7 +161,7 @@ def add_mark(
     aging = {source: mark.since(seconds) for source, mark in streams.items()}
     mark = Mark(batch.number, seconds, step=0)
     if facts is not None:
-        told = (facts.inserted(), facts.duplicates, facts.full)
+        told = (facts.count_inserted(), facts.duplicates, facts.full)
         mark = Mark(batch.number, seconds, at.queue.step + 1, *told)
     return {**aging, batch.source: mark}
 

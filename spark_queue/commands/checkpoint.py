@@ -34,7 +34,7 @@ def checkpoint(store: Store) -> int:
 
 # rule: checkpoint that is due
 def is_due(head: StatusHead, limit: int) -> bool:
-    """Tell whether the fold has become long enough to be worth a checkpoint.
+    """Whether the fold has become long enough to be worth a checkpoint.
 
     Claims as large as a fold would else write one each time, which costs more than it saves.
     """

@@ -70,7 +70,7 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
         if stage is None or stage.total() == 0:
             return Answer(answer=nothing)
         after = log_claim(at.status, stage)
-        replica_choice.note_large(at, stage.claimed(), after)
+        replica_choice.note_large(at, stage.count_claimed(), after)
         rows = stage.table()
         return Step(
             head=after,
@@ -96,8 +96,8 @@ def _choose(at: Snapshot, request: Request, now: datetime) -> tuple[Chosen | Non
 
 
 def _count_fitting(at: Snapshot, stage: Choice, request: Request) -> int | None:
-    """Return for how many items to ask, if those are too large; what Spark chose it reads."""
-    log, count = at.store.native("queue"), stage.claimed()
+    """Return how many items fit the size limit; ``None`` for all of them."""
+    log, count = at.store.native("queue"), stage.count_claimed()
     if count < _SEVERAL or not isinstance(log, DeltaLog):
         return None
     seqs = stage.seqs()
@@ -126,10 +126,10 @@ def _choose_here(at: Snapshot, request: Request, now: datetime) -> Chosen | None
 
 
 def grant(stage: Choice, request: Request, now: datetime, step: int) -> GrantedClaim:
-    """Return what a claim got by a stage that was logged as a step."""
+    """Return a claim's answer, given its stage and the step that logged it."""
     return GrantedClaim(
-        step=step if stage.claimed() else 0,
-        count=stage.claimed(),
+        step=step if stage.count_claimed() else 0,
+        count=stage.count_claimed(),
         claim_id=request.claim_id,
         claimed_at=now,
         lease_expires_at=now + request.lease,
@@ -188,7 +188,7 @@ def _granted_before(
 
 
 def new_claim_id() -> str:
-    """Return an id for a claim whose caller gave none."""
+    """Return a new id, for a claim without one."""
     return uuid.uuid4().hex
 
 
@@ -220,7 +220,7 @@ def request(
 
 
 def _holder(at: Snapshot, claim_id: str | None) -> str:
-    """Return what names this process, where others can tell by it when it ends.
+    """Return this process's worker id, if others can tell by it when it ends.
 
     A claim with an id may be asked for once more by the process that comes after this one, and is
     nobody's: it is held until its lease is over.
@@ -252,7 +252,7 @@ def settle_and_claim(
             return _NEITHER
         here = both = _here(at, lease, verdict, request, now)
         if here is None and not at.has_spark and not at.are_files_read:
-            # Nobody decides here what is not in memory.
+            # Without Spark and files, only items in memory can be decided.
             return _NEITHER
         if here is None:
             both = _plan_by_tables(at, lease, verdict, request, now)
@@ -266,7 +266,7 @@ def settle_and_claim(
 
 @dataclass(frozen=True, slots=True)
 class _Both:
-    """What a settle would write, and a claim after it."""
+    """A settle and the claim after it, to be written as one step."""
 
     settled: StatusHead
     """The head after the settle, at the step before it."""
@@ -275,7 +275,7 @@ class _Both:
     rows: DataFrame | pa.Table
 
     def fits(self, head: StatusHead) -> bool:
-        """Tell whether no item goes back, no other claim is held, and a next one exists."""
+        """Whether no item goes back, no other claim is held, and a next one exists."""
         others = self.done.total() != head.claimed
         return READY not in self.done.counts and not others and self.stage.total() > 0
 

@@ -53,7 +53,7 @@ def create(
     config : QueueConfig
         The configuration.
     exist_ok : bool
-        Leave a queue as it is that others make first, where :func:`is_made` tells that.
+        Keep a queue that another process creates first, if :func:`is_made` finds it equal.
     """
     settings = Settings.initial(config)
     _require_no_file(store)
@@ -66,7 +66,7 @@ def create(
 
 
 def is_made(store: Store, columns: Sequence[Mapping[str, Any]], config: QueueConfig) -> bool:
-    """Tell whether a queue is there, with these columns and fixed settings.
+    """Whether a queue is there, with these columns and fixed settings.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def _columns_differ(found: Sequence[kinds.Field], wanted: Sequence[kinds.Field])
 
 @contextmanager
 def making(store: Store) -> Iterator[None]:
-    """Hold the right to make tables of a queue, against threads and processes on this disk."""
+    """Hold the right to create a queue's tables, against others on this disk."""
     # Threads come one by one to the directory, which a drop may remove.
     name = store.name
     with write_lock.holding(f"{name} is made", None), write_lock.holding(name, _home(store)):
@@ -120,7 +120,7 @@ def making(store: Store) -> Iterator[None]:
 
 
 def _home(store: Store) -> Path | None:
-    """Return the directory that a queue's tables are to be in, where its path says that."""
+    """Return the directory for a queue's tables, if its path has one."""
     status = addresses.directory_of(store.session, store.handle.address.status)
     if status is None:
         return None
@@ -171,7 +171,7 @@ def _require_no_file(store: Store) -> None:
 
 
 def _require_free(store: Store) -> None:
-    """Refuse a place that is taken; what a crash inside ``create`` left there is not in the way."""
+    """Refuse a taken place; the rest of an interrupted ``create`` is no obstacle."""
     for log in (store.queue, store.status):
         directory = addresses.directory_of(store.session, log.address)
         if directory is None and log.exists() and not log.is_empty():
@@ -205,18 +205,18 @@ def drop(store: Store) -> None:
             require_not_held(store, store.queue_head())
             numbers = [number for number in store.queue_head().readers if number]
             store.forget()
-            # First: without it there is no queue, and what is left goes by the next drop.
+            # First: without it there is no queue, and the next drop removes the rest.
             store.queue.drop()
             _drop_status(store, numbers)
 
 
 def finish_drop(store: Store) -> bool:
-    """Remove what a crash inside :func:`drop` left; tell whether there was anything."""
+    """Remove the rest of an interrupted :func:`drop`; return whether there was any."""
     if not _is_half_dropped(store):
         return False
     with making(store):
         store.forget()
-        # While this waited, somebody may have finished it, and made another queue.
+        # Meantime another process may have finished it, and created another queue.
         if _is_half_dropped(store):
             found = [int(name.removeprefix(_READER)) for name in _readers_beside(store)]
             if store.queue.is_remote:
@@ -226,7 +226,7 @@ def finish_drop(store: Store) -> bool:
 
 
 def _readers_beside(store: Store) -> Iterator[str]:
-    """Return the names of what may be status logs of readers in the place of a queue."""
+    """Yield the names of possible status logs of readers in a queue's place."""
     status, tables = store.status.address, store.handle.place.tables
     directory = None if tables else addresses.directory_of(store.session, status)
     there = tables.tables_beside(status) if tables else set()
@@ -236,7 +236,7 @@ def _readers_beside(store: Store) -> Iterator[str]:
 
 
 def is_dropped(store: Store, file: str) -> bool:
-    """Tell whether a file is of a log that a drop has removed as a whole from this disk."""
+    """Whether a file belongs to a log that was dropped from this disk."""
     places = (
         addresses.directory_of(store.session, log.address) for log in (store.queue, store.status)
     )
@@ -245,19 +245,19 @@ def is_dropped(store: Store, file: str) -> bool:
 
 
 def _is_half_dropped(store: Store) -> bool:
-    """Tell whether a status log lacks its item log, where the store can say."""
+    """Whether a status log is known to lack its item log."""
     directory = addresses.directory_of(store.session, store.status.address)
     is_here = store.queue.is_remote or directory is not None
     return is_here and _has_status_log(store) and not store.queue.exists()
 
 
 def _has_status_log(store: Store) -> bool:
-    """Tell whether the table in the place of a status log is one."""
+    """Whether the place has a status log, and not a user's table."""
     return "_lease" in (existence.status_columns(store) or ())
 
 
 def _drop_status(store: Store, numbers: Sequence[int]) -> None:
-    """Remove the status logs; the first reader's last, by which the others are found."""
+    """Remove the status logs; the first reader's last, as it leads to the others."""
     for reader in map(store.of_reader, numbers):
         if reader.status.exists():
             reader.status.drop()

@@ -22,12 +22,12 @@ _ALL = (*admin.LIVE, *TERMINAL)
 
 
 def foresee_cancel(store: Store, where: Any) -> Affected:
-    """Return what a cancel would end."""
+    """Return the items that a cancel would end."""
     return planner_of(store).count_affected(admin.matching(store, where, admin.LIVE), CANCELLED)
 
 
 def foresee_redrive(store: Store, where: Any) -> Affected:
-    """Return what a redrive of one of several readers would make ready."""
+    """Return the items that a redrive of one of several readers would make ready."""
     return planner_of(store).count_affected(admin.matching(store, where, admin.ENDED), READY)
 
 
@@ -38,10 +38,9 @@ def foresee_drop(store: Store) -> Affected:
 
 
 def unread(reader: Store) -> Affected:
-    """Return what a reader is not done with, which it forgets when it is dropped.
+    """Return a reader's open items, which it forgets when it is dropped.
 
-    One that reads a stream says how far it is, and not with which items it is done; one that has no
-    log is done with none.
+    A reader of a stream has a position only; one without a log has no items done.
     """
     if reader.registered().streams or not existence.is_prepared(reader):
         return Affected(reader.outstanding(StatusHead()))

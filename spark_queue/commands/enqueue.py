@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enqueued:
-    """What an enqueue did."""
+    """The result of an enqueue."""
 
     step: int
     """The step of the item log; 0 where the frame was empty and nothing was written."""
@@ -54,14 +54,14 @@ class Enqueued:
     rows: pa.Table | None = None
     """The rows that were logged, where this process has them."""
     repeated: RepeatedBatch | None = None
-    """Of a batch that is not new, what is known of it; then nothing was written."""
+    """The earlier result of a batch that is not new; then nothing was written."""
 
     @classmethod
     def of(cls, facts: EnqueueFacts, step: int, rows: pa.Table | None = None) -> Enqueued:
-        """Return what the step with such rows did."""
+        """Return the result of a step with such rows."""
         return cls(
             step=step,
-            inserted=facts.inserted(),
+            inserted=facts.count_inserted(),
             duplicates=facts.duplicates,
             refused=facts.full,
             rows=rows,
@@ -69,7 +69,7 @@ class Enqueued:
 
     @classmethod
     def again(cls, batch: SourceBatch, last: Mark) -> Enqueued:
-        """Return the answer to a batch that is not new: of the last of its source all is known."""
+        """Return the result of a repeated batch; it is complete for a source's last one."""
         known: dict[str, int] = {}
         if batch.number == last.number and last.step is not None:
             counts = ("inserted", "duplicates", "refused")
@@ -114,7 +114,7 @@ def enqueue(
     at, frame = known_first(store, lambda: _check(store, df, order_by, extra, trace))
     if store.queue.is_remote:
         at = Snapshot(store)
-    return entered(at, frame, rules, batch=batch, started=started, action=action, dry_run=dry_run)
+    return commit(at, frame, rules, batch=batch, started=started, action=action, dry_run=dry_run)
 
 
 def _check(
@@ -132,13 +132,13 @@ def _check(
     if is_decidable and not extra:
         here = rows.checked_here(at, df, order_by)
         if here is not None:
-            return at, here.traced(trace)
-    planner, trace = planner_of(store), _carried(store, trace)
+            return at, here.with_trace(trace)
+    planner, trace = planner_of(store), _trace_for(store, trace)
     frame = planner.frame(df, order_by, at.settings, extra, is_decidable=is_decidable, trace=trace)
     return at, frame
 
 
-def entered(
+def commit(
     at: Snapshot,
     frame: Frame,
     rules: EnqueueRules,
@@ -148,10 +148,10 @@ def entered(
     action: str = "enqueue",
     dry_run: bool = False,
 ) -> Enqueued:
-    """Append rows that were checked to the item log, as one step; as :func:`enqueue`."""
+    """Append checked rows to the item log as one step; as :func:`enqueue`."""
     store = at.store
     now = store.clock.now()
-    # Before anybody has to wait for this step: what is large takes long.
+    # Before other writers have to wait for this step: a large frame takes long.
     if not frame.count():
         done = _NOTHING if batch is None else _note(store, batch, now)
         batches.require_same(store.name, batch, done.repeated, frame.count, rules.on_mismatch)
@@ -173,7 +173,7 @@ def entered(
 
 
 def _older_than(store: Store) -> float:
-    """Return how old a known state may be to decide without a look at the items."""
+    """Return how many seconds old the status log's head may be."""
     if not store.queue.is_remote:
         return 0.0
     with store.queue.still(KNOWN_FOR), store.status.still(KNOWN_FOR):
@@ -184,7 +184,7 @@ def _older_than(store: Store) -> float:
 
 
 def _foresee(decided: Answer[Enqueued]) -> Enqueued:
-    """Return what a step would do, with its rows; where Spark has them, with those refused."""
+    """Return a step's answer with its rows; from Spark only the refused ones."""
     rows = decided.rows if isinstance(decided, Step) else None
     if rows is not None and not isinstance(rows, pa.Table):
         refused = rows.where(f"_kind = '{REFUSED}'").select("_kind", "_origin", "_duplicate_of")
@@ -193,7 +193,7 @@ def _foresee(decided: Answer[Enqueued]) -> Enqueued:
 
 
 def _note(store: Store, batch: SourceBatch, now: datetime) -> Enqueued:
-    """Note a source whose batch is empty: by that a checkpoint is known to be of this queue."""
+    """Note the source of an empty batch, so that its checkpoint is known as this queue's."""
 
     def decide(at: Snapshot) -> Answer[Enqueued]:
         done = batches.find_done(at, batch)
@@ -207,13 +207,13 @@ def _note(store: Store, batch: SourceBatch, now: datetime) -> Enqueued:
     return on_items(store, "enqueue", decide)
 
 
-def _carried(store: Store, trace: Traces) -> Traces:
-    """Return a trace, where items of the queue can say that they belong to it."""
+def _trace_for(store: Store, trace: Traces) -> Traces:
+    """Return the trace, or ``None`` in a queue without a column for it."""
     return trace if trace is not None and carries_traces(store.columns()) else None
 
 
 def _trim(at: Snapshot) -> None:
-    """Drop what readers have too much of; the items are in the queue, even if this fails."""
+    """Drop the oldest items of readers over their limits; errors are only logged."""
     try:
         readers.full(at)
     except Exception:  # noqa: BLE001 - the step it follows stands
@@ -235,7 +235,7 @@ class _Enqueue:
         last = None if self.batch is None else batches.find_done(at, self.batch)
         if self.batch is not None and last is not None:
             return Answer(answer=Enqueued.again(self.batch, last))
-        # Before the lock of what is remembered: it may make the log of a reader, and wait for that.
+        # Before the cache's lock: it may create a reader's log, and wait for that.
         every = readers.all_of(at)
         found = self._in_python(at, every)
         if found is None:
@@ -311,7 +311,7 @@ class _Enqueue:
         return following(
             before,
             last_seq=before.last_seq + facts.rows,
-            items=before.items + facts.inserted(),
+            items=before.items + facts.count_inserted(),
             refused=before.refused + facts.duplicates + facts.full,
             tops=_higher(before.tops, facts.tops),
             status_step=at.status.step,
@@ -328,8 +328,8 @@ def _higher(a: Mapping[int, float], b: Mapping[int, float]) -> dict[int, float]:
     return {p: max(a.get(p, 0.0), b.get(p, 0.0)) for p in {*a, *b}}
 
 
-def told(done: Enqueued) -> list[tuple[int, str, int | None]]:
-    """Return seq, outcome and holder of the key of each row, where this process has decided it."""
+def outcome_of_rows(done: Enqueued) -> list[tuple[int, str, int | None]]:
+    """Return each row's seq, outcome and duplicate's seq, where decided in this process."""
     if done.rows is None:
         return []
     rows = done.rows.select(["_kind", "_seq", "_duplicate_of"]).to_pylist()
@@ -347,7 +347,7 @@ def _outcome_of(row: Mapping[str, object]) -> str:
 
 
 def outcomes(store: Store, done: Enqueued) -> DataFrame:
-    """Return what became of each row of an enqueue, as it was logged.
+    """Return the outcome of each row of an enqueue, as it was logged.
 
     Returns
     -------

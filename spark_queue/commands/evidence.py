@@ -47,7 +47,7 @@ from spark_queue.state.settle_decision import GONE, LOSE
 from spark_queue.state.store import Store
 from spark_queue.state.verdicts import Gone
 
-#: Seconds that somebody waits to write: what a large claim has computed takes minutes.
+#: Seconds that a writer waits: the results of a large claim take minutes.
 _PATIENCE = 600.0
 
 #: Commits that are searched first: a history takes long to read.
@@ -73,11 +73,11 @@ class Output:
         self._since = -1
 
     def exists(self) -> bool:
-        """Tell whether the table is there."""
+        """Whether the table is there."""
         return is_delta(self.spark, self.address)
 
     def lasting_name(self) -> str:
-        """Return what the table is called in any session: with its database, or its whole path."""
+        """Return the table's name in any session: with its database, or its whole path."""
         if (directory := self._directory()) is not None:
             return addresses.location_of(directory)
         name = self._details("location" if self.address.is_path else "name")
@@ -91,7 +91,7 @@ class Output:
         return reader.table(self.address.target)
 
     def ensure(self, results: StructType) -> StructType:
-        """Make the table where it is missing, with the columns of the results; return its own.
+        """Create the table if missing, with the results' columns; return its own.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class Output:
         if directory is not None:
             make_directory(directory.parent)
             if addresses.has_log(directory) and removal.is_cut(directory):
-                # Spark takes what is left of a commit for a table.
+                # Spark takes the rest of a cut commit for a table.
                 with write_lock.holding(self.address.target, directory, timeout=_PATIENCE):
                     removal.remove_cut(directory)
         writer = empty.write.format("delta").mode("ignore")
@@ -142,7 +142,7 @@ class Output:
         return _there(addresses.directory_of(self.spark, self.address))
 
     def _place(self) -> Path | None:
-        """Return the same of a table by name, too: others may know it by its path."""
+        """Return the directory of a table by name, too: others may use its path."""
         if self.address.is_path:
             return self._directory()
         if self._named is None:
@@ -167,15 +167,15 @@ class Output:
         return output_columns.find_refused(results, there, properties, self.address.target)
 
     def has(self, claim_id: str) -> bool:
-        """Tell whether a claim has written its results."""
+        """Whether a claim has written its results."""
         return self.rows(claim_id).limit(1).count() > 0
 
     def rows(self, claim_id: str) -> DataFrame:
-        """Return ``_seq`` of what a claim has written."""
+        """Return ``_seq`` of the rows that a claim has written."""
         return self.read().where(F.col("_claim_id") == claim_id).select("_seq")
 
     def shut_out(self, claim_id: str) -> DataFrame:
-        """Make sure that a claim writes nothing any more; return what it has written."""
+        """Keep a claim from writing any more; return the rows it has written."""
         self._commit(self.read().limit(0), claim_id)
         return self.rows(claim_id)
 
@@ -204,15 +204,15 @@ class Output:
             self._force(place)
 
     def _force(self, place: Path | None) -> None:
-        """Force what Spark has committed to the disk: items are done by it."""
+        """Force Spark's commits to the disk: they prove that items are done."""
         if place is not None and promises_disk(self.spark):
             sync_commits(place)
 
     def _is_unused(self, place: Path, claim_id: str) -> bool:
-        """Tell whether a claim's transaction is unused, and stays so while results are appended.
+        """Whether a claim's transaction is unused, and stays so while results are appended.
 
-        Where nobody would wait for the JVM of a writer that was killed, as over Spark Connect, its
-        append may come after the claim was shut out.
+        A killed writer's JVM may append after its claim was shut out, unless others wait for that
+        JVM, which they cannot over Spark Connect.
         """
         is_waited_for = jvms.trace_of(self.spark) != jvms.NOBODY
         return is_waited_for and is_unnamed(place, claim_id, self._since)
@@ -237,7 +237,7 @@ class Output:
 
 
 def _there(directory: Path | None) -> Path | None:
-    """Return the directory of a table; ``None`` if it is missing or unfinished."""
+    """Return a table's directory; ``None`` where it is missing or half made."""
     if directory is None or not addresses.has_log(directory) or removal.is_cut(directory):
         return None
     return directory
@@ -248,7 +248,7 @@ def bury(store: Store) -> int:
 
     An item that may be lost once more stays with its holder, who may be late and not gone; unless
     the claim has an output. Asking there shuts the holder out, so that all of the claim is settled:
-    what is in the output is done.
+    items in the output are done.
     """
     max_losses = store.settings(store.status_head()).config.max_losses
     if max_losses is None:
@@ -259,7 +259,7 @@ def bury(store: Store) -> int:
 
 
 def ask(store: Store, lease: int, claim_id: str) -> None:
-    """Read from its output which items of a claim are done; write nothing."""
+    """Check that a claim's output can be read, changing nothing."""
     if (output := _output(store, lease)) is not None:
         output.find_record(output.rows(claim_id), claim_id)
 
@@ -271,15 +271,15 @@ def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
 
 
 def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
-    """Settle a claim of a holder that is gone, by what its output has, if it has one.
+    """Settle a dead worker's claim by its output, if it has one.
 
-    ``None`` where that cannot be asked: the claim waits for a caller that can.
+    ``None``: the output cannot be read now, and the claim waits for a later call.
     """
     return _try_to_settle(store, (lease, claim_id), gone)
 
 
 def read_held(store: Store) -> list[Row]:
-    """Return whose claims are in flight, until when, and how often an item of them was lost."""
+    """Return the claims in flight, when they end, and how often they lost an item."""
     facts = ("_lease", "_claim_id", "_worker_id")
     until = F.min("_lease_expires_at").alias("_lease_expires_at")
     losses = F.max("_losses").alias("_losses")
@@ -288,7 +288,7 @@ def read_held(store: Store) -> list[Row]:
 
 
 def _claims(store: Store, gone: Gone) -> list[tuple[int, str]]:
-    """Return lease and id of the claims that have such items in flight."""
+    """Return lease and id of the dead workers' claims in flight."""
     if store.status_head().claimed == 0:
         return []
     rows = (
@@ -303,17 +303,17 @@ def _read_claimed(store: Store) -> DataFrame:
 
 
 def _is_of(gone: Gone) -> Column:
-    """Tell whether the holder of an item is gone, as :meth:`Gone.has` does."""
+    """Return a column: whether the holder is dead, as :meth:`Gone.has` tells."""
     ended = F.coalesce(F.col("_worker_id").isin(*gone.ended), F.lit(False))
     is_gone = F.lit(gone.is_sure) | (F.col("_lease_expires_at") <= gone.now) | ended
     return is_gone & (F.col("_losses") >= gone.losses)
 
 
 def _try_to_settle(store: Store, claim: tuple[int, str], gone: Gone) -> SettledStep | None:
-    """Settle the rest of a claim as lost; an output that cannot be read holds up no other claim."""
+    """Settle a claim's open items as lost; log errors and return ``None``."""
     try:
         return _settle(store, claim, LOSE, gone)
-    except Exception:  # noqa: BLE001 - whatever it is, nobody knows what was done
+    except Exception:  # noqa: BLE001 - on any error it is unknown what was done
         logger.exception("%s: claim %s waits until its output can be asked", store.name, claim[1])
         return None
 
@@ -321,8 +321,8 @@ def _try_to_settle(store: Store, claim: tuple[int, str], gone: Gone) -> SettledS
 def _settle(store: Store, claim: tuple[int, str], otherwise: str, gone: Gone) -> SettledStep:
     """Settle the items left of a claim by its output; without one, the items of a gone holder.
 
-    Whether they are meant is asked again of their newest rows: a holder that renewed meanwhile
-    keeps them.
+    A dead worker's items are looked up again in their newest rows: a holder that has renewed its
+    lease keeps them.
     """
     lease, claim_id = claim
     output = _output(store, lease)

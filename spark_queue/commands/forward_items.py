@@ -1,4 +1,4 @@
-"""Items that a reader cannot keep, and that go to another queue: expired ones, and failed ones.
+"""Forwarding of a reader's expired and failed items to other queues.
 
 The target knows, by the head of its own log, how far it has the reader's log, as it knows the
 batches of a stream: so each arrives exactly once, through any crash. It knows the log by the id of
@@ -38,12 +38,12 @@ from spark_queue.state.store import Store
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: By how many seconds the clock of who made a step may be ahead of that of who sends it.
+#: Seconds by which the clock of a step's writer may be ahead of the sender's.
 _SKEW = 60
 
 
 def forward(store: Store) -> int:
-    """Send what ended here since the last time to where it goes next; return how many items.
+    """Send newly ended items on to their next queues; return how many.
 
     A target that cannot take them is logged, and gets them the next time: what was claimed or
     settled in the same breath is its holder's all the same.
@@ -57,7 +57,7 @@ def forward(store: Store) -> int:
 
 
 def with_targets(store: Store, limits: ReaderConfig) -> ReaderConfig:
-    """Return limits whose targets are there, and mean the same for a process that works elsewhere.
+    """Return limits whose targets exist, and have the same meaning in any process.
 
     Raises
     ------
@@ -89,9 +89,9 @@ def _place(store: Store, target: str) -> Store:
 
 
 def waiting(store: Store) -> Iterator[tuple[str, int, str]]:
-    """Yield what cannot go to another queue: which queue that is, how many items, and why not.
+    """Yield each queue that takes no items, how many wait for it, and why.
 
-    Nothing is sent. Of a queue that is not there nobody knows how many items it lacks: 0.
+    Nothing is sent. A missing queue counts as 0: how many items it lacks is unknown.
     """
     at, limits = Snapshot(store), store.limits()
     for target in _targets(limits):
@@ -123,7 +123,7 @@ def _try_to_send(store: Store, limits: ReaderConfig, target: str) -> int:
 
 
 def _say_once(store: Store, target: str, why: SparkQueueError) -> None:
-    """Say why items wait, as long as the reason is of the same kind once."""
+    """Log why items wait, once per kind of reason."""
     sent = Snapshot(store).position.sent
     known, kind = sent.get(target), type(why).__name__
     if known is None or known.refused != kind:
@@ -155,8 +155,8 @@ def _send(store: Store, limits: ReaderConfig, target: str) -> int:
 
 
 def _sent_of(at: Snapshot, place: Store, limits: ReaderConfig, target: str) -> Sent:
-    """Return what this process knows of a target's log."""
-    # One that is made again in the place of another has nothing yet, and so has its source.
+    """Return how much this process has sent to a target; empty if unseen."""
+    # A queue created again in the place of another has sent, or got, nothing yet.
     whose = limits, place.handle.place.identity(), at.store.handle.place.identity()
     known = at.position.sent.get(target)
     if known is not None and known.whose == whose and known.step <= at.status.step:
@@ -173,7 +173,7 @@ class _Going:
     follows: int
     replaces: str | None
     said: str
-    """What is to be said of the log, if its steps are not those of the mark."""
+    """A note about the log, if its steps are not those of the mark."""
 
     def batch(self, through: LogPosition) -> SourceBatch:
         """Return the batch that says how far the log was sent with it."""
@@ -183,7 +183,7 @@ class _Going:
 def _going(
     at: Snapshot, place: Store, limits: ReaderConfig, target: str, known: Sent
 ) -> _Going | None:
-    """Return what the target has not got yet; ``None`` for nothing."""
+    """Return the items that a target lacks; ``None`` for none."""
     source, old = f"log {known.log}", f"{at.store.handle.place.location()}+{at.store.reader}"
     streams = place.queue_head().streams
     mark, replaced = streams.get(source), streams.get(old)
@@ -233,7 +233,7 @@ def _since(
 
 
 def _has_sent(at: Snapshot, step: int, mark: Mark) -> bool:
-    """Tell whether a mark is of this very step, and not of an earlier one with its number."""
+    """Whether a step is still the step that was sent."""
     if step > at.status.step:
         return False
     head = at.store.status.head_at(step)
@@ -252,7 +252,7 @@ def _since_instant_of(at: Snapshot, mark: Mark) -> LogPosition:
 
 
 def _enter(at: Snapshot, place: Store, going: _Going) -> tuple[int, ReaderFullError | None]:
-    """Enqueue what goes, or as many as there is room for; return how many, and who refuses more."""
+    """Enqueue the items that fit; return how many, and the reader that is full."""
     leaving, refused = going.leaving, None
     rows, through = leaving.first(), LogPosition(at.status.step + 1)
     try:
@@ -264,12 +264,12 @@ def _enter(at: Snapshot, place: Store, going: _Going) -> tuple[int, ReaderFullEr
         rows, through = leaving.first(count), leaving.position_behind(count)
         done = _put(place, rows, going.batch(through))
     if going.said:
-        logger.warning("%s: %s; %s has what is new", at.store.name, going.said, place.name)
+        logger.warning("%s: %s; %s has the new items", at.store.name, going.said, place.name)
     return done.inserted, refused
 
 
 def _fitting(place: Store, leaving: Leaving) -> int:
-    """Return how many of the items there is room for."""
+    """Return how many of the items fit."""
     count = leaving.count()
     while count:
         foreseen = _put(place, leaving.first(count), on_full="partial", dry_run=True)
@@ -330,7 +330,7 @@ class _LeavingTable(Leaving):
 
 
 def _leaving(at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition) -> Leaving | None:
-    """Return the items that ended from there on and go to a target; ``None`` for no item."""
+    """Return the items that ended since and go to a target; ``None`` for none."""
 
     def by_planner() -> Leaving | None:
         found: Leaving | None = planner_of(at.store).leaving(at, limits, target, since)
@@ -347,7 +347,7 @@ def _leaving(at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition
 
 
 def _ends_since(at: Snapshot, first: int) -> pa.Table:
-    """Return the items that ended in a step or later, in the order in which they did."""
+    """Return the items that ended in a step or later, in the order of their ends."""
     last = at.status.step
     found = file_rows.rows_of(
         at.store,
@@ -377,7 +377,7 @@ def _goes_to(limits: ReaderConfig, target: str, ended: pa.Table) -> pa.ChunkedAr
 
 
 def _rows(store: Store, meant: pa.Table) -> pa.Table:
-    """Return the items as rows to enqueue: their errors come with them, and where they were."""
+    """Return items as rows to enqueue, with their errors and origins."""
     names = user_names(store.columns())
     kept = moves_of(names)
     seqs = meant["_seq"].combine_chunks()

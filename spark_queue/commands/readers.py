@@ -31,7 +31,7 @@ Start = Literal["tail", "beginning"] | int | datetime
 
 
 def find(store: Store, name: str) -> Store:
-    """Return the queue as a reader sees it that is registered, and has a log to show for it.
+    """Return a registered reader, creating its status log if needed.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def find(store: Store, name: str) -> Store:
 
 
 def look_up(store: Store, name: str) -> Store:
-    """Return a reader for a look, which creates no log; errors as for :func:`find`."""
+    """Return a registered reader, creating nothing; raises as :func:`find`."""
     readers = store.queue_head().readers
     number = _number_of(readers, name)
     if number is None:
@@ -51,9 +51,9 @@ def look_up(store: Store, name: str) -> Store:
 
 
 def default(store: Store) -> Store:
-    """Return the queue as its default reader sees it; without any reader there is one again.
+    """Return the default reader's view of the queue; register it if there is none.
 
-    It is the one without a name, or the only one that claims.
+    It is the reader without a name, or the only one that claims.
 
     Raises
     ------
@@ -76,14 +76,14 @@ def register(
     streams: bool = False,
     takes_over: bool = True,
 ) -> Store:
-    """Return the reader of a name, creating it at the tail by default.
+    """Return the reader, creating it at the tail by default.
 
     The first that gets a name takes over from the default reader, with its position and its items.
 
     Raises
     ------
     InvalidArgumentError
-        When it takes over, and is told to start elsewhere.
+        When it takes over, and ``start`` is elsewhere.
     """
 
     def decide(at: Snapshot) -> Answer[tuple[int, bool]]:
@@ -140,12 +140,12 @@ def remove(store: Store) -> None:
 
 
 def every(store: Store) -> Iterator[Store]:
-    """Return the queue as each reader sees it that claims, and has a log to show for it."""
+    """Yield each reader that claims, creating its status log if needed."""
     return map(prepare, claiming(store))
 
 
 def claiming(store: Store) -> Iterator[Store]:
-    """Return the same for a look, which makes no log: one may be missing, or gone."""
+    """Yield each reader that claims, creating no log."""
     for number, facts in store.queue_head().readers.items():
         if not facts.streams:
             yield store.of_reader(number)
@@ -158,12 +158,12 @@ def all_of(at: Snapshot) -> list[Snapshot]:
 
 
 def with_logs(store: Store) -> Iterator[Store]:
-    """Return those of :func:`claiming` that have a log."""
+    """Yield the readers of :func:`claiming` that have a log."""
     return filter(existence.is_prepared, claiming(store))
 
 
 def advance(store: Store, step: int) -> None:
-    """Log that a reader which reads a stream is done with the items up to a step.
+    """Log that a stream's reader is done with the items up to a step.
 
     Raises
     ------
@@ -211,7 +211,7 @@ def slowest(at: Snapshot, those: Sequence[Snapshot]) -> Mapping[int, Pointer]:
 
 
 def prepare(store: Store, *, is_new: bool = False) -> Store:
-    """Return a registered reader's store, whose status log is there; it is made at first use.
+    """Return a registered reader's store, creating its status log at first use.
 
     A position that was lost is made again, too: better all again than something never.
     """
@@ -289,7 +289,7 @@ def _require_same_place(default: Store, before: QueueHead, name: str, start: Sta
 
 
 def _resolve_start(seen: Snapshot, start: Start) -> Registered:
-    """Return from where on a reader sees items: never below what may be gone."""
+    """Return the step a reader starts at: never before items that may be gone."""
     before = seen.queue
     if start == "tail":
         return Registered(
@@ -336,7 +336,7 @@ LAGS = "dropped: the reader is too far behind"
 
 
 def full(at: Snapshot) -> int:
-    """Drop the oldest items of readers that are over their limits and say so; return how many.
+    """Drop the oldest items of readers over their limits, and log it; return how many.
 
     Items in flight stay, and count. The readers are those of the newest step that was seen.
     """
@@ -352,7 +352,7 @@ def full(at: Snapshot) -> int:
 
 
 def behind(store: Store) -> int:
-    """Drop what readers have not read that are further behind than they may be."""
+    """Drop unread items of readers that lag more than they may."""
     return sum(_items(reader, reader.limits().max_lag, LAGS) for reader in every(store))
 
 

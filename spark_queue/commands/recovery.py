@@ -1,4 +1,4 @@
-"""Recovery of claims whose holder is gone."""
+"""Recovery of the claims of dead workers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def recover(store: Store) -> list[SettledStep]:
 
 
 def recover_ended(at: Snapshot) -> bool:
-    """Settle the claims of processes that have ended, as far as this one knows the open items.
+    """Settle the claims of ended processes, among the known open items.
 
     A claim does so first, and tells whether there were any.
     """
@@ -67,7 +67,7 @@ def _recover(at: Snapshot) -> list[SettledStep]:
 
 
 def settle_lapsed(store: Store, claims: Mapping[int, str]) -> None:
-    """Settle claims, given by their leases, whose time is over, by what their outputs have.
+    """Settle expired claims, given by their leases, by their outputs.
 
     Asking there shuts the holder out. Where an output cannot be asked, a claim stays its holder's.
     """
@@ -90,7 +90,7 @@ def with_output(store: Store, replica: Replica | None, leases: frozenset[int]) -
 
 
 def bury(store: Store) -> int:
-    """Settle the items whose last lease has run out, and return how many are dead now.
+    """Settle items that lost their last lease; return how many are dead now.
 
     An item that may be lost once more stays with its holder, who may be late and not gone; unless
     the claim has an output. Asking there shuts the holder out, so that all of the claim is settled.
@@ -105,7 +105,7 @@ def bury(store: Store) -> int:
 
 
 def lost_for_good(store: Store) -> list[int]:
-    """Return the items whose last lease has run out, as :func:`bury` finds them."""
+    """Return the items that lost their last lease, as :func:`bury` finds them."""
     at = Snapshot(store)
     gone = _lost_for_good(at)
     return [] if gone is None else sorted(row["_seq"] for row in _read_held(at) if gone.has(row))
@@ -117,7 +117,7 @@ def _lost_for_good(at: Snapshot) -> Gone | None:
 
 
 def find_unasked(store: Store, before: datetime) -> list[tuple[Row, str]]:
-    """Return an item of each claim whose lease ended before, and why its output is not asked."""
+    """Return an item of each expired claim whose output cannot be read, and why."""
     at = Snapshot(store)
     held = {row["_lease"]: row for row in _read_held(at) if row["_lease_expires_at"] <= before}
     known = _known_replica(at)
@@ -131,13 +131,13 @@ def _why_unasked(store: Store, known: Replica | None, lease: int, claim_id: str)
     ask = asking.ask if _is_asked_here(store, grant) else _by_spark().ask
     try:
         ask(store, lease, claim_id)
-    except Exception as exc:  # noqa: BLE001 - whatever keeps it from being asked is told
+    except Exception as exc:  # noqa: BLE001 - any error is the answer
         return f"{type(exc).__name__}: {line_of(exc)}"
     return ""
 
 
 def lose(store: Store, lease: int, claim_id: str) -> SettledStep | None:
-    """Settle a claim as if its holder were gone, whether or not it is."""
+    """Settle a claim as if its worker were dead."""
     return _settle(store, lease, claim_id, Gone(_NEVER, frozenset(), is_sure=True))
 
 
@@ -150,7 +150,7 @@ def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
 
 
 def _tidy(store: Store, gone: Gone) -> None:
-    """Remove what the ended have left to tell that they live: without it they have ended, too."""
+    """Remove the lock files of ended workers, which say no more than their absence."""
     directory = store.handle.place.directory()
     if gone.ended and directory is not None:
         with suppress(OSError):
@@ -158,7 +158,7 @@ def _tidy(store: Store, gone: Gone) -> None:
 
 
 def _find_ended(store: Store, held: Iterable[Row]) -> frozenset[str]:
-    """Return the workers whose process has ended, as far as this machine can tell."""
+    """Return the workers whose process has ended, as far as this machine knows."""
     directory = store.handle.place.directory()
     if directory is None:
         return frozenset()
@@ -167,12 +167,12 @@ def _find_ended(store: Store, held: Iterable[Row]) -> frozenset[str]:
 
 
 def _read_held(at: Snapshot) -> list[Row]:
-    """Return whose items are in flight, and until when."""
+    """Return the items in flight."""
     if at.status.claimed == 0:
         return []
     with at.cache.lock:
         if (known := _known_replica(at)) is not None:
-            return known.items.held()
+            return known.items.in_flight()
     rows: list[Row] = _by_spark().read_held(at.store) if at.has_spark else asking.read_held(at)
     return rows
 
@@ -185,7 +185,7 @@ def _known_replica(at: Snapshot) -> Replica | None:
 def _settle(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
     """Settle the items left of a claim. ``None``: only a session of Spark can.
 
-    Who has named an output may have written there: it has to be asked first.
+    A worker that named an output may have written there: the output is read first.
     """
     with store.cache().lock:
         known = _known_replica(Snapshot(store))
@@ -199,7 +199,7 @@ def _settle(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep 
 
 
 def _is_asked_here(store: Store, grant: RememberedClaim | None) -> bool:
-    """Tell whether this process reads the output of a claim without Spark."""
+    """Whether this process reads the output of a claim without Spark."""
     is_alone = isinstance(store.session, PlainSession)
     return is_alone or (grant is not None and asking.is_asked_here(store, grant.output))
 

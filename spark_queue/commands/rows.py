@@ -38,8 +38,8 @@ class MarkedRows:
     trace: Traces = None
     """Which trace they belong to, or each of them."""
 
-    def traced(self, trace: Traces) -> MarkedRows:
-        """Return the same rows as part of a trace, or of one each; as they are for ``None``.
+    def with_trace(self, trace: Traces) -> MarkedRows:
+        """Return the rows with a trace, or with one each; unchanged for ``None``.
 
         Raises
         ------
@@ -101,7 +101,7 @@ def _check(at: Snapshot, given: object, order_by: str | Sequence[str] | None) ->
 
 
 def checked_again(store: Store, given: pa.Table, extra: Sequence[str]) -> MarkedRows:
-    """Check rows that were items before, with some columns of the log as they had them then."""
+    """Check rows that were items before, with some of their columns of the log."""
     frame = _check(Snapshot(store), given.drop_columns(list(extra)), None)
     users, named = frame.given, frame.rows
     for name in extra:
@@ -144,6 +144,6 @@ def user_columns(at: Snapshot) -> tuple[Field, ...]:
 
 @lru_cache(maxsize=64)
 def _fields(columns: str) -> tuple[Field, ...]:
-    """Return those of all columns that are the user's."""
+    """Return the user's columns among all."""
     users = user_names(columns)
     return tuple(field for field in kinds.read(columns) if field.name in users)

@@ -1,4 +1,4 @@
-"""Settle and renew: what the holder of a lease says of its items, as one step.
+"""Settle and renew: the verdict of a lease's holder on its items, as one step.
 
 A settle counts for an item while the newest row of the item is still the holder's: nobody
 claimed it since, and it has not ended. What a later claim has taken is reported, not written.
@@ -63,7 +63,7 @@ _OF_THE_LEASE = ("_state", "_lease", "_claim_id", "_worker_id", "_at", "_lease_e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettledStep:
-    """What a settle or a renewal did."""
+    """The result of a settle or a renewal."""
 
     step: int
     """The step of the status log; 0 where nothing was left to write."""
@@ -72,7 +72,7 @@ class SettledStep:
     lost: tuple[int, ...]
     """Items that were no longer held; the first thousand where there are more."""
     failed: int = 0
-    """Of the items that are ready again, those that failed: the others were only released."""
+    """Of the items that are ready again, the failed ones: the others were only released."""
 
     @property
     def released(self) -> int:
@@ -80,7 +80,7 @@ class SettledStep:
         return self.counts.get(READY, 0) - self.failed
 
     def plus(self, later: SettledStep) -> SettledStep:
-        """Return what both steps did, as of the later one."""
+        """Return the result of both steps, as of the later one."""
         return SettledStep(
             step=later.step or self.step,
             counts=Counter(self.counts) + Counter(later.counts),
@@ -90,12 +90,12 @@ class SettledStep:
 
 
 def report_step(stage: StagedSettle | Judged, step: int) -> SettledStep:
-    """Return what the step that writes a stage did."""
+    """Return the result of a stage's step."""
     return SettledStep(step=step, counts=stage.counts, lost=stage.lost, failed=stage.failed)
 
 
 def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle") -> SettledStep:
-    """Write what became of the items of a lease, as one step."""
+    """Write the outcome of a lease's items, as one step."""
     now = store.clock.now()
 
     def decide(at: Snapshot) -> Answer[SettledStep]:
@@ -156,7 +156,7 @@ def _in_one_row(stage: StagedSettle) -> StagedSettle:
 
 
 def _has_many(at: Snapshot, replica: Replica, lease: int) -> bool:
-    """Tell whether more is left of a lease than is decided well one by one."""
+    """Whether more is left of a lease than is decided well one by one."""
     grant = replica.grants.get(lease)
     count = 0 if grant is None else len(grant.left)
     return count > replica_choice.LARGE and at.are_files_read

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def redrive(store: Store, where: Any, *, again: bool, dry_run: bool = False) -> Affected:
-    """Enqueue dead, expired or cancelled items again that are meant, once unless asked for more.
+    """Enqueue matching dead, expired or cancelled items again, by default once.
 
     With ``dry_run`` it is only decided: who comes back, and whose key is taken.
     """
@@ -70,7 +70,7 @@ def enqueued_again(
     undone: int | None = None,
     dry_run: bool = False,
 ) -> Enqueued:
-    """Enqueue items that were before as new ones, and none of them twice; log who did, if said.
+    """Enqueue former items as new ones, once each; log the operator, if any.
 
     Parameters
     ----------
@@ -89,10 +89,10 @@ def enqueued_again(
     """
     action = "enqueue" if undone is None else "undo"
     if isinstance(store.session, PlainSession):
-        # Nobody enqueues the same meanwhile.
+        # The lock keeps out an enqueue of the same items.
         with store.writing("queue"):
             frame = rows.checked_again(store, find(), extra)
-            done = enqueue.entered(
+            done = enqueue.commit(
                 Snapshot(store), frame, EnqueueRules(), action=action, dry_run=dry_run
             )
     else:
@@ -116,7 +116,7 @@ def enqueued_again(
 
 
 def sign(store: Store, step: int, action: str, about: str) -> None:
-    """Log who brought items back by a step; they are in the queue, even if this fails."""
+    """Log who restored items by a step; errors are only logged."""
     try:
         admin.sign(store, action, about)
     except Exception:  # noqa: BLE001 - the step it is about stands
@@ -131,12 +131,12 @@ _NOT_TAKEN_BACK = {
     DEAD: ("settled items as dead", "redrive them: they come as new items"),
     EXPIRED: ("logged that items expired", "their time is over; redrive them as new items"),
     CLAIMED: ("leased items", "their holder gives them back (release); or cancel them"),
-    READY: ("gave items back, or made them ready again", "cancel those that are not to run"),
+    READY: ("gave items back, or made them ready again", "cancel the ones not to run"),
 }
 
 
 def undo(store: Store, step: int, *, for_itself: bool, dry_run: bool = False) -> Undone:
-    """Take back what a step of a reader's log did.
+    """Undo a step of a reader's log.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def _require_cancel(store: Store, step: int, made: Made, states: dict[str, int])
 
 
 def _restore(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undone:
-    """Enqueue what a step cancelled as new items, at their places."""
+    """Enqueue the items that a step cancelled as new ones, at their places."""
     planner = planner_of(store)
     config = store.settings(store.status_head()).config
     # A group lowers the priority of a member, and with it goes the line that a place is one of.
@@ -211,7 +211,7 @@ def _restore(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undon
 
 
 def _holders(store: Store, done: Enqueued, *, dry_run: bool) -> list[tuple[int, int]]:
-    """Return refused items, and who has their key."""
+    """Return refused items, and the holders of their keys."""
     if not dry_run:
         return planner_of(store).find_taken(done.step)
     rows = [] if done.rows is None else done.rows.to_pylist()
@@ -220,7 +220,7 @@ def _holders(store: Store, done: Enqueued, *, dry_run: bool) -> list[tuple[int, 
 
 
 def _revive(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undone:
-    """Make what a step cancelled ready again as it was, for one of several readers alone."""
+    """Make a step's cancelled items ready again, for one of several readers."""
     planner = planner_of(store)
     if dry_run:
         done = planner.count_affected(planner.cancelled_in(step), READY)

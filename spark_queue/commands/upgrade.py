@@ -27,7 +27,7 @@ from spark_queue.state.store import Store
 
 
 def add_columns(store: Store, columns: Sequence[Field]) -> list[str]:
-    """Give a queue more columns of the user's, and return the names of those it did not have.
+    """Add user columns to a queue, and return the names of the new ones.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def widen(store: Store, columns: Sequence[Field], which: LogName = "queue") -> l
         try:
             _add(store, which, missing)
         except Exception:
-            # On a shared store two may do it at once, and one is told that they are there.
+            # On a shared store two may do it at once, and one gets an error that they exist.
             store.cache().columns = None
             if _missing(store, which, columns):
                 raise
@@ -67,7 +67,7 @@ def _missing(store: Store, which: LogName, columns: Sequence[Field]) -> list[Fie
     there = store.columns() if which == "queue" else (store.native(which) or store.status).schema()
     known = {field.name.lower(): field for field in kinds.read(there)}
     foreign = foreign_names(there)
-    # A column that somebody has added beside the queue becomes one of it.
+    # A column that another tool has added becomes one of the queue's.
     named = [known.get(column.name.lower(), column) for column in columns]
     for column, found in zip(columns, named, strict=True):
         if found.kind != column.kind:
@@ -83,7 +83,7 @@ def _add(store: Store, which: LogName, columns: Sequence[Field]) -> None:
 
 
 def upgrade(store: Store, *, dry_run: bool = False) -> Upgraded:
-    """Bring a queue to the format of this release; nothing is done where it has that.
+    """Bring a queue to this release's format; nothing is done if it has that.
 
     A dry run makes the same checks, and writes nothing.
 
@@ -115,12 +115,12 @@ def upgrade(store: Store, *, dry_run: bool = False) -> Upgraded:
 
 
 def oldest_format(store: Store, logged: list[int]) -> int:
-    """Return the oldest format of what the logs say, and of the tables: an upgrade may be cut."""
+    """Return the oldest format of logs and tables: an upgrade may be cut."""
     return min(*logged, format_of(column_names(store.columns())))
 
 
 def _later(columns: Columns) -> list[Field]:
-    """Return what formats after the first have brought."""
+    """Return the features of formats after the first."""
     return [Field(one.name, Kind(one.kind)) for one in later_than(1, columns)]
 
 

@@ -1,4 +1,4 @@
-"""Checks of what others have set on a queue's tables, or added to them."""
+"""Checks of properties and columns that other tools have put on a queue's tables."""
 
 from __future__ import annotations
 

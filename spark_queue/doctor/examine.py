@@ -71,7 +71,7 @@ def examine(
     Parameters
     ----------
     store : Store
-        The queue, of all its readers. It need not be one that opens: why it does not is a finding.
+        The queue, of all its readers. Where it does not open, the reason is a finding.
     limits : Thresholds, optional
         From where on something is worth a word.
     source : ViewSource, optional
@@ -102,7 +102,7 @@ def examine(
 
 
 def _run_check(check: Check, subject: Subject) -> tuple[list[Finding], str]:
-    """Make a check; return what it finds, or why it cannot be made."""
+    """Run a check; return its findings, or why it cannot be made."""
     try:
         return list(check(subject)), ""
     except QueueNotFoundError:

@@ -23,7 +23,7 @@ from spark_queue.log.schema import HEAD, ITEM, META_LANE
 from spark_queue.log.session_options import SMALL
 from spark_queue.overriding import override
 
-#: What Delta calls commits that put rows into a table, of those that the library makes as steps.
+#: Delta's names of the commits that put rows into a table, among the library's steps.
 _ADDING = ("WRITE", "STREAMING UPDATE", "UPDATE", "COPY INTO")
 
 #: Unknown steps that are brought here.

@@ -34,7 +34,7 @@ def front_gone(subject: Subject) -> Iterator[Finding]:
 
 
 def send_refused(subject: Subject) -> Iterator[Finding]:
-    """Find items that were to go to another queue, which does not take them."""
+    """Find items that their target queue does not take."""
     for reader in subject.readers:
         for target, count, why in forward_items.waiting(reader.store):
             waits, them = agree(count, "waits", "wait"), agree(count, "it", "them")
@@ -76,7 +76,7 @@ def format_older(subject: Subject) -> Iterator[Finding]:
 
 
 def unsafe_session(subject: Subject) -> Iterator[Finding]:
-    """Find settings of the session by which work is lost or repeated, or read late."""
+    """Find session settings that lose or repeat work, or read late."""
     session = subject.store.session
     if kept_by(session) == "process":
         what = "a power cut may take back steps that were told"

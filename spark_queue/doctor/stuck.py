@@ -1,4 +1,4 @@
-"""Check for claims that no worker takes over, as their output cannot be read."""
+"""Check for claims that stay open, as their output cannot be read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_queue.wording import plural
 def output_unasked(subject: Subject) -> Iterator[Finding]:
     """Find claims of gone holders that no worker takes over, as their output cannot be read.
 
-    The next claim asks it, and leaves the items as they are where that fails.
+    Each claim tries to read it, and leaves the items leased where that fails.
     """
     for reader in subject.readers:
         before = subject.now - reader.settings.config.lease

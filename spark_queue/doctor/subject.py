@@ -1,4 +1,4 @@
-"""A queue that is looked at: its readers, its tables, the instant, and how commands name it."""
+"""The queue under examination: its readers, tables, instant, and name in commands."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Subject:
         return oldest_format(first, [first.settings(first.status_head()).format, *formats])
 
     @cached_property
-    def lost(self) -> list[Store]:
+    def lost_readers(self) -> list[Store]:
         """Readers whose status log is gone."""
         return [reader for reader in self._claiming if is_lost(reader)]
 
@@ -113,7 +113,7 @@ class Subject:
         return TableFar(store, which, reader)
 
     def vitals(self, reader: ReaderSubject) -> Vitals:
-        """Return what a report says of a reader."""
+        """Return the vitals of a reader's report."""
         if reader.store.reader not in self._vitals:
             self._vitals[reader.store.reader] = read_vitals(
                 reader.store, window=self.limits.window, source=self._source
@@ -122,7 +122,7 @@ class Subject:
 
     @cached_property
     def storage(self) -> StorageUse | None:
-        """What the queue takes of its storage; ``None`` of one in memory."""
+        """The storage that the queue takes; ``None`` in memory."""
         if not self.tables:
             return None
         directory = self.store.handle.place.directory()
@@ -136,14 +136,14 @@ class Subject:
         )
 
     def require_positions(self) -> None:
-        """Raise where the position of a reader is gone: a request for it would make it again.
+        """Raise where a reader's status log is gone: a request would create it again.
 
         Raises
         ------
         LogDamagedError
             It names the reader.
         """
-        for reader in self.lost:
+        for reader in self.lost_readers:
             why = f"the position of reader {reader.registered().name!r} is gone"
             raise LogDamagedError(reader.name, "status", 1, why)
 
@@ -154,7 +154,7 @@ class Subject:
 
 
 def is_lost(reader: Store) -> bool:
-    """Tell whether a reader is registered whose status log is gone."""
+    """Whether a reader is registered but its status log is gone."""
     directory = addresses.directory_of(reader.session, reader.status.address)
     there = addresses.has_log(directory) if directory is not None else reader.status.exists()
     return not there

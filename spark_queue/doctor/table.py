@@ -35,7 +35,7 @@ _NAMED = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What a commit of a table was."""
+    """A commit of a table."""
 
     version: int
     at: datetime
@@ -50,7 +50,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logged:
-    """What a step has said of itself."""
+    """A step's own record."""
 
     step: int
     at: datetime
@@ -68,7 +68,7 @@ class Files:
     since: datetime | None
     """When the oldest of those was written."""
     gone: Sequence[str] = ()
-    """What is wrong with those that are not there, or not whole."""
+    """The faults of missing and damaged files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ class CheckedTable(ABC):
 
     @abstractmethod
     def count_unsummed(self) -> tuple[int, int]:
-        """Return how many commits no checkpoint has, and after how many one is due."""
+        """Return the number of commits since the last checkpoint, and its interval."""
 
     @abstractmethod
     def _meta(self, kind: str, since: int, *columns: str) -> Sequence[Any]:
@@ -133,14 +133,14 @@ class CheckedTable(ABC):
 
 
 def where_of(steps: Sequence[int], *, has_none: bool) -> str:
-    """Return by what SQL tells rows of unknown steps, or of none at all; empty for no such rows."""
+    """Return the SQL condition of rows of unknown steps, or of none; empty for no rows."""
     named = ", ".join(map(str, sorted(steps)[:_NAMED]))
     parts = ["_step IS NULL"] * has_none + [f"_step IN ({named})"] * bool(named)
     return " OR ".join(parts)
 
 
 def _what_is(path: Path, read: Mapping[Path, int | None]) -> str:
-    """Return the kind of a table's file, by the files in use and their partitions."""
+    """Return the kind of a table's file, by the files in force."""
     if path in read:
         return "refused" if read[path] == REFUSED_LANE else "rows"
     return "replaced" if path.suffix == ".parquet" and "_delta_log" not in path.parts else "commits"
@@ -196,7 +196,7 @@ class TableHere(CheckedTable):
         read = {self._path(file): None if file.is_mixed else file.gen for file in self._files}
         for at, _, names in os.walk(self._directory):
             for path in (Path(at, name) for name in names):
-                # Files come and go beside.
+                # Files come and go during the scan.
                 with suppress(FileNotFoundError):
                     found[_what_is(path, read)] += path.stat().st_size
         return found

@@ -81,7 +81,7 @@ def _last_change(log: Path) -> datetime:
 
 
 def _set_aside(name: str, directory: Path) -> str:
-    """Return what moves away a commit that a power cut has left; empty where there is none."""
+    """Return the command that moves away a commit cut by a power loss; empty without one."""
     log, cut = directory / "_delta_log", trace(directory, APP_ID).cut
     if not cut:
         return ""
@@ -93,7 +93,7 @@ def _set_aside(name: str, directory: Path) -> str:
 
 
 def files_gone(subject: Subject) -> Iterator[Finding]:
-    """Find files of rows that commits name, and that are gone or cut."""
+    """Find files named by commits that are gone or cut."""
     for table in subject.tables:
         gone = table.files().gone
         if gone:
@@ -108,8 +108,8 @@ def files_gone(subject: Subject) -> Iterator[Finding]:
 
 
 def position_gone(subject: Subject) -> Iterator[Finding]:
-    """Find readers whose status log is gone: they begin again, and get what they have done."""
-    for reader in subject.lost:
+    """Find readers whose status log is gone: they begin again, repeating their work."""
+    for reader in subject.lost_readers:
         name = reader.registered().name
         yield Finding(
             id="position-gone",
@@ -126,7 +126,7 @@ def foreign_rows(subject: Subject) -> Iterator[Finding]:
         foreign = [commit for commit in table.newest_commits() if commit.is_foreign]
         in_force = [commit for commit in foreign if commit.is_in_force]
         rows = table.strangers()
-        # What was deleted since, or is in merged files, only its rows can tell.
+        # Of deleted or merged files only the rows tell.
         if not in_force and not rows.count:
             continue
         commits = in_force or foreign

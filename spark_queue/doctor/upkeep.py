@@ -51,7 +51,7 @@ def _first_step_since(subject: Subject, reader: ReaderSubject) -> datetime | Non
 
 
 def commits_unsummed(subject: Subject) -> Iterator[Finding]:
-    """Find tables without a recent checkpoint: every new process reads all later commits."""
+    """Find tables with too many commits since their last checkpoint."""
     late = []
     for table in subject.tables:
         count, interval = table.count_unsummed()
@@ -88,7 +88,7 @@ def _mergeable(subject: Subject, *, is_due: bool) -> list[_Due]:
 def _as_one(
     subject: Subject, name: str, severity: Severity, due: Sequence[_Due]
 ) -> Iterator[Finding]:
-    """Make one finding of what the same upkeep mends."""
+    """Make one finding of all that the same upkeep mends."""
     if due:
         yield Finding(
             id=name,
@@ -101,7 +101,7 @@ def _as_one(
 
 
 def _log(table: CheckedTable) -> str:
-    """Name a table; which reader's it is, where it is one's."""
+    """Name a table, with its reader if it has one."""
     return f"the {table.which} log" + (f" of reader {table.reader!r}" if table.reader else "")
 
 
@@ -110,7 +110,7 @@ def _could_be_fewer(subject: Subject, files: Files) -> bool:
 
 
 def retention_due(subject: Subject) -> Iterator[Finding]:
-    """Find items that finished longer ago than they are to be kept, and could be dropped."""
+    """Find finished items beyond the retention, which could be dropped."""
     retention = subject.limits.retention
     if retention is None:
         return

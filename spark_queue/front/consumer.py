@@ -277,7 +277,7 @@ class Consumer:
             look.set_result(None)
 
     def _is_wanted(self, *, has_looks: bool) -> bool:
-        """Tell whether to claim: there is demand, and few items are ready."""
+        """Whether to claim: there is demand, and few items are ready."""
         ready = self._ready.size()
         if not self._prefetch.is_low(ready):
             return False

@@ -45,7 +45,7 @@ class Retries:
         self._until = 0.0
 
     def is_due(self) -> bool:
-        """Tell whether the pause after the last failure is over."""
+        """Whether the pause after the last failure is over."""
         return not self._failures or self._now() >= self._until
 
     def attempt(self, step: Callable[[], object], most: float = _MOST) -> bool:
@@ -99,7 +99,7 @@ class _HeldClaim:
     """Items of which something was said that could not be written."""
 
     def is_due(self, left: timedelta) -> bool:
-        """Tell whether the lease should be renewed, with so much of it left."""
+        """Whether the lease should be renewed, with so much of it left."""
         return left <= self.lasts * (_RENEWALS - 1) / _RENEWALS
 
 
@@ -132,7 +132,7 @@ class Leases:
         return None if held is None else held.claim
 
     def is_live(self, lease: int, seq: int) -> bool:
-        """Tell whether an item is still held; a lost one is another holder's."""
+        """Whether an item is still held; a lost one is another holder's."""
         held = self._held.get(lease)
         if held is None or seq not in held.open:
             return False
@@ -252,7 +252,7 @@ class Prefetch:
         return self._size
 
     def is_low(self, ready: int) -> bool:
-        """Tell whether fewer items are ready than half of a claim."""
+        """Whether fewer items are ready than half of a claim."""
         return ready * 2 < self._size
 
     def fill(self, ready: int, claimed: int, began: datetime, lease: timedelta) -> None:

@@ -123,9 +123,9 @@ class LocalInlet(Inlet):
     def enqueue(
         self, items: Sequence[Mapping[str, Any]], traces: Sequence[str | None]
     ) -> Iterable[Told]:
-        frame = check_rows(self._store, list(items)).traced(traces if any(traces) else None)
-        done = enqueue.entered(Snapshot(self._store), frame, _RULES)
-        return enqueue.told(done)
+        frame = check_rows(self._store, list(items)).with_trace(traces if any(traces) else None)
+        done = enqueue.commit(Snapshot(self._store), frame, _RULES)
+        return enqueue.outcome_of_rows(done)
 
     def _misfit(self, items: Sequence[Any]) -> Exception | None:
         try:

@@ -114,7 +114,7 @@ def ends(into: DeltaQueue, source: SparkVerbs) -> tuple[Inlet, Outlet]:
 
 
 def is_queue(source: object) -> bool:
-    """Tell whether this is a queue, and not a session."""
+    """Whether this is a queue, and not a session."""
     return isinstance(source, DeltaQueue)
 
 

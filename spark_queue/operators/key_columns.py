@@ -194,17 +194,17 @@ def add_key_columns(
 
 
 def is_complete(keys: Sequence[Column]) -> Column:
-    """Tell whether a key is one: none of its parts is null."""
+    """Whether a key is one: none of its parts is null."""
     return all_of(key.isNotNull() for key in keys)
 
 
 def all_of(conditions: Iterable[Column]) -> Column:
-    """Tell whether every one of some conditions holds."""
+    """Whether every one of some conditions holds."""
     return reduce(and_, conditions)
 
 
 def has(df: DataFrame, name: str) -> bool:
-    """Tell whether a frame has a column, in any case, as Spark finds it."""
+    """Whether a frame has a column, in any case, as Spark finds it."""
     return name.lower() in {column.lower() for column in df.columns}
 
 
@@ -323,7 +323,7 @@ def _without_equality(kind: DataType) -> DataType | None:
 
 
 def _is_alike(here: DataType, there: DataType) -> bool:
-    """Tell whether values of two types compare as what they are, without a cast to a text."""
+    """Whether values of two types compare as what they are, without a cast to a text."""
     if isinstance(here, StructType) and isinstance(there, StructType):
         pairs = list(zip(here.fields, there.fields, strict=False))
         return len(here) == len(there) and all(

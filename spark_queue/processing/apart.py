@@ -76,7 +76,7 @@ class Late:
 
 
 def can_fork() -> bool:
-    """Tell whether this system lets a process have a copy of itself."""
+    """Whether this system lets a process have a copy of itself."""
     return hasattr(os, "fork")
 
 

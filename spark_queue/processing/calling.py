@@ -237,7 +237,7 @@ def back(item: Item) -> dict[str, Any]:
 
 
 def _is_cut(answer: bytes | Died | Late, cut: Cut | None) -> bool:
-    """Tell whether a child died because all of it is to end."""
+    """Whether a child died because all of it is to end."""
     if cut is None or not isinstance(answer, Died):
         return False
     # Who ends a service sends the same signal to all of its processes.

@@ -132,7 +132,7 @@ def _converts(path: str, value: Any, kind: pa.DataType) -> bool:
 
 
 def _is_lossy(value: Any, kind: pa.DataType) -> bool:
-    """Tell whether Arrow would take a value, and make another one of it."""
+    """Whether Arrow would take a value, and make another one of it."""
     if pa.types.is_list(kind):
         if not hasattr(value, "__len__") or isinstance(value, (str, bytes, Mapping)):
             return True

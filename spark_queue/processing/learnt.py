@@ -39,7 +39,7 @@ class Learnt:
         self._is_timed = True
 
     def apart(self, losses: int) -> Apart | None:
-        """Tell whether, and how, the items of a claim run apart.
+        """Whether, and how, the items of a claim run apart.
 
         Parameters
         ----------

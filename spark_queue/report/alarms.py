@@ -1,4 +1,4 @@
-"""Alarms: what an operator should know of a queue, by the panels of its report."""
+"""Alarms: findings from the panels of a queue's report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from spark_queue.wording import agree, plural
 #: Looks at a report, and yields what it finds.
 Alarm = Callable[[Vitals, Thresholds], Iterator[Finding]]
 
-#: How much of an error is told.
+#: How many signs of an error are shown.
 _CHARS = 120
 
 #: Why an item is not done that others wait for, where it is not for want of workers.
@@ -37,7 +37,7 @@ _FED = 20
 
 
 def ring(report: Vitals, limits: Thresholds | None = None) -> list[Finding]:
-    """Return what all alarms find, the worst first.
+    """Return the findings of all alarms, the worst first.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def find_paused(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
 
 
 def workers_gone(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
-    """Find items of a worker that is gone, which no claim has taken since."""
+    """Find items of dead workers that no later claim has taken."""
     gone = [one for one in report.workers if one.items and one.liveness is Liveness.GONE]
     if not gone:
         return
@@ -107,7 +107,7 @@ def leases_overdue(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
 def nobody_claims(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
     """Find items that could run, but were not claimed for too long.
 
-    What a front gives out that holds the queue is in no log before it is done: it claims nothing.
+    A front that holds the queue claims nothing: its items are in the log once they are done.
     """
     since = None if report.service.has_front else _idle_since(report)
     if since is None or report.as_of - since < limits.idle:
@@ -123,7 +123,7 @@ def nobody_claims(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
 
 
 def _idle_since(report: Vitals) -> datetime | None:
-    """Return since when items could run and no worker is alive; ``None`` if one is."""
+    """Return when claims stopped while items could run; ``None`` while workers work."""
     seen = report.overview
     works = any(one.items and one.liveness is Liveness.ALIVE for one in report.workers)
     if works or seen.runnable_since is None:
@@ -161,7 +161,7 @@ def retry_storm(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
 
 
 def _first_failure(points: Sequence[RetryPoint]) -> datetime:
-    """Return when the first part of the window began in which something failed."""
+    """Return when the first part of the window with failures began."""
     return next(point.at for point in points if point.failures)
 
 
@@ -191,7 +191,7 @@ def _share(part: int, dead: int) -> str:
 
 
 def held_long(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
-    """Find items whose lease was renewed again and again: their handlers go on and on, or hang."""
+    """Find items whose lease was renewed many times: their handlers are slow, or hang."""
     held = [one for one in report.stuck if one.lease is not None]
     if not held:
         return
@@ -227,7 +227,7 @@ def _likewise(found: Sequence[StuckItem]) -> str:
 
 
 def tenant_starves(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
-    """Find fair keys whose items could run, and that get no turn, or almost none, unlike others."""
+    """Find fair keys whose items could run, but that get almost no turns."""
     if report.paused or not report.starving:
         return
     first, *others = report.starving
@@ -257,7 +257,7 @@ def _name(key: str | None) -> str:
 
 
 def priority_starves(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
-    """Find priorities whose items could run, and of which higher ones get all turns."""
+    """Find priorities whose items could run, but whose turns go to higher ones."""
     # A tenant that starves by its priority has a finding.
     known = {key.seq for key in report.starving}
     found = [one for one in report.outranked if one.seq not in known]
@@ -297,14 +297,14 @@ def group_starves(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
 
 
 def _starves(report: Vitals, one: HeldGroup) -> bool:
-    """Tell whether others wait for an item that is tried again and again, or goes on and on."""
+    """Whether others wait for an item that is retried or renewed again and again."""
     if one.why not in _GOES_ON or one.oldest_age < report.window.total_seconds():
         return False
     return one.attempts + one.losses > 0 or one.since <= report.as_of - report.window
 
 
 def _free(report: Vitals, group: HeldGroup) -> str:
-    """Return the command that lets a group go on; for a head at work, the one that shows it."""
+    """Return a command that frees a group, or shows the item at its head."""
     if group.liveness is None:
         return command_on(report, "cancel", "--where", f"_seq = {group.head}")
     return _worker_command(report) if group.liveness is Liveness.GONE else _show(report, group.head)

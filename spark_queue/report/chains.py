@@ -76,7 +76,7 @@ class Chains:
         return tuple(map(_transition, rows))
 
     def chain(self, seq: int) -> list[Link]:
-        """Return why an item is not running, then the same of the one in its way, and so on."""
+        """Return why an item is not running, then why the item in its way is not, and so on."""
         links = [self._link(seq)]
         while (by := links[-1].why.by) is not None and len(links) < _LONGEST:
             links.append(self._link(by))
@@ -170,7 +170,7 @@ def _waits(link: Link) -> str:
 
 
 def _end(link: Link, now: datetime) -> str:
-    """Say of an item what it does, or waits for, that is no other item."""
+    """Return the last link of a chain: what an item does, or waits for besides items."""
     why = link.why
     ends = "" if why.until is None else f" in {lasting((why.until - now).total_seconds())}"
     failed = _failure_text(link)
@@ -223,7 +223,7 @@ def read_entry(store: Store, source: ViewSource, answers: Answers, seq: int) -> 
     row = source.find_entries(store, [seq], [*user_names(store.columns()), *ENTRY]).get(seq)
     if row is None:
         return None
-    # What was refused stands nowhere.
+    # Refused rows have no place.
     stands = answers.rows("status", f"seq = {seq}")
     facts = {name[1:]: row[name] for name in ENTRY}
     for status in stands:

@@ -1,4 +1,4 @@
-"""Chart of what came and went over a stretch of time, as SVG without a script."""
+"""Chart of enqueued and ended items over a stretch of time, as SVG without a script."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STEPS = (1, 2, 3, 4, 5, 6, 8)
 
 
 def draw_flow(points: Sequence[FlowPoint], window: timedelta) -> str:
-    """Draw what came, was acked and failed in each part of a window, and how much was open.
+    """Draw the items enqueued, acked and failed in each part of a window, and the open ones.
 
     It begins with the first part in which there was anything.
 

@@ -21,7 +21,7 @@ def command_on(report: Heading, verb: str, *words: str) -> str:
 
 
 def first_item(report: Report) -> tuple[str, str, str]:
-    """Say how the first item gets in: what a file has, the command, and the line of Python."""
+    """Return how to add the first item: a file, the command, and the line of Python."""
     columns = report.columns
     row = ", ".join(f"{name!r}: ..." for name in columns)
     return (

@@ -11,7 +11,7 @@ from spark_queue.wording import duration, in_html, lasting
 #: A plot, in the units of its own: its width, its height, and room above and below.
 _WIDTH, _HEIGHT, _ABOVE, _BELOW = 400, 80, 16, 18
 
-#: A line of a few points beside other columns.
+#: A line of a few points in a column of a table.
 _SPARK_WIDTH, _SPARK_HEIGHT = 110, 26
 
 #: A time line, and the least of it that a state takes.

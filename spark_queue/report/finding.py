@@ -11,14 +11,14 @@ from spark_queue.checks import optional, require_count, require_duration
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import in_html, instant, plural, shorten
 
-#: Those that may be nothing at all, and those that are ``None`` where they are not asked for.
+#: Thresholds that may be zero, and thresholds that are ``None`` by default.
 _FROM_ZERO = ("lease_grace", "clock_skew")
 _OPTIONAL = ("oldest", "retention")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """Limits from which a check reports. The defaults suit queues that are worked off.
+    """Thresholds of the checks; the defaults suit queues with workers.
 
     Raises
     ------
@@ -27,12 +27,12 @@ class Thresholds:
     """
 
     lease_grace: timedelta = timedelta(minutes=1)
-    """How long a lease may be over before somebody should have taken its item."""
+    """How long a lease may be over before another claim should have taken its item."""
     oldest: timedelta | None = None
     """How long an item may wait whose time has come, for any reason; ``None`` (default): as long
     as it likes."""
     idle: timedelta = timedelta(minutes=10)
-    """How long nobody may claim while items could run."""
+    """How long no worker may claim while items could run."""
     window: timedelta = timedelta(hours=1)
     """How far failures and dead letters are looked back at, and how long a tenant may get no turn
     while others do, or a group wait for one of its own."""
@@ -66,7 +66,7 @@ class Thresholds:
 
 
 def require_thresholds(limits: object) -> Thresholds:
-    """Return thresholds, or those by default.
+    """Return thresholds, or the default ones.
 
     Raises
     ------
@@ -96,9 +96,9 @@ class Finding:
     """``"info"``: good to know; ``"warning"``: look at it; ``"error"``: the queue does not work, or
     gives wrong answers, until it is mended."""
     what: str
-    """What is the case, in a sentence."""
+    """The fact, in a sentence."""
     since: datetime | None = None
-    """Since when; ``None`` where nobody can tell."""
+    """Since when; ``None`` where unknown."""
     command: str
     """What mends it, or shows what to mend: a command to paste. Empty where the queue's name is not
     safe to paste."""
@@ -108,7 +108,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageUse:
-    """What a queue takes of its storage."""
+    """The storage that a queue takes."""
 
     size: int
     """Bytes of its tables: with their logs on this machine's disk, without them elsewhere."""
@@ -132,15 +132,15 @@ class Checkup:
     at: datetime
     """When."""
     findings: tuple[Finding, ...]
-    """What was found, the worst first."""
+    """The findings, the worst first."""
     unchecked: Mapping[str, str]
     """Checks that could not be made, and why."""
     storage: StorageUse | None = None
-    """What it takes of its storage; ``None`` of a queue in memory, or one that does not open."""
+    """The storage it takes; ``None`` if it is in memory, or does not open."""
 
     @property
     def worst(self) -> Severity | None:
-        """How bad the worst finding is; ``None`` where there is none."""
+        """The severity of the worst finding; ``None`` without findings."""
         return self.findings[0].severity if self.findings else None
 
     def ids(self) -> list[str]:
@@ -157,7 +157,7 @@ class Checkup:
 
 
 def how_bad(found: Finding) -> int:
-    """Return a number by which the worst come first."""
+    """Return a sort key that puts the worst first."""
     return -_SEVERITIES.index(found.severity)
 
 
@@ -184,6 +184,6 @@ def span(length: timedelta) -> str:
 
 
 def list_names(names: Sequence[str]) -> str:
-    """Name the first of some things, and say how many more there are."""
+    """Name the first of some things, and the number of the others."""
     rest = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {rest:,} more" if rest > 0 else "")

@@ -39,7 +39,7 @@ _Line = Tenant | HeldGroup | ErrorGroup | WorkerLine
 #: The states of the items that are listed: finished ones need no more attention.
 _LISTED = "state IN ('ready', 'claimed', 'dead')"
 
-#: How a listed item says by a digest whom it is of.
+#: Column of a listed item with the digest of its worker or key.
 _DIGEST: Mapping[Shared, str] = {
     "tenant": "tenant_id",
     "group": "group_id",
@@ -52,7 +52,7 @@ STATES = ("ready", "claimed", "dead", "acked", "expired", "cancelled")
 
 _ID = re.compile(r"[0-9a-f]{32}")
 
-#: What is searched for a text.
+#: Columns searched for a text.
 _TEXTS = ("error", "worker_id", "dedup_key", "fair_key", "group_key")
 
 #: What no text of SQL has to quote: any one character is in the place of what it has.
@@ -73,7 +73,7 @@ def id_of(text: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which items are looked for: those of which all is so."""
+    """The items looked for: all of its conditions hold for them."""
 
     state: str = ""
     """One of :data:`STATES`; empty for any."""
@@ -190,7 +190,7 @@ class Followed:
             return self._share(answers, asked, where, most)
 
     def flow(self, lasting: timedelta) -> tuple[FlowPoint, ...]:
-        """Read what came and went, and how much was open, in sixty parts up to now."""
+        """Return items enqueued, ended and open, in sixty parts up to now."""
         with self._over(lasting) as (answers, _):
             return tuple(FlowPoint(**row) for row in answers.rows("flow"))
 
@@ -256,5 +256,5 @@ def _line_of(
 
 
 def follow(store: Store, window: timedelta = HOUR, source: ViewSource | None = None) -> Followed:
-    """Return what reads a report whenever it is called, and pages of it."""
+    """Return a reader of reports and pages."""
     return Followed(store, window, source)

@@ -19,7 +19,7 @@ from spark_queue.views.answers import Answer
 from spark_queue.views.ends import Ends
 from spark_queue.views.operator_steps import hidden_steps
 
-#: Those that somebody should look at first.
+#: The ones to look at first.
 _ORDER = (Liveness.GONE, Liveness.LATE)
 
 
@@ -71,12 +71,12 @@ def _place(worker: WorkerLine) -> int:
     return _ORDER.index(worker.liveness)
 
 
-#: What is taken back, where it is a step of the status log.
+#: Actions that can be undone, where they are steps of the status log.
 _TAKEN_BACK = frozenset({"paused", "resumed", "configured", "cancelled"})
 
 
 def steps(rows: Sequence[Answer], queue: str, reader: str) -> tuple[OperatorStep, ...]:
-    """Return what operators did, newest first, given rows of the panel in that order."""
+    """Return the steps of operators, newest first, given their rows in that order."""
     undone = {row["undone"] for row in rows}
     found = [step for row in rows for step in _steps_of(row, queue, reader, undone)]
     found += map(_hidden, hidden_steps(rows))
@@ -84,7 +84,7 @@ def steps(rows: Sequence[Answer], queue: str, reader: str) -> tuple[OperatorStep
 
 
 def _hidden(noted: Answer) -> OperatorStep:
-    """Return a step whose items were taken away since."""
+    """Return a step whose items were purged since."""
     plain = {name: value for name, value in noted.items() if name != "moment"}
     return OperatorStep(**plain, at=instant_of(noted["moment"]), detail="its items are gone")
 

@@ -12,7 +12,7 @@ from spark_queue.results import Liveness
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """How much is where, what comes and goes, and when it will be done. Durations are seconds."""
+    """The items by state, their rates, and when the work will be done. Durations are seconds."""
 
     runnable: int
     """Ready items that nothing but their turn keeps from a claim."""
@@ -48,15 +48,15 @@ class Overview:
     runnable_since: datetime | None
     """Since when the first of the runnable items could run; None where there is none."""
     last_claim_at: datetime | None
-    """When somebody claimed last, of what the tables still have."""
+    """When items were claimed last, as far as the tables still tell."""
     last_ack_at: datetime | None
-    """When an item was acked last, of what the tables still have."""
+    """When an item was acked last, as far as the tables still tell."""
     enqueued_in_window: int
     """Items that entered in the window; what an undo brought back did not."""
     done_in_window: int
     """Items acked in the window."""
     seconds: float | None
-    """The part of the window since the first item: what is in the window came in that time."""
+    """The part of the window since the first item, in which all of its items came."""
     enqueued_per_second: float | None
     """In that time; None where it is no time."""
     done_per_second: float | None
@@ -116,7 +116,7 @@ class Tenant:
     ready: int
     claimed: int
     dead: int
-    """Without those that were enqueued again."""
+    """Without items that were enqueued again."""
     turns: int
     """Items of it that were claimed in the window."""
     share: float | None
@@ -150,7 +150,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorGroup:
-    """What fails in the same words, but for ids, paths and numbers."""
+    """Failures with the same words, except for ids, paths and numbers."""
 
     wording: str
     failures: int
@@ -221,11 +221,11 @@ class HeldGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLine:
-    """Who holds items, or claimed or lost some in the window."""
+    """A worker that holds items, or claimed or lost some in the window."""
 
     worker_id: str | None
     liveness: Liveness | None
-    """Whether it lives; None where it holds nothing and nobody can ask for its process."""
+    """Whether it lives; None where it holds nothing and its process cannot be looked up."""
     items: int
     """Items that it holds."""
     leases: int
@@ -277,7 +277,7 @@ class ReaderLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorStep:
-    """What an operator did."""
+    """The action of an operator."""
 
     at: datetime
     log: str
@@ -306,7 +306,7 @@ class ItemLine:
     seq: int
     state: str
     why: str
-    """Why it is not running, a reason as ``explain`` has them; of one that ended, its state."""
+    """Why it is not running, a reason as ``explain`` has them; its state if it ended."""
     since: datetime
     """Since when it is where it is."""
     attempts: int

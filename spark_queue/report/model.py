@@ -34,13 +34,13 @@ from spark_queue.report.trouble import (
 from spark_queue.results import Explanation
 from spark_queue.wording import plain
 
-#: How long before an instant counts as now, where nothing is said.
+#: How long before an instant counts as now, by default.
 HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heading:
-    """Whose report it is, and of when."""
+    """The queue, the reader and the instant of a report."""
 
     queue: str
     reader: str
@@ -56,7 +56,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedReport(Heading):
-    """What some items share, and the first of them that are open or dead."""
+    """Items that share something: the first of them that are open or dead."""
 
     about: tuple[Tenant | HeldGroup | ErrorGroup | WorkerLine, ...]
     """The lines that its panel has of it: none where it is not among those."""
@@ -89,7 +89,7 @@ class ItemReport(Heading):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals(Heading):
-    """What says how a queue does at an instant, as one of its readers sees it."""
+    """The vital panels of a queue at an instant, for one of its readers."""
 
     window: timedelta
     """How long before it counts as now."""
@@ -101,11 +101,11 @@ class Vitals(Heading):
     retries: tuple[RetryPoint, ...]
     """The window in sixty parts, the oldest first."""
     workers: tuple[WorkerLine, ...]
-    """Those that hold items and are gone first, then late ones, then those that lost items."""
+    """Dead ones that hold items first, then late ones, then ones that lost items."""
     errors: tuple[ErrorGroup, ...]
     """Those of the window first, by how often they are."""
     groups: tuple[HeldGroup, ...]
-    """Those that most items wait for first."""
+    """The groups with most waiting items first."""
     starving: tuple[StarvingKey, ...]
     """The fair keys that starve, the longest first."""
     outranked: tuple[OutrankedPriority, ...]
@@ -115,7 +115,7 @@ class Vitals(Heading):
     waits_longest: LongestWait | None
 
     def findings(self, limits: Thresholds | None = None) -> list[Finding]:
-        """Return what an operator should know, the worst first."""
+        """Return the findings for an operator, the worst first."""
         found: list[Finding] = _module("alarms").ring(self, limits)
         return found
 
@@ -129,7 +129,7 @@ class Report(Vitals):
     flow: tuple[FlowPoint, ...]
     """The window in sixty parts, the oldest first."""
     tenants: tuple[Tenant, ...]
-    """Those that starve first, then the slow and the noisy; the idle last."""
+    """Starving ones first, then the slow and the noisy; the idle last."""
     readers: tuple[ReaderLine, ...]
     """In the order in which they were registered."""
     steps: tuple[OperatorStep, ...]

@@ -8,13 +8,13 @@ from spark_queue.wording import duration, lasting
 
 
 def window_text(report: Vitals) -> str:
-    """Say how long the part of the window is in which there was an item."""
+    """Return the length of the part of the window that has items."""
     seconds = report.overview.seconds
     return lasting(report.window.total_seconds() if seconds is None else seconds)
 
 
 def rates(within: float | None, now: float | None) -> str:
-    """Say how many there were a second, and how many there are now; nothing of none."""
+    """Return the rates per second of the window and of now; nothing for none."""
     if not within:
         return ""
     return f", {within:,.2f} a second" + ("" if now is None else f"; now {now:,.2f}")
@@ -34,6 +34,6 @@ def time_left(seen: Overview) -> str:
 
 
 def time_range(seen: Overview) -> str:
-    """Say between what the time until nothing is open lies."""
+    """Return the range of the time until no item is open."""
     least, most = duration(seen.time_left_least), duration(seen.time_left_most)
     return f"from {least} to {most}" if most else "or more: nothing ended just now"

@@ -45,13 +45,13 @@ def item_page(item: ItemReport) -> str:
 
 
 def fragment(report: Report) -> str:
-    """Return what a notebook shows."""
+    """Return the HTML that a notebook shows."""
     parts = sections(report)
     return _add_style(banner(report) + navigation(parts) + join(parts))
 
 
 def glance(seen: Vitals) -> str:
-    """Return what a notebook shows of a queue: how it does, and where its items are."""
+    """Return the HTML that a notebook shows of a queue: its condition and its items."""
     return _add_style(banner(seen) + draw_tiles(seen) + table(sheets.overview(seen)))
 
 
@@ -131,7 +131,7 @@ def navigation(parts: Iterable[Section]) -> str:
 
 
 def banner(report: Vitals, title: str | None = None, others: Iterable[Finding] = ()) -> str:
-    """Return the head of a page: what it is about, how it does, and of when that is.
+    """Return the head of a page: its subject, condition and time.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def _plots(report: Report) -> Iterable[str]:
 
 
 def item_fragment(item: ItemReport) -> str:
-    """Return what a notebook shows of one item."""
+    """Return the HTML that a notebook shows of one item."""
     first = head(f"Item {item.seq} of {item.queue}", item_state(item), item)
     return _add_style(first + item_panels(item))
 
@@ -181,7 +181,7 @@ def item_state(item: ItemReport) -> str:
 
 
 def item_panels(item: ItemReport, lead: Callable[[int], str] = lambda _seq: "") -> str:
-    """Return what there is to say of an item, without its style; others lead to their pages."""
+    """Return the panels of an item, without style; other items are links."""
     why = "".join(
         f"<li>{_item_link(one.seq, lead)}: {in_html(one.detail)}</li>" for one in item.chain
     )

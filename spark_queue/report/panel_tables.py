@@ -21,7 +21,7 @@ Buttons = Callable[[str, int], Sequence[tuple[str, str]]]
 #: Rows that are shown at once; the others are there, and shown by a click.
 SHOWN = 10
 
-#: Columns that have a bar below their number: that of the most is whole.
+#: Columns with a bar below their number: the largest number has a full bar.
 _BARRED = frozenset({("errors", "now"), ("groups", "behind"), ("readers", "behind")})
 
 #: What a head means that does not say it all, in any panel or in one.
@@ -42,7 +42,7 @@ MEANT: Mapping[tuple[str, str], str] = {
     ("tenants", "p95"): "From when an item could run to its claim: 95 of 100 waited no longer",
     ("tenants", "max"): "The longest wait of an item that was claimed in the window",
     ("tenants", "turns"): "Items that were claimed in the window",
-    ("tenants", "share"): "Its part of all turns of the window; the mark is what is due",
+    ("tenants", "share"): "Its part of all turns of the window; the mark is its due",
     ("tenants", "due"): "What its weight entitles it to, among the tenants that are not idle",
     ("groups", "by"): "Who holds the item, or what it failed with",
     ("items", "by"): "Who holds the item, or what it failed with",
@@ -63,7 +63,7 @@ _EMPTY: Mapping[str, str] = {
     "errors": "Nothing has failed.",
     "tenants": "No item has a tenant, or none is left.",
     "groups": "No item waits for another of its group.",
-    "workers": "Nobody holds an item, and nobody claimed one lately.",
+    "workers": "No worker holds an item, or claimed one lately.",
     "readers": "There is no reader.",
     "steps": "No operator has done anything.",
     "items": "No item is like that.",
@@ -82,7 +82,7 @@ def no_links(_sheet: str, _row: int, _head: str) -> Sequence[str]:
 
 
 def no_buttons(_sheet: str, _row: int) -> Sequence[tuple[str, str]]:
-    """Offer nothing: who reads a file changes nothing by it."""
+    """Return no buttons: a file cannot change a queue."""
     return ()
 
 
@@ -131,7 +131,7 @@ def _head(panel: str, text: str, kind: str) -> str:
 
 
 def _showing(name: str, more: int) -> str:
-    """Return what shows the rows that are not among the first."""
+    """Return the control that shows the other rows."""
     if more <= 0:
         return ""
     return (
@@ -214,7 +214,7 @@ def button(name: str, href: str) -> str:
 
 
 def link(text: str, hrefs: Sequence[str]) -> str:
-    """Return a text that leads to a page, or whose words lead to one each."""
+    """Return a text that links to a page, or each of its words to one."""
     if not hrefs:
         return in_html(text)
     words = [text] if len(hrefs) == 1 else text.split()

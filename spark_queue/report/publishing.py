@@ -18,7 +18,7 @@ from spark_queue.sql.statements import needed_by
 #: The queue that the published file is about.
 EXAMPLE = "main.ops.files"
 
-#: What is published, each after those that it is made of.
+#: The views published, each after the views that it needs.
 VIEWS = (
     *("status", "transitions", "history", "reasons", "runnable", "failures", "wordings"),
     *("overview", "depth", "flow", "starving", "tenants", "errors", "retries", "groups"),
@@ -78,7 +78,7 @@ def script(queue: str) -> str:
 
 
 def statements(queue: str) -> list[str]:
-    """Return the statements that create the views of a queue, in the order of their needs.
+    """Return the statements that create a queue's views, in order of dependency.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def statements(queue: str) -> list[str]:
 
 
 def _order(name: str) -> tuple[int, str]:
-    """Place a view after those that it uses."""
+    """Return the sort key of a view: it comes after the views it needs."""
     return len(needed_by(name)), name
 
 

@@ -1,4 +1,4 @@
-"""Reading of a report: the question to each reader's logs, and its answers as facts."""
+"""Reading of a report: the questions about each reader, and its panels."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _PANELS = ("depth", "flow", "tenants", "behind", "steps")
 
 
 def source_of(store: Store) -> ViewSource:
-    """Return who reads the logs of a queue: this process where it can, or else Spark.
+    """Return the views of a queue: over files read here if possible, else by Spark.
 
     Raises
     ------
@@ -210,7 +210,7 @@ def seen_at(path: str | Path, reader: str | None = None, clock: Clock | None = N
 
 
 def asked_of(store: Store, ends: Ends, window: timedelta, at: datetime | None = None) -> Question:
-    """Return what a report asks of a reader's logs.
+    """Return the question of a report to a reader's logs.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def asked_of(store: Store, ends: Ends, window: timedelta, at: datetime | None = 
     window : timedelta
         How long before the instant counts as now.
     at : datetime, optional
-        The instant; by default that of the steps, or now.
+        The instant; by default the steps' own, or now.
     """
     now = (at or ends.at or store.clock.now()).astimezone(timezone.utc)
     settings, facts = store.settings(ends.head), _reader_facts(store, ends)

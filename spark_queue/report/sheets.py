@@ -51,19 +51,19 @@ class Sheet:
     """The columns: each its head, and ``left``, ``right``, ``fold``, or ``fold own`` of a user."""
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
-    """What there is to say beside: how many rows are left out, or that there is none."""
+    """A note below: how many rows are left out, or that there is none."""
     foot: str = ""
     """What there is to say below: of rows that share a line."""
 
 
 def headline(report: Vitals | ItemReport | SharedReport) -> str:
-    """Return the name of the queue, its reader, and the instant of the report."""
+    """Say which queue is shown, for which reader, and when."""
     seen = f", as reader {report.reader!r} sees it" if report.reader else ""
     return f"{report.queue}{seen}, {instant(report.as_of)}"
 
 
 def sheets(report: Report) -> tuple[Sheet, ...]:
-    """Return the panels of a report that are tables; those with nothing in them say so."""
+    """Return the panels of a report as tables; empty ones say so."""
     found = (
         ("errors", report.errors, _all(report.errors, "wordings")),
         ("tenants", report.tenants, _all(report.tenants, "keys")),
@@ -106,7 +106,7 @@ def panel(name: str, lines: Sequence[Any], now: datetime, total: int = 0) -> She
 
 
 def entry(item: ItemReport) -> Sheet:
-    """Return what an item is: its columns, its keys, its priority and its times."""
+    """Return an item's columns, keys, priority and times."""
     seen = item.entry
     if seen is None:
         return Sheet(name="entry", title="What it is", heads=(), rows=(), note="nothing")
@@ -121,7 +121,7 @@ def entry(item: ItemReport) -> Sheet:
 
 
 def _value(value: Any) -> str:
-    """Say a value of a column in a line; not more of it than a page has room for."""
+    """Return a column's value in a line, cut to the room of a page."""
     if value is None:
         return "(none)"
     whole = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
@@ -151,7 +151,7 @@ def items(lines: Sequence[ItemLine], now: datetime, *, more: bool = False) -> Sh
 
 
 def _own(name: str, line: ItemLine, _now: datetime) -> str:
-    """Say a value of a user's column, as much of it as a list has room for."""
+    """Return a user column's value, cut to the room of a list."""
     if line.columns.get(name) is None:
         return ""
     said = _value(line.columns[name])
@@ -159,7 +159,7 @@ def _own(name: str, line: ItemLine, _now: datetime) -> str:
 
 
 def redrives(report: Report) -> tuple[str, ...]:
-    """Return the commands that enqueue again what died of the errors that are shown."""
+    """Return the commands that redrive the dead items of the errors shown."""
     return tuple(one.redrive for one in report.errors if one.redrive)
 
 
@@ -201,7 +201,7 @@ def _lasting(move: Transition) -> str:
 
 
 def _holder(one: HeldGroup | ItemLine) -> str:
-    """Name who holds an item, and say so where that one does not live."""
+    """Name the holder of an item, and say so where it is dead."""
     name = one.worker_id or ""
     if one.liveness in (Liveness.LATE, Liveness.GONE):
         return f"{name} ({one.liveness.value})"

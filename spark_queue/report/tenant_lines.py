@@ -19,7 +19,7 @@ def read_tenants(rows: Sequence[Answer], weights: Mapping[str, float]) -> tuple[
         Weights by fair key; others have 1.
     """
     busy = [row["fair_key"] for row in rows if not row["idle"]]
-    # The view names a hundred; those that it leaves out may be busy, too.
+    # The view names a hundred; others may be busy, too.
     unnamed = rows[0]["keys"] - rows[0]["idle_keys"] - len(busy) if rows else 0
     whole = sum(weights.get(key, 1.0) for key in busy) + unnamed
     return tuple(

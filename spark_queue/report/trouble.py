@@ -20,7 +20,7 @@ class LongestWait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StarvingKey:
-    """A fair key whose items could run, and that got no turn in the window, or almost none."""
+    """A fair key whose items could run, but that got almost no turn in the window."""
 
     fair_key: str | None
     items: int
@@ -36,7 +36,7 @@ class StarvingKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutrankedPriority:
-    """A priority whose items could run, and of which higher ones got all turns of the window."""
+    """A priority whose items could run, but whose turns all went to higher ones."""
 
     priority: int
     items: int
@@ -58,14 +58,14 @@ class StuckItem:
     since: datetime
     """When it was claimed last."""
     given_back: int
-    """How often it was given back untouched; 0 where that was less than ten times."""
+    """How often it was given back untouched; 0 below ten times."""
     lease: float | None
     """For how many seconds it was claimed, where it is held for three times that, and longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceState:
-    """Who may work on a queue."""
+    """The pause, the front and the workers of a queue."""
 
     paused_at: datetime | None = None
     """Since when claims get nothing."""
@@ -73,8 +73,8 @@ class ServiceState:
     resumed_at: datetime | None = None
     """When they got something again last."""
     has_front: bool = False
-    """Whether a front holds the queue: what that gives out is in no log before it is done."""
+    """Whether a front holds the queue: its items are in no log before they are done."""
     running: tuple[int, ...] | None = None
-    """The processes that live of those who work here; ``None`` where nobody can tell."""
+    """The worker processes that live here; ``None`` where this cannot be known."""
     weights: Mapping[str, float]
     """The weights of fair keys that are in force."""

@@ -13,7 +13,7 @@ from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState
 
 
 class Live(Member, Protocol):
-    """A ready or claimed item, as far as a question about it goes."""
+    """A ready or claimed item, with the facts that explain it."""
 
     @property
     def available_at(self) -> float | None:
@@ -33,7 +33,7 @@ class Live(Member, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What a queue's rules say at an instant."""
+    """The state of a queue's rules at an instant."""
 
     config: QueueConfig
     paused: bool
@@ -75,15 +75,15 @@ def explain(state: SchedulerState, seq: int, now: float) -> ItemReason:
 
 # rule: reason of an item
 def explain_live(item: Live, members: Iterable[Live], at: Situation) -> ItemReason:
-    """Return the first obstacle of a live item: lease, pause, end, delay, group or limit.
+    """Give the first reason why a live item is not claimed.
 
-    What the next claim itself takes away, a lease that ran out or a member that is over, is in
-    nobody's way.
+    Reasons are tried in the order lease, pause, end, delay, group, limit. A lapsed lease or an
+    expired member is no reason: the next claim removes it.
 
     Parameters
     ----------
     members : iterable
-        The live members of the item's group, in seq order; at least those that come first.
+        The live members of the item's group, in seq order; at least the first ones.
     """
     item_state = item.state
     if item_state == "claimed" and not item.ran_out(at.now):

@@ -3,7 +3,7 @@
 All turns of a key lie on the scale of its weight. When the weight changes from ``w`` to ``w'``
 while the pointer of a priority is at turn ``V``, every turn of the key at that priority, tags and
 handed out ones alike, moves to ``V + (turn - V) * w / w'``: it is stretched around the pointer. So
-order is kept, what was passed stays passed, and the backlog goes on at the new rate at once. Tags
+order is kept, passed turns stay passed, and the backlog goes on at the new rate at once. Tags
 are not rewritten: they are stored in units of cost, at any weight, and an account holds the
 map for all of them. Where the weight changed, a stored tag and a turn are pinned together.
 """
@@ -19,24 +19,24 @@ from spark_queue.rules.heap import Heap
 #: What costs and increments are whole numbers of: a little less than a millionth of a turn.
 UNIT = 2.0**-20
 
-#: A number that has no digits behind the unit: what is added to it loses its own.
+#: A number without digits behind the unit: a number added to it loses its own.
 ROUNDER = 1.5 * 2.0**32
 
 
-def rounded(number: float) -> float:
+def round_to_unit(number: float) -> float:
     """Return the whole number of units that is nearest; of two, the even one.
 
     Examples
     --------
-    >>> rounded(0.1) == 104858 * UNIT
+    >>> round_to_unit(0.1) == 104858 * UNIT
     True
     """
     return (number + ROUNDER) - ROUNDER
 
 
 def share(amount: float) -> float:
-    """Return what an amount above 0 counts: at least a unit, so that what it moves does move."""
-    return max(UNIT, rounded(amount))
+    """Return the increment of an amount above 0: at least a unit, so that turns move."""
+    return max(UNIT, round_to_unit(amount))
 
 
 class Level:
@@ -62,7 +62,7 @@ class Level:
 
 
 class Account:
-    """What one key was given at one priority.
+    """The tags and turns of one key at one priority.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Account:
         return self.pin + (raw - self.raw_pin) / self.weight
 
     def raw(self, tag: float) -> float:
-        """Return what to store for a tag."""
+        """Return the stored form of a tag."""
         return self.raw_pin + (tag - self.pin) * self.weight
 
     # rule: tag of a new item
@@ -158,12 +158,12 @@ class Turns:
         self._entered: dict[Account, tuple[float, float]] = {}
 
     def begin(self) -> None:
-        """Begin a step: what enters by it is added up, line by line."""
+        """Begin a step: costs of its new items are summed per line."""
         self._entered.clear()
 
     # rule: one line without keys
     def account(self, priority: int, fair_key: Hashable) -> Account:
-        """Return the account of a key at a priority; open it where there is none."""
+        """Return the account of a key at a priority, opening it if needed."""
         level = self.level(priority)
         if not self._fair:
             fair_key = None
@@ -181,7 +181,7 @@ class Turns:
         return level
 
     def knows(self, priority: int, fair_key: Hashable) -> bool:
-        """Tell whether a key has an account at a priority."""
+        """Whether a key has an account at a priority."""
         level = self.levels.get(priority)
         return level is not None and fair_key in level.accounts
 
@@ -190,7 +190,7 @@ class Turns:
     ) -> tuple[float, float]:
         """Give a new item its tag, at least ``floor``: as stored, and as a turn.
 
-        One that is kept is the item's own: the key's next goes on from where it was.
+        A kept tag is the item's own: the key's next tag does not count from it.
         """
         if kept is None:
             self._enter(account, cost)
@@ -204,7 +204,7 @@ class Turns:
 
     # rule: tag of a new item
     def _enter(self, account: Account, cost: float) -> None:
-        """Give out the tag of a new item: behind where the step began, by what it added since."""
+        """Give out a new item's tag: the line's start of the step, plus costs since."""
         start, added = self._entered.get(account) or (account.start(), 0.0)
         added += share(cost)
         self._entered[account] = (start, added)
@@ -225,7 +225,7 @@ class Turns:
     def hand_out(
         self, account: Account, seq: int, turn: float, slot: float, *, overdue: bool
     ) -> None:
-        """Note that an item was served: in a slot of its key, at a turn not below the slot."""
+        """Record that an item was served: its key's slot, and the turn."""
         account.serve(slot, overdue=overdue)
         account.level.advance(turn, seq)
 
@@ -241,7 +241,7 @@ class Turns:
                 account.level.turn, account.level.seq = turn, seq
 
     def reweigh(self, weights: Mapping[str, float]) -> Iterator[Account]:
-        """Apply changed weights to all accounts, and yield each one that changed."""
+        """Apply new weights, and yield each account whose weight changed."""
         changed = {
             key
             for key in self._weights.keys() | weights.keys()

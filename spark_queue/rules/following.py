@@ -33,7 +33,7 @@ USUAL: Mapping[str, Any] = {
 
 
 def put(state: SchedulerState, plain: Mapping[str, Any]) -> None:
-    """Bring a live item to its logged state, entering it if it is new."""
+    """Set a live item to its new state; add an unknown one."""
     record, values = state.records.get(plain["seq"]), {**USUAL, **plain}
     if record is None or record.state in TERMINAL:
         _add(state, values)
@@ -76,7 +76,7 @@ def _add(state: SchedulerState, values: Mapping[str, Any]) -> None:
 
 
 def open_line(state: SchedulerState, priority: int, plain: list[Any]) -> None:
-    """Open the account of a key at a priority, with what a snapshot has of it."""
+    """Open the account of a key at a priority from a snapshot."""
     fair_key, *values = plain
     level = state.turns.level(priority)
     account = level.accounts[fair_key] = Account(level, fair_key, 1.0)
@@ -95,7 +95,7 @@ _NEW: Mapping[str, Any] = {field.name: field.default for field in dataclasses.fi
 
 
 def dump(state: SchedulerState) -> dict[str, Any]:
-    """Return the state as plain data; what follows from it is left out."""
+    """Return the state as plain data, without values that follow from it."""
     holders = {} if state.distinct is None else state.distinct.holders
     return {
         "format": FORMAT,
@@ -140,7 +140,7 @@ def load(state: SchedulerState, plain: Mapping[str, Any]) -> None:
 
 
 def _upgrade(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return data of format 1, whose tags were turns of the weight that they were given at."""
+    """Return data of format 1, whose tags were turns at their weights, as format 2."""
     levels, maps = [], {}
     for level in plain["levels"]:
         accounts = []

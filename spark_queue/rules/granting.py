@@ -21,7 +21,7 @@ from spark_queue.rules.service_order import Horizon, Served, Service
 
 
 def carry_out(state: SchedulerState, grant: Grant, limit: int, run: int, worker_id: str) -> Grant:
-    """Carry a claim out, and return its grant with what it got, and what it has ended."""
+    """Carry out a claim, and return its grant and the items it ended."""
     expired, dead = expire(state), bury(state)
     regroup(state, run)
     leased = [_lease(state, served, grant, worker_id) for served in _serve(state, limit)]
@@ -31,9 +31,9 @@ def carry_out(state: SchedulerState, grant: Grant, limit: int, run: int, worker_
 def propose(
     state: SchedulerState, grant: Grant, limit: int, run: int, horizon: Horizon | None = None
 ) -> Grant | None:
-    """Return the grant that a claim would get, and change nothing but how far time has come.
+    """Return the grant of a claim without claiming; only the clock moves on.
 
-    It is ``None`` where what comes next may lie beyond the horizon.
+    ``None``: the next items may lie beyond the horizon.
     """
     state.timing.advance(state.clock, state.move)
     if horizon is not None and _is_passed(state, horizon):
@@ -53,7 +53,7 @@ def propose(
 
 
 def expire(state: SchedulerState) -> tuple[int, ...]:
-    """End what waits and is past its deadline, and return which."""
+    """End the waiting items past their deadlines, and return them."""
     state.timing.advance(state.clock, state.move)
     expired = state.timing.past_deadline(state.clock)
     for record in expired:
@@ -62,7 +62,7 @@ def expire(state: SchedulerState) -> tuple[int, ...]:
 
 
 def bury(state: SchedulerState) -> tuple[int, ...]:
-    """End what lost its last lease, and return which."""
+    """End the items that lost their last lease, and return them."""
     dead = state.timing.worn_out(state.config.max_losses)
     for record in dead:
         record.losses += 1
@@ -71,7 +71,7 @@ def bury(state: SchedulerState) -> tuple[int, ...]:
 
 
 def regroup(state: SchedulerState, run: int) -> None:
-    """Say how many members of a group may be claimed, by the settings and the run of a claim."""
+    """Set how many members of a group may be claimed, by the settings and the run."""
     config = state.config
     state.run = run
     blocking = config.on_failure == "block"
@@ -80,7 +80,7 @@ def regroup(state: SchedulerState, run: int) -> None:
 
 @contextmanager
 def _set_aside(state: SchedulerState) -> Iterator[tuple[list[Record], list[Record]]]:
-    """Take what a claim would end out of the way for a while, and put it back."""
+    """Set aside the items that a claim would end, and put them back on exit."""
     places: dict[int, tuple[Record, Place | None]] = {}
 
     def aside(records: list[Record]) -> list[Record]:
@@ -100,7 +100,7 @@ def _set_aside(state: SchedulerState) -> Iterator[tuple[list[Record], list[Recor
 
 # rule: lapsed items of a full queue
 def _serve(state: SchedulerState, limit: int) -> list[Served]:
-    """Serve what comes next, and take it out of the line."""
+    """Serve the next items, and take them out of the line."""
     room = state.room()
     first = Service(state.line, state.serial.before)
     if room is None:
@@ -120,7 +120,7 @@ def _handed_out(state: SchedulerState, service: Service, taken: list[Served]) ->
 
 # rule: reach of a claim
 def _is_passed(state: SchedulerState, horizon: Horizon) -> bool:
-    """Tell whether an item beyond the horizon may be overdue: the pointer has passed it."""
+    """Whether the pointer passed the horizon: items beyond it may be overdue."""
     rank, *place = horizon
     level = state.turns.levels.get(int(-rank)) if math.isfinite(rank) else None
     return level is not None and (level.turn, level.seq) > tuple(place)
@@ -130,7 +130,7 @@ def _is_passed(state: SchedulerState, horizon: Horizon) -> bool:
 def _look(
     state: SchedulerState, limit: int, freed: int, horizon: Horizon | None
 ) -> list[Served] | None:
-    """Return the items that would be served, and restore the line; ``None`` as :func:`propose`."""
+    """Return the items to be served, serving none; ``None`` as for :func:`propose`."""
     room = state.room(freed)
     service = Service(state.line, state.serial.before)
     served = [] if room == 0 else service.take(limit, room, horizon)
@@ -153,7 +153,7 @@ def _hand_out(state: SchedulerState, taken: Sequence[Served]) -> None:
 
 
 def _lost_service(state: SchedulerState, served: Sequence[Served]) -> Service:
-    """Return the service of the items whose lease ran out, as if nothing else waited."""
+    """Return the service of items whose lease ran out, as if no others waited."""
     gone = {one.record.seq for one in served}
     line = Line(state.records)
     for record in state.timing.lost_records():

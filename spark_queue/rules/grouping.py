@@ -21,7 +21,7 @@ class ServiceLine(Protocol):
         """Let an item stand in the line."""
 
     def discard(self, record: Record) -> None:
-        """Take an item out of the line, if it is there."""
+        """Take an item out of the line, if it is in it."""
 
 
 class Ungrouped:
@@ -58,7 +58,7 @@ class Ungrouped:
 
 
 class SerialGroup:
-    """The live members of one group by place, and those of them that stand in the line."""
+    """The live members of one group by place, and its members in the line."""
 
     __slots__ = ("delayed", "held", "lost", "lost_open", "open", "tail", "waiting")
 
@@ -83,7 +83,7 @@ class SerialGroup:
 
     def last_ahead(self) -> Record | None:
         """Return the last live member that the pointer of its priority has not passed."""
-        # Neither state is ever left, so what is dropped here is never wanted again.
+        # Items never leave these states, so the dropped ones are never wanted again.
         tail = self.tail
         while tail and (tail[-1].place == "done" or tail[-1].passed):
             tail.pop()
@@ -135,7 +135,7 @@ class Serial(Ungrouped):
         else:
             self._take_out(group, record, old)
         if old == "done" and new != "done" and record not in group.tail:
-            # One that was only set aside, and so were all others of its group.
+            # It was only set aside, and so were all others of its group.
             group.tail = deque(sorted([*group.tail, record], key=_seq_of))
         self._put_in(group, record.seq, new)
         if group.is_empty:
@@ -235,7 +235,7 @@ class Serial(Ungrouped):
 
 
 class Member(Protocol):
-    """A live item of a group, as far as the others of the group go."""
+    """A live item of a group, as its other members see it."""
 
     @property
     def seq(self) -> int:
@@ -259,7 +259,7 @@ _AnyMember = TypeVar("_AnyMember", bound=Member)
 def in_the_way(
     record: Member, members: Iterable[_AnyMember], now: float, *, limit: int, blocking: bool
 ) -> _AnyMember | None:
-    """Return the member of a group that keeps another one from being claimed at an instant.
+    """Return the member of a group that blocks another one at an instant.
 
     It is worked out from the members alone, for any instant and for claims without runs. Where
     several are, it is one that waits for its time, or else one in flight, the earliest of them.

@@ -12,7 +12,7 @@ _SLACK = 16
 
 
 class Heap(dict[V, Any]):
-    """Values with their keys, of which the one with the smallest key is found.
+    """Values with keys; it finds the value with the smallest key.
 
     Leaving is lazy: the entry stays behind until it comes up, or until most entries are such
     remains and the heap is rebuilt. So every operation is O(log n), on average, and the memory

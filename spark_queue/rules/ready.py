@@ -31,7 +31,7 @@ _NONE_OVERDUE: Heap[int] = Heap()
 
 
 class KeyLine:
-    """The claimable items of one key at one priority: by seq, and by what slots they bring."""
+    """The claimable items of one key at one priority, by seq and by slots."""
 
     __slots__ = ("account", "overdue", "records", "regular", "seen_at", "seqs")
 
@@ -45,7 +45,7 @@ class KeyLine:
         """The pointer at which the line's next turn was last worked out."""
 
     def add(self, record: Record) -> bool:
-        """Let an item stand in the line; say whether that may change the line's next turn."""
+        """Add an item to the line; return whether the line's next turn may change."""
         self.seqs.put(record.seq, record.seq)
         slots = self.add_slot(record)
         firsts = (self.seqs.first(), slots.first())
@@ -60,7 +60,7 @@ class KeyLine:
 
     # rule: overdue item
     def _is_overdue(self, record: Record) -> bool:
-        """Tell whether the regular turn of a live item is gone."""
+        """Whether the regular turn of a live item is gone."""
         account = self.account
         level = account.level
         tag = account.pin + (record.raw_tag - account.raw_pin) / account.weight
@@ -75,12 +75,12 @@ class KeyLine:
             self.overdue.discard(seq)
 
     def takes_by_seq(self) -> bool:
-        """Tell whether the items take the slots in their own order: some of them are overdue."""
+        """Whether the items take the slots in their own order: some of them are overdue."""
         self._sort_out()
         return bool(self.overdue)
 
     def first_seq(self) -> int | None:
-        """Return the item that is next; ``None`` where there is none."""
+        """Return the next item; ``None`` where there is none."""
         first = self.seqs.first() if self.takes_by_seq() else self.regular.first()
         return None if first is None else first[1]
 
@@ -175,7 +175,7 @@ class LevelLine:
         return None
 
     def may_gain(self, turn: float) -> bool:
-        """Tell whether a key's first item might take a regular turn that is not known here yet."""
+        """Whether a key's first item might take a regular turn that is not known here yet."""
         lines = (self.keys[key] for key in self.late)
         return any(one.account.regular < turn < one.first_slot().turn for one in lines)
 
@@ -216,7 +216,7 @@ class Line:
             level.refresh(key)
 
     def discard(self, record: Record) -> None:
-        """Take an item out of the line, if it is there."""
+        """Take an item out of the line, if it is in it."""
         line = self._key_line(record.account)
         if line is not None and record.seq in line.seqs:
             line.discard(record.seq)

@@ -100,14 +100,14 @@ class Leased:
     attempts: int
     """Failed attempts before this one."""
     losses: int
-    """Leases of it that ran out, the one that this grant supersedes included."""
+    """Leases of it that ran out, including the lease that this grant supersedes."""
     overdue: bool = False
     """Whether it took a turn that its key gets for what the order has passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What a claim took, in order of service."""
+    """The items of a claim, in order of service."""
 
     lease: int
     """The step that granted the lease: its name."""
@@ -152,7 +152,7 @@ Outcome = Ack | Nack | Release | Dead
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """What a settle step did."""
+    """The result of a settle."""
 
     lost: tuple[int, ...] = ()
     """Items that the lease no longer holds; nothing changed for them."""
@@ -167,7 +167,7 @@ class Item:
     seq: int
     """The item."""
     new: NewItem
-    """What was enqueued."""
+    """The item as it was enqueued."""
     state: State
     """Where it is in its life."""
     priority: int
@@ -198,7 +198,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How many items there are. ``enqueued`` is the sum of all others but ``refused``."""
+    """The numbers of items. ``enqueued`` is the sum of all others but ``refused``."""
 
     enqueued: int
     """Accepted rows."""
@@ -227,7 +227,7 @@ class ItemReason:
     by: int | None = None
     """The item that is in the way: the holder of its key, or a member of its group."""
     until: float | None = None
-    """When time alone removes what is in the way."""
+    """When time alone removes the obstacle."""
     state: State | None = None
     """The item's state, where it is known."""
 

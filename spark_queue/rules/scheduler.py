@@ -26,7 +26,7 @@ from spark_queue.rules.service_order import Horizon
 
 
 class Scheduler:
-    """Decides what runs next, and remembers what became of it.
+    """Decides which items run next, and records their outcomes.
 
     Every mutating call is one numbered step, and the step that grants a lease is its name. Times
     are seconds on any one scale; a time earlier than one seen before counts as the later one. The
@@ -40,7 +40,7 @@ class Scheduler:
         the items, and its rule costs nothing.
     keep_finished : bool
         Whether finished items, refused rows and settled grants stay, to be looked at, redriven and
-        purged. Without, the scheduler's memory is that of its live items, and of the keys that
+        purged. Without, the scheduler keeps only its live items, and the keys that
         ``dedup_scope`` keeps.
 
     Examples
@@ -155,7 +155,7 @@ class Scheduler:
     def propose(self, now: float, limit: int, *, lease: float | None = None, run: int = 1) -> Grant:
         """Return the grant that a claim would get, without making it.
 
-        Nothing changes but how far time has come. What is done of it is written down by the caller,
+        Only the clock moves on. What is done of it is written down by the caller,
         and comes back as facts, by :meth:`apply` and :meth:`serve`; perhaps those of another claim.
 
         Raises
@@ -177,7 +177,7 @@ class Scheduler:
         lease: float | None = None,
         run: int = 1,
     ) -> Grant | None:
-        """Return the same where not all live items are known; ``None`` where that is too few.
+        """As :meth:`propose`, knowing some live items only; ``None`` if more are needed.
 
         Parameters
         ----------
@@ -200,8 +200,8 @@ class Scheduler:
         Parameters
         ----------
         items : iterable of mapping
-            The items as a snapshot has them. What identifies and orders one that is known stays.
-            The line of one that enters is opened before, by :meth:`open_line`: with its last item
+            The items as a snapshot has them. The identity and order of a known item stay.
+            The line of a new item is opened before, by :meth:`open_line`: with its last item
             it may have been forgotten.
         """
         for plain in items:
@@ -211,9 +211,9 @@ class Scheduler:
                 following.put(self._state, plain)
 
     def serve(self, priority: int, fair_key: Hashable, turn: float, *, overdue: bool) -> None:
-        """Note a turn that another scheduler gave to a key; pointers come separately.
+        """Record a turn served elsewhere; :meth:`point` moves the pointer.
 
-        A line that is not known is opened with all that it was served.
+        An unknown line is skipped: :meth:`open_line` brings it with all its turns.
         """
         if self._state.turns.knows(priority, fair_key):
             account = self._state.turns.account(priority, fair_key)
@@ -252,7 +252,7 @@ class Scheduler:
         by: float | None = None,
         seqs: Iterable[int] | None = None,
     ) -> tuple[int, ...]:
-        """Let a lease run from now on, and return which of the named items it no longer holds.
+        """Extend a lease from now on, and return the named items that it has lost.
 
         Without ``seqs`` everything that it still holds is renewed, and nothing is called lost.
         """
@@ -330,7 +330,7 @@ class Scheduler:
         Raises
         ------
         InvalidConfigError
-            When the configuration changes what is fixed at creation.
+            When the configuration changes a setting that is fixed at creation.
         """
         state = self._state
         for field in dataclasses.fields(QueueConfig):

@@ -33,7 +33,7 @@ Move = Callable[[Record, Place], None]
 
 
 class Timing:
-    """Which items wait for which instant.
+    """The items by the instants for which they wait.
 
     Hooks: ``move`` when an item changes its place, ``advance`` when the clock moves,
     ``past_deadline`` and ``worn_out`` when a claim looks for what it must end first. A heap is
@@ -50,7 +50,7 @@ class Timing:
         self._losses: Heap[int] = Heap()
 
     def move(self, record: Record, old: Place | None, new: Place) -> None:
-        """Forget what an item waited for at its old place; note what it waits for at the new."""
+        """Move an item's entry from its old place's instants to the new one's."""
         seq = record.seq
         if old == "held":
             self._leases.discard(seq)
@@ -125,7 +125,7 @@ class SchedulerState:
     leases : dict
         What each lease still holds.
     grants : dict
-        What was granted, by claim id.
+        The grants, by claim id.
     """
 
     def __init__(self, config: QueueConfig, *, keep_finished: bool) -> None:
@@ -199,7 +199,7 @@ class SchedulerState:
         self.serial.move(record, old, place)
 
     def hold(self, record: Record, lease: int, expires_at: float, worker_id: str) -> None:
-        """Put an item under a lease, replacing the one that it may have."""
+        """Lease an item, replacing its current lease."""
         self._drop_lease(record)
         record.lease, record.lease_expires_at = lease, expires_at
         record.worker_id = worker_id
@@ -352,7 +352,7 @@ def retry_draw(seq: int, attempts: int) -> float:
 
 # rule: outcome of an item
 def apply(state: SchedulerState, record: Record, outcome: Outcome) -> State:
-    """Apply what its holder says of an item, and return the state that it comes to."""
+    """Apply its holder's outcome to an item, and return the new state."""
     if isinstance(outcome, Ack):
         state.finish(record, "acked")
     elif isinstance(outcome, Dead):
@@ -380,7 +380,7 @@ def _fail(state: SchedulerState, record: Record, outcome: Nack) -> None:
 
 # rule: attempts of an item
 def _is_last(record: Record, config: QueueConfig) -> bool:
-    """Tell whether an item may not fail once more: by its own limit, or the queue's."""
+    """Whether an item may not fail again, by its own limit or the queue's."""
     own = record.new.max_attempts
     most = config.max_attempts if own is None else own
     return most is not None and record.attempts >= most

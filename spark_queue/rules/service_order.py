@@ -29,7 +29,7 @@ class Served:
 
 
 class Cursor:
-    """One key during one claim. The pointer stands still, so slots follow one another."""
+    """One key's line during one claim, with the pointer fixed."""
 
     __slots__ = ("_by_seq", "_taken", "_used", "line", "pointer")
 
@@ -53,7 +53,7 @@ class Cursor:
         return Served(self.line.records[seq], slot.turn, slot)
 
     def may_gain(self, turn: float) -> bool:
-        """Tell whether the key's next item might take a regular turn that is not known here."""
+        """Whether the key's next item might take a regular turn that is not known here."""
         following = self.peek() if self._by_seq else None
         return following is not None and following.turn > turn
 
@@ -76,7 +76,7 @@ class Cursor:
         self._used = (first, behind + self.line.records[slot.owner].increment)
 
     def close(self, served: set[int]) -> None:
-        """Leave the line to the items that were not served, with the slots that they bring."""
+        """Return unserved items to the line, with their slots."""
         line = self.line
         for taken in self._taken:
             seq, owner = taken.record.seq, taken.slot.owner
@@ -113,7 +113,7 @@ class Service:
         self._reached: dict[tuple[Hashable, int], float] = {}
         self._unpulled_gain: bool | None = None
         self.is_cut = False
-        """Whether what comes next may be somebody beyond the horizon."""
+        """Whether the next item may lie beyond the horizon."""
 
     # rule: order of service
     def take(self, limit: int, room: int | None, horizon: Horizon | None = None) -> list[Served]:
@@ -146,18 +146,18 @@ class Service:
         return taken
 
     def withdraw(self) -> None:
-        """Put the keys that the claim touched back into the line, with what it served."""
+        """Return the keys of the claim to the line, with the items it served."""
         self._served.clear()
         self.close()
 
     def close(self) -> None:
-        """Put the keys that the claim touched back into the line, without what it served."""
+        """Return the keys of the claim to the line, without the items it served."""
         for cursor in self._cursors:
             cursor.close(self._served)
             self._line.refresh(cursor.line.account)
 
     def _may_be_preceded(self, rank: Rank, horizon: Horizon) -> bool:
-        """Tell whether a turn beyond the horizon may be taken before one of the same height.
+        """Whether a turn beyond the horizon may be taken before one of the same height.
 
         That of a key whose items take its turns by seq, as one of them is overdue: by its first.
         """

@@ -53,7 +53,7 @@ def of_report(base: str, number: int, report: Report) -> Links:
     def links(sheet: str, row: int, head: str) -> Sequence[str]:
         lead = leads.get((sheet, head))
         lines = getattr(report, sheet) if lead else ()
-        # The last line of a panel may sum up what is not listed.
+        # The last line of a panel may sum up the rest.
         return lead(lines[row]) if lead and row < len(lines) else ()
 
     return links
@@ -70,7 +70,7 @@ def of_items(base: str, seqs: Sequence[int]) -> Links:
 
 
 def undo_buttons(base: str, report: Report) -> Buttons:
-    """Return a button for each step of an operator that can be taken back."""
+    """Return the undo buttons of operators' steps."""
 
     def buttons(sheet: str, row: int) -> Sequence[tuple[str, str]]:
         step = report.steps[row] if sheet == "steps" else None

@@ -16,7 +16,7 @@ FOR_A_CHECK = 30.0
 
 @dataclass(slots=True)
 class KeptCheckup:
-    """The newest checkup of a queue: the first look waits for it, later ones do not.
+    """The newest checkup of a queue: only the first look waits for it.
 
     Parameters
     ----------

@@ -48,11 +48,11 @@ class RequestGuard:
     Parameters
     ----------
     app : ASGI application
-        What is behind.
+        The application behind it.
     hosts : iterable of str
         The names by which it may be asked for, without a port.
     has_signed_in : callable, optional
-        Tells whether somebody has signed in from an address; by default nobody has.
+        Tells whether a user has signed in from an address; by default none has.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ def _leads_to(origin: str, host: str) -> bool:
 
 
 def _is_address(name: str, address: str) -> bool:
-    """Tell whether a name is an address, and this one."""
+    """Whether a name is an address, and this one."""
     try:
         return ip_address(name) == ip_address(address)
     except ValueError:
@@ -140,14 +140,14 @@ class Session:
 
     operator: str
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24))
-    """What each of their forms says, and nobody else's can."""
+    """The secret of this session's forms, against forms from elsewhere."""
     said: str = ""
-    """What was done last, to be shown once."""
+    """The message about the last action, to be shown once."""
     address: str = ""
     """From where they asked last."""
 
     def owns(self, form_token: str) -> bool:
-        """Tell whether a form was made for this session, in constant time."""
+        """Whether a form was made for this session, in constant time."""
         return _is_same(form_token, self.csrf)
 
     def take_said(self) -> str:
@@ -194,14 +194,14 @@ class Sessions:
         return secret
 
     def of(self, secret: str | None, address: str = "") -> Session | None:
-        """Return the session of a secret, which is at an address now."""
+        """Return the session of a secret, and note its present address."""
         session = None if secret is None else self._known.get(secret)
         if session is not None and address:
             session.address = address
         return session
 
     def is_at(self, address: str) -> bool:
-        """Tell whether a signed-in session was last seen at an address."""
+        """Whether a signed-in session was last seen at an address."""
         with self._lock:
             known = {session.address for session in self._known.values()}
         return bool(address) and address in known

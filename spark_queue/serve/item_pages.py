@@ -60,7 +60,7 @@ def _of_item(base: str, found: ItemReport, verbs: Collection[str]) -> Iterator[t
 def shared_page(
     seat: WatchedQueue, base: str, by: Shared, digest: str, most_age: float, verbs: Sequence[str]
 ) -> Page | None:
-    """Return the page of what some items share; ``None`` where there is none."""
+    """Return the page of items that share something; ``None`` where none do."""
     report = seat.items(by, digest, most_age)
     lines, more = report.items[:LISTED], len(report.items) > LISTED
     if not report.about and not lines:
@@ -107,7 +107,7 @@ def _list_items(
 def found_page(
     seat: WatchedQueue, base: str, wanted: Wanted, most_age: float, verbs: Collection[str]
 ) -> Page:
-    """Return the page of items that are looked for, with the form that asks for them."""
+    """Return the page of search results, with the search form."""
     report = seat.find(wanted, most_age)
     lines, more = report.items[:LISTED], len(report.items) > LISTED
     asked = {name: value for name, value in asdict(wanted).items() if value}
@@ -130,7 +130,7 @@ def found_page(
 
 
 def _of_all(base: str, wanted: Wanted, verbs: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Return what may be done about all items that are found, on every page of them."""
+    """Return the actions for all items found, on every page of them."""
     where = wanted.command()
     for verb in _APPLIES:
         if where and verb in verbs:
@@ -138,7 +138,7 @@ def _of_all(base: str, wanted: Wanted, verbs: Collection[str]) -> Iterator[tuple
 
 
 def _name_of(by: Shared, line: ItemLine) -> str | None:
-    """Return what items share that no line of the panel is about: it names a hundred."""
+    """Return the shared name of items that the panel's hundred lines leave out."""
     names = {
         "error": line.error,
         "tenant": line.fair_key,

@@ -28,7 +28,7 @@ class Page:
     values: Mapping[str, Any]
 
     def html(self, **more: Any) -> str:
-        """Return it as a document; every text that is no markup of ours is escaped."""
+        """Return the page as a document; every text except our markup is escaped."""
         common = {"every": None, "said": "", "error": "", "trail": (), "base": "", "scripts": ()}
         return _templates().get_template(self.template).render({**common, **self.values, **more})
 
@@ -59,7 +59,7 @@ def _templates() -> Environment:
 
 @cache
 def style() -> str:
-    """Return the style of all pages: a report's own, and that around it."""
+    """Return the style of all pages: the report's, and more."""
     return page.style() + static("more.css")
 
 

@@ -78,7 +78,7 @@ def _figures(report: Report, checked: Sequence[Checked]) -> dict[str, Any]:
 
 
 def _of_tables(checked: Sequence[Checked]) -> list[Finding]:
-    """Return what a checkup found that a report, which is newer, does not say itself."""
+    """Return the findings of a checkup that the newer report lacks."""
     return [found for one in checked for found in one.checkup.findings if found.id not in ALARMS]
 
 
@@ -87,7 +87,7 @@ def _state(word: str) -> dict[str, Any]:
 
 
 def _workers(report: Report) -> str:
-    """Say how many of those who hold items live."""
+    """Say how many of the items' holders are alive."""
     counts = {
         kind: sum(1 for one in report.workers if one.items and one.liveness is kind)
         for kind in (Liveness.ALIVE, Liveness.LATE, Liveness.GONE)
@@ -96,7 +96,7 @@ def _workers(report: Report) -> str:
 
 
 def _check(seat: WatchedQueue) -> Iterator[Checked]:
-    """Return what a checkup found; nothing where the queue cannot be read, as its line says."""
+    """Return a checkup's findings; nothing where the queue cannot be read."""
     try:
         yield Checked(number=seat.number, name=seat.name, checkup=seat.checkup())
     except (SparkQueueError, OSError):

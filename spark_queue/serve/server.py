@@ -33,20 +33,20 @@ class ConnectionLimits:
     room: int = 50
     """How many of them are kept for addresses that have signed in."""
     most_of_address: int = 100
-    """Connections of one address, which may be that of a proxy or a tunnel."""
+    """Connections of one address, which may be a proxy or a tunnel."""
     seconds: float = 15.0
     """Time for a request, header and body, from when it may begin."""
 
 
 class Crowd:
-    """The open connections of a server; the oldest that only wait make room for new ones.
+    """The open connections of a server; the oldest idle ones make room for new ones.
 
     Parameters
     ----------
     limits : ConnectionLimits
         How many there may be.
     has_signed_in : callable
-        Tells whether somebody has signed in from an address.
+        Tells whether a user has signed in from an address.
     """
 
     def __init__(self, limits: ConnectionLimits, has_signed_in: Callable[[str], bool]) -> None:
@@ -56,7 +56,7 @@ class Crowd:
         self._open: dict[CrowdedProtocol, None] = {}
 
     def admit(self, new: CrowdedProtocol) -> bool:
-        """Make room for a connection, and tell whether there is any."""
+        """Make room for a connection, and return whether there is any."""
         while rivals := self._rivals(new.address):
             oldest = next((one for one in rivals if one.is_waiting), None)
             if oldest is None:
@@ -70,7 +70,7 @@ class Crowd:
         self._open.pop(gone, None)
 
     def _rivals(self, address: str) -> list[CrowdedProtocol]:
-        """Return who may make room for an address, in order; none where there is room."""
+        """Return the connections that may make room for an address, in order."""
         own = [one for one in self._open if one.address == address]
         if len(own) >= self.limits.most_of_address:
             return own
@@ -96,7 +96,7 @@ class CrowdedProtocol(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client has to act: to send the rest of a request, or to take an answer."""
+        """Whether the client must act: send the rest of a request, or take an answer."""
         is_asked = self.conn.their_state not in (h11.IDLE, h11.SEND_BODY)
         return not (is_asked and self.conn.our_state in (h11.SEND_RESPONSE, h11.SEND_BODY))
 
@@ -133,7 +133,7 @@ class CrowdedProtocol(H11Protocol):
         self.transport.abort()
 
     def _watch(self) -> None:
-        # What is sent meanwhile gives no more time: a header may come byte by byte.
+        # Bytes that arrive give no more time: a header may come byte by byte.
         if not self.is_waiting:
             self._forget_deadline()
             self._unsent = math.inf
@@ -143,7 +143,7 @@ class CrowdedProtocol(H11Protocol):
     def _expire(self) -> None:
         unsent = self.transport.get_write_buffer_size()
         if 0 < unsent < self._unsent:
-            # Somebody far away still takes the answer.
+            # A slow client still takes the answer.
             self._unsent = unsent
             self._deadline = self.loop.call_later(self.crowd.limits.seconds, self._expire)
         else:
@@ -158,7 +158,7 @@ class CrowdedProtocol(H11Protocol):
 def protocol_of(
     limits: ConnectionLimits, has_signed_in: Callable[[str], bool]
 ) -> type[CrowdedProtocol]:
-    """Return the protocol of one server, whose connections know of each other."""
+    """Return the protocol of one server, whose connections share a crowd."""
 
     class OfServer(CrowdedProtocol):
         crowd = Crowd(limits, has_signed_in)
@@ -189,7 +189,7 @@ def run(app: RequestGuard, at: socket.socket) -> None:
 
 
 def server_of(app: RequestGuard, limits: ConnectionLimits | None = None) -> uvicorn.Server:
-    """Return what answers requests when it is run, within limits of its connections."""
+    """Return the server to run, with limits of its connections."""
     config = uvicorn.Config(
         app,
         http=protocol_of(limits or ConnectionLimits(), app.has_signed_in),

@@ -36,7 +36,7 @@ from spark_queue.wording import plural
 _LONGEST_FORM = 64_000
 _LONGEST_NUMBER = 18
 
-#: What is wrong with what was asked, not with the queue.
+#: Errors of the request, not of the queue.
 _ASKED = (CannotUndoError, InvalidArgumentError, InvalidConfigError, SparkNeededError)
 _GONE = (QueueNotFoundError, ReaderNotFoundError)
 
@@ -75,7 +75,7 @@ class Site:
     every: float = 5.0
 
     def app(self, hosts: Iterable[str]) -> RequestGuard:
-        """Return what answers requests, by these names of the machine."""
+        """Return the application, for these names of the machine."""
         reads = [
             Route("/", self._get(self._board)),
             Route("/queues/{seat}", self._get(self._queue)),
@@ -112,7 +112,7 @@ class Site:
         return answer
 
     def _post(self, act: Callable[[Request, Form], Response]) -> Callable[[Request], object]:
-        """Return what answers a POST, given its fields."""
+        """Return the answer to a POST, given its fields."""
 
         async def answer(request: Request) -> Response:
             body = b""
@@ -122,7 +122,7 @@ class Site:
                     if len(body) > _LONGEST_FORM:
                         raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             except ClientDisconnect:
-                # Nobody is there to read an answer.
+                # The client is gone.
                 return Response(status_code=HTTPStatus.BAD_REQUEST)
             fields = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
             return await run_in_threadpool(act, request, dict(fields))
@@ -151,7 +151,7 @@ class Site:
         if page is None:
             raise HTTPException(HTTPStatus.NOT_FOUND)
         session = self._session(request)
-        # What was done is shown once, and not to a page that refreshes by itself.
+        # The message is shown once, and not to a page that refreshes by itself.
         said = session.take_said() if session and not _is_refresh(request) else ""
         return HTMLResponse(page.html(every=self.every, said=said))
 
@@ -170,7 +170,7 @@ class Site:
         return tuple(VERBS) if self.acts else ()
 
     def _find(self, request: Request) -> Response:
-        """Lead to the item of a number, or else to those of a key."""
+        """Redirect to the item of a number, or else to the items of a key."""
         seat, base = self._seat(request)
         text = request.query_params.get("find", "").strip()
         seq = int(text) if text.isdecimal() and len(text) <= _LONGEST_NUMBER else 0
@@ -244,7 +244,7 @@ class Site:
         return _asking(session, seat, base, name, asked)
 
     def _act(self, request: Request, form: Form) -> Response:
-        """Say what would be done, or do it: if that was confirmed, and is no more than was said."""
+        """Preview an action, or do it: if confirmed, and no larger than previewed."""
         session = self._session(request)
         if session is None or not session.owns(form.pop("csrf", "")):
             raise HTTPException(HTTPStatus.FORBIDDEN, "Refused: sign in, and send our own form.")
@@ -260,7 +260,7 @@ class Site:
             with acting_as(session.operator):
                 session.said = str(seat.operate(plan.do))
         except _ASKED as exc:
-            # What was typed stays, to be mended.
+            # The input stays, to be mended.
             return _asking(session, seat, base, name, form, str(exc))
         return RedirectResponse(base, HTTPStatus.SEE_OTHER)
 

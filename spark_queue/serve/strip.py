@@ -86,7 +86,7 @@ def _since(at: datetime | None, now: datetime) -> str:
 
 
 def _offers(number: int, finding: Finding, verbs: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Return the pages that do what the command of a finding does."""
+    """Return the pages of actions that do a finding's command."""
     words = shlex.split(finding.command)[1:]
     if not finding.command.startswith("spark-queue ") or len(words) < 2:  # noqa: PLR2004 - verb, queue
         return

@@ -22,14 +22,14 @@ from spark_queue.wording import number, plural
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What would be done, before it is."""
+    """The effect of an action, before it is done."""
 
     items: int
     """How many items it is about."""
     text: str
     """What becomes of them."""
     do: Callable[[Operable], str]
-    """Does it, and says what was done."""
+    """Does it, and returns the message."""
     sample: Sequence[Mapping[str, Any]] = ()
     """The first of the items."""
     is_bounded: bool = False
@@ -121,7 +121,7 @@ def _settings(config: QueueConfig) -> Sequence[FormField]:
         for row in SETTINGS
         if row.is_live and row.is_line
     ]
-    # What is typed is a change of what was shown, whatever has become of that meanwhile.
+    # The input is a change of the values shown, even if they have changed since.
     shown = [replace(one, name=_SHOWN + one.name, label="", is_hidden=True) for one in fields]
     return [*fields, *shown]
 
@@ -184,13 +184,13 @@ def _configure(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """The settings that a form changes: those whose value differs from the one shown."""
+    """The changes in a form: values left as shown are not set."""
 
     settings: dict[str, Any]
     is_stale: bool
-    """Whether one of them is not any more what was shown."""
+    """Whether one of them was shown with an old value."""
     asked: Mapping[str, str]
-    """The same as a form that shows what is now."""
+    """The same input, in a form that shows current values."""
 
     @classmethod
     def of(cls, before: QueueConfig, asked: Mapping[str, str]) -> _Change:

@@ -1,4 +1,4 @@
-"""Queues that are looked at: each opened once, and read once for all who look at the same time."""
+"""The queues watched: each opened once, and read once for all viewers at a time."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ RANGES = {1: "1 h", 6: "6 h", 24: "24 h", 168: "7 d"}
 #: Items that a page lists.
 LISTED = 100
 
-#: Answers that are kept beside the report: as many pages as are looked at together.
+#: Answers cached besides the report: as many as pages are open together.
 _KEPT = 64
 
 
 class Operable(Protocol):
-    """What an operator does to a queue, with Spark or without."""
+    """The actions of an operator on a queue, with Spark or without."""
 
     @property
     def config(self) -> QueueConfig:
@@ -73,7 +73,7 @@ class OpenedQueue:
     operate: Operable
 
 
-#: Opens a queue, given its name and that of a reader; the default reader for ``None``.
+#: Opens a queue, given its name and a reader's; the default reader for ``None``.
 Opener = Callable[[str, str | None], OpenedQueue]
 
 
@@ -90,7 +90,7 @@ class WatchedQueue:
     Parameters
     ----------
     number : int
-        Its place among those that are served.
+        Its place among the queues served.
     name : str
         Its name or path.
     reader : str, optional
@@ -135,21 +135,21 @@ class WatchedQueue:
         return item
 
     def items(self, by: Shared, digest: str, most_age: float) -> SharedReport:
-        """Return the first items that share something: one more than are listed, if there are."""
+        """Return the first items that share something: one more than a list has room for."""
         found: SharedReport = self._answer(
             (by, digest), most_age, lambda look: look.items(by, digest, LISTED + 1)
         )
         return found
 
     def find(self, wanted: Wanted, most_age: float) -> SharedReport:
-        """Return the first items that are like that: one more than are listed, if there are."""
+        """Return the first matching items: one more than a list has room for."""
         found: SharedReport = self._answer(
             wanted, most_age, lambda look: look.find(wanted, LISTED + 1)
         )
         return found
 
     def flow(self, hours: int, most_age: float) -> tuple[FlowPoint, ...]:
-        """Return what came and went in the last hours."""
+        """Return the items enqueued and ended in the last hours."""
         report = self.report(most_age)
         if report.window == timedelta(hours=hours):
             return report.flow
@@ -159,11 +159,11 @@ class WatchedQueue:
         return found
 
     def checkup(self) -> Checkup:
-        """Return what a checkup of the queue found, of all its readers."""
+        """Return the checkup of the queue, of all its readers."""
         with self._lock:
             if self._checkup is None:
                 self._checkup = KeptCheckup(lambda: _examine(self.open().look))
-            # Somebody may act on the queue before it is looked at.
+            # Actions may come before the first look.
             kept = self._checkup
         return kept.look()
 
@@ -194,7 +194,7 @@ class WatchedQueue:
         try:
             return read(self.open().look)
         except QueueNotFoundError:
-            # One that is made in its place is another: it is opened again.
+            # A queue created in its place is another: it is opened again.
             self._opened = None
             raise
 
@@ -242,7 +242,7 @@ class Board:
         if found is None:
             found = WatchedQueue(number, name, reader, self._opener)
             if reader != self._reader:
-                # One that is not there takes no place.
+                # A missing queue takes no place.
                 found.open()
             with self._lock:
                 found = self._seats.setdefault((number, reader), found)

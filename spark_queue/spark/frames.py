@@ -44,7 +44,7 @@ _LIMIT_OF_RESULTS = "spark.driver.maxResultSize"
 def frame_of(
     spark: SparkSession, rows: DataFrame | pa.Table, schema: StructType | str | None = None
 ) -> DataFrame:
-    """Return rows as a frame; a table of Arrow with the columns that it has, or those of a schema.
+    """Return rows as a frame; a table of Arrow with its own columns, or a schema's.
 
     Over Connect Spark takes a table without rows for one without columns.
     """
@@ -125,13 +125,13 @@ def _columns_of(store: Store) -> list[StructField]:
 
 
 def _fields_of(given: Any, wanted: Mapping[str, StructField]) -> dict[str, Field]:
-    """Return the columns that rows have as Arrow has them: to it a text has no collation."""
+    """Return rows' columns with Arrow's types, in which a text has no collation."""
     names = set(given.column_names if isinstance(given, pa.Table) else given.columns)
     struct = StructType([field for name, field in wanted.items() if name in names])
     return {field.name: Field(field.name, kind_of(field.type)) for field in arrow_schema_of(struct)}
 
 
-def traced(store: Store, given: object, traces: Sequence[str | None], order_by: object) -> pa.Table:
+def trace(store: Store, given: object, traces: Sequence[str | None], order_by: object) -> pa.Table:
     """Return a table of pandas or Arrow with the trace of each of its rows.
 
     Raises

@@ -1,4 +1,4 @@
-"""Engines of a session of Spark: SQL in this process over what Spark reads, and Spark's own."""
+"""Engines of a session of Spark: SQL in this process over Spark's rows, and Spark's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Enqueues as Spark decides them: a frame evaluated once, its rows, and what became of them."""
+"""Enqueues decided by Spark: a frame evaluated once, its rows, and their outcomes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def evaluate(inputs: DataFrame) -> DataFrame:
 
 
 def collect(marked: DataFrame, most: int) -> pa.Table | None:
-    """Return the rows of an evaluated frame in their order; ``None`` where they are too much.
+    """Return an evaluated frame's rows in order; ``None`` where they are too much.
 
     Few rows may be large, too: then the session says so, by its own limit of what a driver gets.
 
@@ -126,7 +126,7 @@ def _position(rows_of: dict[int, int]) -> Column:
 
 
 def _unnamed_signs(schema: StructType) -> dict[str, Column]:
-    """Return, by column of times, whether a row has one that Python cannot represent."""
+    """Return, by column, a test for times that Python cannot hold."""
     signs = {field.name: _is_unnamed(F.col(f"`{field.name}`"), field.dataType) for field in schema}
     return {name: sign for name, sign in signs.items() if sign is not None}
 
@@ -167,7 +167,7 @@ _MANY = 200_000
 
 
 class SparkFrame:
-    """A frame that was evaluated, as the decision of its step needs it."""
+    """An evaluated frame, for the decision of its step."""
 
     def __init__(self, store: Store, marked: DataFrame, *, is_decidable: bool) -> None:
         self.store = store
@@ -188,7 +188,7 @@ class SparkFrame:
 
 
 def _collect(store: Store, marked: DataFrame) -> pa.Table | None:
-    """Return the rows of a frame where they are decided here; ``None`` where they are too many."""
+    """Return the rows of a frame decided here; ``None`` where they are too many."""
     # Each look is a job of Spark's, and the first of them evaluates the frame.
     return collect(marked, _MANY if Snapshot(store).are_files_read else _FEW)
 
@@ -209,7 +209,7 @@ def frame(
     # What were items before have what they entered with, in any format.
     is_again = bool(extra)
     if trace is not None and not isinstance(trace, str):
-        df, extra = frames.traced(store, df, trace, order_by), (*extra, TRACE)
+        df, extra = frames.trace(store, df, trace, order_by), (*extra, TRACE)
     given = frames.of(store, df, extra)
     if not is_again:
         require_inputs(store.columns(), given.columns)
@@ -220,8 +220,8 @@ def frame(
 
 
 def outcomes(store: Store, step: int, logged: pa.Table | None) -> DataFrame:
-    """Return what became of each row of an enqueue, as it was logged."""
-    rows = _logged(store, step, logged).where(F.col("_kind").isin(ITEM, REFUSED))
+    """Return the outcome of each row of an enqueue, as it was logged."""
+    rows = _step_rows(store, step, logged).where(F.col("_kind").isin(ITEM, REFUSED))
     refused = F.when(F.col("_duplicate_of").isNull(), "refused").otherwise("duplicate")
     outcome = F.when(F.col("_kind") == ITEM, "inserted").otherwise(refused)
     users = [c for c in rows.columns if c not in QUEUE_COLUMNS.names]
@@ -230,7 +230,7 @@ def outcomes(store: Store, step: int, logged: pa.Table | None) -> DataFrame:
     )
 
 
-def _logged(store: Store, step: int, logged: pa.Table | None) -> DataFrame:
+def _step_rows(store: Store, step: int, logged: pa.Table | None) -> DataFrame:
     if logged is None:
         return store.queue.read().where(F.col("_step") == step).orderBy("_seq")
     schema = spark_frames.user_schema(store).add("_seq", "long").add("_kind", "string")

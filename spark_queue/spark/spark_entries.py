@@ -1,4 +1,4 @@
-"""Rows of an enqueue as frames of Spark, and brought to this process where they are few."""
+"""Rows of an enqueue as frames of Spark, or in this process where they are few."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class FrameEntries(EntryRows):
         has_priority = entry.settings.config.priority is not None
         step = step.sortWithinPartitions(*(["_priority"] if has_priority else []), "_round")
         if decided.refused is not None:
-            # What is refused has no place, not even the one that it had.
+            # Refused rows have no place, not even their former one.
             kept = {name: column for name, column in columns.items() if name != "_round"}
             said = {"_duplicate_of": F.col("duplicate_of"), "_enqueued_at": now}
             own = {"_gen": REFUSED_LANE, "_kind": REFUSED}
@@ -105,7 +105,7 @@ class FrameEntries(EntryRows):
 
 
 class BroughtEntries(FrameEntries):
-    """What a batch is decided by, brought to this process; its values stay with Spark.
+    """The entries that decide a batch, in this process; its values stay with Spark.
 
     Raises
     ------
@@ -159,7 +159,7 @@ class BroughtEntries(FrameEntries):
 
 
 def _batch(rows: DataFrame, entry: EnqueueState, room: Room) -> DataFrame:
-    """Return what a batch is decided by, with its values as one column."""
+    """Return the entries that decide a batch, with its values as one column."""
     columns = {name: F.col(name) for name in BATCH}
     for name, kind in (("_origin", "long"), ("_round", "double")):
         own = F.col(name) if name in rows.columns else F.lit(None)

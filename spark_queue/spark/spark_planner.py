@@ -1,4 +1,4 @@
-"""Spark as the one who decides the steps of a queue."""
+"""Spark as the planner of a queue's steps."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class _LeavingFrame(Leaving):
         return LogPosition(last["_step"], self.ended.where(is_done).count())
 
     def _in_order(self) -> DataFrame:
-        # What is cut from a frame is of its first rows only where its plan says their order.
+        # A limit takes a frame's first rows only where its plan says their order.
         return self.rows.orderBy("_step", "_seq")
 
 
 def leaving(
     at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition
 ) -> _LeavingFrame | None:
-    """Return the items that ended from there on and go to a target; ``None`` for no item."""
+    """Return the items that ended since and go to a target; ``None`` for none."""
     ended = at.store.status.read().where(
         (F.col("_kind") == ITEM)
         & F.col("_state").isin(EXPIRED, DEAD)
@@ -82,7 +82,7 @@ def leaving(
 
 
 def _goes_to(limits: ReaderConfig, target: str) -> Column:
-    """Tell whether an item that ended goes to a target."""
+    """Whether an item that ended goes to a target."""
     goes = F.lit(False)
     if limits.expire_to == target:
         goes = goes | (F.col("_state") == EXPIRED)
@@ -96,7 +96,7 @@ def _goes_to(limits: ReaderConfig, target: str) -> Column:
 
 
 def _rows(store: Store, meant: DataFrame) -> DataFrame:
-    """Return the items as rows to enqueue: their errors come with them, and where they were."""
+    """Return items as rows to enqueue, with their errors and origins."""
     items = spark_frames.items(store).where(F.col("_kind") == ITEM)
     names = user_columns(items)
     kept = moves_of(names)
@@ -161,7 +161,7 @@ class SparkPlanner(Planner):
         return leaving(at, limits, target, since)
 
 
-def checked(outcomes: DataFrame) -> DataFrame:
+def check(outcomes: DataFrame) -> DataFrame:
     """Return outcomes, evaluated once; the errors are those of :meth:`Claim.settle`."""
     if not isinstance(outcomes, DataFrame):
         raise InvalidArgumentError(f"outcomes is {shorten(outcomes)}: it must be a frame of Spark")

@@ -36,10 +36,10 @@ _TOLD = pa.schema([*(QUEUE_COLUMNS.arrow.field(name) for name in NAMED), _TURN])
 #: Before all turns.
 _BEGIN = (-math.inf, 0.0)
 
-#: What is read to learn the keys of items.
+#: Columns read to learn the keys of items.
 _HASHED = ("_step", "_seq", "_priority", "_round", "_fair_key", "_dedup_hash")
 
-#: What is read of an item that may hold a dedup key.
+#: Columns read of an item that may hold a dedup key.
 _NAMED = (*WAITING, "_step", "_dedup_key")
 
 
@@ -112,14 +112,14 @@ class TablesAhead(Source):
         return pa.concat_tables(found), None
 
     @override
-    def untouched(self) -> pa.Table:
+    def untouched_items(self) -> pa.Table:
         def may(file: LogFile) -> bool:
             return any(self._may_wait(file, priority, _BEGIN) for priority in self.priorities)
 
         found = [_TOLD.empty_table()]
         for part in self._parts(may):
             rows = part.read((*NAMED, "_step", "_round"), QUEUE_COLUMNS.arrow)
-            rows = rows.filter(pc.and_(self._is_seen(rows), self._waited(rows)))
+            rows = rows.filter(pc.and_(self._is_seen(rows), self._were_waiting(rows)))
             found.append(
                 rows.append_column(_TURN, turns_of(rows, self.settings)).select(_TOLD.names)
             )
@@ -136,7 +136,7 @@ class TablesAhead(Source):
                 rows = part.read(_NAMED, QUEUE_COLUMNS.arrow)
                 known = pc.less_equal(rows["_step"], self.step)
                 rows = rows.filter(pc.and_(pc.is_in(rows["_seq"], among), known))
-                yield from rows.append_column(WAITED, self._waited(rows)).to_pylist()
+                yield from rows.append_column(WAITED, self._were_waiting(rows)).to_pylist()
 
     @override
     def ends_of(self, lines: Collection[LineKey]) -> Mapping[LineKey, float]:
@@ -159,7 +159,7 @@ class TablesAhead(Source):
         return [part for part in self.log.parts(files) if may(part.file)]
 
     def _turns_of(self, priority: int, begin: _Turn, most: int) -> tuple[pa.Table, bool]:
-        """Return the next items of a priority in their order, and whether those are the last."""
+        """Return the next items of a priority in order, and whether they are the last."""
         parts = self._parts(lambda file: self._may_wait(file, priority, begin))
         by_turn = sorted(
             (self._least_turn(part.file, priority), at) for at, part in enumerate(parts)
@@ -170,7 +170,7 @@ class TablesAhead(Source):
         for least, at in by_turn:
             if least > bound:
                 return self._whole(kept, parts), False
-            rows = self._placed(parts[at], priority, begin, bound)
+            rows = self._waiting_behind(parts[at], priority, begin, bound)
             rows = rows.append_column(number, pa.repeat(pa.scalar(at, pa.int64()), rows.num_rows))
             kept = pa.concat_tables([kept, rows])
             if kept.num_rows > most:
@@ -178,8 +178,8 @@ class TablesAhead(Source):
                 is_all, bound = False, pc.max(kept["turn"]).as_py()
         return self._whole(kept, parts), is_all
 
-    def _placed(self, part: Part, priority: int, begin: _Turn, most: float) -> pa.Table:
-        """Return seq and turn of the items of a part that wait behind a place, up to a turn."""
+    def _waiting_behind(self, part: Part, priority: int, begin: _Turn, most: float) -> pa.Table:
+        """Return seq and turn of a part's items that wait behind a place, up to a turn."""
         weighted = ["_fair_key"] if self.settings.stretches else []
         rows = part.read(["_step", "_seq", "_priority", "_round", *weighted], QUEUE_COLUMNS.arrow)
         rows = rows.filter(pc.and_(pc.equal(rows["_priority"], priority), self._is_seen(rows)))
@@ -190,7 +190,7 @@ class TablesAhead(Source):
         return rows.filter(pc.invert(pc.is_in(rows["_seq"], self.over))).select(["_seq", "turn"])
 
     def _whole(self, kept: pa.Table, parts: Sequence[Part]) -> pa.Table:
-        """Return all that is to be known of items, with their turns, in order."""
+        """Return the full rows of items with their turns, in order."""
         found = [_WAITING.append(_TURN).empty_table()]
         for at in pc.unique(kept["part"]).to_pylist():
             of_part = kept.filter(pc.equal(kept["part"], at)).sort_by("_seq")
@@ -208,21 +208,21 @@ class TablesAhead(Source):
         return max(self._bounds(file, priority, 1)) if "_round" in file.ranges else math.inf
 
     def _bounds(self, file: LogFile, priority: int, end: int) -> list[float]:
-        """Return what turn the least or highest tag of a file may be, wider by a last digit."""
+        """Return the possible turns of a file's least or highest tag, with some slack."""
         tag, side = file.ranges["_round"][end], 2 * end - 1
         stretches = self.settings.stretches.values()
         turns = [tag, *(stretch.turn(priority, tag) for stretch in stretches)]
         return [turn + side * SLACK * max(1.0, abs(turn)) for turn in turns]
 
     def _may_wait(self, file: LogFile, priority: int, begin: _Turn) -> bool:
-        """Tell whether a file may have items of a priority that wait behind a place."""
+        """Whether a file may have items of a priority that wait behind a place."""
         if file.gen < 0 or not file.may_have("_priority", priority, priority):
             return False
         if not file.may_have("_step", self.since + 1, self.step):
             return False
         highest = self._highest_turn(file, priority)
         later = file.may_have("_step", self.checkpoint.queue_step + 1)
-        return highest >= begin[0] and (highest >= self._passed(priority) or later)
+        return highest >= begin[0] and (highest >= self._pointer_turn(priority) or later)
 
     def _is_seen(self, rows: pa.Table) -> pa.ChunkedArray:
         """Tell of items whether the reader sees them, and they are known."""
@@ -244,7 +244,7 @@ class TablesAhead(Source):
         self.hashes.step = self.step
 
     def _may_name(self, file: LogFile, known: int, touched: Sequence[int]) -> bool:
-        """Tell whether a file may have items that hold a key, of later steps than one."""
+        """Whether a file may have items with a key, of steps later than a known one."""
         if file.gen < 0 or not file.may_have("_step", known + 1, self.step):
             return False
         if self.settings.config.dedup_scope != "live" or file.may_have_one("_seq", touched):
@@ -252,22 +252,22 @@ class TablesAhead(Source):
         later = file.may_have("_step", self.checkpoint.queue_step + 1)
         return later or any(
             file.may_have("_priority", priority, priority)
-            and self._highest_turn(file, priority) >= self._passed(priority)
+            and self._highest_turn(file, priority) >= self._pointer_turn(priority)
             for priority in self.priorities
         )
 
     # rule again: scope of a key
     def _may_hold(self, rows: pa.Table) -> pa.ChunkedArray:
-        """Tell of items whether they may hold a key: they are not over, or it outlives them."""
+        """Return, by item, whether it may hold a key: it is open, or its key outlives it."""
         if self.settings.config.dedup_scope != "live":
             return pa.chunked_array([pa.repeat(pa.scalar(True), rows.num_rows)])
-        return pc.or_(self._waited(rows), pc.is_in(rows["_seq"], self.touched))
+        return pc.or_(self._were_waiting(rows), pc.is_in(rows["_seq"], self.touched))
 
-    def _waited(self, rows: pa.Table) -> pa.ChunkedArray:
+    def _were_waiting(self, rows: pa.Table) -> pa.ChunkedArray:
         """Tell of items whether they waited, untouched, when the reader's log was read."""
         ahead = are_unpassed(rows, turns_of(rows, self.settings), self.checkpoint)
         return pc.and_not(ahead, pc.is_in(rows["_seq"], self.over))
 
-    def _passed(self, priority: int) -> float:
-        """Return the turn to which the order of service had come with the checkpoint."""
+    def _pointer_turn(self, priority: int) -> float:
+        """Return the pointer's turn at the checkpoint."""
         return self.checkpoint.pointers.get(priority, (-math.inf, 0))[0]

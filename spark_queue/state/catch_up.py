@@ -2,8 +2,8 @@
 
 The commits of all processes since then are read: the rows of a step are applied to the replicas
 as they are to those of the process that made it. On this machine's disk the rows are those of the
-files; on a shared store a query brings them, if somebody has made a step. Where commits do not say
-all (rows were taken away, or are too many to bring here; commits were cleaned up) what is known is
+files; on a shared store a query brings them, if there are new steps. Where commits do not say all
+(rows were removed, or are too many to bring here; commits were cleaned up) the replicas are
 dropped, and the newest head is looked for: each time, where commits cannot be looked at.
 """
 
@@ -74,7 +74,7 @@ class Seen(Generic[_Head]):
 
 @dataclass(frozen=True, slots=True)
 class TooLarge:
-    """That what a step had to look at did not fit into memory."""
+    """A step that needed more items than fit into memory."""
 
     until: int = 0
     """The step of both logs together up to which that is not tried again."""
@@ -82,13 +82,13 @@ class TooLarge:
     """How many items were in flight then: half of them, and it is another queue."""
 
     def is_now(self, queue: QueueHead, status: StatusHead) -> bool:
-        """Tell whether it would not fit as of two heads, for all that is known."""
+        """Whether it would not fit as of two heads, for all that is known."""
         return queue.step + status.step < self.until and 2 * status.claimed >= self.claimed
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """How much of what ended in a log is in another queue."""
+    """How many of a log's ended items are in another queue."""
 
     whose: tuple[ReaderConfig, str, str]
     """The limits by which items go there, which queue that is, and of which one they are."""
@@ -97,14 +97,14 @@ class Sent:
     step: int = 0
     """Up to which step all is there."""
     token: str = ""
-    """That of the head of the step: what was put back to before it has another one."""
+    """The token of the step's head: a log restored to before the step has another one."""
     refused: str = ""
     """The kind of error by which the rest is not there, which was told."""
 
 
 @dataclass
 class Position:
-    """What this process has seen of the status log of one reader."""
+    """The status log of one reader, as this process knows it."""
 
     status: Seen[StatusHead] = field(default_factory=Seen)
     settings: dict[int, Settings] = field(default_factory=dict)
@@ -120,14 +120,14 @@ class Position:
     _terms: ReaderTerms | None = None
 
     def limits_of(self, facts: Registered) -> ReaderConfig:
-        """Return what a reader allows, which is read once as long as it stays the same."""
+        """Return a reader's limits, cached while they stay the same."""
         known = self._limits
         if known is None or known[0].config != facts.config:
             known = self._limits = facts, ReaderConfig.from_dict(facts.config)
         return known[1]
 
     def terms_of(self, settings: Settings, limits: ReaderConfig) -> ReaderTerms:
-        """Return the terms by which items are judged, made once as long as they stay the same."""
+        """Return a reader's terms, cached while they stay the same."""
         known = self._terms
         if known is None or (known.settings, known.limits) != (settings, limits):
             known = self._terms = ReaderTerms(settings, limits)
@@ -136,21 +136,21 @@ class Position:
 
 @dataclass
 class Cache:
-    """What this process has seen of a queue, shared by all handles of it."""
+    """A queue as this process knows it, shared by all its handles."""
 
     queue: Seen[QueueHead] = field(default_factory=Seen)
     positions: dict[int, Position] = field(default_factory=dict)
     columns: str | None = None
     """The columns of the item log on a shared store, until a commit changes more than rows."""
     lock: RLock = field(default_factory=RLock)
-    """Held while somebody looks at a replica, or changes it together with a head."""
+    """Held to read a replica, or to change it together with a head."""
 
     def position(self, reader: int) -> Position:
         """Return the known position of a reader's log."""
         return self.positions.setdefault(reader, Position())
 
     def has_replicas(self) -> bool:
-        """Tell whether the state of the items is known for some reader."""
+        """Whether the state of the items is known for some reader."""
         return any(position.replica is not None for position in self.positions.values())
 
     def drop_replicas(self) -> None:
@@ -164,17 +164,17 @@ _caches: dict[str, Cache] = {}
 
 
 def cache_of(queue: str) -> Cache:
-    """Return what this process knows of the queue at a place."""
+    """Return this process's view of the queue at a place."""
     return _caches.get(queue) or _caches.setdefault(queue, Cache())
 
 
 def forget(queue: str) -> None:
-    """Drop what this process knows of the queue at a place."""
+    """Drop this process's view of the queue at a place."""
     _caches.pop(queue, None)
 
 
 def _part_from_parent() -> None:
-    """Forget what a thread of the parent was about to change: it is not in this child."""
+    """Forget caches that a parent's thread was changing: it is not in this child."""
     for queue, cache in list(_caches.items()):
         if is_stuck(cache.lock):
             forget(queue)
@@ -200,7 +200,7 @@ class _Followed(Generic[_Head]):
 
 
 def items(store: FollowedQueue, cache: Cache) -> QueueHead:
-    """Return the newest head of the item log, after all that is known of it was brought up to it.
+    """Return the newest head of the item log, after following it.
 
     Raises
     ------
@@ -209,7 +209,7 @@ def items(store: FollowedQueue, cache: Cache) -> QueueHead:
     """
 
     def enter(step: _Followed[QueueHead]) -> None:
-        entered(cache, step.head, step.rows)
+        apply_items(cache, step.head, step.rows)
 
     log = _Follow(store, "queue", store.queue, cache.queue, cache)
     with cache.lock:
@@ -229,10 +229,10 @@ def status(store: FollowedQueue, cache: Cache, at: Position) -> StatusHead:
 
     def follow(step: _Followed[StatusHead]) -> None:
         # What a step moves has entered before it, and would else enter here after it, as new: also
-        # where the item log was looked at a moment before somebody made both.
+        # where the item log was looked at just before another process made both.
         look_at_items()
         items(store, cache)
-        followed(at, step.head, step.rows)
+        apply_status(at, step.head, step.rows)
 
     def drop() -> None:
         at.replica = None
@@ -243,8 +243,8 @@ def status(store: FollowedQueue, cache: Cache, at: Position) -> StatusHead:
         return log.up_to_date(FOLLOWED, follow, drop) or StatusHead()
 
 
-def entered(cache: Cache, head: QueueHead, rows: Iterable[Row]) -> None:
-    """Apply the next step of the item log; the caller holds the cache's lock."""
+def apply_items(cache: Cache, head: QueueHead, rows: Iterable[Row]) -> None:
+    """Apply the next step of the item log, under the cache's lock."""
     before = "" if cache.queue.head is None else cache.queue.head.token
     known = list(rows)
     for number, position in cache.positions.items():
@@ -256,8 +256,8 @@ def entered(cache: Cache, head: QueueHead, rows: Iterable[Row]) -> None:
     cache.queue.head = head
 
 
-def followed(at: Position, head: StatusHead, rows: Iterable[Row]) -> None:
-    """Apply the next step of a status log; the caller holds the cache's lock."""
+def apply_status(at: Position, head: StatusHead, rows: Iterable[Row]) -> None:
+    """Apply the next step of a status log, under the cache's lock."""
     before = "" if at.status.head is None else at.status.head.token
     if at.replica is not None and at.replica.status == before:
         at.replica.follow(head.token, head.step, rows)
@@ -311,13 +311,13 @@ class _Follow(Generic[_Head]):
         return completeness.newest_head(store.name, self._which, log, directory, known)
 
     def _steps(self, version: int, columns: Sequence[str]) -> list[_Followed[_Head]] | None:
-        """Return the steps of the commits up to a version; ``None`` where they do not say all."""
+        """Return the steps of the commits up to a version; ``None`` if they are incomplete."""
         seen = self._seen
         if seen.head is None or seen.version is None or not 0 < version - seen.version <= _FAR:
             return None
         names = list(dict.fromkeys([*columns, "_kind", "_step", "_body"]))
         try:
-            made = self._made(seen.version, version)
+            made = self._steps_among(seen.version, version)
             found = None if made is None else self._read(made, seen.head.step, names)
         except (OSError, LookupError, ValueError):
             # Cleaned up, compacted or cut since: whoever looks for the head finds out.
@@ -327,7 +327,7 @@ class _Follow(Generic[_Head]):
         is_whole = all(step.head.step == at for at, step in enumerate(found, seen.head.step + 1))
         return found if is_whole else None
 
-    def _made(self, since: int, until: int) -> list[Commit] | None:
+    def _steps_among(self, since: int, until: int) -> list[Commit] | None:
         """Return the steps among some commits; ``None`` where one did something else to rows."""
         found = self._log.follow(since, until)
         if any(commit.redefines for commit in found):

@@ -1,4 +1,4 @@
-"""A small claim: what comes next, decided by the scheduler."""
+"""Small claims, decided by the scheduler."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Chosen(Choice):
 
 # rule again: place at an instant
 def lapsed_leases(replica: Replica, now: datetime) -> frozenset[int]:
-    """Return the leases whose time is over, and of which items are still in flight."""
-    held = replica.items.held()
+    """Return the expired leases that have items in flight."""
+    held = replica.items.in_flight()
     return frozenset(row["_lease"] for row in held if row["_lease_expires_at"] <= now)
 
 
@@ -99,7 +99,7 @@ def _propose(
     request: Request,
     now: datetime,
 ) -> Grant:
-    """Return what a claim would get; what it has to look at for that is brought here."""
+    """Propose a claim, loading more items until it is certain."""
     standing = standing_of(replica, terms, head, now, spared=request.spared)
     wanted = request.limit
     replica.bring_before(MOST_OPEN)
@@ -124,7 +124,7 @@ def chosen_after(
     request: Request,
     now: datetime,
 ) -> Chosen:
-    """Choose the next items as if rows that end items were a step; ``head`` is that step's."""
+    """Choose the next items after rows that end items; ``head`` is their step's."""
     standing = standing_of(replica, terms, head, now, spared=request.spared)
     with standing.supposing(rows):
         return choose(replica, head, terms, request, now)

@@ -16,7 +16,7 @@ from spark_queue.state.store import PATIENCE, Store
 
 
 def write_natively(store: Store) -> None:
-    """Commit steps without Spark from now on, where it is not Spark that has their rows.
+    """Commit steps without Spark from now on, unless Spark has their rows.
 
     Raises
     ------

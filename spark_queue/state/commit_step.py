@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 
-#: What a step writes beside its head.
+#: The rows that a step writes with its head.
 Rows: TypeAlias = "DataFrame | pa.Table | None"
 
 
 def commit_items(at: Snapshot, head: QueueHead, rows: Rows, *, small: bool = True) -> float | None:
-    """Append a step to the item log, and apply it to what this process knows.
+    """Append a step to the item log, and apply it to this process's replicas.
 
     Returns
     -------
@@ -45,10 +45,10 @@ def commit_items(at: Snapshot, head: QueueHead, rows: Rows, *, small: bool = Tru
     Raises
     ------
     FencedError
-        When a front holds the queue, and it is not the one that writes.
+        When a front that is not the writer holds the queue.
     """
     store, began = at.store, time.monotonic()
-    head = _admitted(at, head)
+    head = _admit(at, head)
     ours = _append(at, "queue", head, rows, small=small)
     took = time.monotonic() - began
     cache = at.cache
@@ -56,7 +56,7 @@ def commit_items(at: Snapshot, head: QueueHead, rows: Rows, *, small: bool = Tru
         if _is_large(at, rows):
             cache.drop_replicas()
         if ours and _follows(cache.queue, head) and not _is_frame(rows):
-            catch_up.entered(cache, head, _rows(rows, ENTERED) if cache.has_replicas() else [])
+            catch_up.apply_items(cache, head, _rows(rows, ENTERED) if cache.has_replicas() else [])
             _note(at, "queue", cache.queue, head)
         elif store.is_local():
             _require_reached(at, "queue", catch_up.items(store, cache), head)
@@ -73,7 +73,7 @@ def commit_status(
 ) -> float | None:
     """Append a step to the status log; as :func:`commit_items`."""
     store, began = at.store, time.monotonic()
-    head = _admitted(at, head)
+    head = _admit(at, head)
     position = at.position
     if small and _is_frame(rows) and at.status_log is not None:
         # The columns of that log are our own, and its rows are states, not items.
@@ -85,7 +85,7 @@ def commit_status(
             position.replica = None
         if ours and _follows(position.status, head) and not _is_frame(rows):
             known = _rows(rows, FOLLOWED) if position.replica else []
-            catch_up.followed(position, head, known)
+            catch_up.apply_status(position, head, known)
             _note(at, "status", position.status, head)
         elif store.is_local():
             _require_reached(at, "status", catch_up.status(store, at.cache, position), head)
@@ -97,7 +97,7 @@ def commit_status(
 
 
 def require_not_held(store: Store, head: QueueHead | StatusHead) -> None:
-    """Raise where a step would follow upon one of a front that still holds the queue."""
+    """Raise where another front still holds the queue."""
     if not head.hold.by or head.hold.by == store.handle.holder:
         return
     # A status log only names its holder; the item log says until when, or that it has left.
@@ -120,7 +120,7 @@ def _note(at: Snapshot, which: LogName, seen: Seen[_Head], head: _Head) -> None:
 def _version(
     at: Snapshot, which: LogName, seen: Seen[Any], head: QueueHead | StatusHead
 ) -> int | None:
-    """Return the version that a step of ours has made, where that is known without a query."""
+    """Return the version of our own step, where no query is needed for it."""
     native: Log[Any] | None = at.item_log if which == "queue" else at.status_log
     if native is not None:
         return native.version_at(head)
@@ -137,17 +137,17 @@ def _winner(at: Snapshot, which: LogName, lost: _Head) -> _Head:
 
 
 def _require_reached(at: Snapshot, which: LogName, newest: _Head, head: _Head) -> None:
-    """Check that a step is there, made by any process."""
+    """Check that a step exists, made by any process."""
     if newest.step < head.step:
         _winner(at, which, head)
 
 
-def _admitted(at: Snapshot, head: _Head) -> _Head:
+def _admit(at: Snapshot, head: _Head) -> _Head:
     """Return the head of a step that may be written now."""
     require_not_held(at.store, head)
     if head.hold.by and head.hold.by != at.handle.holder:
-        # It is over; its front may only be late, and must see that somebody has written.
-        head = fence.freed(head)
+        # It is over; its front may only be late, and must see that others have written.
+        head = fence.without_hold(head)
     return replace(head, at=at.handle.clock.now().isoformat())
 
 
@@ -173,7 +173,7 @@ def _append(at: Snapshot, which: LogName, head: _Head, rows: Rows, *, small: boo
 
 
 def _is_large(at: Snapshot, rows: Rows) -> bool:
-    """Tell whether rows are sooner read again, where they are needed, than followed one by one."""
+    """Whether rows are cheaper to read again when needed than to follow one by one."""
     is_large = isinstance(rows, pa.Table) and rows.num_rows > replica_choice.LARGE
     return is_large and at.are_files_read
 
@@ -183,7 +183,7 @@ def _is_frame(rows: Rows) -> TypeGuard[DataFrame]:
 
 
 def _rows(table: pa.Table | None, columns: Sequence[str]) -> list[Row]:
-    """Return some columns of a step's rows; a column that it lacks is null."""
+    """Return a step's rows with some columns; missing columns are null."""
     if table is None:
         return []
     return rows_of(table, columns)

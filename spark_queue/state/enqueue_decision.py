@@ -18,7 +18,7 @@ from spark_queue.state import schedulers
 from spark_queue.state.replica import LineKey, Row
 from spark_queue.state.schedulers import Measure
 
-#: What is decided of each row of a frame.
+#: Columns decided for each row of a frame.
 _DECIDED = ("_seq", "_gen", "_kind", "_priority", "_round", "_enqueued_at", "_duplicate_of")
 
 
@@ -36,7 +36,7 @@ class Entered:
     """The highest tag that the step gives at each priority."""
 
     def first_duplicate(self) -> tuple[str, int]:
-        """Return the key of a refused row, and who holds it."""
+        """Return the key of a refused row, and the item that holds it."""
         return self.duplicates[0]["_dedup_key"], self.duplicates[0]["_duplicate_of"]
 
 
@@ -97,7 +97,7 @@ def _scheduler(
     pointers: Mapping[int, Pointer],
     now: datetime,
 ) -> Scheduler:
-    """Return a scheduler that knows what the rows of a frame may meet."""
+    """Return a scheduler that knows the items and keys that a frame's rows may meet."""
     config = settings.config
     members = known.members({row["_group_key"] for row in given} - {None}, pointers)
     if config.fair_key is None:
@@ -175,7 +175,7 @@ def _line_ends(scheduler: Scheduler, accepted: list[Row]) -> list[Row]:
 
 
 def _group_ends(config: QueueConfig, accepted: list[Row]) -> list[Row]:
-    """Return the last member of each group, where members may stand in an order of their own."""
+    """Return the last member of each group whose members may have their own order."""
     if config.group_key is None or (config.fair_key is None and config.priority is None):
         return []
     names = ("_group_key", "_priority", "_fair_key", "_round", "_seq")
@@ -196,7 +196,7 @@ def _tops(
 
 
 def _table(frame: pa.Table, log: list[Row]) -> pa.Table:
-    """Return the rows with the user's columns, in the order in which they are served."""
+    """Return the rows with the user's columns, in the order of service."""
     decided = {name: pa.array([row[name] for row in log], _types[name]) for name in _DECIDED}
     given = {name: frame[name] for name in frame.column_names if name not in decided}
     table = pa.table(given | decided)

@@ -17,18 +17,18 @@ from spark_queue.state.store import Store
 
 
 def beside(store: Store, path: str, listener: Listener | None = None) -> Store:
-    """Return another queue, which is there or not, of the same session and kept alike."""
+    """Return another queue, existing or not, with the options of the given one."""
     mine = store.handle
     return Store.of(mine.session, QueueAddress(path), mine.clock, listener, mine.tables)
 
 
 def exists(store: Store) -> bool:
-    """Tell whether the queue was created, completely."""
+    """Whether the queue was created, completely."""
     return status_columns(store) is not None and not store.status.is_empty()
 
 
 def status_columns(store: Store) -> Collection[str] | None:
-    """Return the columns of the status log; ``None`` where there is no such table.
+    """Return the status log's columns; ``None`` where there is no such table.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def require_exists(store: Store) -> StatusHead:
 
 
 def is_prepared(store: Store) -> bool:
-    """Tell whether a reader's status log is there, with its first step."""
+    """Whether a reader's status log exists, with its first step."""
     seen = store.position().status.head
     return (seen is not None and seen.step > 0) or exists(store)
 

@@ -20,14 +20,14 @@ from spark_queue.log.heads import Hold, QueueHead, StatusHead
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 
-#: How long after its end nobody renews a hold whose clock may be another.
+#: How long after its end a hold is not renewed any more, for clocks that differ.
 _LONG_GONE = timedelta(hours=1)
 
 _ours: set[str] = set()
 
 
 def life_of(directory: Path | None) -> str:
-    """Return what names this process: with a queue on its disk, others can tell when it ends."""
+    """Return this process's token; with a queue on disk, others can tell when it ends."""
     if directory is None:
         return f"{socket.gethostname()}/{os.getpid()}"
     return liveness.mine(directory)
@@ -41,18 +41,18 @@ def new_holder(directory: Path | None) -> str:
 
 
 def leave(token: str) -> None:
-    """Say that a front of this process holds nothing any more."""
+    """Note that a front of this process released its hold."""
     _ours.discard(token)
 
 
 def is_ours(token: str) -> bool:
-    """Tell whether a front of this process has not left, and was not taken over from here."""
+    """Whether a front of this process holds its queue: not left, not taken over here."""
     return token in _ours
 
 
 # rule again: end of a worker
 def is_over(hold: Hold, now: datetime, directory: Path | None) -> bool:
-    """Tell whether a hold has ended.
+    """Whether a hold has ended.
 
     Parameters
     ----------
@@ -75,16 +75,16 @@ def is_over(hold: Hold, now: datetime, directory: Path | None) -> bool:
 
 
 def is_gone(hold: Hold, now: datetime, directory: Path | None) -> bool:
-    """Tell whether the front that holds a queue ended without giving it up.
+    """Whether a front ended without releasing its hold.
 
-    On a shared store, where nobody knows who runs, that is one who has not renewed for long.
+    On a shared store, where processes cannot be seen, the hold must have lapsed long ago.
     """
     since = now if directory is not None else now - _LONG_GONE
     return bool(hold.by) and is_over(hold, since, directory)
 
 
 def is_of_another(hold: Hold, directory: Path) -> bool:
-    """Tell whether a process that lives, and is not this one, holds a queue on this disk."""
+    """Whether another live process on this disk holds a queue."""
     if not hold.by or _life(hold) == liveness.mine(directory):
         return False
     return liveness.has_ended(directory, _life(hold)) is False
@@ -96,13 +96,13 @@ def pid_of(hold: Hold) -> int | None:
     return int(parts[1]) if len(parts) > 1 and parts[1].isdigit() else None
 
 
-def held(head: _Head, by: str, until: datetime) -> _Head:
-    """Return a head whose step says that a front holds the queue."""
+def with_hold(head: _Head, by: str, until: datetime) -> _Head:
+    """Return a head with a front's hold."""
     return replace(head, hold=Hold(by=by, until=until.isoformat()))
 
 
-def freed(head: _Head) -> _Head:
-    """Return a head without a holder."""
+def without_hold(head: _Head) -> _Head:
+    """Return a head without a hold."""
     return replace(head, hold=Hold())
 
 

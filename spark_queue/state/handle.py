@@ -55,13 +55,13 @@ class QueuePlace:
 
     @property
     def tables(self) -> TableSource | None:
-        """Who keeps the tables, if not this machine's disk or the session."""
+        """The tables' source, if not this machine's disk or the session."""
         if isinstance(self._session, PlainSession):
             return self._tables or tables_of(self._session)
         return self._tables
 
     def log(self, address: TableAddress, parse: Callable[[str], _Head]) -> Log[_Head]:
-        """Return a log of the queue, the same to all that have the queue in hand."""
+        """Return a log of the queue, the same for all its handles."""
         if address.target not in self._logs:
             self._logs[address.target] = log_of(self._session, address, parse, self._tables)
         return self._logs[address.target]
@@ -80,10 +80,10 @@ class QueuePlace:
         return self._location
 
     def identity(self) -> str:
-        """Return the identity of the queue, by which this process caches its state.
+        """Return the key of this queue in the caches of this process.
 
-        Beside its place that is the id of its first status log: one that is created there later is
-        another queue. On this machine's disk handles of the old one notice it, too.
+        It is the queue's place and the id of its first status log: a queue created there later is
+        another one. On this machine's disk, handles of the old queue notice that, too.
         """
         birth = integrity.birth(self.directory())
         if birth != self._birth:
@@ -96,7 +96,7 @@ class QueuePlace:
         return self._identity
 
     def name(self) -> str:
-        """Return where the queue is, as one of many ways to spell that, for the locks on it."""
+        """Return the queue's place in its one canonical spelling, for locks."""
         self.location()
         return self._name
 
@@ -120,7 +120,7 @@ class QueuePlace:
         return self._directories[table]
 
     def is_local(self) -> bool:
-        """Tell whether the queue is on this machine's disk."""
+        """Whether the queue is on this machine's disk."""
         return self.directory() is not None
 
 

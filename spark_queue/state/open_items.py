@@ -19,7 +19,7 @@ Place = tuple[float, float, float]
 #: A row of a log, by column.
 Row = dict[str, Any]
 
-#: What is to be known of items to tell who waits with whom; and ``turn``.
+#: Columns of items that tell which ones wait with which; and ``turn``.
 NAMED = ("_seq", "_priority", "_fair_key", "_group_key")
 
 _BY_NAME = [("name", "ascending"), ("_seq", "ascending")]
@@ -32,7 +32,7 @@ class Peer(NamedTuple):
     place: Place
 
 
-#: Tells that an item waits in the tables no more; once that is so, it is so for ever.
+#: Tells that an item waits in the tables no more, from then on for ever.
 IsOver = Callable[[Peer], bool]
 
 
@@ -64,13 +64,13 @@ class Peers:
         """How many were added since."""
 
     def add(self, name: str | None, peer: Peer) -> None:
-        """Add an item that has entered since; those of a step come in any order."""
+        """Add a new item; items of a step come in any order."""
         if name is not None:
             insort(self._later.setdefault(name, []), peer)
             self.added += 1
 
     def waiting(self, name: str, before: float, is_over: IsOver) -> Iterator[Peer]:
-        """Yield those of a name that wait and entered before a seq, the last of them first."""
+        """Yield a name's waiting items that entered before a seq, the last first."""
         later = self._later.get(name, [])
         for at in reversed(range(bisect_left(later, (before,)))):
             if is_over(later[at]):
@@ -136,12 +136,12 @@ class Ranks:
         self._lines.add(_line_name(row), peer)
 
     def before_in_group(self, rows: Iterable[Row], is_over: IsOver) -> set[int]:
-        """Return who waits and is a member of a group before one of some items."""
+        """Return the waiting items before given ones in their groups."""
         last = _last_seqs((row["_group_key"], row["_seq"]) for row in rows)
         return _before(self._groups, last, is_over)
 
     def before_in_line(self, rows: Iterable[Row], is_over: IsOver) -> set[int]:
-        """Return who waits and stands in a line before one of some items, by seq."""
+        """Return the waiting items before given ones in their lines, by seq."""
         last = _last_seqs((_line_name(row), row["_seq"]) for row in rows)
         return _before(self._lines, last, is_over)
 
@@ -174,7 +174,7 @@ def _line_names(items: pa.Table) -> pa.ChunkedArray:
 
 
 def _rank(names: pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
-    """Return the different names in order, and of each row the place of its own among them."""
+    """Return the distinct names in order, and the index of each row's name."""
     coded = pa.chunked_array(names, pa.string()).combine_chunks().dictionary_encode()
     if isinstance(coded, pa.ChunkedArray):
         coded = coded.combine_chunks()
@@ -207,15 +207,15 @@ def _view(column: pa.ChunkedArray, kind: pa.DataType, letter: Literal["q", "i", 
 
 @dataclass(slots=True)
 class RememberedClaim:
-    """What a claim got, and what of it its holder has not settled."""
+    """The items of a claim, and those its holder has not settled."""
 
     rows: dict[int, Row]
     """The rows by which the items were leased, by seq."""
     left: set[int]
     output: str | None = None
-    """The table where its holder writes what was done."""
+    """The table where its holder writes results."""
     given_back: set[int] = field(default_factory=set)
-    """What is ready again as if it had not been leased: nobody said anything of it."""
+    """Items that are ready again as if never leased: they have no verdict."""
 
     @property
     def claim_id(self) -> str:
@@ -234,7 +234,7 @@ class OpenItems(dict[int, Row]):
         self._held: set[int] = set()
         self._groups: dict[str, set[int]] = {}
 
-    def held(self) -> list[Row]:
+    def in_flight(self) -> list[Row]:
         """Return the rows of the items in flight, in the order of their seqs."""
         return [self[seq] for seq in sorted(self._held)]
 

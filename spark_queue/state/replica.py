@@ -43,19 +43,19 @@ __all__ = [
 #: The columns of an item's newest row: what a fold reads of it, but for its kind and step.
 STATE = tuple(name for name in RECENT if name not in ("_kind", "_step"))
 
-#: What is read of a row of the item log.
+#: Columns read of a row of the item log.
 ENTERED = ("_kind", "_gen", "_step", "_seq", *SCHEDULE, "_dedup_key", "_errors")
 
-#: What is read of a row of the status log.
+#: Columns read of a row of the status log.
 FOLLOWED = ("_kind", "_step", "_at", "_body", *STATE)
 
-#: How many claims are remembered beside those whose items are in flight.
+#: How many claims are remembered besides the ones with items in flight.
 _CLAIMS = 100
 
 #: Items that come into memory at a time, where the order of service has come to the horizon.
 _NEXT = 200
 
-#: When an item was enqueued of which that is of no matter.
+#: The time of enqueue of an item for which it does not matter.
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -75,7 +75,7 @@ class RowFollower(Protocol):
 
 @dataclass(slots=True)
 class Replica:
-    """The open items of a queue, and what the next ones are measured against.
+    """The open items of a queue, and the facts that decide its next steps.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Replica:
     served : dict
         The highest turn that was handed out to each line, and the highest overdue one.
     grants : dict
-        What was claimed, by lease.
+        The claims, by lease.
     """
 
     queue: str = ""
@@ -103,16 +103,16 @@ class Replica:
     has_forgotten: bool = False
     """Whether there were claims that are not among the grants any more."""
     follower: RowFollower | None = field(default=None, compare=False, repr=False)
-    """Who decides by what is known here."""
+    """The scheduler that decides by this state."""
     window: Window | None = field(default=None, compare=False, repr=False)
-    """What is not known here; ``None`` where everything is."""
+    """The part that is not in memory; ``None`` where everything is."""
 
     def horizon(self) -> Place | None:
-        """Return the place up to which all items are here; ``None`` for all."""
+        """Return the place up to which all items are in memory; ``None`` for all."""
         return None if self.window is None else self.window.horizon
 
     def is_empty(self) -> bool:
-        """Tell whether no item is ready or claimed."""
+        """Whether no item is ready or claimed."""
         return not self.items and self.horizon() is None
 
     def come_nearer(self, wanted: int, most: int) -> None:
@@ -144,7 +144,7 @@ class Replica:
             raise TooManyItemsError
 
     def bring_before(self, most: int) -> None:
-        """Bring those here that may be served before items that are here.
+        """Load the items that may be served before items in memory.
 
         Of those that come for a place behind them only their groups are asked: they are not served
         before the horizon comes to them.
@@ -185,7 +185,7 @@ class Replica:
         return here + [_standing_for(one, key) for key, one in last.items() if one is not None]
 
     def is_led(self, seq: int) -> bool:
-        """Tell of an item that is here whether those before it in its group are."""
+        """Whether the members of an item's group that come before it are in memory."""
         return self.window is None or seq not in self.window.unled
 
     def holders(self, asked: Mapping[str, int | None]) -> dict[str, tuple[int, datetime, bool]]:
@@ -229,7 +229,7 @@ class Replica:
         return self.window.has(row)
 
     def look_up(self, step: int, *, lines: bool) -> None:
-        """Forget the keys, and perhaps the lines, up to a step: from now on they are looked up."""
+        """Drop the keys, and perhaps the lines, up to a step: they are looked up from now on."""
         if self.window is None:
             return
         self.keys.clear()
@@ -260,7 +260,7 @@ class Replica:
         }
 
     def claim_of(self, claim_id: str) -> tuple[int, RememberedClaim] | None:
-        """Return the lease of a claim and what it got, if that is remembered.
+        """Return the lease and the items of a claim, if remembered.
 
         One all of whose items were given back is none.
         """
@@ -271,7 +271,7 @@ class Replica:
         return None
 
     def enter(self, token: str, rows: Iterable[Row], *, is_seen: bool = True) -> None:
-        """Apply a step of the item log; what the reader does not see only has keys and tags."""
+        """Apply a step of the item log; items the reader does not see give keys and tags only."""
         # What ends half way is known as of no step, and read again.
         self.queue = ""
         for row in rows:
@@ -361,13 +361,13 @@ class Replica:
     def _renew(self, row: Row, step: int) -> None:
         """Extend the lease of all that it still holds."""
         until = {name: row[name] for name in ("_at", "_lease_expires_at")}
-        for item in self.items.held():
+        for item in self.items.in_flight():
             if item["_lease"] == row["_lease"]:
                 self._move(item | until, step)
 
     def _forget_claims(self) -> None:
-        """Drop the oldest claims of which nothing is in flight."""
-        held = {item["_lease"] for item in self.items.held()}
+        """Drop the oldest claims without items in flight."""
+        held = {item["_lease"] for item in self.items.in_flight()}
         over = [lease for lease in sorted(self.grants) if lease not in held]
         for lease in over[:-_CLAIMS]:
             del self.grants[lease]
@@ -375,7 +375,7 @@ class Replica:
 
 
 def _is_given_back(row: Row) -> bool:
-    """Tell whether an item is ready again without a failure or a loss."""
+    """Whether an item is ready again without a failure or a loss."""
     return row["_state"] == READY and row.get("_lease") is None and row.get("_error") is None
 
 
@@ -386,7 +386,7 @@ def _as_entered(row: Row) -> Row:
 
 
 def _standing_for(peer: Peer, group_key: str) -> Row:
-    """Return an item of the tables as far as new members of its group are measured against it.
+    """Return an item of the tables with the facts that new members of its group need.
 
     In no line of a key a tag is a turn.
     """

@@ -26,8 +26,8 @@ from spark_queue.state.window import Window
 _AHEAD = 50_000
 
 
-def built(at: Snapshot, most: int) -> Replica | None:
-    """Return what the status log says of a queue, with a window on the rest.
+def build(at: Snapshot, most: int) -> Replica | None:
+    """Build a replica from the status log, with a window on the other items.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def built(at: Snapshot, most: int) -> Replica | None:
     if not isinstance(items, DeltaLog) or states is None:
         return None
     settings = at.settings
-    followed = _followed(at, states, most)
+    followed = _counted_rows(at, states, most)
     if followed is None:
         return None
     newest = newest_of(followed.filter(pc.equal(followed["_kind"], ITEM)))
@@ -72,8 +72,8 @@ def built(at: Snapshot, most: int) -> Replica | None:
     return replica
 
 
-def _followed(at: Snapshot, log: Log[Any], most: int) -> pa.Table | None:
-    """Return the rows of the status log that count; ``None`` where there are too many."""
+def _counted_rows(at: Snapshot, log: Log[Any], most: int) -> pa.Table | None:
+    """Return the status log's rows that count; ``None`` where they are too many."""
     files, status = log.files(), at.status
     if status.checkpoint.step:
         rows = Since(status.checkpoint, at.settings, (), most).rows_since(log)
@@ -85,7 +85,7 @@ def _followed(at: Snapshot, log: Log[Any], most: int) -> pa.Table | None:
 
 
 def _unsaid(source: TablesAhead, followed: pa.Table) -> pa.Table:
-    """Return the rows of open items of which the status log does not say when they entered."""
+    """Return the entries of open items, where the status log lacks them."""
     lacking = followed.filter(pc.is_null(followed["_enqueued_at"]))["_seq"]
     among = pc.is_in(source.touched, pc.unique(lacking.combine_chunks()))
     seqs = sorted(source.touched.filter(among).to_pylist())
@@ -98,7 +98,7 @@ def _unsaid(source: TablesAhead, followed: pa.Table) -> pa.Table:
 
 
 def _ends(source: TablesAhead, queue: QueueHead) -> pa.Table:
-    """Return the ends of the lines that the order of service may have yet to reach."""
+    """Return the ends of lines that the order of service may still reach."""
     if source.settings.config.fair_key is None:
         return _ENTERED.empty_table()
     pointers = source.checkpoint.pointers
@@ -150,7 +150,7 @@ _PATIENCE = 1_000
 
 
 def at_hand(at: Snapshot) -> Replica | None:
-    """Return the state of a reader's items as of a snapshot; ``None`` if a planner has to decide.
+    """Return the replica of a reader as of a snapshot; ``None`` if a planner must decide.
 
     Asked under the cache's lock, and that of the log that is written next, so that it stays what it
     is.
@@ -176,7 +176,7 @@ def at_hand(at: Snapshot) -> Replica | None:
 
 
 def too_many(at: Snapshot) -> None:
-    """Leave a queue to a planner for a while: what comes next is behind more than fits into memory.
+    """Leave a queue to a planner for a while: the next items do not fit into memory.
 
     Where no planner reads the files, and there is no Spark, it is tried all the same.
     """
@@ -190,19 +190,19 @@ def _leave(at: Snapshot, status: StatusHead) -> None:
 
 
 def is_large(at: Snapshot, limit: int) -> bool:
-    """Tell whether a claim is one for a planner: more than is decided well one by one."""
+    """Whether a claim is too large for one-by-one decisions, and needs a planner."""
     count = min(limit, at.outstanding)
     return count > _OPEN or (count > LARGE and at.are_files_read)
 
 
 def is_unread(at: Snapshot) -> bool:
-    """Tell whether much is in flight, and would have to be read to be known here."""
+    """Whether so much is in flight that a planner should decide, not a new replica."""
     is_unknown = at.position.replica is None
     return is_unknown and at.status.claimed > LARGE and at.are_files_read
 
 
 def note_large(at: Snapshot, count: int, after: StatusHead) -> None:
-    """Leave it to a planner to settle a large claim, too: all in flight would be read here.
+    """Leave the settle of a large claim to a planner, too: a replica would read all of it.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def note_large(at: Snapshot, count: int, after: StatusHead) -> None:
 
 
 def of_all(at: Snapshot, every: Sequence[Snapshot]) -> Measure | None:
-    """Return the state of what any reader is not done with, or ``None`` as above.
+    """Return the replicas of all readers, or ``None`` as above.
 
     Then a new item is measured against no more than that: no reader is limited in what it takes.
 
@@ -241,12 +241,12 @@ def _is_limited(at: Snapshot) -> bool:
 
 
 def _is_short(queue: QueueHead) -> bool:
-    """Tell whether few enough rows were ever enqueued for all to be read."""
+    """Whether few enough rows were ever enqueued for all to be read."""
     return queue.items + queue.refused <= _READ
 
 
 def _is_outgrown(at: Snapshot, known: Replica) -> bool:
-    """Tell whether a replica does not fit the queue any more; what it need not know is dropped."""
+    """Whether a replica no longer fits the queue; keys to look up are dropped."""
     window = known.window
     if window is None:
         most = min(_OPEN, _GROWS * _NEAR)
@@ -254,14 +254,14 @@ def _is_outgrown(at: Snapshot, known: Replica) -> bool:
     if len(known.keys) > _KEYS or len(known.ends) > _KEYS:
         known.look_up(at.queue.step, lines=len(known.ends) > _KEYS)
     is_another = window.settings.stretches != at.settings.stretches
-    # What was touched is in memory however much it is: to begin anew would make it no less.
+    # Touched items are all in memory, however many: a new replica would have no fewer.
     has_grown = len(known.items) > max(_OPEN, 2 * window.begun)
     has_grown = has_grown or (window.ranks is not None and window.ranks.added > _KEYS)
     return is_another or window.is_in_doubt or has_grown or len(window.gone) > _GONE
 
 
 def _read(at: Snapshot, before: Replica | None = None) -> Replica | None:
-    """Build the state from the rows of both logs; ``None`` where there are too many of them."""
+    """Build the replica from the rows of both logs; ``None`` where they are too many."""
     if _is_scattered(at):
         return None
     found: Replica | None = None
@@ -277,21 +277,21 @@ def _read(at: Snapshot, before: Replica | None = None) -> Replica | None:
 
 
 def _has_too_many_keys(at: Snapshot, known: Replica) -> bool:
-    """Tell whether more keys are held than a replica remembers, of which others are dropped."""
+    """Whether more keys are held than a replica remembers; the others are dropped."""
     if known.window is None and len(known.keys) > _KEYS:
         known.forget_keys(at.settings.config.dedup_scope, at.store.clock.now())
     return known.window is None and len(known.keys) > _KEYS
 
 
 def _cut(at: Snapshot, before: Replica | None) -> Replica | None:
-    """Return what counts of a queue, and look the rest up; ``None`` where all is to be known."""
+    """Return a replica that looks keys up; ``None`` where it has to know all."""
     if not at.are_files_read:
         return None
     is_large = at.outstanding > _NEAR
     has_outgrown = before is not None and (before.window is not None or len(before.keys) > _KEYS)
     if not (is_large or has_outgrown or not _is_short(at.queue)):
         return None
-    replica = built(at, _READ)
+    replica = build(at, _READ)
     if replica is None or replica.window is None:
         return None
     source = replica.window.source
@@ -326,7 +326,7 @@ def _whole(at: Snapshot) -> Replica | None:
 
 
 def _is_scattered(at: Snapshot) -> bool:
-    """Tell whether the logs on this disk are more files than are read, or not to be read here."""
+    """Whether the logs on this disk have too many files, or files not to be read here."""
     if not at.is_local and not at.are_files_read:
         return False
     return any(log is None or log.file_count() > _FILES for log in (at.item_log, at.status_log))
@@ -345,7 +345,7 @@ def _all(at: Snapshot) -> tuple[pa.Table, pa.Table] | None:
 def _since_checkpoint(at: Snapshot) -> tuple[pa.Table, pa.Table] | None:
     """Return the rows that still count; ``None`` where Spark finds them better.
 
-    A key that outlives its item may be that of any item there ever was.
+    A key that outlives its item may belong to any item there ever was.
     """
     settings, items, states, begins = at.settings, at.item_log, at.status_log, at.status.checkpoint
     is_live = settings.config.dedup_key is None or settings.config.dedup_scope == "live"

@@ -1,4 +1,4 @@
-"""Rows of the logs as a replica, and on their way into the table and back."""
+"""Rows of the logs as a replica, and between tables and Python."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def status_table(rows: Sequence[Row]) -> pa.Table:
 
 
 def rows_of(table: pa.Table, columns: Sequence[str]) -> list[Row]:
-    """Return some columns of a table as rows; a column that it lacks is null."""
+    """Return some columns of a table as rows; missing columns are null."""
     nothing = [None] * table.num_rows
     known = set(table.column_names)
     values = [_values(table[name]) if name in known else nothing for name in columns]
@@ -121,7 +121,7 @@ def replica_of(entered: pa.Table, followed: pa.Table, since: int, begins: int = 
 
 
 def grant_of(followed: pa.Table, lease: int) -> RememberedClaim | None:
-    """Return a claim, and what of it its holder has not settled; ``None`` where no row is of it.
+    """Return a claim and its unsettled items; ``None`` if no row is of it.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def _of_leases_or_open(moves: pa.Table, over: pa.ChunkedArray, held: pa.ChunkedA
 
 
 def _grants(moves: pa.Table) -> pa.Table:
-    """Return the rows by which items were leased."""
+    """Return the rows that leased items."""
     first = pc.and_(pc.equal(moves["_lease"], moves["_step"]), pc.equal(moves["_state"], CLAIMED))
     return moves.filter(pc.fill_null(first, False))
 
@@ -235,7 +235,7 @@ class Since:
     most: int
 
     def rows_since(self, log: Log[Any]) -> pa.Table | None:
-        """Return rows of a status log; ``None`` where there are too many.
+        """Return rows of a status log; ``None`` where they are too many.
 
         Those of the checkpoint come as what they were before.
         """
@@ -253,7 +253,7 @@ class Since:
         return rows.filter(pc.or_(base, since)).select(FOLLOWED)
 
     def items_since(self, log: Log[Any], followed: pa.Table) -> pa.Table | None:
-        """Return rows of the item log, those of open items in ``followed`` included."""
+        """Return rows of the item log, including open items in ``followed``."""
         newest = newest_of(followed.filter(pc.equal(followed["_kind"], ITEM)))
         is_over = pc.is_in(newest["_state"], pa.array(TERMINAL))
         touched = newest.filter(pc.invert(is_over))["_seq"]
@@ -269,7 +269,7 @@ class Since:
         return rows.filter(pc.or_kleene(counts, is_end))
 
     def _may_count(self, priority: int) -> Callable[[LogFile], bool]:
-        """Tell of a file whether it may have items that were ahead, or ends of lines that are."""
+        """Whether a file may have items that were ahead, or ends of their lines."""
         turn = self.checkpoint.pointers.get(priority, (-math.inf, 0))[0]
         least = self.settings.least_tag(priority, turn)
 

@@ -25,7 +25,7 @@ MARGIN = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a claim asks for."""
+    """The arguments of a claim, checked."""
 
     limit: int
     lease: timedelta
@@ -52,7 +52,7 @@ class ChoiceFacts:
     pointers: Mapping[int, Pointer]
     width: float
 
-    def claimed(self) -> int:
+    def count_claimed(self) -> int:
         """Return how many items would be leased."""
         return sum(n for (state, _), n in self.counts.items() if state == CLAIMED)
 
@@ -88,7 +88,7 @@ class Choice(ChoiceFacts, ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantedClaim:
-    """What a claim got."""
+    """The result of a claim."""
 
     step: int
     """The step that granted the lease; 0 where nothing was claimed."""
@@ -110,7 +110,7 @@ OnMismatch = Literal["warn", "raise"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnqueueRules:
-    """What to do with a frame some of whose rows cannot be taken."""
+    """The rules for a frame's rows that cannot be taken."""
 
     on_duplicate: OnDuplicate = "skip"
     on_full: OnFull = "raise"
@@ -141,11 +141,11 @@ class EnqueueFacts:
     engine: Engine = "python"
     """The engine that decided them."""
 
-    def inserted(self) -> int:
+    def count_inserted(self) -> int:
         """Return how many items would be added."""
         return self.rows - self.duplicates - self.full
 
     def counts(self) -> dict[str, int]:
-        """Return the counts of the step for listeners."""
-        counts = {"inserted": self.inserted(), "duplicates": self.duplicates}
+        """Return the counts that the step reports."""
+        counts = {"inserted": self.count_inserted(), "duplicates": self.duplicates}
         return {**counts, "refused": self.full} if self.full else counts

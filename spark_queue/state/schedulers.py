@@ -1,4 +1,4 @@
-"""Schedulers that know what a replica knows: for one step, or standing by."""
+"""Schedulers made from a replica: for one step, or standing by."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spark_queue.state.request import Request
 
 @dataclass(slots=True)
 class Several:
-    """The replicas of all readers, asked as one: what one of them is not done with is open.
+    """The replicas of all readers as one: an item is open if any reader has it open.
 
     Attributes
     ----------
@@ -46,14 +46,14 @@ class Several:
         }
 
     def members(self, groups: Collection[str], pointers: Mapping[int, Pointer]) -> list[Row]:
-        """Return what :meth:`Replica.members` says for any of the readers."""
+        """Return :meth:`Replica.members` of any of the readers."""
         found: dict[int, Row] = {}
         for replica in self.replicas:
             found |= {row["_seq"]: row for row in replica.members(groups, pointers)}
         return list(found.values())
 
     def holders(self, asked: Mapping[str, int | None]) -> dict[str, tuple[int, datetime, bool]]:
-        """Return the newest item of each of some dedup keys, and whether it is open for any."""
+        """Return the newest item of each dedup key, and whether it is open for any reader."""
         found: dict[str, tuple[int, datetime, bool]] = {}
         for replica in self.replicas:
             for key, (seq, at, is_open) in replica.holders(asked).items():
@@ -68,7 +68,7 @@ Measure = Replica | Several
 
 @dataclass(frozen=True, slots=True)
 class ReaderTerms:
-    """Settings and limits by which a reader's items are judged."""
+    """Settings and limits that judge a reader's items."""
 
     settings: Settings
     """The settings in force."""
@@ -139,14 +139,14 @@ def scheduler(
 
 
 def punted_at(limits: ReaderConfig) -> int | None:
-    """Return the failures after which a reader punts any item, and does not retry it."""
+    """Return the failures after which a reader punts an item instead of retrying it."""
     if limits.punt_to is not None:
         return 1
     return None if limits.punt_many_to is None else limits.punt_many_at
 
 
 def without_keys(config: QueueConfig) -> QueueConfig:
-    """Return a configuration for steps that accept nothing: who holds a key does not matter."""
+    """Return a configuration without keys, for steps that accept nothing."""
     return replace(config, dedup_key=None, dedup_scope="live")
 
 
@@ -163,7 +163,7 @@ def line_of(known: Measure, settings: Settings, at: LineKey) -> list[Any]:
 def holders(
     known: Measure, config: QueueConfig, asked: Mapping[str, int | None], now: datetime
 ) -> list[list[Any]]:
-    """Return who holds each of some dedup keys, given with its hash, as a snapshot has it."""
+    """Return the holders of some dedup keys, given with hashes, as a snapshot has them."""
     scope = config.dedup_scope
     found = []
     for key, (seq, at, live) in known.holders(asked).items():
@@ -214,7 +214,7 @@ def item(row: Row, limits: ReaderConfig | None) -> dict[str, Any]:
 
 # rule again: deadline of an item
 def expires_at(row: Row, limits: ReaderConfig | None) -> datetime | None:
-    """Return when an item expires for a reader: by itself, or because it has become too old."""
+    """Return when an item expires for a reader: by its deadline, or by its age."""
     own: datetime | None = row["_expires_at"]
     if limits is None or limits.max_age is None:
         return own
@@ -224,7 +224,7 @@ def expires_at(row: Row, limits: ReaderConfig | None) -> datetime | None:
 
 # rule again: attempts of an item
 def _max_attempts(row: Row, limits: ReaderConfig | None) -> int | None:
-    """Return an item's own limit of failures, which is none of a reader that punts it before."""
+    """Return an item's own limit of failures; none for a reader that punts it before."""
     own: int | None = row["_max_attempts"]
     return own if own is None or limits is None else _least(own, punted_at(limits))
 
@@ -286,12 +286,12 @@ class StandingScheduler:
         )
 
     def goes_on(self, terms: ReaderTerms, now: datetime, *, spared: frozenset[int]) -> bool:
-        """Tell whether this is still the scheduler to ask: what it was made of is in force."""
+        """Whether this scheduler is still valid: its settings and limits are in force."""
         is_same = (self._terms, self._spared) == (terms, spared)
         return is_same and (self._asked is None or self._asked <= now)
 
     def propose(self, head: StatusHead, request: Request, now: datetime) -> Grant | None:
-        """Return what a claim would get as of a step; ``None`` where more has to be known."""
+        """Return the proposal of a claim as of a step; ``None`` if it needs more items."""
         self._asked = now
         with self._whole_or_gone():
             for priority, pointer in head.pointers.items():
@@ -355,7 +355,7 @@ def standing_of(
     *,
     spared: frozenset[int] = frozenset(),
 ) -> StandingScheduler:
-    """Return the scheduler of a replica; make one where there is none, or it cannot go on."""
+    """Return a replica's scheduler, making one where the last cannot go on."""
     known = replica.follower
     if isinstance(known, StandingScheduler) and known.goes_on(terms, now, spared=spared):
         return known

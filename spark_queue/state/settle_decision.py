@@ -1,4 +1,4 @@
-"""A small settle or renewal: what the holder of a lease says of its items."""
+"""Small settles and renewals: the verdict of a lease's holder on its items."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from spark_queue.state.replica import Replica, Row
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.schedulers import ReaderTerms
 
-#: What is said of an item whose holder is gone.
+#: The verdict on a dead worker's item.
 LOSE = "lose"
 
-#: What is noted then.
+#: The error noted then.
 GONE = "its worker ended, or its lease ran out"
 
 #: What an item keeps of a claim no longer when that is over.
@@ -49,8 +49,8 @@ class Judged:
         """Return how many rows would be written."""
         return len(self.rows)
 
-    def in_nobodys_name(self) -> Judged:
-        """Return the same said by another than the holder, who sees a loss if he comes back."""
+    def without_lease(self) -> Judged:
+        """Return the rows without their lease: a holder that comes back sees a loss."""
         return replace(self, rows=[{**row, "_lease": None} for row in self.rows])
 
 
@@ -94,9 +94,9 @@ def judge_lost(
     terms: ReaderTerms,
     now: datetime,
 ) -> Judged | None:
-    """Judge the items of a lease whose holder is gone; ``None`` as for :func:`judge`.
+    """Judge a dead worker's items as lost; ``None`` as for :func:`judge`.
 
-    Without a worker id: a holder that comes back sees that they were lost.
+    The rows name no lease: a holder that comes back sees that they were lost.
     """
     if lease not in replica.grants:
         return None
@@ -104,12 +104,12 @@ def judge_lost(
     held = [row for seq in left if (row := _find_held(replica, lease, seq)) is not None]
     said = {row["_seq"]: (LOSE, GONE) for row in held if is_gone(row)}
     found = judge(replica, lease, said, terms, now)
-    return found and found.in_nobodys_name()
+    return found and found.without_lease()
 
 
 # rule again: renewal of a lease
 def renew(replica: Replica, lease: int, by: timedelta, now: datetime) -> Judged | None:
-    """Renew the rest of a lease from now on; ``None`` as for :func:`judge`."""
+    """Renew a lease for its items in flight; ``None`` as for :func:`judge`."""
     if lease not in replica.grants:
         return None
     left = sorted(replica.grants[lease].left)
@@ -137,7 +137,7 @@ def _outcome(outcome: str, error: str | None) -> Outcome:
 
 
 def _after(row: Row, scheduler: Scheduler) -> Row:
-    """Return what has become of an item; only after a failure it has to wait."""
+    """Return an item's state after an outcome; only a failure makes it wait."""
     item = scheduler.item(row["_seq"])
     assert item is not None  # noqa: S101 - it was put in, and stays when it is over
     after: Row = {"_state": item.state, "_attempts": item.attempts}
@@ -148,7 +148,7 @@ def _after(row: Row, scheduler: Scheduler) -> Row:
 
 # rule again: loss of a lease
 def _lose(row: Row, config: QueueConfig) -> Row:
-    """Return what becomes of an item that cost the worker of its holder its life."""
+    """Return an item's state after its worker died."""
     losses = row["_losses"] + 1
     is_over = config.max_losses is not None and losses >= config.max_losses
     return {"_state": DEAD if is_over else READY, "_losses": losses}

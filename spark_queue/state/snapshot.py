@@ -1,4 +1,4 @@
-"""A queue as of one pair of positions in its two logs: by it a step is decided."""
+"""A queue at one position in each of its two logs, on which a step is decided."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RECENT = 1.0
 
 
 class _LazyProperty(Generic[_T]):
-    """A property that is computed when it is first asked, and then kept.
+    """A property that is computed on first use, and then cached.
 
     Before Python 3.12, ``functools.cached_property`` holds one lock for all instances while it
     computes: a thread that has it and waits for a log would stop every other.
@@ -57,7 +57,7 @@ class _LazyProperty(Generic[_T]):
 
 
 class Snapshot:
-    """A queue as one of its readers sees it, as of one step of each of its logs.
+    """A queue for one of its readers, at one step of each of its logs.
 
     Each try of a step takes one and decides by it alone: the logs are looked at once, when they
     are first asked for, however many parts of a decision ask.
@@ -76,12 +76,12 @@ class Snapshot:
 
     @_LazyProperty
     def cache(self) -> Cache:
-        """Return what this process knows of the queue."""
+        """Return this process's view of the queue."""
         return self.store.cache()
 
     @_LazyProperty
     def position(self) -> Position:
-        """Return what this process knows of the reader's log."""
+        """Return this process's view of the reader's log."""
         return self.cache.position(self.store.reader)
 
     @_LazyProperty
@@ -116,7 +116,7 @@ class Snapshot:
 
     @_LazyProperty
     def terms(self) -> ReaderTerms:
-        """Return the settings in force and the reader's limits, by which items are judged."""
+        """Return the settings and the reader's limits, which judge items."""
         return self.position.terms_of(self.settings, self.limits)
 
     @_LazyProperty
@@ -148,7 +148,7 @@ class Snapshot:
 
     @_LazyProperty
     def is_decidable(self) -> bool:
-        """Tell whether the session and the place of the queue let this process decide.
+        """Whether the session and the place of the queue let this process decide.
 
         Where steps of others do not come one by one, all would have to be read for each of our own.
         """
@@ -158,27 +158,27 @@ class Snapshot:
 
     @_LazyProperty
     def small_steps(self) -> str:
-        """Return who decides small steps, as the session says: memory or spark."""
+        """Return the engine of small steps in this session: memory or spark."""
         return small_steps(self.handle.session)
 
     @_LazyProperty
     def is_local(self) -> bool:
-        """Tell whether the queue is on this machine's disk."""
+        """Whether the queue is on this machine's disk."""
         return self.handle.place.is_local()
 
     @_LazyProperty
     def are_files_read(self) -> bool:
-        """Tell whether this process reads the files of both logs, so that SQL decides here."""
+        """Whether this process reads the files of both logs, so that SQL decides here."""
         logs = (self.item_log, self.status_log)
         return self.is_decidable and all(log is not None and log.has_files() for log in logs)
 
     @property
     def has_spark(self) -> bool:
-        """Tell whether a session of Spark can decide, too."""
+        """Whether a session of Spark can decide, too."""
         return not isinstance(self.handle.session, PlainSession)
 
     def count_left(self, head: StatusHead) -> int:
-        """Return the number of items that are not over yet as of another head of the reader."""
+        """Return the number of open items as of another head of the reader."""
         return self.queue.items - self.facts.since_items - sum(head.finished.values())
 
     def registered(self) -> Registered:
@@ -186,7 +186,7 @@ class Snapshot:
         return self.store.registered(self.cache)
 
     def require_whole(self) -> None:
-        """Check that the item log on this machine's disk is all that this process knows of it.
+        """Check that the item log on this machine's disk has all steps known here.
 
         Raises
         ------
@@ -199,11 +199,11 @@ class Snapshot:
         existence.require_steps(self.store, "queue", seen, last, is_readable=is_readable)
 
     def is_recent(self) -> bool:
-        """Tell whether it was taken so shortly before that others have hardly written since."""
+        """Whether it was taken so shortly before that others have hardly written since."""
         return time.monotonic() - self._began < _RECENT
 
     def of_reader(self, store: Store) -> Snapshot:
-        """Return the queue as another reader sees it, as of the same step of the item log."""
+        """Return the snapshot of another reader, at the same step of the item log."""
         if store.reader == self.store.reader:
             return self
         other = Snapshot(store)

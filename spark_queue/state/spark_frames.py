@@ -56,7 +56,7 @@ def rows_since(
 
 
 def recent_rows(store: Store, head: StatusHead) -> DataFrame:
-    """Return what a fold to a step reads (:func:`since_checkpoint`).
+    """Return the rows of a fold to a step (:func:`since_checkpoint`).
 
     It is computed here, unless it is long: then to read it twice, a few columns each time, costs
     less.
@@ -66,7 +66,7 @@ def recent_rows(store: Store, head: StatusHead) -> DataFrame:
 
 
 def since_checkpoint(status: DataFrame, head: StatusHead) -> DataFrame:
-    """Return the rows that a fold to a step reads: the checkpoint's, and those of the steps since.
+    """Return the rows of a fold to a step: the checkpoint's, and the later steps'.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def since_checkpoint(status: DataFrame, head: StatusHead) -> DataFrame:
     is_move = F.col("_kind").isin(ITEM, RENEWAL)
     steps = is_move & (F.col("_step") > start) & (F.col("_step") <= head.step)
     base = (F.col("_gen") == OPEN_LANE) & (F.col("_step") == start)
-    # The rows of a checkpoint lie in a lane, beside the generation of their item.
+    # The rows of a checkpoint lie in a lane, apart from their items' generations.
     rows = status.where(steps | base).withColumn("_gen", F.coalesce("_item_gen", "_gen"))
     return rows.select(*RECENT)
 

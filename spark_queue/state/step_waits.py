@@ -2,8 +2,8 @@
 
 On this machine's disk every step is a file whose name is known before it is there: the commit after
 the newest one. To ask for it costs microseconds, for any writer, and needs nothing of the system
-that some have and others have not. Elsewhere nobody is told: there the queue is looked at again
-from time to time; the more rarely, the longer nobody has written to an object store.
+that some have and others have not. Elsewhere the queue is polled: on an object store the more
+rarely, the longer the last write is ago.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from spark_queue.log.schema import CLAIMED
 from spark_queue.state.catch_up import Seen
 from spark_queue.state.store import Store
 
-#: Seconds between two questions: most of what it takes until somebody who waits is woken.
+#: Seconds between two looks: most of the delay until a waiter wakes.
 TICK = 0.02
 
 
 class Countable(Protocol):
-    """What may have nothing in it."""
+    """A result that may be empty."""
 
     count: int
     over: tuple[int, ...]
@@ -39,19 +39,19 @@ class Look:
     """Versions of a queue's logs when a wait began."""
 
     seen: tuple[tuple[Log[Any], int], ...]
-    """The logs that are asked at no cost, and their versions."""
+    """The logs that cost nothing to look at, and their versions."""
     known: tuple[tuple[Seen[Any], int | None], ...] = ()
     """What this process knows of the others, and their versions as it has seen them."""
 
     def is_outdated(self) -> bool:
-        """Tell whether a log has grown since; on a shared store, as far as this process knows."""
+        """Whether there are new commits; of remote logs, known ones."""
         return any(log.newest(version) != version for log, version in self.seen) or any(
             seen.version != version for seen, version in self.known
         )
 
 
 def look_at(store: Store) -> Look:
-    """Begin to look at the logs of a queue, as one of its readers sees them."""
+    """Note the versions of a queue's logs, for one of its readers."""
     known = ((store.queue, store.cache().queue), (store.status, store.position().status))
     found = ((log, log.newest(seen.version)) for log, seen in known if log.is_near())
     near = tuple((log, version) for log, version in found if version is not None)
@@ -59,9 +59,9 @@ def look_at(store: Store) -> Look:
 
 
 def pause(store: Store) -> float:
-    """Return the seconds after which one who waits looks anyhow.
+    """Return the seconds after which a waiter looks anyhow.
 
-    That a process has ended writes nothing.
+    A process that ends writes nothing.
     """
     return min(store.queue.pause(), store.status.pause())
 
@@ -73,8 +73,8 @@ def rest(store: Store, most: float) -> float:
     return most if due is None else min(max((due - now).total_seconds(), TICK), most)
 
 
-def awaited(store: Store, attempt: Callable[[], _Got], wait: timedelta) -> _Got:
-    """Try until something is got, or until the time is up.
+def poll(store: Store, attempt: Callable[[], _Got], wait: timedelta) -> _Got:
+    """Retry until an attempt gets items, or the time is up.
 
     Between two tries others have written, or an item has become due. A claim that is repeated
     waits for nothing, whether any of its items are left or not.
@@ -92,7 +92,7 @@ def awaited(store: Store, attempt: Callable[[], _Got], wait: timedelta) -> _Got:
 
 
 def wait_until(store: Store, look: Look, end: float | None, stop: threading.Event) -> None:
-    """Wait until there may be an item, an instant of the monotonic clock, or a stop."""
+    """Wait until there may be an item, until an instant, or until a stop."""
     most = pause(store)
     left = most if end is None else min(most, end - time.monotonic())
     until = time.monotonic() + rest(store, left)
@@ -108,7 +108,7 @@ def _wait(look: Look, seconds: float) -> None:
 
 
 def _due(store: Store, now: datetime) -> datetime | None:
-    """Return when the next delay or lease ends, as far as this process knows the items."""
+    """Return when the next known delay or lease ends."""
     with store.cache().lock:
         replica = store.position().replica
         items = [] if replica is None else list(replica.items.values())

@@ -1,4 +1,4 @@
-"""One step of a queue: decided as of a snapshot, committed, applied, told; tried again if lost.
+"""One step of a queue: decided on a snapshot, committed, applied, reported; retried if lost.
 
 The only loop over lost steps. A decision is made under the lock of the log, each time as of a new
 snapshot, and has no effect of its own.
@@ -27,10 +27,10 @@ from spark_queue.state.store import Store
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: How often a step is tried against other writers before the caller is told.
+#: How often a step is tried against other writers before it raises.
 MAX_TRIES = 20
 
-#: Seconds for which what is known of a log is good enough where nothing depends on the newest step.
+#: Seconds for which a known head is good enough where nothing depends on the newest step.
 KNOWN_FOR = 10.0
 
 #: Seconds within which others have hardly committed once more.
@@ -48,7 +48,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer(Generic[_T]):
-    """What the caller gets; by itself it needs no step."""
+    """The caller's answer; by itself it needs no step."""
 
     answer: _T
 
@@ -60,7 +60,7 @@ class Step(Answer[_T], Generic[_Head, _T]):
     head: _Head
     rows: DataFrame | pa.Table | None = None
     counts: Mapping[str, int] | None = None
-    """What is told of the step; ``None`` where nobody is told."""
+    """The counts that the step reports; ``None`` for no report."""
     small: bool = True
     """Whether the rows are written as one file."""
     lease: int = 0
@@ -89,7 +89,7 @@ def engine_of(rows: DataFrame | pa.Table, here: Engine = "duckdb") -> Engine:
 
 
 def is_small(rows: int) -> bool:
-    """Tell whether a step has so few rows that it is written as one file."""
+    """Whether a step has so few rows that it is written as one file."""
     return rows <= _SMALL
 
 
@@ -107,16 +107,16 @@ def on_items(
     Parameters
     ----------
     action : str
-        What the step is, for those who are told and for the error.
+        What the step does, for listeners and for the error.
     decide : callable
-        Gets the queue as it is at that try.
+        Gets the queue at that try.
     at : Snapshot, optional
         The queue as the caller has seen it a moment ago, so that a shared store is not looked at
         twice.
     started : float, optional
         When the work for the step began, in monotonic seconds; now by default.
     older_than : float
-        How old, in seconds, what is known of the other log may be, where a look is a request.
+        How old, in seconds, the known head of the other log may be, where a look is a request.
 
     Raises
     ------
@@ -141,22 +141,22 @@ def on_status(
 
 
 def once_on_items(store: Store, action: str, decide: Decide[_T]) -> _T | None:
-    """Try a step of the item log once; ``None`` where it was lost to another writer."""
+    """Try a step of the item log once; ``None`` if another writer won."""
     tries = Tries(store.queue, store.status, 0.0, _snapshots(store))
     return _once(store, "queue", action, lambda: _on_items(store, tries, decide))
 
 
 def once_on_status(store: Store, action: str, decide: Decide[_T]) -> _T | None:
-    """Try a step of a status log once; ``None`` where it was lost to another writer."""
+    """Try a step of a status log once; ``None`` if another writer won."""
     tries = Tries(store.status, store.queue, 0.0, _snapshots(store))
     return _once(store, "status", action, lambda: _on_status(store, tries, decide))
 
 
 def known_first(store: Store, attempt: Callable[[], _T]) -> _T:
-    """Return an answer that writes nothing, from state up to some seconds old.
+    """Answer without writing, from heads known some seconds ago.
 
-    Where that raises and others have committed since, it is asked again. Only where a look at a
-    log is a request it is not looked at each time.
+    An attempt that raises is repeated if others have committed since. Logs that cost no request
+    are always looked at.
     """
     if not store.queue.is_remote:
         return attempt()
@@ -171,7 +171,7 @@ def known_first(store: Store, attempt: Callable[[], _T]) -> _T:
 
 # rule: lost step
 def until_done(action: str, attempt: Callable[[], _T | None]) -> _T:
-    """Repeat what other writers can make fail, with a drawn pause, until it answers.
+    """Retry with random pauses until an attempt answers.
 
     Raises
     ------
@@ -200,10 +200,10 @@ def report(
     engine: Engine = "python",
     times: StepTimes | None = None,
 ) -> None:
-    """Tell the logger and the listener what a step did; ``started`` is a monotonic time.
+    """Report a step to the logger and the listener; ``started`` is a monotonic time.
 
-    The step is committed. A listener that fails is logged, and keeps nobody from what is theirs
-    by that step: a claim whose holder never heard of it would wait for its lease to run out.
+    The step is committed. A listener that fails is only logged, and the caller still gets the
+    answer: a claim whose holder never heard of it would wait for its lease to run out.
     """
     done = StepFacts(
         queue=store.name,
@@ -256,26 +256,26 @@ def _try_once(attempt: _Attempt[_T]) -> _Try[_T] | None:
     try:
         return attempt()
     except Exception as exc:
-        # Others have committed to the log that was looked at beside: nothing was written.
+        # Others have committed to the other log: nothing was written.
         if not is_torn(exc):
             raise
     return None
 
 
 class Tries:
-    """The tries of one step, and what each looks at where a look is a request.
+    """The tries of one step, and their looks at remote logs.
 
-    The first one goes by what is known of the log that it writes: if that is old, its commit is
-    lost. A decision that writes nothing, or raises, stands only if nobody else has committed.
+    The first one goes by the known head of the log that it writes: if that is old, its commit is
+    lost. A decision that writes nothing, or raises, stands only if no one else has committed.
 
     Parameters
     ----------
     own, other : Log
         The log that is written, and the other one.
     older_than : float
-        How old, in seconds, what is known of the other one may be at the first try.
+        How old, in seconds, the known head of the other log may be at the first try.
     seen : iterator of Snapshot
-        The queue as it is at each try.
+        The queue at each try.
     """
 
     def __init__(
@@ -290,20 +290,20 @@ class Tries:
 
     @contextmanager
     def begin(self) -> Iterator[Snapshot]:
-        """Yield the snapshot of the next try, and keep it still while the try lasts."""
+        """Yield the snapshot of the next try; both heads stay fixed within."""
         if not self._own.is_remote:
             yield next(self._seen)
             return
         self._count += 1
         self._is_first = self._count == 1
-        # Whoever was lost has looked at its own log, and at the other one since it began.
+        # A lost try has looked at its own log, and at the other one since it began.
         since = time.monotonic() - self._began
         own, other = (None, self._older_than) if self._is_first else (_JUST, since)
         with self._own.still(own), self._other.still(other):
             yield next(self._seen)
 
     def decide(self, at: Snapshot, decide: Decide[_T]) -> Answer[_T] | None:
-        """Return a decision; ``None`` if the snapshot was outdated and the step is tried again."""
+        """Return the decision; ``None`` if a new try must decide."""
         try:
             decided = decide(at)
         except SparkQueueError:
@@ -313,15 +313,15 @@ class Tries:
         return None if not isinstance(decided, Step) and self._is_outdated() else decided
 
     def _is_outdated(self) -> bool:
-        """Tell whether the first try went by an old view."""
+        """Whether the first try went by an old view."""
         return self._is_first and self._own.look()
 
 
 def _snapshots(store: Store, first: Snapshot | None = None) -> Iterator[Snapshot]:
     """Yield a snapshot of the queue for each try of a step.
 
-    On this machine's disk that is what is there once the log is locked. Elsewhere the first try may
-    go by an earlier look: if others have committed since, it is lost.
+    On this machine's disk it is taken under the log's lock. Elsewhere the first try may use an
+    earlier one: if others have committed since, that try is lost.
     """
     is_good = first is not None and first.has_spark and first.is_recent() and not first.is_local
     if first is not None and is_good and not store.queue.is_remote:
@@ -358,7 +358,7 @@ def _on_status(store: Store, tries: Tries, decide: Decide[_T]) -> _Try[_T] | Non
 def _end_try(
     decided: Answer[_T], began: float, until: float, took: float | None
 ) -> _Try[_T] | None:
-    """Return a try, by the times when its decision began and ended; ``None`` if it was lost."""
+    """Return a try with the times of its decision; ``None`` if it was lost."""
     if took is None:
         return None
     apply = time.monotonic() - until - took

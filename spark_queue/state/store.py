@@ -1,4 +1,4 @@
-"""The two logs of a queue as one of its readers sees them, and what this process knows of them."""
+"""The two logs of a queue for one of its readers, and this process's view of them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ PATIENCE = 600.0
 
 
 class Store:
-    """The two logs of one queue, as one of its readers sees them, and what belongs to them.
+    """The two logs of one queue, for one of its readers.
 
     All readers share the log of items; each has a status log of its own.
 
@@ -78,7 +78,7 @@ class Store:
         listener: Listener | None = None,
         tables: TableSource | None = None,
     ) -> Store:
-        """Return a queue as its first reader sees it; by the system's clock if none is given.
+        """Return a queue's store for its first reader, by default with the system's clock.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class Store:
 
     @property
     def handle(self) -> Handle:
-        """What all readers share.
+        """The part that all readers share.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class Store:
 
     @property
     def session(self) -> Session:
-        """What the queue was opened with."""
+        """The session that opened the queue."""
         return self.handle.session
 
     @property
@@ -144,7 +144,7 @@ class Store:
         return Store(handle, self.reader)
 
     def registered(self, cache: Cache | None = None) -> Registered:
-        """Return what the queue knows of this reader, as of the head that was seen last.
+        """Return this reader's facts, as of the head seen last.
 
         Parameters
         ----------
@@ -165,12 +165,12 @@ class Store:
         return readers[self.reader]
 
     def limits(self) -> ReaderConfig:
-        """Return what this reader allows."""
+        """Return this reader's limits."""
         cache = self.cache()
         return cache.position(self.reader).limits_of(self.registered(cache))
 
     def outstanding(self, head: StatusHead) -> int:
-        """Return how many items are not over yet for this reader, as of a step of its log."""
+        """Return the number of items open for this reader, as of a step of its log."""
         return self.queue_head().items - self.registered().since_items - sum(head.finished.values())
 
     def columns(self) -> str:
@@ -184,7 +184,7 @@ class Store:
         return cache.columns
 
     def forget(self) -> None:
-        """Drop what this process remembers of the queue; it is read again where it is needed."""
+        """Drop this process's view of the queue; it is read again on demand."""
         catch_up.forget(self.handle.place.identity())
 
     def queue_head(self, cache: Cache | None = None) -> QueueHead:
@@ -241,11 +241,11 @@ class Store:
         return by_spark.rows_since(self, which, step, columns, most)
 
     def position(self) -> Position:
-        """Return what this process knows of the reader's log."""
+        """Return this process's view of the reader's log."""
         return self.cache().position(self.reader)
 
     def cache(self) -> Cache:
-        """Return what this process knows of the queue."""
+        """Return this process's view of the queue."""
         return catch_up.cache_of(self.handle.place.identity())
 
     def native(self, which: LogName) -> Log[Any] | None:
@@ -256,7 +256,7 @@ class Store:
         return log if log.is_readable() else None
 
     def is_followed(self) -> bool:
-        """Tell whether steps of others come to this process one by one, as far as it knows."""
+        """Whether this process follows the steps of others one by one."""
         if self.is_local():
             return True
         seen = (self.cache().queue, self.position().status)
@@ -279,7 +279,7 @@ class Store:
         return known[head.config_step]
 
     def is_local(self) -> bool:
-        """Tell whether the queue is on this machine's disk, so that its files show new steps."""
+        """Whether the queue is on this machine's disk."""
         return self.handle.place.is_local()
 
     @contextmanager
@@ -296,7 +296,7 @@ class Store:
         place, name = self.handle.place, self.name
         directory = place.directory_of(self.queue if which == "queue" else self.status)
         if directory is None:
-            # What is elsewhere is only kept from other threads, each log by itself.
+            # Logs elsewhere are only locked against other threads, each log by itself.
             name = f"{place.name()}/{which} of {self.reader}"
         with ExitStack() as held:
             try:
@@ -306,7 +306,7 @@ class Store:
             yield
 
     def _unknown(self, which: LogName, exc: UnknownHeadError) -> SparkQueueError:
-        """Return what to raise of a head that this release would not write."""
+        """Return the error for a head that this release would not write."""
         newest = max(map(format_of, self.of_reader(0).status.texts(CONFIG)), default=0)
         if newest > FORMAT_VERSION:
             return FormatVersionError(self.name, newest, FORMAT_VERSION)

@@ -29,7 +29,7 @@ _FEW = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """One outcome for all that is left of a claim; what its holder settled before stays."""
+    """One outcome for all unsettled items of a claim."""
 
     outcome: str
     error: str | None = None
@@ -37,7 +37,7 @@ class Every:
     def judge(
         self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
     ) -> Judged | None:
-        """Make the rows of a settle by what this process knows; ``None`` where a planner has to."""
+        """Make the rows of a settle from a replica; ``None`` if a planner must."""
         return settle_decision.judge(replica, lease, (self.outcome, self.error), terms, now)
 
 
@@ -92,7 +92,7 @@ class Renewed:
 
 @dataclass(frozen=True, slots=True)
 class ByARescuer:
-    """A verdict without a worker id, so that a late holder sees a loss.
+    """A verdict without a lease in its rows, so that a late holder sees a loss.
 
     Only of items whose holder is ``which``: the others are their holder's. Without it, of all that
     the verdict is about.
@@ -108,7 +108,7 @@ class ByARescuer:
         if self.which is not None:
             return None
         found = self.verdict.judge(replica, lease, terms, now)
-        return found and found.in_nobodys_name()
+        return found and found.without_lease()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class Gone:
 
     # rule: end of a worker
     def has(self, row: Row) -> bool:
-        """Tell whether the holder of an item is gone."""
+        """Whether an item's holder is dead."""
         is_gone = (
             self.is_sure or row["_lease_expires_at"] <= self.now or row["_worker_id"] in self.ended
         )
@@ -139,7 +139,7 @@ class Gone:
         return settle_decision.judge_lost(replica, lease, self.has, terms, now)
 
 
-#: What is said of the items of a lease.
+#: The verdict on the items of a lease.
 Verdict: TypeAlias = Every | Each | Some | Renewed | ByARescuer | Gone
 
 
@@ -153,7 +153,7 @@ class StagedSettle:
     lost: tuple[int, ...]
     """Items that are no longer held; the first thousand where there are more."""
     failed: int
-    """Of the items that would be ready again, those that failed."""
+    """Of the items that would be ready again, the failed ones."""
     is_one_row: bool = False
     """Whether one row says it of all items."""
 

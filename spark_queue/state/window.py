@@ -26,7 +26,7 @@ from spark_queue.state.open_items import Peer, Place, Ranks, Row
 #: A fair key at a priority.
 LineKey = tuple[int, str | None]
 
-#: What is read of an item that waits.
+#: Columns read of an item that waits.
 WAITING = ("_seq", "_gen", *SCHEDULE, "_errors")
 
 #: Whether an item waited, untouched, when the window was made, or has entered since.
@@ -35,13 +35,13 @@ WAITED = "_waited"
 #: Before everything.
 NOWHERE: Place = (-math.inf, -math.inf, 0)
 
-#: Runs that are looked at one after another, beside those that are too large to be merged.
+#: Runs that are looked at one by one, besides those too large to be merged.
 _RUNS = 16
 _LARGE = 1_000_000
 
 
 class Source(Protocol):
-    """The tables, as of the step up to which the item log is known."""
+    """The tables, up to the known step of the item log."""
 
     hashes: KeyHashes
     """The dedup keys of the items, as far as they were learnt."""
@@ -56,7 +56,7 @@ class Source(Protocol):
         """Note that the keys of later steps are remembered elsewhere."""
 
     def next_turns(self, after: Place, most: int) -> tuple[pa.Table, Place | None]:
-        """Return untouched items in the order of service, and the place up to which those are all.
+        """Return the next untouched items in order, and the place up to which they are all.
 
         Parameters
         ----------
@@ -71,25 +71,25 @@ class Source(Protocol):
             The columns :data:`WAITING`, and a place; ``None`` where nothing waits behind it.
         """
 
-    def untouched(self) -> pa.Table:
-        """Return ``turn`` and what :class:`~spark_queue.state.open_items.Ranks` is made of.
+    def untouched_items(self) -> pa.Table:
+        """Return ``turn`` and the columns of :class:`~spark_queue.state.open_items.Ranks`.
 
         Of all items that had not been touched when the window was made, or have entered since.
         """
 
     def items_of(self, hashes: Collection[int], seqs: Collection[int]) -> Iterable[Row]:
-        """Return items that may have a dedup key of some hashes, and items of some seqs.
+        """Return items that may have dedup keys of some hashes, and items of some seqs.
 
         Each says by :data:`WAITED` whether it had not been touched when the window was made.
         """
 
     def ends_of(self, lines: Collection[LineKey]) -> Mapping[LineKey, float]:
-        """Return the last tag that each of some lines has given out, where it has given out any."""
+        """Return the last tag of each line that has given one out."""
 
 
 @dataclass(slots=True)
 class Window:
-    """How much of what waits is in memory.
+    """The part of the waiting items that is in memory.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class Window:
     since : int
         The reader sees the items of later steps.
     left_out : set of int
-        Items that have entered beyond what is at hand, and whose keys are remembered.
+        Items that have entered beyond the window, and whose keys are remembered.
     looks_up_ends : bool
         Whether a line that is not remembered may have given out tags.
     ranks : Ranks, optional
@@ -142,16 +142,16 @@ class Window:
         return place_of(row, self.settings)
 
     def has(self, row: Row) -> bool:
-        """Tell whether an item waits beyond the horizon; it is not in memory."""
+        """Whether an item waits beyond the horizon; it is not in memory."""
         is_seen = row["_step"] > self.since and row[WAITED]
         return is_seen and self.is_beyond(row) and row["_seq"] not in self.gone
 
     def is_beyond(self, row: Row) -> bool:
-        """Tell whether the place of an item lies beyond the horizon."""
+        """Whether the place of an item lies beyond the horizon."""
         return self._reaches_not(self.place(row))
 
     def leaves_out(self, row: Row) -> bool:
-        """Tell whether an item that enters stays in the tables until the order comes to it."""
+        """Whether a new item stays in the tables until the order comes to it."""
         return self.read_to is not None and self.place(row) > self.read_to
 
     def leave_out(self, row: Row) -> None:
@@ -187,7 +187,7 @@ class Window:
     def last_ahead(
         self, group_key: str, known: Container[int], pointers: Mapping[int, Pointer]
     ) -> Peer | None:
-        """Return the last member of a group in the tables that the order has not passed."""
+        """Return a group's last member in the tables that the order has not passed."""
         if self.horizon is None or not is_tangled(self.settings.config):
             return None
         members = self._ranks().members(group_key, self._is_over(known))
@@ -199,7 +199,7 @@ class Window:
         Parameters
         ----------
         known : Row
-            What was known of it here; empty where nothing was.
+            Its former state here; empty where it was unknown.
         row : Row
             The row.
         """
@@ -214,7 +214,7 @@ class Window:
             self.meet(row["_seq"])
 
     def _end(self, row: Row) -> None:
-        """Note that an item has ended, which may wait in the tables."""
+        """Note the end of an item that may wait in the tables."""
         if self.horizon is None:
             return
         # What ends an item need not say where it stood.
@@ -223,7 +223,7 @@ class Window:
 
     def _ranks(self) -> Ranks:
         if self.ranks is None:
-            self.ranks = Ranks(self.source.untouched())
+            self.ranks = Ranks(self.source.untouched_items())
         return self.ranks
 
     def _is_over(self, known: Container[int]) -> Callable[[Peer], bool]:
@@ -236,7 +236,7 @@ class Window:
         return self.horizon is not None and place > self.horizon
 
     def next_rows(self, most: int) -> list[Row]:
-        """Return the items that wait behind the horizon, which moves on; perhaps none of them."""
+        """Return the next items behind the horizon, which moves on; perhaps none."""
         if self.rows is None and self.read_to is not None:
             self.rows, self.read_to = self.source.next_turns(self.read_to, self.ahead)
             self.at = 0
@@ -260,7 +260,7 @@ def place_of(row: Row, settings: Settings) -> Place:
 
 
 def is_tangled(config: QueueConfig) -> bool:
-    """Tell whether an item may be served before one with an earlier place.
+    """Whether an item may overtake one with an earlier place.
 
     Where members of a group have turns of several lines, or priorities, a later one may stand
     before an earlier one, and an item of a line before one that has its turn.
@@ -319,7 +319,7 @@ class _HashRun:
     def __init__(self, items: pa.Table) -> None:
         order = pc.sort_indices(items["hash"].combine_chunks())
         self.items = items.take(order).combine_chunks()
-        # Each is one array, without nulls and from its first value on: what is in it can be seen.
+        # Each is one array, without nulls and from its first value on, and can be viewed.
         self.hashes, self.seqs = (_view(self.items[name]) for name in ("hash", "seq"))
 
     def seqs_of(self, hashed: int) -> list[int]:

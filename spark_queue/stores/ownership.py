@@ -99,7 +99,7 @@ class Ownership:
 
     def renew_hold(self, head: _Head) -> _Head:
         """Return a head whose step renews the hold."""
-        return fence.held(head, self._token, self._store.clock.now() + HOLD)
+        return fence.with_hold(head, self._token, self._store.clock.now() + HOLD)
 
     def was_renewed(self, at: float) -> None:
         """Count the hold from an instant of the monotonic clock, before its step was made.
@@ -194,7 +194,7 @@ class Ownership:
             before = at.queue
             if before.hold.by != self._token:
                 return Answer(answer=None)
-            return Step(head=fence.freed(following(before)), answer=None)
+            return Step(head=fence.without_hold(following(before)), answer=None)
 
         on_items(self._store, "free", decide)
 

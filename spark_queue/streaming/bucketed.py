@@ -227,7 +227,7 @@ def _exact(value: Column, kind: DataType) -> Column:
 
 
 def _has_new_text(kind: DataType) -> bool:
-    """Tell whether a key had another text in format 1: times within others were cut by JSON."""
+    """Whether a key had another text in format 1: times within others were cut by JSON."""
     if isinstance(kind, ArrayType):
         return _has_time(kind.elementType)
     return isinstance(kind, StructType) and any(_has_time(f.dataType) for f in kind.fields)

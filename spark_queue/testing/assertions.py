@@ -339,7 +339,7 @@ def _items(rows: pa.Table) -> list[Item]:
 
 
 def _says(rows: pa.Table, name: str) -> bool:
-    """Tell whether a column says anything of any row."""
+    """Whether a column says anything of any row."""
     if name not in rows.column_names:
         return False
     return any(value not in (None, 0) for value in rows[name].to_pylist())

@@ -1,4 +1,4 @@
-"""Upkeep: what keeps the logs of a queue short, and copies it.
+"""Upkeep: it keeps the logs of a queue short, and copies them.
 
 Imports views, commands, frames of Spark, SQL, state and logs.
 """

@@ -2,7 +2,7 @@
 
 The clone has the items, states, positions and settings of a queue as of one instant, and shares its
 files as long as neither rewrites them; from then on the two know nothing of each other. Nothing of
-a clone may reach what belongs to the original: so in its first steps, before anybody can see it,
+a clone may reach what belongs to the original: so in its first steps, before it can be seen,
 all claims are given back (to settle a claim of a dead holder asks the output of the
 claim, and shuts the holder out there), no front holds it, and no reader sends items on.
 """
@@ -44,7 +44,7 @@ def clone(store: Store, to: str) -> Store:
     Parameters
     ----------
     store : Store
-        The queue. Others wait for their steps meanwhile, save drivers on other machines.
+        The queue. Others wait with their steps until then, but not drivers on other machines.
     to : str
         The name or path of the clone.
 
@@ -63,7 +63,7 @@ def clone(store: Store, to: str) -> Store:
     if existence.exists(begun) or begun.queue.exists():
         raise QueueExistsError(begun.name)
     source, target = _home(store), _home(begun)
-    # What was looked at before there was anything is looked at again.
+    # Logs that were looked at before they existed are looked at again.
     made = existence.beside(store, to)
     if source is not None and target is not None:
         _on_disk(store, source, target)
@@ -85,7 +85,7 @@ def clone(store: Store, to: str) -> Store:
 
 
 def _home(store: Store) -> Path | None:
-    """Return the directory of a queue by path that is, or would be, on this machine's disk."""
+    """Return the directory on this machine's disk of a queue by path."""
     status = addresses.directory_of(store.session, store.handle.address.status)
     return None if status is None else status.parent
 
@@ -96,7 +96,7 @@ def _on_disk(store: Store, source: Path, target: Path) -> None:
     if target.exists() and any(target.iterdir()):
         raise QueueExistsError(str(target), "the directory is there, and not empty")
     make_directory(target.parent)
-    # Nobody finds it before it is whole.
+    # It cannot be found before it is whole.
     begun = target.with_name(f".clone-{uuid.uuid4().hex}")
     begun.mkdir()
     try:
@@ -148,9 +148,9 @@ _VersionOf = Callable[[Store, TableAddress], int]
 def _at_one_instant(store: Store, version_of: _VersionOf) -> list[tuple[int | None, int]]:
     """Return a version of each log, by its reader, the item log's first: all of one instant.
 
-    Drivers on other machines go on. A status log may name any item that is enqueued by then, so
-    it is looked at between two looks at the item log, between which that has not changed. What
-    readers do is their own: they need not be looked at together.
+    The item log comes first. Drivers on other machines go on. A status log may name any item that
+    is enqueued by then, so its version is read between two reads of the item log's, which must be
+    the same. Readers are independent: their versions need not be of one instant.
     """
 
     def look() -> list[tuple[int | None, int]] | None:
@@ -177,7 +177,7 @@ def _remove(made: Store, log: Log[Any]) -> None:
 
 
 def _numbers(store: Store, head: QueueHead) -> list[int]:
-    """Return the readers that have a log; the first one's has the configuration of the queue."""
+    """Return the readers that have a log; the first has the queue's configuration."""
     named = sorted({0, *head.readers}, reverse=True)
     return [number for number in named if store.of_reader(number).status.exists()]
 
@@ -192,8 +192,8 @@ def _leave(made: Store) -> None:
 
 
 def _begin(made: Store) -> None:
-    """Make a clone a queue of its own, by its first steps."""
-    # Those of the front that held the original are no steps of somebody else here.
+    """Make a clone an independent queue, by its first steps."""
+    # Steps of the front that held the original are no foreign steps here.
     made.handle.holder = made.queue_head().hold.by
     on_items(made, _ACTION, lambda at: _free(at.queue))
     made.handle.holder = ""

@@ -1,4 +1,4 @@
-"""Step by which a reader's log forgets items that leave the tables."""
+"""The step by which a reader's log forgets purged items."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_queue.views.operator_steps import note_of
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Number of a reader's items that go, by the state in which they ended, and its note."""
+    """A reader's purged items by final state, and a note on them."""
 
     states: Mapping[str, int]
     note: str
@@ -43,7 +43,7 @@ def end_of(reader: Store, found: Any, by: Rewriter[Any], why: str) -> End:
 
 
 def forget(reader: Store, end: End) -> None:
-    """Log how many of the items that have ended, by their state, are there no more.
+    """Log how many ended items were removed, by state.
 
     It is logged by a row of settings, with the steps of operators whose rows go with the items.
     """

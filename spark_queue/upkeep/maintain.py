@@ -1,4 +1,4 @@
-"""Upkeep: expiry, dead letters, checkpoints, compaction, and dropping what finished long ago.
+"""Upkeep: expiry, dead letters, checkpoints, compaction, and retention.
 
 Every part is a step or a rewrite of its own that does not lose to other steps. It keeps none of
 them waiting for longer than a step, save on a local disk, where it takes turns with native ones.
@@ -26,7 +26,7 @@ from spark_queue.upkeep.rewriter import Rewriter, rewriter_of
 
 
 class _Upkeep(NamedTuple):
-    """What the upkeep of a reader did."""
+    """The result of a reader's upkeep."""
 
     expired: int
     dead: int
@@ -68,7 +68,7 @@ def maintain(
 
 
 def maintainable(store: Store, retention: timedelta | None) -> Affected:
-    """Return what would expire, die of its last lease, or be dropped; nothing is written.
+    """Return the items that would expire, die or be dropped; nothing is written.
 
     What an output has of a claim whose last lease ran out is asked when that is settled, and not
     here: some of the dead may be acked. Of a reader that has no log nothing is told.
@@ -85,7 +85,7 @@ def maintainable(store: Store, retention: timedelta | None) -> Affected:
 
 
 def _rewriter(store: Store, archive_to: str | None) -> tuple[Store, Rewriter[Any]]:
-    """Return who keeps a queue in order, and the queue as that one sees it."""
+    """Return the rewriter of a queue, and the queue in its session."""
     by = rewriter_of(store)
     if archive_to is not None or isinstance(store.session, PlainSession):
         return store, by
@@ -95,7 +95,7 @@ def _rewriter(store: Store, archive_to: str | None) -> tuple[Store, Rewriter[Any
 
 
 def _keep_up(reader: Store, by: Rewriter[Any]) -> _Upkeep:
-    """Expire and bury items of a reader, forward them, and write a checkpoint of its log."""
+    """Log a reader's expired items, and write a checkpoint of its log."""
     _, expired = admin.expire(reader)
     dead = by.bury(reader)
     forward_items.forward(reader)

@@ -1,6 +1,6 @@
 """Finished items that leave the tables with their history: by hand, or a whole generation.
 
-To find such items takes long, and others go on meanwhile: a reader may make an item ready again
+To find such items takes long, and others go on: a reader may make an item ready again
 that was over. So a removal first notes how far the logs are, and asks, once nobody can make a step
 any more, what has come back since then.
 """
@@ -41,12 +41,12 @@ from spark_queue.state.store import Store
 from spark_queue.upkeep.forget_items import end_of, forget
 from spark_queue.upkeep.rewriter import Archive, Rewriter, rewriter_of
 
-#: The newest step of each reader's log, by the reader's number; 0 for one that reads a stream.
+#: The newest step of each reader's log, by the reader's number; 0 for a stream's reader.
 Seen: TypeAlias = Mapping[int, int]
 
 
 def foresee_purge(store: Store, where: Any) -> Affected:
-    """Return which finished items are meant that no reader needs; nothing is written."""
+    """Return the matching finished items that no reader needs; nothing is written."""
     require_removals(store)
     by = rewriter_of(store)
     meant = purgeable(store, where, by)
@@ -61,7 +61,7 @@ def foresee_purge(store: Store, where: Any) -> Affected:
 
 
 def purge(store: Store, where: Any, *, now: bool = False) -> Affected:
-    """Remove such items with their history; with ``now`` also replaced files, at once."""
+    """Remove items and their history; with ``now`` their replaced files, too."""
     require_removals(store)
     logs = _logs_alone(store) if now else []
     done = _purge(store, where, rewriter_of(store))
@@ -71,14 +71,14 @@ def purge(store: Store, where: Any, *, now: bool = False) -> Affected:
 
 
 def require_removals(store: Store) -> None:
-    """Raise where no row of a table of a queue may be removed; it is named."""
+    """Raise where a table of a queue may lose no rows, naming it."""
     logs: list[Log[Any]] = [store.queue, *(one.status for one in readers.with_logs(store))]
     for log in logs:
         table_properties.require_removable(log.address.sql(), log.properties())
 
 
 def _logs_alone(store: Store) -> list[DeltaLog[Any]]:
-    """Return the logs of a queue, if nobody but the queue reads files that were replaced."""
+    """Return the queue's logs, if no other process may read replaced files."""
     for facts in store.queue_head().readers.values():
         if facts.streams:
             raise InvalidArgumentError(
@@ -107,9 +107,9 @@ class Purgeable:
 
 
 def purgeable(store: Store, where: Any, by: Rewriter[Any]) -> Purgeable | None:
-    """Return the selected finished items that no reader needs; ``None`` without a reader.
+    """Return the finished items that match, unneeded; ``None`` without a reader.
 
-    What is meant is asked of what the first reader did with them; without a log it did nothing.
+    The condition sees the states of the first reader; without a log it has none.
     """
     first = next(readers.claiming(store), None)
     if first is None or not existence.is_prepared(first):
@@ -234,7 +234,7 @@ class Generation:
 def drop_generations(
     store: Store, retention: timedelta, by: Rewriter[Any], archive: Archive | None = None
 ) -> list[Generation]:
-    """Drop the generations whose items all finished before the retention; close the current one.
+    """Drop generations that finished before the retention; close the current one.
 
     Keys that are taken for ever, or longer than the retention, are remembered by their items: then
     nothing is dropped. What goes is kept in the archive before, if there is one.
@@ -297,7 +297,7 @@ def _close(store: Store, now: datetime, retention: timedelta) -> None:
 
 
 def _due(store: Store, by: Rewriter[Any], before: datetime, newest: int) -> list[Generation]:
-    """Return the generations below a number with whose items all readers were done by then.
+    """Return the generations below a number with whose items all readers are done.
 
     Oldest first; the oldest one that is kept ends the list, so that what is kept is all of the
     later.
@@ -333,7 +333,7 @@ def _needed_generations(store: Store, by: Rewriter[Any], seen: Seen) -> set[int]
 
 
 def last_ends(store: Store, by: Rewriter[Any]) -> dict[int, datetime]:
-    """Return when the last item of each generation finished, by the last reader to finish it."""
+    """Return when the last item of each generation finished, for the slowest reader."""
     ends: dict[int, int] = {}
     for reader in readers.with_logs(store):
         with by.look(reader) as at:
@@ -345,9 +345,9 @@ def last_ends(store: Store, by: Rewriter[Any]) -> dict[int, datetime]:
 def _drop_all(
     store: Store, due: Iterable[Generation], seen: Seen, by: Rewriter[Any]
 ) -> list[Generation]:
-    """Drop generations, up to the first with an item that came back to a reader; return which.
+    """Drop generations, up to the first with an item that a reader got back; return which.
 
-    Each by itself, so that nobody waits for his step until all are gone.
+    Each by itself, so that no step has to wait until all are gone.
     """
     return list(takewhile(lambda gen: _try_drop(store, gen, seen, by), due))
 
@@ -360,8 +360,8 @@ def _try_drop(store: Store, gen: Generation, seen: Seen, by: Rewriter[Any]) -> b
 
 
 def _drop(store: Store, gen: Generation, asked: Collection[int], by: Rewriter[Any]) -> bool:
-    """Drop a generation, unless a reader needs it that registered after the others were asked."""
-    # The floor first: who registers from now on does not count on what is about to go.
+    """Drop a generation, unless a newly registered reader needs it."""
+    # The floor first: readers that register from now on do not count on these items.
     if not _raise_floor(store, gen, asked):
         return False
     every, meant = list(readers.every(store)), {"_gen": gen.number}
@@ -378,7 +378,7 @@ def _drop(store: Store, gen: Generation, asked: Collection[int], by: Rewriter[An
 
 
 def _raise_floor(store: Store, gen: Generation, asked: Collection[int]) -> bool:
-    """Log that the items of a generation may be gone; False where a new reader needs them."""
+    """Log that a generation's items may be gone; False if a new reader needs them."""
 
     def decide(at: Snapshot) -> Answer[bool]:
         before = at.queue

@@ -30,12 +30,12 @@ from spark_queue.state.store import Store
 #: Keeps the items of a generation, by its number, in another table; twice is as once.
 Archive: TypeAlias = Callable[[int], None]
 
-#: What an archive has of an item beside the user's columns, and the name of the queue.
+#: An archive's columns besides the user's and the queue's name.
 ARCHIVED = ("_seq", "_enqueued_at", "_origin")
 
 
 class Rewriter(ABC, Generic[FrameT]):
-    """What upkeep does in another way with Spark, and without.
+    """The steps of upkeep that differ with Spark and without.
 
     Frames of items have ``_seq`` and ``_gen``, and may have more.
     """
@@ -52,7 +52,7 @@ class Rewriter(ABC, Generic[FrameT]):
 
     @abstractmethod
     def evaluate(self, found: FrameT) -> tuple[FrameT, int]:
-        """Return items computed once, and how many there are."""
+        """Return items computed once, and their number."""
 
     @abstractmethod
     def remove(self, reader: Store, which: LogName, found: FrameT) -> None:
@@ -64,7 +64,7 @@ class Rewriter(ABC, Generic[FrameT]):
 
     @abstractmethod
     def open_archive(self, store: Store, path: str) -> Archive:
-        """Return what keeps generations before they are dropped.
+        """Return the archive that gets generations before they are dropped.
 
         Raises
         ------
@@ -78,11 +78,11 @@ class Rewriter(ABC, Generic[FrameT]):
 
     @abstractmethod
     def tidy(self, store: Store) -> Tidied:
-        """Merge the small files of all logs, and remove files that are no longer read."""
+        """Merge small files of all logs, and remove replaced ones without readers."""
 
 
 def archive_name(store: Store) -> str:
-    """Return the name under which an archive knows which generations of a queue it has.
+    """Return the name under which an archive records a queue's generations.
 
     A queue that is made in the place of another one has its own.
     """
@@ -90,7 +90,7 @@ def archive_name(store: Store) -> str:
 
 
 def rewriter_of(store: Store, *, reads_files: bool = False) -> Rewriter[Any]:
-    """Return the engine of a store; nothing of Spark is imported where it is not it.
+    """Return the engine of a store; Spark is imported only if needed.
 
     With ``reads_files`` it is the one of this process wherever that reads the item log.
     """
@@ -147,14 +147,14 @@ class FileRewriter(Rewriter[pa.Table]):
     @override
     def open_archive(self, store: Store, path: str) -> Archive:
         table = asking.output(store, path, "archive", "the queue")
-        columns = _archived(store, OPEN_LANE).schema
+        columns = _archive_rows(store, OPEN_LANE).schema
         if not table.exists():
             table.make(columns)
         table.require(columns)
         name = archive_name(store)
 
         def keep(gen: int) -> None:
-            table.append(_archived(store, gen), name, gen + 1)
+            table.append(_archive_rows(store, gen), name, gen + 1)
 
         return keep
 
@@ -191,7 +191,7 @@ def _rewrite(
             (store.queue if which == "queue" else store.status).force()
 
 
-def _archived(store: Store, gen: int) -> pa.Table:
+def _archive_rows(store: Store, gen: int) -> pa.Table:
     """Return the items of a generation with the columns that an archive has."""
     columns = (*user_names(store.columns()), *ARCHIVED)
     rows = rows_of(store, "queue", ("_gen", *columns), _of(gen))

@@ -78,14 +78,14 @@ class SparkRewriter(Rewriter[DataFrame]):
     def open_archive(self, store: Store, path: str) -> Archive:
         # Spark makes the table with the first rows.
         spark, address, name = store.spark, TableAddress.of(path), archive_name(store)
-        rows = _archived(store)
+        rows = _archive_rows(store)
         if is_delta(spark, address):
             there = spark.table(address.sql()).schema
             about = f"the archive {address.target!r}"
             output_columns.require(spark, address, there, rows.schema, about, "the queue")
 
         def keep(gen: int) -> None:
-            writer = _archived(store, gen).write.format("delta").mode("append")
+            writer = _archive_rows(store, gen).write.format("delta").mode("append")
             # It knows by that which generations it has.
             writer = writer.option("txnAppId", name).option("txnVersion", gen + 1)
             save = writer.save if address.is_path else writer.saveAsTable
@@ -135,7 +135,7 @@ OF_OBJECTS = ObjectRewriter()
 
 
 def without_spark(store: Store) -> tuple[Store, Rewriter[Any]] | None:
-    """Return a small queue as a process without Spark sees it, and who keeps it in order there.
+    """Return a small queue as opened without Spark, and its rewriter.
 
     ``None`` where Spark is needed.
     """
@@ -157,14 +157,14 @@ def without_spark(store: Store) -> tuple[Store, Rewriter[Any]] | None:
 
 
 def _bury(store: Store, reader: Store) -> int:
-    """Settle what lost its last lease: an output may be such that only Spark asks it."""
+    """Settle items that lost their last lease, where only Spark may reach outputs."""
     if not recovery.lost_for_good(reader):
         return 0
     return evidence.bury(store.of_reader(reader.reader))
 
 
 def _sends_items(store: Store) -> bool:
-    """Tell whether a reader sends items to other queues, for which their keys are compared."""
+    """Whether a reader forwards items, for which keys are compared."""
     limits = (reader.limits() for reader in readers.claiming(store))
     return any(one.expire_to or one.punt_to or one.punt_many_to for one in limits)
 
@@ -183,8 +183,8 @@ def _logs(store: Store) -> Iterator[Log[Any] | None]:
     yield from (reader.native("status") for reader in readers.with_logs(store))
 
 
-def _archived(store: Store, gen: int | None = None) -> DataFrame:
-    """Return the items of a generation, or of all, with the columns that an archive has."""
+def _archive_rows(store: Store, gen: int | None = None) -> DataFrame:
+    """Return the items of a generation, or of all, with an archive's columns."""
     rows = store.queue.read().where(F.col("_kind") == ITEM)
     rows = rows if gen is None else rows.where(F.col("_gen") == gen)
     return rows.select(*user_columns(rows), *ARCHIVED, F.lit(store.name).alias("_queue"))

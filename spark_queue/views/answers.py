@@ -28,7 +28,7 @@ SHARED = ("status", "transitions", "reasons", "runnable", "failures", "wordings"
 #: A row of a view, by column; its times are instants in UTC.
 Answer = dict[str, Any]
 
-#: Columns of the row by which an item entered, beside the user's.
+#: Columns of the row by which an item entered, besides the user's.
 ENTRY = (
     *("_dedup_key", "_fair_key", "_group_key", "_priority", "_cost", "_max_attempts"),
     *("_enqueued_at", "_available_at", "_expires_at", "_origin"),
@@ -37,7 +37,7 @@ ENTRY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The instant, the window and the settings that views are asked about: ``sq_asked``."""
+    """The instant, the window and the settings of a question to views: ``sq_asked``."""
 
     now: datetime
     since: datetime
@@ -70,7 +70,7 @@ class Answers:
         self._look = look
 
     def rows(self, view: str, where: str = "true", first: int | None = None) -> list[Answer]:
-        """Return rows of a view; with ``first`` so many, those with the lowest ``seq``."""
+        """Return rows of a view; with ``first``, that many with the lowest ``seq``."""
         self._share(view)
         some = "" if first is None else f" ORDER BY seq LIMIT {first}"
         found = self._look.query(f"SELECT * FROM sq_{view} WHERE {where}{some}")  # noqa: S608 - our own
@@ -83,7 +83,7 @@ class Answers:
         return {view: _read(view, rows) for view, rows in zip(views, found, strict=True)}
 
     def select(self, where: Any) -> None:
-        """Have the items that an operator means as the view ``selected``, with its ``seq``."""
+        """Provide the items that match a condition as the view ``selected``."""
         self._look.select(where)
 
     def count(self, view: str, where: str) -> int:
@@ -100,7 +100,7 @@ class Answers:
 
 
 def by_seq(rows: pa.Table) -> dict[int, Answer]:
-    """Return rows by their ``_seq``, which is none of their columns then."""
+    """Return rows by their ``_seq``, which is no column of theirs then."""
     return {row.pop("_seq"): row for row in rows.to_pylist()}
 
 

@@ -1,4 +1,4 @@
-"""A step of each log at which a queue is looked at: now, or as it was."""
+"""A step of each log at which a queue is read: now, or in the past."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Ends:
 
 
 def ends_at(store: Store, as_of: AsOf) -> Ends:
-    """Find the last steps: of the status log first, then of the item log at the same instant.
+    """Find the last steps: the status log's first, then the item log's at that instant.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Why an item is not running, by what this process knows of it."""
+"""Reasons why an item is not running, from this process's replica."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AnyRow = Any
 
 
 def live(store: Store, seq: int) -> Explanation | None:
-    """Say it of a live item by what this process knows; ``None`` where it does not."""
+    """Explain a live item from the replica; ``None`` where it is not in it."""
     with store.cache().lock:
         replica = replica_choice.at_hand(Snapshot(store))
         row = None if replica is None else replica.find(seq)
@@ -59,7 +59,7 @@ def live(store: Store, seq: int) -> Explanation | None:
 # rule again: place at an instant, deadline of an item
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveItem:
-    """A live item, as the scheduler's rules look at it."""
+    """A live item, for the scheduler's rules."""
 
     seq: int
     state: State
@@ -81,20 +81,20 @@ class LiveItem:
         )
 
     def is_due(self, now: float) -> bool:
-        """Tell whether it may be claimed, as far as its delay goes."""
+        """Whether its delay allows a claim."""
         return self.available_at is None or self.available_at <= now
 
     def has_expired(self, now: float) -> bool:
-        """Tell whether its time is over."""
+        """Whether its time is over."""
         return self.expires_at is not None and self.expires_at <= now
 
     def ran_out(self, now: float) -> bool:
-        """Tell whether its lease is over."""
+        """Whether its lease is over."""
         return self.lease_expires_at is not None and self.lease_expires_at <= now
 
 
 def now_of(store: Store) -> Situation:
-    """Return what the rules say now; in flight is all that is claimed."""
+    """Return the rules' situation now; all claimed items are in flight."""
     head = store.status_head()
     settings = store.settings(head)
     return Situation(
@@ -112,7 +112,7 @@ def detail(
     at: Situation,
     directory: Path | None,
 ) -> str:
-    """Say a reason in a sentence; a holder is known by its life lock where a directory has them."""
+    """Say a reason in a sentence; life locks in a directory tell whether a holder lives."""
     holder = row["_worker_id"] or f"lease {row['_lease']}"
     until = None if row["_lease_expires_at"] is None else utc(row["_lease_expires_at"])
     if why.by is not None:
@@ -214,7 +214,7 @@ def _waiting(at: Snapshot) -> Standing:
 
 # rule again: room of a claim, reason of an item
 def _in_the_way(head: StatusHead, settings: Settings) -> Reason:
-    """Say what holds up items that are due, where a claim gets none of them."""
+    """Say why a claim gets none of the items that are due."""
     most = settings.config.max_in_flight
     if most is not None and head.claimed >= most:
         return "limit"

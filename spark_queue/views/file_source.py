@@ -1,4 +1,4 @@
-"""Views of a queue whose files this process reads, each of them once."""
+"""Views of a queue whose files this process reads, each file once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _BY_ITEMS = {"status": "seq", "transitions": "seq", "failures": "seq", "wordings
 
 
 class KeptRows:
-    """Rows of a kind in a log. A file never changes, so that each is read once.
+    """Rows of a kind in a log; files never change, so each is read once.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class KeptRows:
         self._kept: _Rows = {}
 
     def read(self, store: Store) -> _Rows:
-        """Return the rows that there are now; an empty table is among them.
+        """Return the present rows; an empty table is among them.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class KeptRows:
 
     def _choose(self, rows: pa.Table) -> pa.Table:
         wanted = pc.equal(rows["_kind"], self._kind)
-        # What is left out costs a copy of the rest: of most files nothing is.
+        # To leave rows out costs a copy of the rest: most files leave out none.
         return plain(rows if pc.all(wanted).as_py() else rows.filter(wanted))
 
 
@@ -98,7 +98,7 @@ class Logs:
     """Reads the rows that were refused: there may be many, and few questions are about them."""
 
     def goes_on_from(self, before: Logs) -> bool:
-        """Tell whether no file of those before is gone."""
+        """Whether no earlier file is gone."""
         return all(
             was.keys() <= now.keys()
             for was, now in (
@@ -126,7 +126,7 @@ class KeptLook(ArrowLook):
     store : Store
         The queue, as the reader sees it.
     asked : Question
-        What is asked.
+        The question.
     logs : Logs
         The rows of the logs.
     """
@@ -227,7 +227,7 @@ class FileSource(ViewSource):
         logs, known = self._read(store), self._looks.pop(store.reader, None)
         if known is None or not known.goes_on(logs, asked):
             known = KeptLook(store, asked, logs)
-        # Not before it has gone on: one that failed half way is no longer asked.
+        # Not before it has gone on: a look that failed half way is no longer asked.
         self._looks[store.reader] = known
         return known
 
@@ -289,5 +289,5 @@ def _find_changed(before: Logs, now: Logs) -> list[pa.Array]:
 
 
 def source() -> ViewSource:
-    """Return the views of a queue whose files this process reads."""
+    """Return the views of a queue over files that this process reads."""
     return FileSource()

@@ -29,7 +29,7 @@ from spark_queue.state.store import Store
 from spark_queue.views.ends import Ends
 from spark_queue.views.views import ARROW_VIEWS, QueueViews
 
-#: Up to this many items, what is held is sent to where the items are: 20 bytes each.
+#: Up to this many items, the leased ones are sent to the tables: 20 bytes each.
 _SENT = 1_000_000
 
 #: Rows up to which this process reads each log to count items: a hundred bytes each.
@@ -66,7 +66,7 @@ class LeasedTable:
 def claimed_items(store: Store, lease: int, over: Collection[int] = ()) -> DataFrame:
     """Return the items of a lease: the user's columns, ``_seq``, ``_lease``, ``_attempts``.
 
-    Those that are over for it are left out.
+    Items that are over for it are left out.
     """
     rows = lease_items(store, lease).rows.drop("_group_key", TRACE)
     if not over:
@@ -97,7 +97,7 @@ def _add_place(store: Store, lease: int, rows: DataFrame) -> DataFrame:
 def collect(store: Store, lease: int) -> list[dict[str, Any]]:
     """Return the rows of :func:`in_order`; rows that this process reads take no query.
 
-    Those that belong to a trace may have it, as ``_trace``.
+    Items of a trace may have it, as ``_trace``.
     """
     grant = _grant(store, lease)
     here = None if grant is None else file_rows.items_of(store, grant, most_bytes=_FEW_BYTES)
@@ -108,7 +108,7 @@ def collect(store: Store, lease: int) -> list[dict[str, Any]]:
 
 
 def read_table(store: Store, lease: int) -> LeasedTable | None:
-    """Return the items of a lease as a table; ``None`` where a query has to read them."""
+    """Return a lease's items as a table; ``None`` where a query must read them."""
     grant = _grant(store, lease)
     rows = None if grant is None else file_rows.items_of(store, grant, most_bytes=_MOST_BYTES)
     return None if grant is None or rows is None else LeasedTable(rows, _losses(grant))
@@ -145,9 +145,9 @@ def lease_items(store: Store, lease: int) -> LeasedItems:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """Range of seqs and tags of leased items, their generations, and facts that all share.
+    """Bounds of the seqs and tags of leased items, and totals.
 
-    With those, the files of other items are not read.
+    They spare reading the files of other items.
     """
 
     seqs: tuple[Any, Any]
@@ -197,7 +197,7 @@ def _frame(store: Store, rows: pa.Table) -> DataFrame:
 
 
 def _grant(store: Store, lease: int) -> pa.Table | None:
-    """Return the rows by which a lease was granted, where no query has to find them."""
+    """Return the rows that granted a lease, if known without a query."""
     at = Snapshot(store)
     if at.are_files_read:
         rows = file_rows.grant_of(store, lease)
@@ -209,7 +209,7 @@ def _grant(store: Store, lease: int) -> pa.Table | None:
 
 
 def _grants(store: Store, lease: int) -> DataFrame:
-    """Return the rows of the status log by which a lease was granted."""
+    """Return the rows of the status log that granted a lease."""
     grant = _grant(store, lease)
     if grant is not None:
         return frame_of(store.spark, grant.select(_GRANTED))

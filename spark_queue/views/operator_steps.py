@@ -1,4 +1,4 @@
-"""Steps of operators whose rows were purged: the step that did so has noted them."""
+"""Steps of operators whose rows were purged, as the purging step noted them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-#: What is noted of a step; its time is in microseconds since 1970.
+#: Columns noted of a step; its time is in microseconds since 1970.
 NOTED = ("log", "step", "moment", "action", "who", "items", "undone")
 
 
 def note_of(why: str, items: int, rows: Sequence[dict[str, Any]]) -> str:
-    """Return what a step says that takes items away, with the steps before that it may hide.
+    """Return a purging step's note, with the earlier steps that it may hide.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def note_of(why: str, items: int, rows: Sequence[dict[str, Any]]) -> str:
 
 
 def hidden_steps(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the steps that have no rows any more, as the newest note has them."""
+    """Return the steps without rows, from the newest note."""
     note = next((row["record"] for row in rows if row["record"]), None)
     if note is None:
         return []

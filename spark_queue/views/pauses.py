@@ -16,7 +16,7 @@ Configured = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses:
-    """By which rows of settings a queue is paused, and was resumed."""
+    """The rows of settings that paused a queue and resumed it."""
 
     paused: Configured | None
     """``None`` where it is not paused."""
@@ -25,7 +25,7 @@ class Pauses:
 
     @classmethod
     def of(cls, rows: Iterable[Configured]) -> Pauses:
-        """Return those of rows in their order."""
+        """Return the pause and the resume of rows in order."""
         paused, resumed = None, None
         for row in rows:
             is_paused = json.loads(row["settings"])["paused"]
@@ -36,7 +36,7 @@ class Pauses:
 
 
 def in_force_since(store: Store, *, paused: bool) -> int:
-    """Return the step by which a queue was paused, or gives out items."""
+    """Return the step that paused or resumed a queue."""
     with planner_of(store).look(store, has_values=False) as at:
         rows = at.rows("settings_changes")
     found = Pauses.of(rows)

@@ -1,4 +1,4 @@
-"""Views of a queue whose logs Spark reads, which answers itself where they are large."""
+"""Views of a queue whose logs Spark reads; Spark answers itself where they are large."""
 
 from __future__ import annotations
 

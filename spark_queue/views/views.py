@@ -1,4 +1,4 @@
-"""Views of a queue, now or as it was: by the views of SQL that Spark and this process share."""
+"""Views of a queue, now or in the past, by the views of SQL shared with Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from spark_queue.views.ends import Ends
 
 _SchemaT_co = TypeVar("_SchemaT_co", covariant=True)
 
-#: What is asked of items that are listed, and what there is to say of some.
+#: Columns of listed items, and facts about some of them.
 _NOTED = ("_seq", "_state", "_attempts", "_losses", "_lease_expires_at", "_available_at")
 _NOTES = ("lapsed", "retrying", "delayed")
 
@@ -94,7 +94,7 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
             )
 
     def read_outcomes(self, store: Store, done: Enqueued) -> FrameT:
-        """Return what became of each row of an enqueue.
+        """Return the outcome of each row of an enqueue.
 
         Raises
         ------
@@ -107,7 +107,7 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         return self.outcomes(store, done)
 
     def lag(self, store: Store) -> Lag:
-        """Count what a reader is not done with.
+        """Count the open items of a reader.
 
         Raises
         ------
@@ -157,12 +157,12 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         dead: bool = False,
         most: float = inf,
     ) -> tuple[dict[str, Any], list[Mapping[str, Any]]]:
-        """Count items per state, and those of which there is more to say; and return the first.
+        """Return counts per state, counts of noted items, and the first items.
 
         Parameters
         ----------
         names : sequence of str
-            What is shown of an item beside the user's columns.
+            Columns shown of an item besides the user's.
         limit : int
             How many are shown: what went wrong comes first.
         where : optional
@@ -190,7 +190,7 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         return {"states": states, **notes}, sorted(rows, key=lambda row: first.index(row["_seq"]))
 
     def worst_keys(self, store: Store, keys: FrameT, limit: int) -> list[dict[str, Any]]:
-        """Return the keys of statistics: first those with dead letters, then by longest wait."""
+        """Return keys with dead letters, then the keys that wait longest."""
         with self.look(store) as at:
             at.give("keys", keys)
             return at.rows("worst_keys", limit)
@@ -220,9 +220,9 @@ def schema(store: Store) -> pa.Schema:
 
 
 def outcomes(store: Store, done: Enqueued) -> pa.Table:
-    """Return what became of each row of an enqueue."""
+    """Return the outcome of each row of an enqueue."""
     users = schema(store)
-    rows = _logged(store, done.step, users) if done.rows is None else done.rows
+    rows = _step_rows(store, done.step, users) if done.rows is None else done.rows
     rows = rows.filter(pc.is_in(rows["_kind"], pa.array([ITEM, REFUSED]))).sort_by("_seq")
     left_out = pc.if_else(pc.is_null(rows["_duplicate_of"]), "refused", "duplicate")
     became = pc.if_else(pc.equal(rows["_kind"], ITEM), "inserted", left_out)
@@ -230,7 +230,7 @@ def outcomes(store: Store, done: Enqueued) -> pa.Table:
     return kept.append_column("duplicate_of", rows["_duplicate_of"])
 
 
-def _logged(store: Store, step: int, users: pa.Schema) -> pa.Table:
+def _step_rows(store: Store, step: int, users: pa.Schema) -> pa.Table:
     """Return the rows of a step of the item log, and of the users' columns all."""
     names = ("_kind", "_step", "_seq", "_duplicate_of")
     if not step:

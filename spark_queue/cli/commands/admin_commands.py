@@ -40,7 +40,7 @@ def create(
     fixed: FixedOptions,
     live: LiveOptions,
     exist_ok: Annotated[
-        bool, Option("--exist-ok", help="Leave a queue with these columns and keys as it is.")
+        bool, Option("--exist-ok", help="Keep an existing queue with these columns and keys.")
     ] = False,
 ) -> None:
     """Make a new queue."""
@@ -121,7 +121,7 @@ def _require_consent(place: str, *, asks: bool) -> None:
 def add_columns(
     scope: Scope,
     name: Name,
-    schema: Annotated[str, Option(help="The columns, as DDL; those that are there are passed.")],
+    schema: Annotated[str, Option(help="The columns, as DDL; existing ones are skipped.")],
 ) -> None:
     """Give a queue more columns; items that are there have null in them."""
     added = scope.main_queue(name).add_columns(schema)

@@ -30,7 +30,7 @@ class LimitOptions:
         float | None, Option(help="Seconds that an item may wait; for ever if not given.")
     ] = None
     idle: Annotated[
-        float | None, Option(help="Seconds that nobody may claim while items could run.")
+        float | None, Option(help="Most seconds without a claim while items could run.")
     ] = None
     retention: Annotated[
         float | None, Option(help="Seconds that finished items are kept; for ever if not given.")
@@ -61,8 +61,8 @@ def doctor(
 ) -> None:
     """Report faults of queues: since when, and the command that mends each; write nothing.
 
-    The exit code is 0 where nothing is, 4 after a warning or where a check could not be made, and
-    5 after an error. A queue that cannot be examined is told after the others, with its own code.
+    Nothing is written. The exit code is 0 without faults, 4 after a warning or where a check could
+    not be made, and 5 after an error. Queues that cannot be examined come last, with their code.
     """
     asked = limits.thresholds()
     found: list[Checkup] = []
@@ -137,7 +137,7 @@ def _finding(data: Plain) -> Iterator[str]:
 
 
 def _prompt(command: str) -> str:
-    """Return before what a command is typed: a shell, SQL, or a session of Python."""
+    """Return the prompt of a command: a shell, SQL, or Python."""
     if command.startswith("spark.conf."):
         return ">>>"
     return "SQL>" if command.startswith(("DELETE ", "DESCRIBE ")) else "$"

@@ -53,7 +53,7 @@ def load(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def work(place: str) -> None:
-    """Work a queue off: what the process does that is killed."""
+    """Work a queue off, in the process that is killed."""
     from spark_queue.local_queue import LocalQueue  # noqa: PLC0415 - help works without Arrow
 
     LocalQueue.open(place).process(load, limit=25, returns="rows int", output=f"{place}/rows")
@@ -126,7 +126,7 @@ def _fill(place: str) -> LocalQueue:
 
 
 def _kill_worker(queue: LocalQueue, place: str) -> dict[str, Any]:
-    """Have a worker begin, and kill it in the midst; return what it had in its hands."""
+    """Start a worker, kill it in the midst, and return the items it held."""
     words = f"from spark_queue.cli.commands.demo import work; work({place!r})"
     with subprocess.Popen([sys.executable, "-c", words]) as worker:  # noqa: S603 - our own words
         until = time.monotonic() + _PATIENCE
@@ -152,7 +152,7 @@ def _finish(scope: Scope, queue: LocalQueue, place: str, *, spark: bool) -> None
 
 
 def _tell(queue: LocalQueue, killed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what happened: to the worker, to each tenant, and to the broken file."""
+    """Return the fates of the worker, of each tenant and of the broken file."""
     items = queue.status().to_pylist()
     dead = queue.dead().to_pylist()
     return {

@@ -15,7 +15,7 @@ from spark_queue.cli.display import Whole
 from spark_queue.cli.scope import Scope
 from spark_queue.errors import InvalidArgumentError
 
-#: What is written, by its place in the directory; in a checkout it is at the same place.
+#: The files, by their place in the directory; in a checkout it is the same place.
 FILES = {
     "conf/alerts.yaml": "rules for Prometheus",
     "conf/databricks/databricks.yml": "a bundle for Databricks",
@@ -71,7 +71,7 @@ def _write(texts: Mapping[Path, bytes]) -> None:
 
 
 def _text(name: str) -> bytes:
-    """Return what a file of the release has: of the wheel, or else of the checkout."""
+    """Return the text of a file of the release: from the wheel, or the checkout."""
     package = resources.files("spark_queue")
     shipped = package / SHIPPED / name
     if shipped.is_file():

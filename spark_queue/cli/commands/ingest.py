@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Media types that have a line of their own; the rest share one.
 _TYPES = 10
 
-#: What is counted of the files of a type.
+#: Counts of the files of a type.
 _COUNTS = ("files", "bytes")
 
 
@@ -103,7 +103,7 @@ def _line(done: IngestSummary) -> str:
 
 
 def _next(queue: str, out: str, done: IngestSummary) -> list[str]:
-    """Return what to try next, as lines that can be pasted."""
+    """Return the next commands to try, as lines to paste."""
     verbs = ["stats", "dead"] if done.dead else ["stats"]
     lines = [shell_command(_program(), verb, queue) for verb in verbs]
     return [f"The rows are in {out}. Next:", *(Whole(f"  {line}") for line in lines)]

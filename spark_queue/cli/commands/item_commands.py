@@ -60,7 +60,7 @@ Handler = Annotated[str, Argument(help="The handler, as module:function.")]
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of what runs a handler, until there is nothing left or for ever."""
+    """Options of the commands that run a handler."""
 
     returns: Annotated[str | None, Option(help="The columns that it returns.")] = None
     output: Annotated[str | None, Option(help="The Delta table that gets them.")] = None
@@ -205,7 +205,7 @@ def redrive(
     where: _Where = "_state = 'dead'",
     reader: ReaderOption = None,
     *,
-    again: Annotated[bool, Option("--again", help="Also what was redriven before.")] = False,
+    again: Annotated[bool, Option("--again", help="Also items redriven before.")] = False,
     dry_run: DryRun = False,
 ) -> None:
     """Enqueue dead, expired or cancelled items again, once; by default all dead ones."""
@@ -288,7 +288,7 @@ def load_handler(spec: str) -> Callable[..., Any]:
 
 
 def pickle_module(handler: str) -> None:
-    """Have a module of the user's own travel with its handler: Spark's workers need not have it."""
+    """Pickle a module of the user's with its handler, for Spark's workers."""
     cloudpickle = extras.load("pyspark.cloudpickle", "a handler that Spark runs")
     module = sys.modules[handler.partition(":")[0]]
     homes = {sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
@@ -302,7 +302,7 @@ def _seconds(value: float | None) -> timedelta | None:
 
 
 def show_affected(display: Display, what: str, count: Affected, *, dry_run: bool) -> None:
-    """Show how many items a change was about, or of a dry run, would be; and then which."""
+    """Show how many items a change was, or would be, about; and which."""
     told: dict[str, object] = {"count": int(count), "dry_run": dry_run}
     if count.stays:
         told["stays"] = count.stays

@@ -60,7 +60,7 @@ def serve(
     from spark_queue.serve.watching import Board  # noqa: PLC0415
 
     board = Board(names, _opener(scope, timedelta(seconds=window)), reader)
-    # One that cannot be opened is served as the others are: its pages say why, until it is mended.
+    # A queue that does not open is served like the others: its pages say why, until it is mended.
     failed = scope.run_each({seat.name: seat.open for seat in board})
     # Others on this machine's network may look only if they know the token.
     is_private, token = host not in LOOPBACK, secrets.token_urlsafe(24)
@@ -87,7 +87,7 @@ serve_command = looking(serve)
 
 
 def require_installed() -> None:
-    """Check that there is what serves pages.
+    """Check that the packages of the server are installed.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def _name(operator: str | None) -> str:
 
 
 def address_of(host: str) -> str:
-    """Return the address at which others reach what listens at ``host``."""
+    """Return the address at which others reach a server that listens at ``host``."""
     try:
         address = ip_address(host)
     except ValueError:

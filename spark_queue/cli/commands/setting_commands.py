@@ -53,7 +53,7 @@ def _option_name(row: Setting) -> str:
 
 
 def _option(row: Setting) -> Any:
-    """Return the type of an option; one that may be ``none`` is a text."""
+    """Return the type of an option; a text where ``none`` is allowed."""
     if row.kind == "weights":
         said = f"{row.says}; may be given several times."
         return Annotated[list[str] | None, Option(metavar="<key>=<weight>", help=said)]
@@ -69,10 +69,10 @@ def _option(row: Setting) -> Any:
 if TYPE_CHECKING:
 
     class FixedOptions(SettingOptions):
-        """Options for what a queue is, which never changes."""
+        """Options for the fixed settings of a queue."""
 
     class LiveOptions(SettingOptions):
-        """Options for what may change while a queue runs."""
+        """Options for the live settings of a queue."""
 
     class RehearsedOptions(SettingOptions):
         """Options for live settings by which items are served."""
@@ -113,7 +113,7 @@ def configure(
 
 
 def _unknown_keys(queue: AnyQueue, weights: Mapping[str, float]) -> list[str]:
-    """Say of each key that gets its first weight, and that no item has, which one it resembles."""
+    """Warn of each new weight whose key no item has, with the key it resembles."""
     asked = [key for key in weights if key not in queue.config.weights]
     if not asked:
         return []

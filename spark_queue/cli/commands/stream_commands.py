@@ -82,7 +82,7 @@ def stream_enqueue(
 
 
 def _format_of(files: str) -> Format:
-    """Return the format that the names of files tell; JSON where there is none yet."""
+    """Return the format of files by their names; JSON where there are none."""
     here = Path(files)
     if (
         "://" in files
@@ -125,7 +125,7 @@ def stream_dispatch(
 
 
 class BatchTotals:
-    """What the micro-batches of a query did; each tells with every claim what it did so far."""
+    """Totals of a query's micro-batches, updated with every claim."""
 
     def __init__(self) -> None:
         self._over: Counter[str] = Counter()
@@ -152,7 +152,7 @@ def _add(counts: Counter[str], facts: StepFacts) -> None:
 
 
 def _follow(scope: Scope, query: StreamingQuery, seconds: float | None) -> None:
-    """Wait for a query to end; a signal, or the end of a time, stops it."""
+    """Wait for a query to end; a signal or the end of a time stops it."""
 
     def wait(stop: threading.Event) -> None:
         left = float("inf") if seconds is None else seconds

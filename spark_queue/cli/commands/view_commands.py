@@ -117,7 +117,7 @@ def metrics(
     textfile: Annotated[
         Path | None, Option(help="Where to write them, whole; standard output if nowhere.")
     ] = None,
-    keys: Annotated[int, Option(help="How many fair keys are told one by one.")] = 20,
+    keys: Annotated[int, Option(help="How many fair keys are shown one by one.")] = 20,
     window: Annotated[
         float, Option(help="How many seconds before now count, in waits and failures.")
     ] = 3600.0,

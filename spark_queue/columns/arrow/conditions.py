@@ -99,7 +99,7 @@ def _is_like(call: Node, values: list[pa.Array]) -> pa.Array:
 
 
 def _is_plain_pattern(call: Node) -> bool:
-    """Tell whether a pattern is written out, without what takes the meaning of a sign away."""
+    """Whether a pattern is written out, without what takes the meaning of a sign away."""
     pattern = call.of[1]
     return pattern.what == LITERAL and pattern.letter == "t" and "\\" not in str(pattern.value)
 

@@ -229,7 +229,7 @@ def _bytes(values: pa.Array, node: Node) -> list[bytes | None]:
 
 
 def _has_bytes(call: Node) -> bool:
-    """Tell whether it is known how wide the whole numbers are that are hashed."""
+    """Whether it is known how wide the whole numbers are that are hashed."""
     return all(node.letter in "ty" or node.what == COLUMN for node in call.of)
 
 
@@ -253,7 +253,7 @@ def _cast(call: Node, values: list[pa.Array]) -> pa.Array:
 
 
 def _is_wide(call: Node) -> bool:
-    """Tell whether every value fits into the type of the cast."""
+    """Whether every value fits into the type of the cast."""
     return call.value == "string" or (call.value in ("bigint", "long") and call.of[0].letter != "t")
 
 

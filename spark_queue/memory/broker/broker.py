@@ -339,7 +339,7 @@ def _dispatcher(order: TaskOrder, **limits: Any) -> Dispatcher:
 
 
 def is_coroutine_function(task: Callable[..., Any]) -> bool:
-    """Tell whether calling something gives a coroutine: a function, a partial, an object."""
+    """Whether calling something gives a coroutine: a function, a partial, an object."""
     if type(task) is FunctionType and not task.__dict__:
         # What most tasks are, answered without the long way round.
         return bool(task.__code__.co_flags & inspect.CO_COROUTINE)

@@ -320,7 +320,7 @@ class Dispatcher:
         return turn.waits_for if turn.started else self.scheduler.holder(turn.group)
 
     def _is_starved(self) -> bool:
-        """Tell whether every slot is held by a task that waits for one without a slot."""
+        """Whether every slot is held by a task that waits for one without a slot."""
         if self._has_slot():
             return False
         waited_for = [turn.waits_for for turn in self.scheduler.active]

@@ -73,7 +73,7 @@ class LoopRunner:
             self.loop.call_soon_threadsafe(self._spawn, turn)
 
     def is_blocked_here(self) -> bool:
-        """Tell whether the calling thread runs the loop."""
+        """Whether the calling thread runs the loop."""
         return _running_loop() is self.loop
 
     def _spawn(self, turn: Turn) -> None:

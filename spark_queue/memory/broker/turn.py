@@ -31,7 +31,7 @@ class TaskRunner(Protocol):
         """Have a task run soon; raises where that is impossible."""
 
     def is_blocked_here(self) -> bool:
-        """Tell whether nothing can run there while the calling thread blocks."""
+        """Whether nothing can run there while the calling thread blocks."""
 
 
 class TurnKeeper(Protocol):
@@ -157,7 +157,7 @@ class Turn:
             self.dispatcher.lose(self, was_cancelled())
 
     def is_here(self) -> bool:
-        """Tell whether the caller is the task itself, not something that it started."""
+        """Whether the caller is the task itself, not something that it started."""
         if self.thread != threading.get_ident():
             return False
         return self.aio_task is None or _running_task() is self.aio_task

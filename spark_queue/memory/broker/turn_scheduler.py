@@ -227,7 +227,7 @@ class TaskScheduler(Generic[T]):
         return tasks
 
     def is_free(self, group: Hashable | None) -> bool:
-        """Tell whether a new task of a group would have none of its group before it."""
+        """Whether a new task of a group would have none of its group before it."""
         return group is None or group not in self._groups
 
     def holder(self, group: Hashable | None) -> T | None:

@@ -79,7 +79,7 @@ class DistinctQueue(Generic[T]):
         return len(self._state.live)
 
     def __contains__(self, item: object) -> bool:
-        """Tell whether an equal element is here, queued or in progress."""
+        """Whether an equal element is here, queued or in progress."""
         return item in self._state.live
 
     @property

@@ -224,11 +224,11 @@ class FairQueue(Generic[T]):
         return self._state.size()
 
     def empty(self) -> bool:
-        """Tell whether nothing is queued now."""
+        """Whether nothing is queued now."""
         return not self.qsize()
 
     def full(self) -> bool:
-        """Tell whether as many items are queued now as the limit says, or more."""
+        """Whether as many items are queued now as the limit says, or more."""
         return self._limit is not None and self.qsize() >= self._limit
 
     def snapshot(self) -> FairSnapshot:

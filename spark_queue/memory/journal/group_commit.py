@@ -54,7 +54,7 @@ class PendingGroup(Generic[T]):
     """With it, everything up to this id is durable."""
 
     def is_empty(self) -> bool:
-        """Tell whether the group has nothing to make durable."""
+        """Whether the group has nothing to make durable."""
         return not (self.group.puts or self.group.settlements)
 
 

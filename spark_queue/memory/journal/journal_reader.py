@@ -313,7 +313,7 @@ class JournalReader(Generic[T]):
             return list(self._state.line.open.values())
 
     def is_ready_for_expiration(self) -> bool:
-        """Tell whether nothing is left, and the reader is older than ``max_idle``."""
+        """Whether nothing is left, and the reader is older than ``max_idle``."""
         return self._state.is_idle()
 
     def stats(self) -> ReaderStats:

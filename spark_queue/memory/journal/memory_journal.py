@@ -266,7 +266,7 @@ class MemoryJournal(Generic[T]):
         self.before("close")
 
     def is_held(self) -> bool:
-        """Tell whether no other holder has come."""
+        """Whether no other holder has come."""
         return self.store.holder == self._number
 
     def _enter(self, call: str) -> None:

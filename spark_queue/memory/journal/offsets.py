@@ -140,7 +140,7 @@ class ReaderCursor(Generic[T]):
         return True
 
     def is_absent(self) -> bool:
-        """Tell whether there is a next item and it is not in memory."""
+        """Whether there is a next item and it is not in memory."""
         return self.next_entry() is None and self.cursor <= self._totals.last_id
 
     def take(self, entry: Entry[T]) -> None:
@@ -217,7 +217,7 @@ class ReaderCursor(Generic[T]):
         self.head = item
 
     def is_done(self, item: int) -> bool:
-        """Tell whether an item is done."""
+        """Whether an item is done."""
         return item <= self.head or item in self.done
 
     def cut_settlements(self) -> Settlements | None:
@@ -237,7 +237,7 @@ class ReaderCursor(Generic[T]):
         return by_age if entry.expires_at is None else min(entry.expires_at, by_age)
 
     def is_expired(self, entry: Entry[T], now: datetime) -> bool:
-        """Tell whether an item has expired for this reader."""
+        """Whether an item has expired for this reader."""
         at = self.expires_at(entry)
         return at is not None and at <= now
 
@@ -260,15 +260,15 @@ class ReaderCursor(Generic[T]):
         self.stuck.clear()
 
     def is_refusing(self) -> bool:
-        """Tell whether the reader is full, and wants no more."""
+        """Whether the reader is full, and wants no more."""
         return self.config.full_policy == "refuse" and self._is_beyond_limits(more=1)
 
     def is_overfull(self) -> bool:
-        """Tell whether the reader has more than fits, and drops the oldest."""
+        """Whether the reader has more than fits, and drops the oldest."""
         return self.config.full_policy == "drop_oldest" and self._is_beyond_limits(more=0)
 
     def _is_beyond_limits(self, *, more: int) -> bool:
-        """Tell whether the reader would have too much with one more item, or one more byte."""
+        """Whether the reader would have too much with one more item, or one more byte."""
         config = self.config
         return (config.max_items is not None and self.items + more > config.max_items) or (
             config.max_bytes is not None and self.bytes + more > config.max_bytes
@@ -324,7 +324,7 @@ class ReaderCursor(Generic[T]):
         return timedelta(0) if entry is None else now - entry.added_at
 
     def is_idle(self, now: datetime) -> bool:
-        """Tell whether nothing is left and the reader is older than an unused one may be."""
+        """Whether nothing is left and the reader is older than an unused one may be."""
         limit: timedelta | None = self.config.max_idle
         return limit is not None and not self.items and self.created_at + limit <= now
 
@@ -338,10 +338,10 @@ class QueueReader(Protocol[T]):
     """Calls that wait for an item."""
 
     def needs_tending(self) -> bool:
-        """Tell whether the reader must be seen to after each put."""
+        """Whether the reader must be seen to after each put."""
 
     def is_refusing(self) -> bool:
-        """Tell whether the reader is full and wants no more."""
+        """Whether the reader is full and wants no more."""
 
     def tend(self) -> None:
         """Drop excess and expired items, and serve waiting calls."""

@@ -74,11 +74,11 @@ class ReaderState(Generic[T]):
         self.queue_state.watch()
 
     def needs_tending(self) -> bool:
-        """Tell whether the reader must be seen to after each put."""
+        """Whether the reader must be seen to after each put."""
         return self._ages or self._is_bounded or bool(self.waiters.tickets)
 
     def is_refusing(self) -> bool:
-        """Tell whether the reader is full and wants no more, even when what expired has gone."""
+        """Whether the reader is full and wants no more, even when what expired has gone."""
         if not self._is_bounded or not self.line.is_refusing():
             return False
         self._refresh()
@@ -169,7 +169,7 @@ class ReaderState(Generic[T]):
         return None
 
     def awaits_load(self) -> bool:
-        """Tell whether there is an item to hand out, and it has to be loaded first."""
+        """Whether there is an item to hand out, and it has to be loaded first."""
         with self.queue_state.lock:
             return not self.is_paused and self.line.is_absent()
 
@@ -326,7 +326,7 @@ class ReaderState(Generic[T]):
         self.serve()
 
     def is_idle(self) -> bool:
-        """Tell whether the reader has nothing left, and is older than an unused one may be."""
+        """Whether the reader has nothing left, and is older than an unused one may be."""
         with self.queue_state.lock:
             return self.line.is_idle(self.queue_state.clock.now())
 

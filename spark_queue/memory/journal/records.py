@@ -91,7 +91,7 @@ class Settlements:
     """Came back unread: the errors of each, by id."""
 
     def is_empty(self) -> bool:
-        """Tell whether nothing happened."""
+        """Whether nothing happened."""
         return not (self.acked or self.expired or self.discarded or self.punted or self.returned)
 
 
@@ -160,7 +160,7 @@ class Journal(Protocol[T]):
         """Give the journal up, so that the next holder need not wait."""
 
     def is_held(self) -> bool:
-        """Tell whether the journal is still ours for sure: only then may items be handed out.
+        """Whether the journal is still ours for sure: only then may items be handed out.
 
         Quick: it is called for every item.
         """

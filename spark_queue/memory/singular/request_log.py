@@ -238,7 +238,7 @@ def _end_of(file: BinaryIO, path: Path) -> int:
 
 
 def _is_followed(file: BinaryIO, end: int) -> bool:
-    """Tell whether there is a whole record anywhere behind a position."""
+    """Whether there is a whole record anywhere behind a position."""
     if file.seek(0, os.SEEK_END) <= end:
         return False
     with closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as content:

@@ -144,7 +144,7 @@ class Wait:
 
 
 def must_look(target: ExecutionContext) -> bool:
-    """Tell whether a blocking wait needs a :class:`Wait`: a quick no for most threads."""
+    """Whether a blocking wait needs a :class:`Wait`: a quick no for most threads."""
     return _CONTEXT.get() is not None or target.thread == threading.get_ident()
 
 

@@ -176,7 +176,7 @@ class Awaitable(Generic[T]):
             raise
 
     def done(self) -> bool:
-        """Tell whether there is a result, an error, or a cancel."""
+        """Whether there is a result, an error, or a cancel."""
         return self.future.done()
 
     def cancel(self) -> bool:

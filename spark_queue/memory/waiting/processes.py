@@ -30,7 +30,7 @@ class Owner:
         return Owner, (self._what,)
 
     def is_here(self) -> bool:
-        """Tell whether this is the process."""
+        """Whether this is the process."""
         return os.getpid() == self._pid
 
     def require(self) -> None:

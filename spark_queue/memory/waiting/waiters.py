@@ -81,15 +81,15 @@ class LazyFuture(Future[T]):
         return self._condition
 
     def done(self) -> bool:
-        """Tell whether there is a result, an error, or a cancel."""
+        """Whether there is a result, an error, or a cancel."""
         return self._state not in (PENDING, RUNNING)
 
     def cancelled(self) -> bool:
-        """Tell whether the future was cancelled."""
+        """Whether the future was cancelled."""
         return self._state in (CANCELLED, CANCELLED_AND_NOTIFIED)
 
     def running(self) -> bool:
-        """Tell whether the work has begun and not ended."""
+        """Whether the work has begun and not ended."""
         return self._state == RUNNING
 
     def result(self, timeout: float | None = None) -> T:
@@ -312,7 +312,7 @@ N = TypeVar("N", bound=Hashable)
 
 
 def leads_to(goal: N, start: N, waits_for: Callable[[N], N | None]) -> bool:
-    """Tell whether a chain of waits leads to a goal.
+    """Whether a chain of waits leads to a goal.
 
     Parameters
     ----------

@@ -27,6 +27,6 @@ def test_who_is_in_flight_or_in_a_group_is_known_without_a_look_at_all(
     rows = [items[seq] for seq in sorted(items)]
 
     for known in (items, copy.deepcopy(items)):
-        assert known.held() == [row for row in rows if row["_state"] == "claimed"]
+        assert known.in_flight() == [row for row in rows if row["_state"] == "claimed"]
         for groups in ({"a"}, {"a", "b"}, {"c"}, set[str]()):
             assert known.members(groups) == [row for row in rows if row["_group_key"] in groups]

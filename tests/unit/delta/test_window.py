@@ -393,13 +393,13 @@ def test_more_that_was_touched_than_fits_is_read_once(
     queue.enqueue([{"id": str(n)} for n in range(30)])
     held = queue.claim(12)
     monkeypatch.setattr(replica_choice, "_OPEN", 8)
-    built, real = [], replica_choice.built
+    built, real = [], replica_choice.build
 
     def noted(*asked: Any) -> Any:
         built.append(asked)
         return real(*asked)
 
-    monkeypatch.setattr(replica_choice, "built", noted)
+    monkeypatch.setattr(replica_choice, "build", noted)
     with tiny():
         queue._store.forget()
         queue.enqueue({"id": "last"})

@@ -39,7 +39,7 @@ store = spark_queue.open(sys.argv[1])._store
 token = store.handle.holder = fence.new_holder(store.handle.place.directory())
 
 def taken(at):
-    return Step(head=fence.held(following(at.queue), token, store.clock.now()), answer=None)
+    return Step(head=fence.with_hold(following(at.queue), token, store.clock.now()), answer=None)
 
 on_items(store, "take over", taken)
 os._exit(9)

@@ -169,8 +169,8 @@ def test_the_laws_hold_in_every_order(script: Import, stage: Any, kind: str, ord
 
 
 def _rows_forgotten(patch: pytest.MonkeyPatch) -> None:
-    real = catch_up.followed
-    patch.setattr(catch_up, "followed", lambda at, head, _: real(at, head, []))
+    real = catch_up.apply_status
+    patch.setattr(catch_up, "apply_status", lambda at, head, _: real(at, head, []))
 
 
 def _items_after_moves(patch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from hypothesis import example, given, strategies as st
 from spark_queue.checks import LARGEST
 from spark_queue.config import QueueConfig
 from spark_queue.rules import NewItem, Release, Scheduler
-from spark_queue.rules.fairness import UNIT, rounded, share
+from spark_queue.rules.fairness import UNIT, round_to_unit, share
 
 #: Such as have no end as binary fractions, and such as are less than a unit.
 COSTS = st.one_of(st.sampled_from([0.1, 0.7, 1 / 3, 1e-9]), st.floats(1e-9, 1e6))
@@ -20,8 +20,8 @@ WEIGHTS = st.sampled_from([0.3, 3.0, 0.001, 7.0, 1.0])
 @given(COSTS)
 def test_a_cost_counts_what_it_is_to_half_a_unit(cost: float) -> None:
     """What is rounded is a whole number of units; what is less than one counts as one."""
-    assert abs(rounded(cost) - cost) <= UNIT / 2
-    assert share(cost) == max(UNIT, rounded(cost))
+    assert abs(round_to_unit(cost) - cost) <= UNIT / 2
+    assert share(cost) == max(UNIT, round_to_unit(cost))
     assert (share(cost) / UNIT).is_integer()
 
 
