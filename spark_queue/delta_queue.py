@@ -31,8 +31,7 @@ from spark_queue.log.addresses import QueueAddress
 from spark_queue.log.object_tables import ObjectTables, StorageOptions
 from spark_queue.log.schema import fields_of
 from spark_queue.log.step_events import Listener
-from spark_queue.opened import drop_queue
-from spark_queue.queue import Order, Queue
+from spark_queue.queue import Order, Queue, drop_queue
 from spark_queue.reader import Reader, SparkVerbs
 from spark_queue.reader_config import require_reader
 from spark_queue.results import Affected

@@ -28,9 +28,8 @@ from spark_queue.log.addresses import QueueAddress, is_name
 from spark_queue.log.object_tables import StorageOptions
 from spark_queue.log.session_options import PlainSession
 from spark_queue.log.step_events import Listener
-from spark_queue.looking import ReaderFacts
-from spark_queue.opened import drop_queue
-from spark_queue.queue import Order, Queue
+from spark_queue.queue import Order, Queue, drop_queue
+from spark_queue.queue_views import ReaderFacts
 from spark_queue.results import Affected
 from spark_queue.session import DURABILITY
 from spark_queue.state import existence

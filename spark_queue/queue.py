@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
-from spark_queue import tracing
-from spark_queue.commands import enqueue
+from spark_queue import checks, tracing
+from spark_queue.columns.kinds import Field
+from spark_queue.commands import create_drop, dry_runs, enqueue, upgrade
 from spark_queue.commands.batches import SourceBatch, read_batch
 from spark_queue.commands.enqueue import Enqueued
-from spark_queue.looking import FrameT, SchemaT
-from spark_queue.opened import ReaderRegistry, ReaderT
-from spark_queue.operating import ClaimT, Maintaining
-from spark_queue.results import EnqueueResult
+from spark_queue.errors import QueueNotFoundError
+from spark_queue.log import maintenance
+from spark_queue.log.addresses import require_table
+from spark_queue.log.delta.log import Log
+from spark_queue.log_errors import FileAccessError, FileGoneError
+from spark_queue.operating import ReaderRegistry, ReaderT
+from spark_queue.queue_views import FrameT, SchemaT
+from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
+from spark_queue.sql.where import Where, require_where
+from spark_queue.state import existence
 from spark_queue.state.request import EnqueueRules, OnDuplicate, OnFull, OnMismatch
+from spark_queue.state.store import Store
 from spark_queue.tracing import Trace, Traces
-from spark_queue.upkeep import clones
-from spark_queue.working import Working
+from spark_queue.upkeep import clones, maintain, purge_items
+from spark_queue.working import ClaimT, Working
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
     from typing_extensions import Self
 
 #: Rows to enqueue: a frame; without Spark also one or many dictionaries.
@@ -39,7 +49,6 @@ Order: TypeAlias = "str | Column | Sequence[str | Column] | None"
 
 class Queue(
     Working[FrameT, SchemaT, ClaimT],
-    Maintaining,
     ReaderRegistry[ReaderT],
     Generic[FrameT, SchemaT, ClaimT, ReaderT],
 ):
@@ -136,6 +145,156 @@ class Queue(
             read_outcomes=lambda: views.read_outcomes(main, done),
         )
 
+    def purge(self, where: Where, *, dry_run: bool = False, now: bool = False) -> Affected:
+        """Remove finished items that are meant, with their history.
+
+        An item that a reader is not done with stays. So does one that was enqueued again
+        (``redrive``, ``undo``) from an item that stays: by it that is known to be done.
+        So do items that are ready or claimed: cancel them first. The answer counts all three
+        (``Affected.stays``).
+
+        Parameters, errors and the kind of answer are those of ``cancel``. It rewrites files, and on
+        a shared store it may lose to other writers: then it raises and can be called again.
+
+        The files that it replaces are off the disk at the first ``maintain`` that comes a week or
+        more later; with ``now`` at once, with all others that were replaced. The state of a
+        fair or a group key stays: its name may be the name of a person.
+
+        Raises
+        ------
+        InvalidArgumentError
+            With ``now``, where a reader is a stream, or a clone shares files: they may read what
+            was replaced. So it is where only Spark reaches the tables.
+        """
+        require_where(where, dry_run=dry_run)
+        checks.require_flag("now", now)
+        if dry_run:
+            return purge_items.foresee_purge(self._main, where)
+        return purge_items.purge(self._main, where, now=now)
+
+    @overload
+    def maintain(
+        self,
+        *,
+        retention: timedelta | None = None,
+        archive_to: str | None = None,
+        dry_run: Literal[False] = False,
+    ) -> Maintained: ...
+
+    @overload
+    def maintain(
+        self,
+        *,
+        retention: timedelta | None = None,
+        archive_to: str | None = None,
+        dry_run: Literal[True],
+    ) -> Affected: ...
+
+    def maintain(
+        self,
+        *,
+        retention: timedelta | None = None,
+        archive_to: str | None = None,
+        dry_run: bool = False,
+    ) -> Maintained | Affected:
+        """Keep the queue quick: log finished items, write a checkpoint, merge small files.
+
+        Parameters
+        ----------
+        retention : timedelta, optional
+            Also drop items that finished longer ago, a whole generation of them at a time, with
+            their history. By default nothing is dropped. A queue that is distinct for ever, or
+            for longer than this, needs its items and keeps them. An item finished when all readers
+            were done with it: a reader that lags holds its items, up to its ``max_lag``.
+            Rows that were refused before it go, too, where their log is read without Spark.
+        archive_to : str, optional
+            A Delta table (name, or path with a ``/``) that gets the items before they are dropped,
+            each once. Without Spark it is a path on this machine's disk.
+        dry_run : bool
+            Only count what would expire, die of its last lease, or be dropped, and show the first.
+
+        Raises
+        ------
+        SparkNeededError
+            When there is no session, and only Spark writes to the archive. Nothing was dropped.
+
+        Notes
+        -----
+        An item is over when it expires, or loses its last lease (``max_losses``) as a dead letter,
+        unless the output of its claim has it: then it is acked. For most queues once an hour is
+        enough; steps go on, but wait on a local disk while files of a log are merged.
+        """
+        checks.optional(checks.require_duration, "retention", retention)
+        checks.optional(require_table, "archive_to", archive_to)
+        checks.require_flag("dry_run", dry_run)
+        if dry_run:
+            return maintain.maintainable(self._main, retention)
+        return maintain.maintain(self._main, retention, archive_to)
+
+    def add_columns(self, schema: StructType | str) -> list[str]:
+        """Give the queue more columns; items that are there have null in them.
+
+        From then on they are columns like all others: enqueued rows must have them, and claims
+        have them. A stream of the items ends, and reads them when it is started again. Keys
+        stay as they are.
+
+        Parameters
+        ----------
+        schema : StructType or str
+            The columns, as a schema or as DDL. What the queue has already is passed over.
+
+        Returns
+        -------
+        list of str
+            The names of the columns that it did not have.
+
+        Raises
+        ------
+        SchemaMismatchError
+            When a column has a name that belongs to the queue, or is there with another type.
+        FencedError
+            When a front holds the queue.
+        SparkNeededError
+            When there is no session, and only Spark keeps a type.
+        """
+        return upgrade.add_columns(self._main, self._columns_of(schema))
+
+    def upgrade(self, *, dry_run: bool = False) -> Upgraded:
+        """Bring a queue that an older release has made to the format of this one.
+
+        It is a step, and may be repeated: of a queue that has the format nothing is written. From
+        then on older releases refuse the queue; claimed items go on.
+
+        Parameters
+        ----------
+        dry_run : bool
+            Only say from which format to which it would go; the errors are the same.
+
+        Raises
+        ------
+        FormatVersionError
+            When a key had a text that is not safe: such a queue can only be worked off.
+        FencedError
+            When a front holds the queue.
+        """
+        checks.require_flag("dry_run", dry_run)
+        return upgrade.upgrade(self._main, dry_run=dry_run)
+
+    def close(self) -> None:
+        """Forget this process's cache of the queue; claimed items stay claimed.
+
+        Upkeep under way in this process is given two seconds to come to its end, for each log.
+        """
+        store = self._main
+        # Of a log that this process never looked at nothing is under way.
+        known = list(store.cache().positions)
+        logs: list[Log[Any]] = [store.queue, *(store.of_reader(at).status for at in known)]
+        for log in logs:
+            directory = store.handle.place.directory_of(log)
+            if directory is not None:
+                maintenance.leave(directory)
+        store.forget()
+
     def clone(self, path: str | Path) -> Self:
         """Make a queue with all that this one has, to try workers, weights and limits on it.
 
@@ -187,9 +346,31 @@ class Queue(
         """Check rows, and enqueue them."""
         raise NotImplementedError
 
+    def _columns_of(self, schema: StructType | str) -> tuple[Field, ...]:
+        """Return the columns that a caller names."""
+        raise NotImplementedError
+
     def _place_of(self, path: str | Path) -> str:
         """Return the place of a queue that a caller names."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
+
+
+def drop_queue(store: Store, *, dry_run: bool) -> Affected | None:
+    """Remove a queue, or count what would go; see :meth:`DeltaQueue.drop`."""
+    checks.require_flag("dry_run", dry_run)
+    try:
+        if not dry_run and create_drop.finish_drop(store):
+            return None
+        existence.require_exists(store)
+        if dry_run:
+            return dry_runs.foresee_drop(store)
+        create_drop.drop(store)
+    except (FileGoneError, FileAccessError) as exc:
+        # Another drop removes the files that this one looks at.
+        if create_drop.is_dropped(store, exc.file):
+            raise QueueNotFoundError(store.name) from exc
+        raise
+    return None

@@ -14,10 +14,10 @@ from spark_queue import checks, streams
 from spark_queue.claim import Claim
 from spark_queue.commands import readers
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.looking import ReaderFacts
 from spark_queue.processing import worker
 from spark_queue.processing.calling import AnyHandler, BatchHandler, ItemHandler, TableT
 from spark_queue.processing.loop import Asked, ProcessResult
+from spark_queue.queue_views import ReaderFacts
 from spark_queue.spark import frames
 from spark_queue.state.store import Store
 from spark_queue.views import items

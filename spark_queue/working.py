@@ -7,11 +7,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, Generic, Literal, Protocol, cast, overload
+from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar, cast, overload
 
 from spark_queue import checks
-from spark_queue.looking import FrameT, Looking, SchemaT
-from spark_queue.operating import Claimable, ClaimT, Operating
+from spark_queue.claim import Claim, make_claim
+from spark_queue.commands import claims, recovery
+from spark_queue.operating import Operating
+from spark_queue.queue_views import FrameT, Looking, SchemaT
+from spark_queue.state import step_waits
+from spark_queue.state.request import Request
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.steps import known_first
 from spark_queue.state.store import Store
 
 if TYPE_CHECKING:
@@ -22,6 +28,10 @@ if TYPE_CHECKING:
     from spark_queue.processing.calling import AnyHandler, BatchHandler, ItemHandler, TableT
     from spark_queue.processing.crew import Using
     from spark_queue.processing.loop import Asked, ProcessOptions, ProcessResult
+
+
+#: What a claim gives its holder.
+ClaimT = TypeVar("ClaimT", bound=Claim)
 
 
 class Runner(Protocol):
@@ -43,13 +53,85 @@ class Runner(Protocol):
         """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
 
 
-class Working(
-    Looking[FrameT, SchemaT], Operating, Claimable[ClaimT], Generic[FrameT, SchemaT, ClaimT]
-):
+class Working(Looking[FrameT, SchemaT], Operating, Generic[FrameT, SchemaT, ClaimT]):
     """The work of a reader on a queue, and an operator for it."""
+
+    _claim_type: type[ClaimT]
 
     _runner: str
     """The module of :class:`Runner`; it is imported when it is needed, as that takes a while."""
+
+    def claim(
+        self,
+        limit: int = 1,
+        *,
+        lease: timedelta | None = None,
+        worker_id: str | None = None,
+        run: int = 1,
+        claim_id: str | None = None,
+        wait: timedelta = timedelta(0),
+        max_bytes: int = checks.BYTES_PER_CLAIM,
+    ) -> ClaimT:
+        """Lease the next items, in fair order.
+
+        Of a queue on this machine's disk, claims of processes that have ended are settled before:
+        what they held comes back at once.
+
+        Parameters
+        ----------
+        limit : int
+            How many items at most; 1 by default.
+        lease : timedelta, optional
+            How long they are held; the queue's ``lease`` by default.
+        worker_id : str, optional
+            Who holds them, as ``status()`` shows it. By default, on this machine's disk, this
+            process, so that others see when it ends; with a ``claim_id`` nobody, so that the items
+            are held until the next process asks again.
+        run : int
+            How many consecutive items of one group may be leased together, to be worked off in
+            order; 1 by default.
+        claim_id : str, optional
+            Makes the claim repeatable: claiming again with the same id gives the same claim, also
+            after a crash between the commit and its answer. Of its items it has those that it still
+            holds; the others it names (``over``).
+        wait : timedelta
+            How long to wait for items where there are none. On this machine's disk others wake
+            this by what they write, and so does an item that becomes due; elsewhere the queue is
+            looked at once a second.
+        max_bytes : int
+            How many bytes the rows of its items have at most, about; 256 MiB by default, and at
+            least one item. A claim that is shorter for it leaves the others to the next. What Spark
+            has to look for, in millions of items, is not counted: Spark reads it in parts.
+
+        Returns
+        -------
+        Claim
+            Perhaps an empty one. Items that are delayed, expired, paused, leased or held by their
+            group are not in it. Without Spark it is a :class:`LocalClaim`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When ``limit``, ``run`` or ``max_bytes`` is below 1, ``lease`` is not above zero, or
+            ``wait`` below it.
+        """
+        checks.require_claim(limit, lease, run, worker_id, claim_id, wait)
+        checks.require_count("max_bytes", max_bytes)
+        store = self._store
+
+        def prepare() -> tuple[Snapshot, Request]:
+            at = Snapshot(store)
+            request = claims.request(at, limit, lease, worker_id, run, claim_id, max_bytes)
+            _ = at.status
+            return at, request
+
+        def take() -> ClaimT:
+            at, request = known_first(store, prepare)
+            if recovery.recover_ended(at):
+                at = Snapshot(store)
+            return make_claim(at, request, self._claim_type)
+
+        return step_waits.poll(store, take, wait)
 
     @overload
     def process(

@@ -21,7 +21,7 @@ from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk import liveness
 from spark_queue.log.disk.leftover_files import Ages
 from spark_queue.log.step_events import LogName
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 
 #: Groups of items; a group has one fair key and one priority, so that its order is that of entry.
 GROUPS = 8

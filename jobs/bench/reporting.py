@@ -31,7 +31,7 @@ from spark_queue import LocalQueue, QueueConfig
 from spark_queue.cli import show_report
 from spark_queue.log.delta.log import Log
 from spark_queue.log.heads import following
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.report.following import follow, id_of
 from spark_queue.serve.guard import LOOPBACK
 from spark_queue.serve.site import Site

@@ -15,7 +15,7 @@ import typer
 from report import Figure, at_most, ratio_figure
 from small_steps import SCHEMA, Meter
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig, SparkNeededError
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from steps_bench import WARM, Bench, alone, rows
 
 if TYPE_CHECKING:

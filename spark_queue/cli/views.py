@@ -11,7 +11,7 @@ from spark_queue.cli.words import plain
 from spark_queue.clock import SystemClock
 from spark_queue.columns import kinds
 from spark_queue.log.schema import user_names
-from spark_queue.looking import store_of, views_of
+from spark_queue.queue_views import store_of, views_of
 from spark_queue.report import following
 from spark_queue.report.condition import Condition, judge_condition
 from spark_queue.report.following import Followed

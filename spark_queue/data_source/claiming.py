@@ -19,7 +19,7 @@ from spark_queue.commands import claims
 from spark_queue.data_source.options import number, open_reader
 from spark_queue.errors import LeaseLostError
 from spark_queue.log.step_events import logger
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.sql import file_rows
 from spark_queue.state.snapshot import Snapshot
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from spark_queue.commands.enqueue import Enqueued
 from spark_queue.data_source.options import flag, instant, number, open_queue, open_reader
 from spark_queue.errors import InvalidArgumentError, did_you_mean
-from spark_queue.looking import main_store_of
+from spark_queue.queue_views import main_store_of
 from spark_queue.report import lines as line_classes, model, trouble
 from spark_queue.report.model import Report
 from spark_queue.sql.file_rows import parts_of

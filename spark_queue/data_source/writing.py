@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from spark_queue.checks import require_choice
 from spark_queue.data_source.options import number, open_queue
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.looking import main_store_of
+from spark_queue.queue_views import main_store_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

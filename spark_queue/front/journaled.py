@@ -13,8 +13,8 @@ from spark_queue.front.queue_ends import require_open
 from spark_queue.journal import JournaledQueue, QueueOptions, ReaderHooks
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.addresses import require_table
-from spark_queue.looking import main_store_of
 from spark_queue.memory.journal.journal_options import require_name, require_options
+from spark_queue.queue_views import main_store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.state.handle import Handle
 from spark_queue.state.store import Store

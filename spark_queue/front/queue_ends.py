@@ -14,8 +14,8 @@ from spark_queue.commands.rows import check_rows
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.log.schema import TRACE
-from spark_queue.looking import store_of
 from spark_queue.overriding import override
+from spark_queue.queue_views import store_of
 from spark_queue.state import step_waits
 from spark_queue.state.request import EnqueueRules
 from spark_queue.state.snapshot import Snapshot

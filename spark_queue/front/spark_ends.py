@@ -22,9 +22,9 @@ from spark_queue.front.queue_ends import Inlet, Outlet, Told, Watched
 from spark_queue.log.schema import BOUNDED, INPUTS, OPTIONAL_COLUMNS, inputs_of, require_inputs
 from spark_queue.log.spark import spark_types
 from spark_queue.log.spark.spark_types import struct_of
-from spark_queue.looking import main_store_of, store_of
 from spark_queue.overriding import override
 from spark_queue.processing.loop import worker_id
+from spark_queue.queue_views import main_store_of, store_of
 from spark_queue.reader import SparkVerbs
 from spark_queue.state.store import Store
 from spark_queue.views import items

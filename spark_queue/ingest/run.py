@@ -20,9 +20,9 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.ingest.file_handler import FACTS_SCHEMA, file_facts, media_type
 from spark_queue.ingest.tree import FoundFile, walk
-from spark_queue.looking import store_of
 from spark_queue.processing.executor import require_for_handlers
 from spark_queue.processing.loop import ProcessResult, Stopped
+from spark_queue.queue_views import store_of
 from spark_queue.results import EnqueueResult
 from spark_queue.spark.frames import frame_of
 

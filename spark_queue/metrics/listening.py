@@ -16,7 +16,7 @@ from spark_queue.log.step_events import StepFacts, logger
 from spark_queue.metrics import instruments as named
 from spark_queue.metrics.instruments import Metric
 from spark_queue.metrics.metric_samples import KEYS, WINDOW, AnyQueue, Looker, Sample
-from spark_queue.opened import Opened
+from spark_queue.queue_views import Opened
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation

@@ -18,8 +18,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalQueue, LocalReader
 from spark_queue.log.schema import CANCELLED, CLAIMED, EXPIRED, ITEM
 from spark_queue.log.step_events import LogName
-from spark_queue.looking import store_of
-from spark_queue.opened import Opened
+from spark_queue.queue_views import Opened, store_of
 from spark_queue.replay.play import Job
 from spark_queue.sql.file_rows import rows_of
 from spark_queue.state.store import Store

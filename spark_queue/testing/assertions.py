@@ -25,7 +25,7 @@ from spark_queue.log.schema import (
     REFUSED,
     user_names,
 )
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.sql.file_rows import beside, rows_of
 from spark_queue.sql.where import Where, choose, require_where
 from spark_queue.state.store import Store

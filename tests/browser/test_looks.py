@@ -14,7 +14,7 @@ from spark_queue.acting import acting_as
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.local_queue import LocalQueue
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.report.following import id_of
 from tests.browser.conftest import PICTURES, Served, sign_in
 

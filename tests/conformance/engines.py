@@ -20,7 +20,7 @@ from spark_queue.config_changes import merge
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.rules import Ack, Dead, Grant, Nack, NewItem, Outcome, Release, Scheduler
 from spark_queue.views.items import collect
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_queue import LocalQueue
 from spark_queue.data_source.writing import BatchWriter, files_of
 from spark_queue.log.disk.staged_rows import Staging
-from spark_queue.looking import main_store_of
+from spark_queue.queue_views import main_store_of
 from tests.logs.stand_ins import s3
 from tests.streaming.feeds import Feed, Sink
 

@@ -19,7 +19,7 @@ from spark_queue.errors import (
     SchemaMismatchError,
     SparkQueueError,
 )
-from spark_queue.looking import main_store_of
+from spark_queue.queue_views import main_store_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession, functions as F
 
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig
 from spark_queue.log.schema import CLAIMED, ITEM
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 
 #: What the process without Spark enqueues, one after the other.
 ITEMS = 30

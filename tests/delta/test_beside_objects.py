@@ -30,7 +30,7 @@ from spark_queue.front.durable import DurableQueue
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log import addresses
 from spark_queue.log.object_tables import ObjectTables
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.spark import spark_enqueue
 from spark_queue.state.snapshot import Snapshot
 from tests.logs.stores import ShakyStore

@@ -16,7 +16,7 @@ from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import QueueExistsError
 from spark_queue.log.delta import table_creation
 from spark_queue.log.disk import write_lock
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 
 FRAMES = 2
 ROWS = 120

@@ -17,7 +17,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.settings import UNWEIGHTED
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.session import SMALL_STEPS
 from spark_queue.state import replica_choice
 from spark_queue.state.snapshot import Snapshot

@@ -28,7 +28,7 @@ from spark_queue.errors import (
 )
 from spark_queue.log import session_options
 from spark_queue.log.settings import Settings
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.spark.spark_look import SparkLook
 from spark_queue.upkeep import spark_upkeep

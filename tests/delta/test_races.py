@@ -22,7 +22,7 @@ from spark_queue.log.delta import table_creation
 from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.spark.spark_log import SparkLog
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 
 pytestmark = pytest.mark.usefixtures("by_spark")
 

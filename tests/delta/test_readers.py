@@ -18,7 +18,7 @@ from spark_queue.errors import (
     ReaderNotFoundError,
 )
 from spark_queue.local_queue import LocalQueue
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.reader import SparkVerbs
 from spark_queue.reader_config import ReaderConfig
 from tests.unit.threads import together

@@ -13,7 +13,7 @@ from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalQueue
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.replay import history
 from spark_queue.report import following, publishing, reading
 from spark_queue.report.model import HOUR

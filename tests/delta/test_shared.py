@@ -18,7 +18,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import LeaseLostError
 from spark_queue.log.object.remote_commits import FarCommits
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import catch_up
 from spark_queue.state.snapshot import Snapshot

@@ -19,7 +19,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.log.addresses import QueueAddress
 from spark_queue.log.session_options import PlainSession
 from spark_queue.log.settings import Settings
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.spark.spark_engines import engines_of
 from spark_queue.sql import checkpointing
 from spark_queue.state.snapshot import Snapshot

@@ -20,7 +20,7 @@ from spark_queue.errors import FencedError, InvalidArgumentError
 from spark_queue.front.journaled import journaled_queue
 from spark_queue.journal import JournaledQueue, QueueOptions
 from spark_queue.local_queue import LocalQueue
-from spark_queue.looking import main_store_of, store_of
+from spark_queue.queue_views import main_store_of, store_of
 from spark_queue.state.commit_route import rewriting
 from spark_queue.upkeep import spark_upkeep
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from pyspark.sql import SparkSession, functions as F
 
 from spark_queue.delta_queue import DeltaQueue
-from spark_queue.looking import main_store_of
+from spark_queue.queue_views import main_store_of
 from tests.conftest import histories_of
 from tests.properties.test_journal_machine import JournalMachine
 from tests.unit.local.breaking import Breaking

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 
 
 def test_a_directory_goes_into_a_queue_and_is_worked_off(

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue import DeltaQueue, QueueConfig
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from tests.streaming.feeds import Feed, Sink
 
 SCHEMA = "path string, tenant string"

@@ -12,7 +12,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.errors import FencedError
 from spark_queue.journal import JournaledQueue
 from spark_queue.local_queue import LocalQueue
-from spark_queue.looking import main_store_of
+from spark_queue.queue_views import main_store_of
 from spark_queue.state.handle import Handle
 from spark_queue.state.store import Store
 from spark_queue.stores.delta_journal import DeltaJournal

@@ -24,7 +24,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.errors import FileAccessError, FileGoneError, LogDamagedError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log import delta_log
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.state import catch_up
 from tests.conftest import memory_place
 

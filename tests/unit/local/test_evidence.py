@@ -18,7 +18,7 @@ from spark_queue.errors import SchemaMismatchError, SparkNeededError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.output.outputs import ResultTable
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.state.snapshot import Snapshot
 from tests.unit.local.conftest import Make
 

@@ -15,7 +15,7 @@ import pytest
 from spark_queue.clock import ManualClock
 from spark_queue.commands import forward_items
 from spark_queue.local_queue import LocalQueue
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
 from tests.programs import run_python
 from tests.unit.local.conftest import Make

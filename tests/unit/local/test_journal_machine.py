@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from spark_queue.local_queue import LocalQueue
-from spark_queue.looking import main_store_of
+from spark_queue.queue_views import main_store_of
 from spark_queue.sql.file_rows import rows_of
 from tests.properties.test_journal_machine import JournalMachine
 from tests.unit.local.breaking import Breaking

@@ -9,7 +9,7 @@ import pytest
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalQueue
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from tests.unit.local.conftest import Make
 
 MIB = 2**20

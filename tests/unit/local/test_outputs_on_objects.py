@@ -27,7 +27,7 @@ from spark_queue.log.object.object_storage import ObjectStorage
 from spark_queue.log.object.table_copy import TableCopy
 from spark_queue.log.output import outputs
 from spark_queue.log.output.outputs import ResultTable
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.state.snapshot import Snapshot
 from tests.logs.stores import ShakyStore
 

@@ -26,8 +26,8 @@ from spark_queue.errors import (
 )
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.step_events import StepFacts
-from spark_queue.looking import store_of
 from spark_queue.processing.crew import Using
+from spark_queue.queue_views import store_of
 from spark_queue.sql import sql_planner
 from spark_queue.sql.planner_choice import last_planner_of
 from spark_queue.state.snapshot import Snapshot

@@ -17,7 +17,7 @@ from spark_queue.errors import (
     ReaderNotFoundError,
 )
 from spark_queue.local_queue import LocalQueue, LocalVerbs
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
 from tests.unit.local.conftest import Make
 

@@ -18,7 +18,7 @@ from spark_queue.errors import LogDamagedError, QueueExistsError, QueueNotFoundE
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.disk import removal, write_lock
 from spark_queue.log.schema import STATUS_COLUMNS
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from tests.programs import run_python
 
 #: Makes queues, each in a child that is killed at the n-th call that names or forces something.

@@ -20,7 +20,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.delta.commits import LogFile
 from spark_queue.log.delta_log import DeltaLog
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.report import condition, following, glance
 from spark_queue.report.page import style
 from spark_queue.report.sheets import Sheet

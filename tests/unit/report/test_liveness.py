@@ -16,7 +16,7 @@ import spark_queue
 from spark_queue import LocalQueue, QueueConfig
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.report import sheets
 from spark_queue.report.following import follow, id_of
 from spark_queue.results import Liveness

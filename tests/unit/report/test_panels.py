@@ -15,7 +15,7 @@ from spark_queue.commands import readers
 from spark_queue.config import RetryPolicy
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalQueue
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report.model import HOUR
 from tests.unit.report.conftest import Make

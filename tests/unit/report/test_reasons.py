@@ -14,7 +14,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue, LocalVerbs
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report.model import HOUR
 from spark_queue.report.reading import asked_of

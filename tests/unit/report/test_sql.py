@@ -11,7 +11,7 @@ import pytest
 
 from spark_queue.config import QueueConfig, RetryPolicy
 from spark_queue.local_queue import LocalQueue
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.report import publishing
 from spark_queue.sql import database
 

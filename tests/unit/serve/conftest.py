@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.local_queue import LocalQueue
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.report.following import follow
 from spark_queue.serve.guard import LOOPBACK, Sessions
 from spark_queue.serve.site import Site

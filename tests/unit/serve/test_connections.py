@@ -18,7 +18,7 @@ from starlette.responses import Response
 from uvicorn import Server
 
 from spark_queue.local_queue import LocalQueue
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.report.following import follow
 from spark_queue.serve.guard import LOOPBACK, RequestGuard, Sessions
 from spark_queue.serve.server import ConnectionLimits, listening, server_of

@@ -13,7 +13,7 @@ import pytest
 
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log import instants
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.report.following import follow
 from spark_queue.serve.guard import LOOPBACK
 from spark_queue.serve.site import Site

@@ -29,7 +29,7 @@ from spark_queue.errors import (
 )
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.step_events import StepFacts
-from spark_queue.looking import store_of
+from spark_queue.queue_views import store_of
 from spark_queue.results import EnqueueResult
 from spark_queue.state import catch_up
 from spark_queue.testing import memory_queue

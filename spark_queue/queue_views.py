@@ -1,16 +1,24 @@
-"""Views of a queue: frames and frozen facts, by step."""
+"""A queue as one of its readers sees it: frames and frozen facts, by step."""
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from spark_queue import checks
-from spark_queue.opened import Opened
+from spark_queue.commands import readers
+from spark_queue.config import QueueConfig
+from spark_queue.log.schema import CLAIMED, READY, REFUSED, TERMINAL
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.results import Lag, QueueStats
+from spark_queue.report import reading
+from spark_queue.report.model import HOUR, ItemReport, Report
+from spark_queue.results import Explanation, Lag, QueueStats
+from spark_queue.sql import file_rows
 from spark_queue.sql.look import SHORT_STATUS, STATUS
 from spark_queue.state.store import Store
-from spark_queue.views.ends import AsOf
+from spark_queue.views import explaining
+from spark_queue.views.ends import AsOf, Ends, ends_at
+from spark_queue.wording import in_html
 
 if TYPE_CHECKING:
     from spark_queue.report.finding import Checkup, Thresholds
@@ -21,6 +29,118 @@ FrameT = TypeVar("FrameT")
 
 #: What the columns of such a table are.
 SchemaT = TypeVar("SchemaT")
+
+
+class Opened:
+    """A queue as one of its readers sees it: nothing here writes.
+
+    Parameters
+    ----------
+    main : Store
+        The queue, of all its readers.
+    reader : Store, optional
+        The queue as its reader sees it; by default its default reader, looked up when it is needed.
+    """
+
+    def __init__(self, main: Store, reader: Store | None = None) -> None:
+        self._main = main
+        self._reader = reader
+        #: Whether it is seen by a reader that was asked for by name.
+        self._is_one_of_many = reader is not None
+
+    @property
+    def _store(self) -> Store:
+        """The queue as its reader sees it."""
+        if self._reader is None:
+            self._reader = readers.default(self._main)
+        return self._reader
+
+    def _ends(self, as_of: AsOf) -> Ends:
+        """Return the last steps of both logs for a report; a bad ``as_of`` raises."""
+        checks.require_as_of(as_of)
+        return ends_at(self._store, as_of)
+
+    @property
+    def name(self) -> str:
+        """The queue's name or path."""
+        return self._main.name
+
+    @property
+    def config(self) -> QueueConfig:
+        """The configuration in force."""
+        return self._main.settings(self._main.status_head()).config
+
+    @property
+    def paused(self) -> bool:
+        """Whether claims get nothing."""
+        return self._store.settings(self._store.status_head()).paused
+
+    def counts(self) -> dict[str, int]:
+        """Return how many items are in each state, and how many rows were refused.
+
+        No row is read for it: it takes a millisecond where :meth:`stats` counts all items.
+        """
+        store = self._store
+        head, queue = store.status_head(), store.queue_head()
+        over = {state: head.finished.get(state, 0) for state in TERMINAL}
+        waiting = store.outstanding(head) - head.claimed
+        # The head counts dropped items, too.
+        refused = file_rows.refused_of(store) if queue.refused else None
+        return {
+            READY: waiting,
+            CLAIMED: head.claimed,
+            **over,
+            REFUSED: queue.refused if refused is None else refused,
+        }
+
+    def instant_of(self, step: int) -> datetime:
+        """Return when a step of the status log was made.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the queue has no such step.
+        """
+        checks.require_count("step", step)
+        return datetime.fromisoformat(self._ends(step).head.at)
+
+    def explain(self, seq: int) -> Explanation:
+        """Explain why an item is not running: its holder, and until when."""
+        checks.require_seq("seq", seq)
+        known = explaining.live(self._store, seq)
+        return known or reading.read_item(self._store, seq).chain[0]
+
+    def report(self, as_of: AsOf = None, window: timedelta = HOUR) -> Report:
+        """Report to the operator: where items are, what fails, who waits and why.
+
+        On this machine's disk it is read without a job of Spark.
+
+        Parameters
+        ----------
+        as_of : int or datetime, optional
+            A step of the status log, or an instant, to look back at; now by default.
+        window : timedelta
+            How long before that instant counts as now, in rates, waits and failures.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the queue has no such step, a time has no offset, or the window is not above zero.
+        """
+        return reading.read(self._store, as_of, window)
+
+    def report_item(self, seq: int, as_of: AsOf = None) -> ItemReport:
+        """Tell an item's history, and what it waits for, to the end of the chain."""
+        return reading.read_item(self._store, seq, as_of)
+
+    def _repr_html_(self) -> str:
+        from spark_queue.report.glance import draw_glance  # noqa: PLC0415 - takes a while
+
+        try:
+            return draw_glance(repr(self), self._store, self.counts)
+        except Exception:  # noqa: BLE001 - a notebook shows missing and damaged queues, too
+            # The name of a reader may be gone, too.
+            return in_html(f"{type(self).__name__}({self.name!r})")
 
 
 class Looking(Opened, Generic[FrameT, SchemaT]):
