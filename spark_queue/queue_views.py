@@ -134,7 +134,7 @@ class Opened:
         return reading.read_item(self._store, seq, as_of)
 
     def _repr_html_(self) -> str:
-        from spark_queue.report.glance import draw_glance  # noqa: PLC0415 - takes a while
+        from spark_queue.report.page import draw_glance  # noqa: PLC0415 - takes a while
 
         try:
             return draw_glance(repr(self), self._store, self.counts)

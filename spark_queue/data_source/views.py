@@ -15,7 +15,7 @@ from spark_queue.commands.enqueue import Enqueued
 from spark_queue.data_source.options import flag, instant, number, open_queue, open_reader
 from spark_queue.errors import InvalidArgumentError, did_you_mean
 from spark_queue.queue_views import main_store_of
-from spark_queue.report import lines as line_classes, model, trouble
+from spark_queue.report import lines as line_classes, model
 from spark_queue.report.model import Report
 from spark_queue.sql.file_rows import parts_of
 from spark_queue.views import views
@@ -127,7 +127,7 @@ PANELS = _lines()
 def _panel(options: _Options, name: str) -> _Parts:
     found = getattr(open_reader(options).report(instant(options)), name)
     lines, line = found if isinstance(found, tuple) else (found,), PANELS[name]
-    hints = typing.get_type_hints(line, {**vars(model), **vars(line_classes), **vars(trouble)})
+    hints = typing.get_type_hints(line, {**vars(model), **vars(line_classes)})
     kinds = {one.name: _kind(hints[one.name]) for one in fields(line)}
     columns = [
         pa.array([_plain(getattr(one, column), kind) for one in lines], kind)

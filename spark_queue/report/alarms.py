@@ -15,8 +15,7 @@ from spark_queue.report.finding import (
     span,
 )
 from spark_queue.report.lines import HeldGroup, RetryPoint, WorkerLine
-from spark_queue.report.model import Vitals
-from spark_queue.report.trouble import StarvingKey, StuckItem
+from spark_queue.report.model import StarvingKey, StuckItem, Vitals
 from spark_queue.results import Liveness
 from spark_queue.wording import agree, plural
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from spark_queue.config import QueueConfig
 from spark_queue.log.disk.liveness import judge
 from spark_queue.log.schema import CLAIMED, READY, REFUSED, user_names
-from spark_queue.report.entry import ItemEntry, Transition
+from spark_queue.report.model import ItemEntry, Transition
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation
 from spark_queue.rules.rule_model import ItemReason

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from spark_queue.report.entry import Transition
+from spark_queue.report.model import Transition
 from spark_queue.wording import duration, in_html, lasting
 
 #: A plot, in the units of its own: its width, its height, and room above and below.

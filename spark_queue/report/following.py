@@ -14,9 +14,15 @@ from spark_queue import checks
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.schema import user_names
 from spark_queue.report import holders, reading
-from spark_queue.report.lines import ErrorGroup, FlowPoint, HeldGroup, Tenant, WorkerLine
+from spark_queue.report.lines import (
+    ErrorGroup,
+    FlowPoint,
+    HeldGroup,
+    Tenant,
+    WorkerLine,
+    read_tenants,
+)
 from spark_queue.report.model import HOUR, ItemReport, Report, SharedReport
-from spark_queue.report.tenant_lines import read_tenants
 from spark_queue.sql.where import require_where
 from spark_queue.state.store import Store
 from spark_queue.views.answers import Answers, Question, ViewSource

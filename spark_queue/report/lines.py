@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from spark_queue.results import Liveness
+from spark_queue.views.answers import Answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,3 +322,23 @@ class ItemLine:
     """Its last error."""
     columns: Mapping[str, Any] = field(default_factory=dict)
     """The first of the user's columns, but for its fair key and its group."""
+
+
+def read_tenants(rows: Sequence[Answer], weights: Mapping[str, float]) -> tuple[Tenant, ...]:
+    """Return the panel of tenants.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        Rows of the view ``tenants``, all that it has.
+    weights : mapping
+        Weights by fair key; others have 1.
+    """
+    busy = [row["fair_key"] for row in rows if not row["idle"]]
+    # The view names a hundred; others may be busy, too.
+    unnamed = rows[0]["keys"] - rows[0]["idle_keys"] - len(busy) if rows else 0
+    whole = sum(weights.get(key, 1.0) for key in busy) + unnamed
+    return tuple(
+        Tenant(**row, due=None if row["idle"] else weights.get(row["fair_key"], 1.0) / whole)
+        for row in rows
+    )

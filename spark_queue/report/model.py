@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from spark_queue.report.entry import ItemEntry, Transition
 from spark_queue.report.finding import Finding, Thresholds
 from spark_queue.report.lines import (
     DepthPoint,
@@ -24,15 +24,124 @@ from spark_queue.report.lines import (
     WorkerLine,
 )
 from spark_queue.report.placing import Place
-from spark_queue.report.trouble import (
-    LongestWait,
-    OutrankedPriority,
-    ServiceState,
-    StarvingKey,
-    StuckItem,
-)
 from spark_queue.results import Explanation
 from spark_queue.wording import plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongestWait:
+    """The ready item that has waited longest."""
+
+    seq: int
+    reason: str
+    """Why it is not running, as :meth:`explain` says it."""
+    since: datetime
+    """When it was enqueued, or its delay ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StarvingKey:
+    """A fair key whose items could run, but that got almost no turn in the window."""
+
+    fair_key: str | None
+    items: int
+    since: datetime
+    """Since when the first of them could run."""
+    seq: int
+    """That item."""
+    turns: int
+    """Turns that it got in the window."""
+    turns_of_others: int
+    """Turns that others got in the window."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutrankedPriority:
+    """A priority whose items could run, but whose turns all went to higher ones."""
+
+    priority: int
+    items: int
+    since: datetime
+    """Since when the first of them could run."""
+    seq: int
+    """That item."""
+    turns_above: int
+    """Turns of higher priorities in the window."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StuckItem:
+    """An open item that came back again and again, or has one holder for long."""
+
+    seq: int
+    worker_id: str | None
+    """Who holds it."""
+    since: datetime
+    """When it was claimed last."""
+    given_back: int
+    """How often it was given back untouched; 0 below ten times."""
+    lease: float | None
+    """For how many seconds it was claimed, where it is held for three times that, and longer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceState:
+    """The pause, the front and the workers of a queue."""
+
+    paused_at: datetime | None = None
+    """Since when claims get nothing."""
+    paused_by: str | None = None
+    resumed_at: datetime | None = None
+    """When they got something again last."""
+    has_front: bool = False
+    """Whether a front holds the queue: its items are in no log before they are done."""
+    running: tuple[int, ...] | None = None
+    """The worker processes that live here; ``None`` where this cannot be known."""
+    weights: Mapping[str, float]
+    """The weights of fair keys that are in force."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemEntry:
+    """What an item is."""
+
+    columns: Mapping[str, Any]
+    """The user's columns."""
+    dedup_key: str | None
+    fair_key: str | None
+    group_key: str | None
+    priority: int | None
+    cost: float | None
+    max_attempts: int | None
+    """The failures after which it is dead; ``None`` for the queue's."""
+    enqueued_at: datetime
+    available_at: datetime | None
+    """Before when it does not run: as it was enqueued, or since its last failure."""
+    expires_at: datetime | None
+    """Its deadline: its own, or that of the reader, whichever is sooner."""
+    origin: int | None
+    """The item that was redriven as this one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """A row of an item's time line."""
+
+    log: str
+    step: int
+    at: datetime
+    state: str
+    attempts: int
+    losses: int
+    worker_id: str | None
+    until: datetime | None
+    """When the lease, or the delay, ends."""
+    error: str | None
+    origin: int | None
+    """The finished item that it repeats."""
+    duplicate_of: int | None
+    """The item that held its key."""
+
 
 #: How long before an instant counts as now, by default.
 HOUR = timedelta(hours=1)

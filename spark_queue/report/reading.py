@@ -30,17 +30,20 @@ from spark_queue.report.lines import (
     Overview,
     ReaderLine,
     RetryPoint,
+    read_tenants,
 )
-from spark_queue.report.model import HOUR, ItemReport, Report, Vitals
-from spark_queue.report.placing import read_place
-from spark_queue.report.tenant_lines import read_tenants
-from spark_queue.report.trouble import (
+from spark_queue.report.model import (
+    HOUR,
+    ItemReport,
     LongestWait,
     OutrankedPriority,
+    Report,
     ServiceState,
     StarvingKey,
     StuckItem,
+    Vitals,
 )
+from spark_queue.report.placing import read_place
 from spark_queue.sql.file_rows import log_of
 from spark_queue.state import existence, fence
 from spark_queue.state.store import Store

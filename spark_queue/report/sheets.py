@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from spark_queue.report import pace
-from spark_queue.report.entry import Transition
 from spark_queue.report.lines import (
     ErrorGroup,
     HeldGroup,
@@ -21,7 +20,7 @@ from spark_queue.report.lines import (
     Tenant,
     WorkerLine,
 )
-from spark_queue.report.model import ItemReport, Report, SharedReport, Vitals
+from spark_queue.report.model import ItemReport, Report, SharedReport, Transition, Vitals
 from spark_queue.results import Liveness
 from spark_queue.wording import duration, instant, plain, plural, visible
 

@@ -14,7 +14,7 @@ from spark_queue.report.condition import judge_condition
 from spark_queue.report.finding import Finding
 from spark_queue.report.lines import FlowPoint
 from spark_queue.report.model import Report
-from spark_queue.report.tiles import rate
+from spark_queue.report.page import rate
 from spark_queue.results import Liveness
 from spark_queue.serve import pages
 from spark_queue.serve.addresses import act, base_of, of_report, undo_buttons

@@ -6,8 +6,8 @@ from dataclasses import fields
 
 import pytest
 
-from spark_queue.report import lines, trouble
-from spark_queue.report.entry import Transition
+from spark_queue.report import lines, model
+from spark_queue.report.model import Transition
 from spark_queue.sql import look
 from spark_queue.sql.catalogue import views
 
@@ -24,10 +24,10 @@ _READERS = {
     "listed": (lines.ItemLine, {"liveness", "columns"}),
     "behind": (lines.ReaderLine, {"reader", "streams", "steps", "lost", "last_step_at", "paused"}),
     "steps": (lines.OperatorStep, {"detail", "undo"}),
-    "starving": (trouble.StarvingKey, set()),
-    "outranked": (trouble.OutrankedPriority, set()),
-    "longest_wait": (trouble.LongestWait, set()),
-    "stuck": (trouble.StuckItem, set()),
+    "starving": (model.StarvingKey, set()),
+    "outranked": (model.OutrankedPriority, set()),
+    "longest_wait": (model.LongestWait, set()),
+    "stuck": (model.StuckItem, set()),
     "history": (Transition, {"until"}),
 }
 

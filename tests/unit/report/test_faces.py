@@ -21,7 +21,7 @@ from spark_queue.local_queue import LocalQueue
 from spark_queue.log.delta.commits import LogFile
 from spark_queue.log.delta_log import DeltaLog
 from spark_queue.queue_views import store_of
-from spark_queue.report import condition, following, glance
+from spark_queue.report import condition, following, page as page_module
 from spark_queue.report.page import style
 from spark_queue.report.sheets import Sheet
 from tests.conftest import CommandLine
@@ -127,7 +127,7 @@ def test_a_notebook_shows_the_counts_of_a_large_queue(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are known without a look at its rows, which takes long."""
-    monkeypatch.setattr(glance, "_MOST", 2)
+    monkeypatch.setattr(page_module, "_MOST", 2)
     queue = make()
     queue.enqueue([{"id": str(n), "tenant": "a", "path": ""} for n in range(3)])
     queue.claim(1).ack()

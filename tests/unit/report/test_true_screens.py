@@ -16,7 +16,7 @@ from spark_queue.metrics import instruments
 from spark_queue.metrics.metric_samples import samples
 from spark_queue.report import pace, sheets
 from spark_queue.report.condition import Condition, judge_condition
-from spark_queue.report.tiles import tiles
+from spark_queue.report.page import tiles
 from tests.unit.report.conftest import Make
 
 _SECOND = timedelta(seconds=1)
