@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from spark_queue.doctor import borders, service, stuck, trust, upkeep
+from spark_queue.doctor import service, trust, upkeep
 from spark_queue.doctor.subject import Subject
 from spark_queue.errors import QueueNotFoundError, SparkQueueError
 from spark_queue.log.step_events import logger
@@ -35,8 +35,8 @@ CHECKS: Mapping[str, Check] = {
     "files-gone": trust.files_gone,
     "position-gone": trust.position_gone,
     "foreign-rows": trust.foreign_rows,
-    "property-changed": borders.property_changed,
-    "column-added": borders.column_added,
+    "property-changed": trust.property_changed,
+    "column-added": trust.column_added,
     "clocks-differ": trust.clocks_differ,
     "unsafe-session": service.unsafe_session,
     "paused": _alarm("paused"),
@@ -53,7 +53,7 @@ CHECKS: Mapping[str, Check] = {
     "group-starves": _alarm("group-starves"),
     "held-long": _alarm("held-long"),
     "given-back": _alarm("given-back"),
-    "output-unasked": stuck.output_unasked,
+    "output-unasked": service.output_unasked,
     "checkpoint-due": upkeep.checkpoint_due,
     "commits-unsummed": upkeep.commits_unsummed,
     "compaction-due": upkeep.compaction_due,

@@ -1,16 +1,16 @@
-"""Checks of service: a lost front, format, session."""
+"""Checks of service: a lost front, format, session, outputs that cannot be read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
 
-from spark_queue.commands import forward_items
+from spark_queue.commands import forward_items, recovery
 from spark_queue.doctor.subject import Subject
 from spark_queue.errors import FormatVersionError, UnsafeSessionError
 from spark_queue.log.schema import FORMAT_VERSION
 from spark_queue.log.session_options import STALENESS, PlainSession, is_fresh, kept_by
-from spark_queue.report.finding import Finding, Severity
+from spark_queue.report.finding import Finding, Severity, span
 from spark_queue.session import DURABILITY
 from spark_queue.state import fence
 from spark_queue.wording import agree, plural, shell_command
@@ -101,3 +101,26 @@ def _setting(name: str, severity: Severity, why: str, command: str = "") -> Find
         what=f"{name} is set in this session: {why}",
         command=command or f'spark.conf.unset("{name}")',
     )
+
+
+def output_unasked(subject: Subject) -> Iterator[Finding]:
+    """Find claims of gone holders that no worker takes over, as their output cannot be read.
+
+    Each claim tries to read it, and leaves the items leased where that fails.
+    """
+    for reader in subject.readers:
+        before = subject.now - reader.settings.config.lease
+        found = recovery.find_unasked(reader.store, before)
+        if found:
+            (row, why), more = found[0], len(found) - 1
+            ended = row["_lease_expires_at"]
+            others = f"; likewise {plural(more, 'other claim')}" if more else ""
+            yield Finding(
+                id="output-unasked",
+                severity="error",
+                what=f"item {row['_seq']} of claim {row['_claim_id']} waits, whose lease ended "
+                f"{span(subject.now - ended)} ago: its output cannot be asked ({why}){others}",
+                since=ended,
+                command=subject.command("report", "--item", str(row["_seq"]), reader=reader.name),
+                reader=reader.name,
+            )
