@@ -17,7 +17,7 @@ from deltalake import write_deltalake
 from spark_queue.clock import ManualClock
 from spark_queue.local_queue import LocalQueue
 from spark_queue.report.finding import Checkup
-from spark_queue.serve.checking import KeptCheckup
+from spark_queue.serve.watching import KeptCheckup
 from tests.unit.serve.conftest import EVIL, Browser, Pages
 
 Make = Callable[..., LocalQueue]
