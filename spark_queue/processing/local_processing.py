@@ -24,8 +24,8 @@ from spark_queue.overriding import override
 from spark_queue.processing import interrupts
 from spark_queue.processing.apart import can_fork
 from spark_queue.processing.calling import Continuing, columns_of, warn_of_rows
+from spark_queue.processing.claim_parts import Hands
 from spark_queue.processing.crew import Crew
-from spark_queue.processing.hands import Hands
 from spark_queue.processing.loop import Asked, ProcessResult, run_claims
 from spark_queue.sql import file_rows
 from spark_queue.state.request import Request

@@ -28,6 +28,7 @@ from spark_queue.log.output import output_columns
 from spark_queue.overriding import override
 from spark_queue.processing import interrupts
 from spark_queue.processing.calling import AnyHandler, Apart, Continuing, warn_of_rows
+from spark_queue.processing.claim_parts import Hands
 from spark_queue.processing.executor import (
     Runner,
     in_zone,
@@ -38,7 +39,6 @@ from spark_queue.processing.executor import (
     run_items,
     unpacking,
 )
-from spark_queue.processing.hands import Hands
 from spark_queue.processing.learnt import Learnt
 from spark_queue.processing.loop import Asked, ProcessResult, run_claims
 from spark_queue.state.request import Request
