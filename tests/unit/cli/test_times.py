@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spark_queue.cli.command import read_as_of, read_start
-from spark_queue.cli.commands.reader_commands import news
+from spark_queue.cli.commands.admin_commands import news
 from spark_queue.errors import InvalidArgumentError
 
 
