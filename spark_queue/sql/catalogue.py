@@ -2,7 +2,8 @@
 
 A file says what it is about, which files of views it uses, and which tables of the engine. Then
 come its views, each made of those and of views above it: a line with the name and all columns, a
-comment, and a SELECT in words that DuckDB and Spark share. A view names another as ``sq_<name>``.
+comment, and a SELECT in words that DuckDB and Spark share. A view names another as ``sq_<name>``,
+and a phrase of ``phrases.sql``, which views of several files have in common, as ``$<name>(...)``.
 Another text of the same view, for a special case, follows it under a name that says which.
 """
 
@@ -28,6 +29,11 @@ _INSTANT = " instant"
 #: The columns of the schedule: those of a row; of another row, what the first leaves out; or of the
 #: other some that are named. A row of the name NULL has nothing.
 _SCHEDULE = re.compile(r"\$schedule\((\w+)(?:, (\w+))?(?:: ([\w, ]+))?\)")
+
+#: A phrase with its words, of which one may call a function; and what stands between them.
+_PHRASE = re.compile(r"\$(\w+)\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
+_BETWEEN = re.compile(r",\s+(?![^(]*\))")
+_WORD = re.compile(r"\$(\w+)")
 
 #: The numbers by which others are rounded, so that sums of them are exact.
 _EXACT = {"$unit": f"{UNIT!r}", "$rounder": f"{ROUNDER:.1f}e0"}
@@ -73,8 +79,28 @@ def _view(file: str, columns: str, body: str) -> View:
     for name, number in _EXACT.items():
         text = text.replace(name, number)
     text = _SCHEDULE.sub(_list_columns, text)
+    while _PHRASE.search(text):
+        text = _PHRASE.sub(_say, text)
     kinds = {c.removesuffix(_INSTANT): c.endswith(_INSTANT) for c in columns.split(", ")}
     return View(file, kinds, comment, text, tuple(dict.fromkeys(NAME.findall(text))))
+
+
+@cache
+def _phrases() -> Mapping[str, tuple[list[str], str]]:
+    """Return the words and the text of each phrase."""
+    text = (resources.files(__package__) / "phrases.sql").read_text(encoding="utf-8")
+    _, *parts = _HEAD.split(text)
+    return {
+        name: (words.split(", "), re.sub(r"^--.*\n", "", body, flags=re.MULTILINE).strip())
+        for name, words, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    }
+
+
+def _say(found: re.Match[str]) -> str:
+    """Return the text of a phrase that a view names."""
+    words, text = _phrases()[found[1]]
+    said = dict(zip(words, _BETWEEN.split(found[2].strip()), strict=True))
+    return _WORD.sub(lambda word: said.get(word[1], word[0]), text)
 
 
 def _list_columns(found: re.Match[str]) -> str:

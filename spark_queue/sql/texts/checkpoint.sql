@@ -5,12 +5,11 @@
 -- checkpoint_items(seq, item_gen, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, is_touched, turn, v, s)
 -- The items that a checkpoint keeps: touched ones that are open or ahead of the order, and untouched
 -- ones that the order has passed. It is read by the weights to come.
--- rule again: weight of a key, untouched item
 SELECT c.*
 FROM (
   SELECT
     b.*,
-    coalesce(w.pin_turn, 0e0) + (b.round - coalesce(w.pin_tag, 0e0)) / coalesce(w.weight, 1e0) AS turn,
+    $turn(b.round, w) AS turn,
     coalesce(p.turn, 0e0) AS v,
     coalesce(p.seq, 0) AS s
   FROM (
@@ -33,11 +32,11 @@ FROM (
 ) c
 WHERE
   (c.is_touched AND c.state IN ('ready', 'claimed'))
-  OR (c.turn > c.v OR (c.turn = c.v AND c.seq > c.s)) = c.is_touched
+  OR $ahead(c.turn, c.seq, c.v, c.s) = c.is_touched
 
 -- checkpoint_lines(priority, fair_key, overdue, turn)
 -- The turns that each line was given. If its key gets another weight, they move around the pointer.
--- rule again: weight of a key
+-- rule: weight of a key
 SELECT
   r.priority, r.fair_key, r.overdue,
   CASE WHEN n.weight <> coalesce(w.weight, 1e0)

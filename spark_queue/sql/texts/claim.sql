@@ -38,7 +38,7 @@ SELECT
 FROM (
   SELECT
     t.*,
-    least(t.expires_at, t.enqueued_at + b.max_age) AS ends_at,
+    $deadline(t.expires_at, t.enqueued_at, b) AS ends_at,
     CASE
       WHEN t.state = 'claimed' AND t.lease_expires_at <= b.now
         AND NOT array_contains(b.spared, t.lease) THEN 'lost'
@@ -107,7 +107,7 @@ WHERE j.over_by IS NULL AND j.place IN ('due', 'lost')
 -- rule: overdue item
 SELECT
   e.*, k.late,
-  e.tag < e.v OR (e.tag = e.v AND e.seq <= e.s) OR coalesce(e.tag <= k.regular, false) AS overdue
+  NOT $ahead(e.tag, e.seq, e.v, e.s) OR coalesce(e.tag <= k.regular, false) AS overdue
 FROM sq_startable_items e
 LEFT JOIN sq_line_turns k ON e.priority = k.priority AND e.fair_key IS NOT DISTINCT FROM k.fair_key
 
@@ -232,12 +232,11 @@ GROUP BY r.rank_priority
 -- items_beyond_reach(seq, priority, fair_key, group_key)
 -- Untouched items beyond reach.
 -- rule: reach of a claim
--- rule again: weight of a key, untouched item
 SELECT q.seq, q.priority, q.fair_key, q.group_key
 FROM (
   SELECT
     i.seq, i.step, i.priority, i.fair_key, i.group_key,
-    coalesce(w.pin_turn, 0e0) + (i.round - coalesce(w.pin_tag, 0e0)) / coalesce(w.weight, 1e0) AS tag,
+    $turn(i.round, w) AS tag,
     coalesce(p.turn, 0e0) AS v,
     coalesce(p.checkpoint_turn, 0e0) AS checkpoint_turn,
     coalesce(p.checkpoint_seq, 0) AS checkpoint_seq
@@ -250,11 +249,7 @@ FROM (
 CROSS JOIN sq_asked a
 WHERE
   q.step > a.since_step AND q.step <= a.queue_step
-  AND (
-    q.step > a.checkpoint_step
-    OR q.tag > q.checkpoint_turn
-    OR (q.tag = q.checkpoint_turn AND q.seq > q.checkpoint_seq)
-  )
+  AND $unknown(q, a)
   AND q.tag > q.v + a.reach
 
 -- line_items_beyond_reach(seq, group_key)
@@ -290,16 +285,17 @@ SELECT l.seq FROM sq_line_items_beyond_reach l
 
 -- first_in_order(seq, priority, fair_key, group_key, place, slot, overdue, turn, rank_priority, rank_turn, pos, starts)
 -- The first items in the order of service, up to the one that finds no slot.
--- rule: order of service
 SELECT f.*
 FROM (
   SELECT
     o.*,
-    row_number() OVER (ORDER BY o.rank_priority DESC, o.rank_turn, o.seq) AS pos,
+    row_number() OVER (ORDER BY $in_order(o.rank_priority, o.rank_turn, o.seq)) AS pos,
     count(CASE WHEN o.place = 'due' THEN 1 END)
-      OVER (ORDER BY o.rank_priority DESC, o.rank_turn, o.seq ROWS UNBOUNDED PRECEDING) AS starts
+      OVER (ORDER BY $in_order(o.rank_priority, o.rank_turn, o.seq) ROWS UNBOUNDED PRECEDING) AS starts
   FROM (
-    SELECT r.* FROM sq_ranked_items r ORDER BY r.rank_priority DESC, r.rank_turn, r.seq LIMIT $limit
+    SELECT r.*
+    FROM sq_ranked_items r
+    ORDER BY $in_order(r.rank_priority, r.rank_turn, r.seq) LIMIT $limit
   ) o
 ) f
 CROSS JOIN sq_room m
@@ -343,13 +339,12 @@ WHERE e.place = 'lost' AND f.seq IS NULL
 -- granted_items(seq, turn, overdue, stage, pos)
 -- The items that the claim gets, in order. After the first that finds no slot, only those that have one.
 -- rule: lapsed items of a full queue
--- rule again: order of service
 SELECT seq, turn, overdue, stage, pos
 FROM (
   SELECT f.*, 1 AS stage FROM sq_first_in_order f
   UNION ALL
   SELECT
-    o.*, row_number() OVER (ORDER BY o.rank_priority DESC, o.rank_turn, o.seq) AS pos, 0 AS starts,
+    o.*, row_number() OVER (ORDER BY $in_order(o.rank_priority, o.rank_turn, o.seq)) AS pos, 0 AS starts,
     2 AS stage
   FROM sq_ranked_items_when_full o
 ) b

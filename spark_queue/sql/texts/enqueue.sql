@@ -34,12 +34,11 @@ SELECT c.seq FROM sq_candidates c CROSS JOIN sq_asked a WHERE c.step > a.since_s
 
 -- open_candidates(seq)
 -- The candidates that a reader has open.
--- rule again: weight of a key, newest row of an item, untouched item
 SELECT c.seq
 FROM (
   SELECT
     u.seq, u.step, l.seq AS touched, l.state,
-    coalesce(w.pin_turn, 0e0) + (u.round - coalesce(w.pin_tag, 0e0)) / coalesce(w.weight, 1e0) AS turn,
+    $turn(u.round, w) AS tag,
     coalesce(p.checkpoint_turn, 0e0) AS checkpoint_turn,
     coalesce(p.checkpoint_seq, 0) AS checkpoint_seq
   FROM sq_candidates u
@@ -54,11 +53,7 @@ WHERE
     c.state IN ('ready', 'claimed')
     OR (
       c.touched IS NULL
-      AND (
-        c.step > a.checkpoint_step
-        OR c.turn > c.checkpoint_turn
-        OR (c.turn = c.checkpoint_turn AND c.seq > c.checkpoint_seq)
-      )
+      AND $unknown(c, a)
     )
   )
 
@@ -168,19 +163,18 @@ JOIN (SELECT i.group_key, max(i.seq) AS seq FROM sq_members i GROUP BY i.group_k
 -- members_ahead(seq, step, priority, round, fair_key, group_key, turn, v, s)
 -- Members of groups ahead of the order, with their turns.
 -- rule: place of a new member
--- rule again: weight of a key
 SELECT q.*
 FROM (
   SELECT
     m.*,
-    coalesce(w.pin_turn, 0e0) + (m.round - coalesce(w.pin_tag, 0e0)) / coalesce(w.weight, 1e0) AS turn,
+    $turn(m.round, w) AS turn,
     coalesce(p.turn, 0e0) AS v,
     coalesce(p.seq, 0) AS s
   FROM sq_members m
   LEFT JOIN sq_weights w ON m.fair_key = w.fair_key AND m.priority = w.priority
   LEFT JOIN sq_pointers p ON m.priority = p.priority
 ) q
-WHERE q.turn > q.v OR (q.turn = q.v AND q.seq > q.s)
+WHERE $ahead(q.turn, q.seq, q.v, q.s)
 
 -- members_in_log(seq, step, priority, round, fair_key, group_key)
 -- The members that are still in the log.
@@ -220,14 +214,9 @@ SELECT d.*, d.priority AS lowest FROM sq_accepted_rows d
 -- line_spans(priority, fair_key, total, start_tag)
 -- The lines that rows enter: each begins where the order stands, or behind its last tag.
 -- rule: tag of a new item
--- rule again: weight of a key
 SELECT
   l.priority, l.fair_key, l.total,
-  greatest(
-    coalesce(w.pin_tag, 0e0)
-      + (coalesce(p.turn, 0e0) - coalesce(w.pin_turn, 0e0)) * coalesce(w.weight, 1e0),
-    coalesce(k.tag, 0e0)
-  ) AS start_tag
+  greatest($stored(coalesce(p.turn, 0e0), w), coalesce(k.tag, 0e0)) AS start_tag
 FROM (
   SELECT d.lowest AS priority, d.fair_key, sum(greatest($unit, d.cost + $rounder - $rounder)) AS total
   FROM sq_with_priority d
@@ -282,12 +271,11 @@ FROM (SELECT d.*, cast(d.seq AS double) AS tag FROM sq_with_priority d) q
 -- Accepted rows with their stored tags: turns never fall within a group and priority. A tag that is
 -- taken to a turn and back may differ in its last digit: so only a raised one is.
 -- rule: place of a new member
--- rule again: weight of a key
 SELECT
   r.seq, r.lowest, r.fair_key, r.group_key, r.given,
   CASE
     WHEN r.group_key IS NOT NULL AND r.highest > r.turn
-      THEN r.pin_tag + (r.highest - r.pin_turn) * r.weight
+      THEN $stored(r.highest, r)
     ELSE r.stored
   END AS place
 FROM (
@@ -302,12 +290,7 @@ FROM (
     ) AS highest
   FROM (
     SELECT
-      t.*,
-      coalesce(w.weight, 1e0) AS weight,
-      coalesce(w.pin_tag, 0e0) AS pin_tag,
-      coalesce(w.pin_turn, 0e0) AS pin_turn,
-      coalesce(w.pin_turn, 0e0)
-        + (t.stored - coalesce(w.pin_tag, 0e0)) / coalesce(w.weight, 1e0) AS turn
+      t.*, w.weight, w.pin_tag, w.pin_turn, $turn(t.stored, w) AS turn
     FROM sq_with_tag t
     LEFT JOIN sq_weights w ON t.fair_key = w.fair_key AND t.lowest = w.priority
   ) q

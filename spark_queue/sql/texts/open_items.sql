@@ -34,12 +34,11 @@ WHERE l.seq IS NULL
 -- Open items on the scale of their key's weight: `tag` is the turn of the stored tag, (`v`, `s`) the
 -- turn and the item that the order has reached. An item that only entered counts if the checkpoint does
 -- not know it, within reach of the claim.
--- rule: weight of a key, untouched item
 SELECT q.*
 FROM (
   SELECT
     u.*,
-    coalesce(w.pin_turn, 0e0) + (u.round - coalesce(w.pin_tag, 0e0)) / coalesce(w.weight, 1e0) AS tag,
+    $turn(u.round, w) AS tag,
     greatest($unit, u.cost / coalesce(w.weight, 1e0) + $rounder - $rounder) AS inc,
     coalesce(p.turn, 0e0) AS v,
     coalesce(p.seq, 0) AS s,
@@ -54,11 +53,7 @@ WHERE
   q.step IS NULL
   OR (
     q.step > a.since_step AND q.step <= a.queue_step
-    AND (
-      q.step > a.checkpoint_step
-      OR q.tag > q.checkpoint_turn
-      OR (q.tag = q.checkpoint_turn AND q.seq > q.checkpoint_seq)
-    )
+    AND $unknown(q, a)
     AND (a.reach IS NULL OR q.tag <= q.v + a.reach)
   )
 

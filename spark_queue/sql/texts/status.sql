@@ -21,16 +21,14 @@ GROUP BY s.seq
 -- none. `own` are the user's columns, or what leads to them; `deadline` is the sooner of its own and
 -- the one that the reader's `max_age` sets. It waits since it entered, or since its delay ended, whichever
 -- is later; `waited` is for how long it did until its first claim.
--- rule again: deadline of an item
 SELECT /*+ BROADCAST(r) */
   i.own, i.seq, coalesce(m.state, 'ready') AS state,
   coalesce(m.attempts, i.errors, 0) AS attempts, coalesce(m.losses, 0) AS losses,
   i.dedup_key, i.fair_key, i.group_key, i.priority, i.round, i.cost, i.max_attempts,
   CASE WHEN m.enqueued_at IS NULL THEN i.available_at ELSE m.available_at END AS available_at,
   CASE WHEN m.enqueued_at IS NULL THEN i.expires_at ELSE m.expires_at END AS expires_at,
-  least(
-    CASE WHEN m.enqueued_at IS NULL THEN i.expires_at ELSE m.expires_at END,
-    i.enqueued_at + a.max_age
+  $deadline(
+    CASE WHEN m.enqueued_at IS NULL THEN i.expires_at ELSE m.expires_at END, i.enqueued_at, a
   ) AS deadline,
   greatest(
     i.enqueued_at, CASE WHEN m.enqueued_at IS NULL THEN i.available_at ELSE m.available_at END

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from importlib import resources
@@ -207,3 +208,11 @@ def test_the_second_stage_has_the_columns_of_the_first() -> None:
         assert "ranked_items" in staged
         for name in staged:
             assert database.rows(f"{name}{SECOND}").schema == database.rows(name).schema, name
+
+
+def test_a_phrase_is_said_more_than_once() -> None:
+    """What one view alone says stands in its text."""
+    phrases = resources.files(catalogue.__package__).joinpath("phrases.sql").read_text("utf-8")
+    said = Counter(re.findall(r"\$(\w+)\(", phrases + "".join(_FILES.values())))
+    names = re.findall(r"^-- (\w+)\(", phrases, re.MULTILINE)
+    assert all(said[name] > 1 for name in names), said

@@ -1,0 +1,31 @@
+-- What views of several files say in the same words: `$name(...)` stands for the text, with its words.
+
+-- turn(tag, w)
+-- The turn of a stored tag, by the weight of its key (`w`, which may be missing).
+-- rule: weight of a key
+coalesce($w.pin_turn, 0e0) + ($tag - coalesce($w.pin_tag, 0e0)) / coalesce($w.weight, 1e0)
+
+-- stored(turn, w)
+-- The tag that is stored for a turn.
+-- rule: weight of a key
+coalesce($w.pin_tag, 0e0) + ($turn - coalesce($w.pin_turn, 0e0)) * coalesce($w.weight, 1e0)
+
+-- ahead(turn, seq, v, s)
+-- Whether the order has yet to reach an item: it has come to the turn `v` and the item `s`.
+-- rule: overdue item
+($turn > $v OR ($turn = $v AND $seq > $s))
+
+-- unknown(row, a)
+-- Whether an untouched item counts, as the checkpoint does not know it.
+-- rule: untouched item
+($row.step > $a.checkpoint_step OR $ahead($row.tag, $row.seq, $row.checkpoint_turn, $row.checkpoint_seq))
+
+-- in_order(priority, turn, seq)
+-- What items are sorted by.
+-- rule: order of service
+$priority DESC, $turn, $seq
+
+-- deadline(own, entered, a)
+-- When an item that waits has expired: by itself, or because it has become too old.
+-- rule: deadline of an item
+least($own, $entered + $a.max_age)
