@@ -23,6 +23,8 @@ SELECT
   now() - INTERVAL 1 HOUR AS since,
   coalesce(cast(get_json_object(f.head, '$.readers.0.since_step') AS bigint), 0) AS since_step,
   get_json_object(s._body, '$.paused') = 'true' AS paused,
+  array_repeat(cast(0 AS bigint), 0) AS spared,
+  cast(1 AS bigint) AS run,
   cast(get_json_object(s._body, '$.config.group_limit') AS bigint) AS group_limit,
   cast(get_json_object(s._body, '$.config.max_in_flight') AS bigint) AS max_in_flight,
   cast(get_json_object(s._body, '$.config.max_attempts') AS bigint) AS max_attempts,
@@ -39,7 +41,7 @@ WHERE s._kind = 'config';
 -- The same, with times in microseconds since 1970, as all views of such a name.
 CREATE OR REPLACE VIEW sq_raw_asked AS
 SELECT
-  unix_micros(now) AS now, unix_micros(since) AS since, paused, max_age,
+  unix_micros(now) AS now, unix_micros(since) AS since, paused, spared, run, max_age,
   group_limit, max_in_flight, max_attempts, max_losses, blocking
 FROM sq_asked;
 
@@ -84,10 +86,7 @@ SELECT /*+ BROADCAST(r) */
   i.dedup_key, i.fair_key, i.group_key, i.priority, i.round, i.cost, i.max_attempts,
   CASE WHEN m.enqueued_at IS NULL THEN i.available_at ELSE m.available_at END AS available_at,
   CASE WHEN m.enqueued_at IS NULL THEN i.expires_at ELSE m.expires_at END AS expires_at,
-  least(
-    CASE WHEN m.enqueued_at IS NULL THEN i.expires_at ELSE m.expires_at END,
-    i.enqueued_at + a.max_age
-  ) AS deadline,
+  least(CASE WHEN m.enqueued_at IS NULL THEN i.expires_at ELSE m.expires_at END, i.enqueued_at + a.max_age) AS deadline,
   greatest(
     i.enqueued_at, CASE WHEN m.enqueued_at IS NULL THEN i.available_at ELSE m.available_at END
   ) AS waits_since,
@@ -168,121 +167,129 @@ CREATE OR REPLACE VIEW sq_history AS
 SELECT r.log, r.seq, r.step, timestamp_micros(r.at) AS moment, r.state, r.duplicate_of, r.origin, r.attempts, r.losses, r.lease, r.claim_id, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, timestamp_micros(r.available_at) AS available_at, r.error
 FROM sq_raw_history r;
 
-CREATE OR REPLACE VIEW sq_raw_reasons AS
-WITH open_items AS (
-  SELECT
-    s.*,
-    s.state = 'claimed' AND coalesce(s.lease_expires_at <= a.now, false) AS is_lapsed,
-    coalesce(s.deadline <= a.now, false) AS is_over,
-    coalesce(s.losses + 1 >= a.max_losses, false) AS is_worn,
-    coalesce(s.available_at > a.now, false) AS is_early
-  FROM sq_raw_status s
-  CROSS JOIN sq_raw_asked a
-  WHERE s.state IN ('ready', 'claimed')
-),
-told AS (
-  SELECT
-    *,
-    CASE WHEN state = 'ready' THEN is_over ELSE is_lapsed AND (is_over OR is_worn) END AS ends
-  FROM open_items
-),
-members AS (
-  SELECT
-    seq,
-    group_key,
-    CASE WHEN NOT ends AND state = 'ready' AND is_early THEN seq END AS waiting,
-    CASE WHEN NOT ends AND state = 'claimed' AND NOT is_lapsed THEN seq END AS held,
-    CASE WHEN NOT ends AND state = 'claimed' AND is_lapsed THEN seq END AS lost,
-    CASE WHEN NOT ends AND state = 'ready' AND NOT is_early THEN seq END AS due,
-    a.group_limit
-  FROM told
-  CROSS JOIN sq_raw_asked a
-  WHERE group_key IS NOT NULL
-),
--- Only groups of which somebody can be in the way.
-everybody AS (
-  SELECT
-    group_key,
-    min(waiting) AS first_waiting,
-    min(held) AS first_held,
-    min(lost) AS first_lost,
-    min(due) AS first_due,
-    count(held) AS all_held,
-    count(lost) AS all_lost
-  FROM members
-  GROUP BY group_key
-  HAVING count(waiting) > 0 OR count(held) + count(lost) + count(due) > max(group_limit)
-),
-seen AS (
-  SELECT
-    e.*,
-    m.seq,
-    count(m.lost) OVER earlier AS lost_ahead,
-    count(m.due) OVER earlier AS due_ahead
-  FROM members m
-  JOIN everybody e ON e.group_key = m.group_key
-  WINDOW earlier AS (
-    PARTITION BY m.group_key ORDER BY m.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-  )
-),
-in_the_way AS (
-  SELECT
-    t.seq,
-    CASE
-      WHEN a.blocking AND g.first_waiting < t.seq THEN g.first_waiting
-      WHEN t.state = 'claimed' AND g.all_held + g.lost_ahead >= a.group_limit
-        THEN coalesce(g.first_held, g.first_lost)
-      WHEN t.state = 'ready' AND g.all_held + g.all_lost + g.due_ahead >= a.group_limit
-        THEN coalesce(g.first_held, g.first_lost, g.first_due)
-    END AS held_by
-  FROM told t
-  JOIN seen g ON g.seq = t.seq
-  CROSS JOIN sq_raw_asked a
-),
-flight AS (
-  SELECT count(*) AS items FROM told WHERE state = 'claimed' AND NOT ends
-),
-reasoned AS (
+CREATE OR REPLACE VIEW sq_raw_with_turn_of_status AS
+SELECT
+  s.*, cast(NULL AS double) AS tag, cast(NULL AS double) AS inc, cast(NULL AS double) AS v,
+  cast(NULL AS bigint) AS s
+FROM sq_raw_status s
+WHERE s.state IN ('ready', 'claimed');
+
+CREATE OR REPLACE VIEW sq_raw_with_place_of_status AS
+SELECT
+  p.*,
+  CASE
+    WHEN p.place = 'held' THEN NULL
+    WHEN p.ends_at <= a.now THEN 'expired'
+    WHEN p.place = 'lost' AND p.losses + 1 >= a.max_losses THEN 'dead'
+  END AS over_by
+FROM (
   SELECT
     t.*,
+    least(t.expires_at, t.enqueued_at + b.max_age) AS ends_at,
     CASE
-      WHEN t.state = 'claimed' AND NOT t.is_lapsed THEN 'leased'
-      WHEN a.paused THEN 'paused'
-      WHEN t.is_over THEN 'expired'
-      WHEN t.state = 'claimed' AND t.is_worn THEN 'lease lost'
-      WHEN t.state = 'ready' AND t.is_early THEN 'delayed'
-      WHEN w.held_by IS NOT NULL THEN 'held by group'
-      WHEN t.state = 'ready' AND coalesce(f.items >= a.max_in_flight, false) THEN 'limit'
-      ELSE 'runnable'
-    END AS reason,
-    w.held_by AS way
-  FROM told t
-  LEFT JOIN in_the_way w ON w.seq = t.seq
-  CROSS JOIN sq_raw_asked a
-  CROSS JOIN flight f
-)
+      WHEN t.state = 'claimed' AND t.lease_expires_at <= b.now
+        AND NOT array_contains(b.spared, t.lease) THEN 'lost'
+      WHEN t.state = 'claimed' THEN 'held'
+      WHEN t.available_at > b.now THEN 'delayed'
+      ELSE 'due'
+    END AS place
+  FROM sq_raw_with_turn_of_status t
+  CROSS JOIN sq_raw_asked b
+) p
+CROSS JOIN sq_raw_asked a;
+
+CREATE OR REPLACE VIEW sq_raw_first_members AS
 SELECT
-  seq,
-  state,
-  reason,
-  CASE WHEN reason = 'held by group' THEN way END AS held_by,
-  CASE reason WHEN 'leased' THEN lease_expires_at WHEN 'delayed' THEN available_at END AS until,
-  is_lapsed,
-  fair_key,
-  group_key,
-  enqueued_at,
-  moved_at,
-  waits_since,
-  available_at,
-  deadline AS expires_at,
-  attempts,
-  losses,
-  lease,
-  worker_id,
-  claimed_at,
-  lease_expires_at,
-  failed_step
-FROM reasoned;
+  j.group_key,
+  min(CASE WHEN j.place = 'held' THEN j.seq END) AS held,
+  min(CASE WHEN j.place = 'lost' THEN j.seq END) AS lost,
+  min(CASE WHEN j.place = 'due' THEN j.seq END) AS due
+FROM sq_raw_with_place_of_status j
+WHERE j.over_by IS NULL AND j.group_key IS NOT NULL
+GROUP BY j.group_key;
+
+CREATE OR REPLACE VIEW sq_raw_group_slots_of_status AS
+SELECT
+  j.group_key,
+  count(CASE WHEN j.place = 'held' THEN 1 END) AS held,
+  count(CASE WHEN j.place = 'lost' THEN 1 END) AS lost,
+  min(CASE WHEN j.place = 'delayed' THEN j.seq END) AS barrier
+FROM sq_raw_with_place_of_status j
+WHERE j.over_by IS NULL AND j.group_key IS NOT NULL
+GROUP BY j.group_key;
+
+CREATE OR REPLACE VIEW sq_raw_room_of_status AS
+SELECT
+  CASE WHEN max(a.max_in_flight) IS NOT NULL
+    THEN greatest(0, max(a.max_in_flight)
+      - count(CASE WHEN j.over_by IS NULL AND j.place IN ('held', 'lost') THEN 1 END))
+  END AS room
+FROM sq_raw_asked a
+LEFT JOIN sq_raw_with_place_of_status j ON true;
+
+CREATE OR REPLACE VIEW sq_raw_startable_items_of_status AS
+SELECT m.seq, m.priority, m.fair_key, m.group_key, m.tag, m.inc, m.v, m.s, m.place
+FROM (
+  SELECT j.*, row_number() OVER (PARTITION BY j.group_key, j.place ORDER BY j.seq) AS nth
+  FROM sq_raw_with_place_of_status j
+  WHERE j.over_by IS NULL AND j.group_key IS NOT NULL AND j.place IN ('due', 'lost')
+) m
+JOIN sq_raw_group_slots_of_status g ON m.group_key = g.group_key
+CROSS JOIN sq_raw_asked a
+WHERE
+  m.nth <= CASE WHEN a.run > 1 AND g.held > 0 THEN 0 ELSE a.group_limit * a.run - g.held END
+    - CASE WHEN m.place = 'due' THEN g.lost ELSE 0 END
+  AND (NOT a.blocking OR g.barrier IS NULL OR m.seq < g.barrier)
+UNION ALL
+SELECT j.seq, j.priority, j.fair_key, j.group_key, j.tag, j.inc, j.v, j.s, j.place
+FROM sq_raw_with_place_of_status j
+WHERE j.over_by IS NULL AND j.group_key IS NULL AND j.place IN ('due', 'lost');
+
+CREATE OR REPLACE VIEW sq_raw_reasons AS
+SELECT
+  r.seq,
+  r.state,
+  r.reason,
+  CASE WHEN r.reason = 'held by group'
+    THEN coalesce(CASE WHEN a.blocking AND g.barrier < r.seq THEN g.barrier END, f.held, f.lost, f.due)
+  END AS held_by,
+  CASE r.reason WHEN 'leased' THEN r.lease_expires_at WHEN 'delayed' THEN r.available_at END AS until,
+  r.place = 'lost' AS is_lapsed,
+  r.fair_key,
+  r.group_key,
+  r.enqueued_at,
+  r.moved_at,
+  r.waits_since,
+  r.available_at,
+  r.ends_at AS expires_at,
+  r.attempts,
+  r.losses,
+  r.lease,
+  r.worker_id,
+  r.claimed_at,
+  r.lease_expires_at,
+  r.failed_step
+FROM (
+  SELECT
+    j.*,
+    CASE
+      WHEN j.place = 'held' THEN 'leased'
+      WHEN b.paused THEN 'paused'
+      WHEN j.over_by = 'expired' THEN 'expired'
+      WHEN j.over_by = 'dead' THEN 'lease lost'
+      WHEN j.place = 'delayed' THEN 'delayed'
+      WHEN e.seq IS NULL THEN 'held by group'
+      WHEN j.place = 'due' AND m.room = 0 THEN 'limit'
+      ELSE 'runnable'
+    END AS reason
+  FROM sq_raw_with_place_of_status j
+  LEFT JOIN sq_raw_startable_items_of_status e ON j.seq = e.seq
+  CROSS JOIN sq_raw_room_of_status m
+  CROSS JOIN sq_raw_asked b
+) r
+LEFT JOIN sq_raw_group_slots_of_status g ON r.group_key = g.group_key
+LEFT JOIN sq_raw_first_members f ON r.group_key = f.group_key
+CROSS JOIN sq_raw_asked a;
 
 -- Why each open item is not running, as `explain` says it: the first of lease, pause, end, delay,
 -- group and limit. `held_by` is the item of its group that is in the way. Of a group that is one that

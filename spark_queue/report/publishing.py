@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from typing import cast
 
 from spark_queue.log.addresses import QueueAddress
 from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_columns_of
-from spark_queue.sql.catalogue import views
+from spark_queue.sql.catalogue import View, views
 from spark_queue.sql.look import CONFIGURED, ENTERED, MOVES, VIEWED
-from spark_queue.sql.statements import needed_by
+from spark_queue.sql.statements import needed_by, view_of
 
 #: The queue that the published file is about.
 EXAMPLE = "main.ops.files"
@@ -50,6 +51,8 @@ SELECT
   now() - INTERVAL 1 HOUR AS since,
   coalesce(cast(get_json_object(f.head, '$.readers.0.since_step') AS bigint), 0) AS since_step,
   get_json_object(s._body, '$.paused') = 'true' AS paused,
+  array_repeat(cast(0 AS bigint), 0) AS spared,
+  cast(1 AS bigint) AS run,
   {settings},
   cast(
     cast(get_json_object(f.head, '$.readers.0.config.max_age') AS double) * 1e6 AS bigint
@@ -62,7 +65,7 @@ WHERE s._kind = 'config'"""
 _RAW_ASKED = """-- The same, with times in microseconds since 1970, as all views of such a name.
 CREATE OR REPLACE VIEW sq_raw_asked AS
 SELECT
-  unix_micros(now) AS now, unix_micros(since) AS since, paused, max_age,
+  unix_micros(now) AS now, unix_micros(since) AS since, paused, spared, run, max_age,
   {names}
 FROM sq_asked"""
 
@@ -126,7 +129,7 @@ def _plain(column: str) -> str:
 
 def _raw(name: str) -> str:
     """Return the statement of a view, its times in microseconds."""
-    text = re.sub(r"\bsq_(?=[a-z])", _RAW, views()[name].text)
+    text = re.sub(r"\bsq_(?=[a-z])", _RAW, cast("View", view_of(name)).text)
     return f"CREATE OR REPLACE VIEW {_RAW}{name} AS\n{text.rstrip()}"
 
 

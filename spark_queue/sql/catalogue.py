@@ -76,11 +76,11 @@ def read(file: str, text: str) -> dict[str, View]:
 def _view(file: str, columns: str, body: str) -> View:
     comment = "".join(takewhile(lambda line: line.startswith("--"), body.splitlines(keepends=True)))
     text = body.removeprefix(comment).strip() + "\n"
-    for name, number in _EXACT.items():
-        text = text.replace(name, number)
     text = _SCHEDULE.sub(_list_columns, text)
     while _PHRASE.search(text):
         text = _PHRASE.sub(_say, text)
+    for name, number in _EXACT.items():
+        text = text.replace(name, number)
     kinds = {c.removesuffix(_INSTANT): c.endswith(_INSTANT) for c in columns.split(", ")}
     return View(file, kinds, comment, text, tuple(dict.fromkeys(NAME.findall(text))))
 

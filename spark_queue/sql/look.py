@@ -86,6 +86,8 @@ ASKED = pa.schema(
     [
         ("claim_id", pa.string()),
         ("now", pa.int64()),
+        ("spared", pa.list_(pa.int64())),
+        ("run", pa.int64()),
         ("max_age", pa.int64()),
         ("step", pa.int64()),
         ("since_step", pa.int64()),

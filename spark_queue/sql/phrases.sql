@@ -10,6 +10,10 @@ coalesce($w.pin_turn, 0e0) + ($tag - coalesce($w.pin_tag, 0e0)) / coalesce($w.we
 -- rule: weight of a key
 coalesce($w.pin_tag, 0e0) + ($turn - coalesce($w.pin_turn, 0e0)) * coalesce($w.weight, 1e0)
 
+-- moves(cost, w)
+-- How far an item moves its key: a number that sums of it do not round.
+greatest($unit, $cost / coalesce($w.weight, 1e0) + $rounder - $rounder)
+
 -- ahead(turn, seq, v, s)
 -- Whether the order has yet to reach an item: it has come to the turn `v` and the item `s`.
 -- rule: overdue item

@@ -2,7 +2,8 @@
 
 A claim that finds no slot left has a second stage, for items whose leases ran out. Its views have
 names that end in :data:`SECOND`. Some stand in the catalogue. The others are derived here, of views
-that are made of those: each is the text of the first stage, over tables of the second.
+that are made of those: each is the text of the first stage, over tables of the second. A report
+asks the views of a claim in the same way, over the status of the items: by :data:`OF_STATUS`.
 """
 
 from __future__ import annotations
@@ -10,11 +11,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
+from types import MappingProxyType
 
 from spark_queue.sql.catalogue import NAME, View, views
 
 #: How the name of a view of the second stage ends.
 SECOND = "_when_full"
+
+#: How the name of a view of a claim ends that is asked over the status of the items.
+OF_STATUS = "_of_status"
+
+_ENDS = (SECOND, OF_STATUS)
 
 
 def statement(
@@ -64,7 +71,7 @@ def query(
 @cache
 def needed_by(name: str) -> frozenset[str]:
     """Return the tables that a view is made of, directly or not."""
-    view = views().get(name)
+    view = view_of(name)
     tables = () if view is None else view.tables
     return frozenset(tables).union(*map(needed_by, tables))
 
@@ -76,7 +83,7 @@ def leaves_of(
     found: dict[str, None] = {}
     for name in tables:
         if name not in there:
-            view = _view(name, variants)
+            view = view_of(name, variants)
             found |= dict.fromkeys(
                 [name] if view is None else leaves_of(view.tables, there, variants)
             )
@@ -106,28 +113,31 @@ def _collect(
 
 
 def _require_view(name: str, variants: Mapping[str, str]) -> View:
-    view = _view(name, variants)
+    view = view_of(name, variants)
     if view is None:
         raise LookupError(f"there is no view sq_{name}, and no table")
     return view
 
 
-def _view(name: str, variants: Mapping[str, str]) -> View | None:
+def view_of(name: str, variants: Mapping[str, str] = MappingProxyType({})) -> View | None:
     """Return a view, or its variant; ``None`` for a table."""
-    first = name if name in variants or name in views() else name.removesuffix(SECOND)
-    return _of_stage(variants.get(first, first), is_second=name.endswith(SECOND))
+    end = next((end for end in _ENDS if name.endswith(end)), "")
+    first = name if name in variants or name in views() else name.removesuffix(end)
+    return _of_stage(variants.get(first, first), end)
 
 
 @cache
-def _of_stage(name: str, *, is_second: bool) -> View | None:
+def _of_stage(name: str, end: str) -> View | None:
     """Return a view of the catalogue, over the tables of a stage."""
     view = views().get(name)
-    if view is None or not is_second or name.endswith(SECOND):
+    if view is None or not end or name.endswith(end):
         return view
-    tables = {table: table + SECOND if _has_second(table) else table for table in view.tables}
+    tables = {table: table + end if _has_own(table, end) else table for table in view.tables}
     text = NAME.sub(lambda found: f"sq_{tables[found[1]]}", view.text)
     return replace(view, text=text, tables=tuple(tables.values()))
 
 
-def _has_second(table: str) -> bool:
-    return any(name + SECOND in views() for name in {table, *needed_by(table)})
+def _has_own(table: str, end: str) -> bool:
+    """Tell whether a table is another one in a stage."""
+    names = () if table.endswith(end) else (table, *needed_by(table))
+    return any(name + end in views() for name in names)

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from spark_queue.views.ends import Ends
 
 #: The views that several others are made of: each is computed once for all.
-SHARED = ("status", "transitions", "reasons", "runnable", "failures", "wordings")
+SHARED = (
+    *("status", "transitions", "with_place_of_status", "reasons", "runnable", "failures"),
+    *("wordings", "eligible_items_of_status"),
+)
 
 #: A row of a view, by column; its times are instants in UTC.
 Answer = dict[str, Any]
@@ -52,6 +55,9 @@ class Question:
             "now": micros(self.now),
             "since": micros(self.since),
             "paused": self.paused,
+            # As a claim of one item after the other, which takes over what lapsed.
+            "spared": [],
+            "run": 1,
             **setting_values(self.config),
             "max_age": micros_of(self.max_age),
         }

@@ -31,7 +31,7 @@ from spark_queue.views.ends import Ends
 _Rows = dict[str, pa.Table]
 
 #: Which of the shared views depend on the instant that is asked about.
-_OF_NOW = ("reasons", "runnable")
+_OF_NOW = ("with_place_of_status", "eligible_items_of_status", "reasons", "runnable")
 
 #: Tables that are no views, and differ at the next look.
 _LEAVES = ("asked", "items", "states", "configs", "rejected", "weights", "pointers")

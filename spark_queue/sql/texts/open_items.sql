@@ -39,7 +39,7 @@ FROM (
   SELECT
     u.*,
     $turn(u.round, w) AS tag,
-    greatest($unit, u.cost / coalesce(w.weight, 1e0) + $rounder - $rounder) AS inc,
+    $moves(u.cost, w) AS inc,
     coalesce(p.turn, 0e0) AS v,
     coalesce(p.seq, 0) AS s,
     coalesce(p.checkpoint_turn, 0e0) AS checkpoint_turn,

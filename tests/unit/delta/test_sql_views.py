@@ -26,7 +26,7 @@ from spark_queue.sql import (
 )
 from spark_queue.sql.database import Database
 from spark_queue.sql.log_rows import plain
-from spark_queue.sql.statements import SECOND, needed_by
+from spark_queue.sql.statements import OF_STATUS, SECOND, needed_by
 
 _FILES = {
     file.name: file.read_text(encoding="utf-8")
@@ -175,7 +175,9 @@ def test_a_view_is_made_of_those_above_it(file: str) -> None:
     used, tables = set(), set()
     for name, view in _views(file).items():
         for table in view.tables:
-            first = table if table in catalogue.views() else table.removesuffix(SECOND)
+            first = table
+            if table not in catalogue.views():
+                first = table.removesuffix(SECOND).removesuffix(OF_STATUS)
             if first in catalogue.views():
                 assert first in above, name
                 used.add(first)

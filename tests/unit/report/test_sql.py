@@ -38,6 +38,7 @@ _WORDS = (
     "SET GLOBAL TimeZone = 'UTC'",
     "CREATE MACRO unix_micros(moment) AS epoch_us(moment)",
     "CREATE MACRO timestamp_micros(us) AS make_timestamptz(cast(us AS bigint))",
+    "CREATE MACRO array_repeat(one, times) AS [one FOR x IN range(times)]",
     "CREATE MACRO get_json_object(text, path) AS json_extract_string(text, path)",
 )
 
