@@ -14,41 +14,52 @@ from spark_queue.config import SETTINGS, QueueConfig
 from spark_queue.errors import FormatVersionError, InvalidConfigError, LogDamagedError
 from spark_queue.log.heads import Checkpoint, Pointer
 from spark_queue.log.schema import FORMAT_VERSION
+from spark_queue.rules.fairness import Scale
+
+#: Pinned together where nothing is said: the tag, and the turn.
+_UNPINNED = (0.0, 0.0)
 
 #: By how much a bound of tags is wider than what it is worked out from, in parts of it.
 SLACK = 1e-9
 
 
-# rule again: weight of a key
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """How the stored tags of a weighted key map to turns.
+    """How the stored tags of a weighted key map to turns, at each priority.
 
-    A key's tags count its own cost, at any weight. At one priority, a tag ``t`` is the turn
-    ``turn + (t - tag) / weight``: when a weight changes, tags and turns are pinned together where
-    the pointer stands, so what waits moves at once and what was served stays.
+    A key's tags count its own cost, at any weight. When a weight changes, tags and turns are pinned
+    together where the pointer stands, so what waits moves at once and what was served stays.
     """
 
     weight: float
     pins: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     """Per priority, the (tag, turn) that are pinned together; (0, 0) for others."""
 
+    _scales: dict[int, Scale] = field(default_factory=dict, init=False, repr=False, compare=False)
+
     def turn(self, priority: int, tag: float) -> float:
         """Return the turn of a stored tag."""
-        pinned_tag, pinned_turn = self.pins.get(priority, (0.0, 0.0))
-        return pinned_turn + (tag - pinned_tag) / self.weight
+        return self._at(priority).tag(tag)
 
     def tag(self, priority: int, turn: float) -> float:
         """Return the stored tag of a turn."""
-        pinned_tag, pinned_turn = self.pins.get(priority, (0.0, 0.0))
-        return pinned_tag + (turn - pinned_turn) * self.weight
+        return self._at(priority).raw(turn)
 
     def reweighted(self, weight: float, pointers: Mapping[int, Pointer]) -> Stretch:
         """Return the map after a change of weight while the pointers stand where they do."""
         pins = dict(self.pins)
         for priority, (turn, _) in pointers.items():
-            pins[priority] = (self.tag(priority, turn), turn)
+            scale = Scale(self.weight, *pins.get(priority, _UNPINNED))
+            scale.stretch(turn, weight)
+            pins[priority] = (scale.raw_pin, scale.pin)
         return Stretch(weight, pins)
+
+    def _at(self, priority: int) -> Scale:
+        found = self._scales.get(priority)
+        if found is None:
+            found = Scale(self.weight, *self.pins.get(priority, _UNPINNED))
+            self._scales[priority] = found
+        return found
 
 
 #: A key whose weight is, and was, 1.
@@ -184,15 +195,11 @@ def _slack(tag: float, side: int) -> float:
     return tag + side * SLACK * max(1.0, abs(tag))
 
 
-#: Pinned together where nothing is said: the tag, and the turn.
-_UNPINNED = (0.0, 0.0)
-
-
 # rule again: weight of a key
 def turns_of(rows: pa.Table, settings: Settings) -> pa.ChunkedArray:
     """Return the turn at which each row's ``_round`` comes up; weighted ones name their key.
 
-    The order of the sums is that of Spark's plans, and of :meth:`Stretch.turn`, so that the last
+    The order of the sums is that of Spark's plans, and of :class:`Scale`, so that the last
     digit is, too.
     """
     tags = rows["_round"]

@@ -11,6 +11,14 @@ from spark_queue.config import DedupScope
 from spark_queue.rules.heap import Heap
 
 
+# rule: scope of a key
+def kept_for(scope: DedupScope) -> float:
+    """Return how many seconds after its enqueue an item holds its key, though it has ended."""
+    if isinstance(scope, timedelta):
+        return scope.total_seconds()
+    return math.inf if scope == "forever" else -math.inf
+
+
 @dataclass(slots=True)
 class Holder:
     """The item that holds a key: while it is live, and at least until an instant."""
@@ -26,10 +34,10 @@ class Distinct:
     Hooks: ``holder`` before an item is admitted, ``take`` when it is, ``leave`` when it is done.
     """
 
-    __slots__ = ("_lapses", "_scope", "holders")
+    __slots__ = ("_kept", "_lapses", "holders")
 
     def __init__(self, scope: DedupScope) -> None:
-        self._scope = scope
+        self._kept = kept_for(scope)
         self.holders: dict[Hashable, Holder] = {}
         self._lapses: Heap[Hashable] = Heap()
 
@@ -46,7 +54,7 @@ class Distinct:
     def take(self, key: Hashable, seq: int, now: float) -> None:
         """Let an admitted item hold its key."""
         if key is not None:
-            self.put(key, Holder(seq, self._until(now)))
+            self.put(key, Holder(seq, now + self._kept))
 
     def put(self, key: Hashable, holder: Holder) -> None:
         """Enter a holder."""
@@ -67,12 +75,6 @@ class Distinct:
     def _rest(self, key: Hashable, holder: Holder) -> None:
         if holder.until < math.inf:
             self._lapses.put(key, (holder.until, holder.seq))
-
-    # rule: scope of a key
-    def _until(self, now: float) -> float:
-        if isinstance(self._scope, timedelta):
-            return now + self._scope.total_seconds()
-        return math.inf if self._scope == "forever" else -math.inf
 
     def _forget_lapsed(self, now: float) -> None:
         for key in self._lapses.take_until(now):

@@ -8,12 +8,21 @@ from typing import Protocol
 
 from spark_queue.config import QueueConfig
 from spark_queue.rules.grouping import Member, in_the_way
-from spark_queue.rules.rule_model import ItemReason
-from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState
+from spark_queue.rules.rule_model import WAITS, ItemReason, State
+from spark_queue.rules.scheduler_state import (
+    TERMINAL,
+    SchedulerState,
+    last_loss,
+    room_beside,
+)
 
 
 class Live(Member, Protocol):
     """A ready or claimed item, with the facts that explain it."""
+
+    @property
+    def state(self) -> State:
+        """Whether it is ready or claimed."""
 
     @property
     def available_at(self) -> float | None:
@@ -41,23 +50,19 @@ class Situation:
     in_flight: int
     """Items in flight, without those that the next claim ends."""
 
-    # rule again: deadline of an item
     def ends(self, item: Live) -> bool:
         """Whether a claim would end the item before it looks for others to serve."""
-        if item.state != "claimed":
-            return item.has_expired(self.now)
-        return item.ran_out(self.now) and (item.has_expired(self.now) or self.is_worn_out(item))
+        place = item.place_at(self.now)
+        is_over = place in WAITS and item.has_expired(self.now)
+        return is_over or (place == "lost" and self.is_worn_out(item))
 
-    # rule again: loss of a lease
     def is_worn_out(self, item: Live) -> bool:
         """Whether the item dies when one more lease of it has run out."""
-        return self.config.max_losses is not None and item.losses + 1 >= self.config.max_losses
+        return item.losses >= last_loss(self.config.max_losses)
 
-    # rule again: room of a claim
     def is_full(self) -> bool:
         """Whether no further item may be in flight."""
-        limit = self.config.max_in_flight
-        return limit is not None and self.in_flight >= limit
+        return room_beside(self.in_flight, self.config.max_in_flight) == 0
 
 
 def explain(state: SchedulerState, seq: int, now: float) -> ItemReason:
@@ -85,16 +90,16 @@ def explain_live(item: Live, members: Iterable[Live], at: Situation) -> ItemReas
     members : iterable
         The live members of the item's group, in seq order; at least the first ones.
     """
-    item_state = item.state
-    if item_state == "claimed" and not item.ran_out(at.now):
+    item_state, place = item.state, item.place_at(at.now)
+    if place == "held":
         return ItemReason(reason="leased", until=item.lease_expires_at, state=item_state)
     if at.paused:
         return ItemReason(reason="paused", state=item_state)
     if item.has_expired(at.now):
         return ItemReason(reason="expired", state=item_state)
-    if item_state == "claimed" and at.is_worn_out(item):
+    if place == "lost" and at.is_worn_out(item):
         return ItemReason(reason="lease lost", state=item_state)
-    if item_state == "ready" and not item.is_due(at.now):
+    if place == "delayed":
         return ItemReason(reason="delayed", until=item.available_at, state=item_state)
     return _explain_place(item, members, at)
 

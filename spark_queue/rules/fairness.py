@@ -39,6 +39,12 @@ def share(amount: float) -> float:
     return max(UNIT, round_to_unit(amount))
 
 
+# rule: overdue item
+def is_passed(turn: float, seq: float, pointer: tuple[float, int]) -> bool:
+    """Tell whether the order has passed an item, which has come to a turn and an item."""
+    return (turn, seq) <= pointer
+
+
 class Level:
     """One priority: its pointer ``(turn, seq)``, the highest handed out, and its accounts."""
 
@@ -51,6 +57,7 @@ class Level:
         self.accounts: dict[Hashable, Account] = {}
         self.idle: Heap[Hashable] = Heap()
 
+    # rule: turns handed out
     def advance(self, turn: float, seq: int) -> None:
         """Move the pointer forward, never back."""
         self.turn, self.seq = max((self.turn, self.seq), (turn, seq))
@@ -61,13 +68,43 @@ class Level:
             del self.accounts[fair_key]
 
 
-class Account:
-    """The tags and turns of one key at one priority.
+class Scale:
+    """How the stored tags of a key map to turns, at one priority.
 
     Attributes
     ----------
     raw_pin, pin : float
         The stored tag that is the turn ``pin``, at any weight.
+    """
+
+    __slots__ = ("pin", "raw_pin", "weight")
+
+    def __init__(self, weight: float, raw_pin: float = 0.0, pin: float = 0.0) -> None:
+        self.weight = weight
+        self.raw_pin = raw_pin
+        self.pin = pin
+
+    # rule: weight of a key
+    def tag(self, raw: float) -> float:
+        """Return a stored tag on the scale of the present weight."""
+        return self.pin + (raw - self.raw_pin) / self.weight
+
+    # rule: weight of a key
+    def raw(self, tag: float) -> float:
+        """Return what to store for a tag."""
+        return self.raw_pin + (tag - self.pin) * self.weight
+
+    # rule: weight of a key
+    def stretch(self, pointer: float, weight: float) -> None:
+        """Change the weight: what is stored stays, and moves around the pointer."""
+        self.raw_pin, self.pin, self.weight = self.raw(pointer), pointer, weight
+
+
+class Account(Scale):
+    """What one key was given at one priority.
+
+    Attributes
+    ----------
     raw_last : float
         The last tag given out, as it is stored, before it was raised to that of an earlier item of
         a group.
@@ -82,19 +119,14 @@ class Account:
         "level",
         "live",
         "overdue",
-        "pin",
         "raw_last",
-        "raw_pin",
         "regular",
-        "weight",
     )
 
     def __init__(self, level: Level, fair_key: Hashable, weight: float) -> None:
+        super().__init__(weight)
         self.level = level
         self.fair_key = fair_key
-        self.weight = weight
-        self.raw_pin = 0.0
-        self.pin = 0.0
         self.raw_last = 0.0
         self.regular = -math.inf
         self.overdue = -math.inf
@@ -109,14 +141,6 @@ class Account:
     def is_pinned(self) -> bool:
         """Whether the weight has changed since the account was opened."""
         return self.pin != 0.0 or self.raw_pin != 0.0
-
-    def tag(self, raw: float) -> float:
-        """Return a stored tag on the scale of the present weight."""
-        return self.pin + (raw - self.raw_pin) / self.weight
-
-    def raw(self, tag: float) -> float:
-        """Return the stored form of a tag."""
-        return self.raw_pin + (tag - self.pin) * self.weight
 
     # rule: tag of a new item
     def start(self) -> float:
@@ -136,10 +160,9 @@ class Account:
         if weight == self.weight:
             return
         pointer, ratio = self.level.turn, self.weight / weight
-        self.raw_pin, self.pin = self.raw(pointer), pointer
         for name in ("regular", "overdue"):
             setattr(self, name, pointer + (getattr(self, name) - pointer) * ratio)
-        self.weight = weight
+        self.stretch(pointer, weight)
 
 
 class Turns:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.rules.dedup_keys import Holder
+from spark_queue.rules.dedup_keys import Holder, kept_for
 from spark_queue.rules.fairness import Account, Level
 from spark_queue.rules.rule_model import Grant, Leased, NewItem, Record
 from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState
@@ -205,7 +205,7 @@ def _load_record(state: SchedulerState, plain: Mapping[str, Any]) -> None:
 def _load_holders(state: SchedulerState, plain: list[Any]) -> None:
     if state.distinct is None:
         return
-    unbounded = -math.inf if state.config.dedup_scope == "live" else math.inf
+    unbounded = math.copysign(math.inf, kept_for(state.config.dedup_scope))
     for key, seq, until, live in plain:
         state.distinct.put(key, Holder(seq, unbounded if until is None else until, live))
 

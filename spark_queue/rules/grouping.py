@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from spark_queue.rules.heap import Heap
-from spark_queue.rules.rule_model import Place, Record, State
+from spark_queue.rules.rule_model import Place, Record
 
 _CLAIMABLE = frozenset({"due", "lost"})
 
@@ -92,16 +92,45 @@ class SerialGroup:
         return tail[-1] if tail else None
 
 
-class Serial(Ungrouped):
-    """At most ``limit`` in flight per group, in seq order.
-
-    Hooks: ``predecessor`` when an item is admitted, ``move`` when it changes its place, ``before``
-    when it is served, ``configure`` when a limit changes.
+# rule: slots of a group, waiting head of a group, run of a group
+def opening(
+    limit: int,
+    run: int,
+    blocking: bool,  # noqa: FBT001 - it is called for each move of a member
+    held: int,
+    lost: int,
+    delayed: float,
+) -> tuple[int, int, float]:
+    """Return how many members of a group are claimable, and the one that those come before.
 
     A due member is claimable when it is among the first (limit * run - in flight) of them. A lease
     that ran out keeps its slot, so its item needs none: of these the first (limit * run - held)
     are claimable. A blocking group stops at its first member that is not due. With a run of more
     than one, a group under a live lease has no claimable member.
+
+    Parameters
+    ----------
+    limit, run, blocking
+        The settings of the queue and of the claim.
+    held, lost : int
+        Members under a lease, and under one that ran out.
+    delayed : float
+        The first member that waits for its time; infinity where there is none.
+
+    Returns
+    -------
+    tuple
+        How many whose lease ran out, how many due ones, and the member that all are before.
+    """
+    room = 0 if run > 1 and held else max(0, limit * run - held)
+    return room, max(0, room - lost), delayed if blocking else math.inf
+
+
+class Serial(Ungrouped):
+    """At most ``limit`` in flight per group, in seq order; see :func:`opening`.
+
+    Hooks: ``predecessor`` when an item is admitted, ``move`` when it changes its place, ``before``
+    when it is served, ``configure`` when a limit changes.
     """
 
     __slots__ = ("_blocking", "_groups", "_limit", "_records", "_run")
@@ -193,16 +222,16 @@ class Serial(Ungrouped):
         elif new == "due":
             group.waiting.put(seq, seq)
 
-    # rule: slots of a group, waiting head of a group, run of a group
     def _refresh(self, group: SerialGroup) -> None:
-        delayed = group.delayed.first() if self._blocking else None
-        barrier = math.inf if delayed is None else delayed[1]
-        room = max(0, self._limit * self._run - len(group.held))
-        if self._run > 1 and group.held:
-            room = 0
-        self._open_lost(group, room, barrier)
-        self._close_due(group, max(0, room - len(group.lost)), barrier)
-        self._open_due(group, max(0, room - len(group.lost)), barrier)
+        first = group.delayed.first()
+        delayed = math.inf if first is None else first[1]
+        lost, due, barrier = opening(
+            self._limit, self._run, self._blocking, len(group.held), len(group.lost), delayed
+        )
+        if group.lost or group.lost_open:
+            self._open_lost(group, lost, barrier)
+        self._close_due(group, due, barrier)
+        self._open_due(group, due, barrier)
 
     def _open_lost(self, group: SerialGroup, room: int, barrier: float) -> None:
         wanted = group.lost[: min(room, bisect_left(group.lost, barrier))]
@@ -241,21 +270,13 @@ class Member(Protocol):
     def seq(self) -> int:
         """Its sequence number."""
 
-    @property
-    def state(self) -> State:
-        """Whether it is ready or claimed."""
-
-    def is_due(self, now: float) -> bool:
-        """Whether a ready item's time has come."""
-
-    def ran_out(self, now: float) -> bool:
-        """Whether it is under a lease that has run out."""
+    def place_at(self, now: float) -> Place:
+        """Return where it is at an instant."""
 
 
 _AnyMember = TypeVar("_AnyMember", bound=Member)
 
 
-# rule again: slots of a group, waiting head of a group
 def in_the_way(
     record: Member, members: Iterable[_AnyMember], now: float, *, limit: int, blocking: bool
 ) -> _AnyMember | None:
@@ -264,19 +285,18 @@ def in_the_way(
     It is worked out from the members alone, for any instant and for claims without runs. Where
     several are, it is one that waits for its time, or else one in flight, the earliest of them.
     """
-    ahead = [member for member in members if member.seq < record.seq]
-    others = [member for member in members if member.seq != record.seq]
-    waiting = [m for m in ahead if m.state == "ready" and not m.is_due(now)]
-    if blocking and waiting:
-        return waiting[0]
-    held = [m for m in others if m.state == "claimed" and not m.ran_out(now)]
-    lost = [m for m in others if m.state == "claimed" and m.ran_out(now)]
-    if record.state == "claimed":
-        rivals = [*held, *(m for m in lost if m.seq < record.seq)]
-    else:
-        due = [m for m in ahead if m.state == "ready" and m.is_due(now)]
-        rivals = [*held, *lost, *due]
-    return rivals[0] if len(rivals) >= limit else None
+    at: dict[Place, list[_AnyMember]] = {"held": [], "lost": [], "due": [], "delayed": []}
+    for member in members:
+        at[member.place_at(now)].append(member)
+    first = at["delayed"][0].seq if at["delayed"] else math.inf
+    lost, due, barrier = opening(limit, 1, blocking, len(at["held"]), len(at["lost"]), first)
+    place = record.place_at(now)
+    ahead = sum(member.seq < record.seq for member in at[place])
+    if ahead < (lost if place == "lost" else due) and record.seq < barrier:
+        return None
+    if barrier < record.seq:
+        return at["delayed"][0]
+    return [*at["held"], *at["lost"], *at["due"]][0]
 
 
 def _seq_of(record: Record) -> int:

@@ -6,7 +6,7 @@ from bisect import insort
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
-from spark_queue.rules.fairness import Account, Level
+from spark_queue.rules.fairness import Account, Level, is_passed
 from spark_queue.rules.heap import Heap
 from spark_queue.rules.rule_model import Record
 
@@ -62,11 +62,8 @@ class KeyLine:
     def _is_overdue(self, record: Record) -> bool:
         """Whether the regular turn of a live item is gone."""
         account = self.account
-        level = account.level
-        tag = account.pin + (record.raw_tag - account.raw_pin) / account.weight
-        if tag <= account.regular or tag < level.turn:
-            return True
-        return tag == level.turn and record.seq <= level.seq
+        level, tag = account.level, account.tag(record.raw_tag)
+        return tag <= account.regular or is_passed(tag, record.seq, (level.turn, level.seq))
 
     def discard(self, seq: int) -> None:
         """Take an item out of the line."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from spark_queue.checks import LARGEST, optional, require_count
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.rules.fairness import share
+from spark_queue.rules.fairness import is_passed, share
 
 if TYPE_CHECKING:
     from spark_queue.rules.fairness import Account
@@ -235,9 +235,44 @@ class ItemReason:
 #: Where an item is: waiting for its time, due, under a lease, under a lease that ran out, done.
 Place = Literal["delayed", "due", "held", "lost", "done"]
 
+# A deadline ends the waiting only: an item under a live lease may finish.
+# rule: deadline of an item
+WAITS = frozenset({"delayed", "due", "lost"})
+
+
+class _Times(Protocol):
+    """The instants that an item waits for, where it does."""
+
+    @property
+    def state(self) -> State: ...
+    @property
+    def available_at(self) -> float | None: ...
+    @property
+    def lease_expires_at(self) -> float | None: ...
+    @property
+    def expires_at(self) -> float | None: ...
+
+
+class Timed:
+    """A live item, by the instants that it waits for."""
+
+    __slots__ = ()
+
+    # rule: place at an instant
+    def place_at(self: _Times, now: float) -> Place:
+        """Return where the item is at an instant."""
+        if self.state != "claimed":
+            return "due" if self.available_at is None or self.available_at <= now else "delayed"
+        until = self.lease_expires_at
+        return "held" if until is None or until > now else "lost"
+
+    def has_expired(self: _Times, now: float) -> bool:
+        """Whether the item's deadline has passed."""
+        return self.expires_at is not None and self.expires_at <= now
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Record:
+class Record(Timed):
     """An item as it stands. Its place follows the scheduler's clock, its state only its steps."""
 
     seq: int
@@ -270,24 +305,16 @@ class Record:
         """How far the item moves its key: cost / weight, rounded so that sums of it are exact."""
         return share(self.new.cost / self.account.weight)
 
-    # rule again: overdue item
     @property
     def passed(self) -> bool:
         """Whether the pointer of its priority has passed the item."""
         level = self.account.level
-        return (self.tag, self.seq) <= (level.turn, level.seq)
+        return is_passed(self.tag, self.seq, (level.turn, level.seq))
 
-    def is_due(self, now: float) -> bool:
-        """Whether a ready item's time has come."""
-        return self.available_at is None or self.available_at <= now
-
-    def has_expired(self, now: float) -> bool:
-        """Whether the item's deadline has passed."""
-        return self.new.expires_at is not None and self.new.expires_at <= now
-
-    def ran_out(self, now: float) -> bool:
-        """Whether the item is under a lease that has run out."""
-        return self.lease_expires_at is not None and self.lease_expires_at <= now
+    @property
+    def expires_at(self) -> float | None:
+        """When the item expires."""
+        return self.new.expires_at
 
     def view(self) -> Item:
         """Return the item as frozen data."""

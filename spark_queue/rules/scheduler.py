@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from spark_queue.config import LIVE_SETTINGS, QueueConfig
 from spark_queue.errors import InvalidConfigError
@@ -23,6 +23,8 @@ from spark_queue.rules.rule_model import (
 )
 from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState, apply, check_hashable
 from spark_queue.rules.service_order import Horizon
+
+_GrantT = TypeVar("_GrantT", Grant, Grant | None)
 
 
 class Scheduler:
@@ -98,7 +100,6 @@ class Scheduler:
         named = origins or {}
         return [self._state.admit(new, named.get(place)) for place, new in enumerate(items)]
 
-    # rule: paused queue
     def claim(
         self,
         now: float,
@@ -143,11 +144,8 @@ class Scheduler:
         granting.check_run(run)
         if claim_id is not None and claim_id in state.grants:
             return state.grants[claim_id]
-        step = state.begin(now)
-        expires_at = state.clock + seconds
-        grant = Grant(lease=step, lease_expires_at=expires_at)
-        if not state.paused:
-            grant = granting.carry_out(state, grant, limit, run, worker_id)
+        state.begin(now)
+        grant = self._unless_paused(granting.carry_out, seconds, state.step, limit, run, worker_id)
         if claim_id is not None:
             state.remember(claim_id, grant)
         return grant
@@ -167,7 +165,6 @@ class Scheduler:
         # Without a horizon nothing lies beyond it.
         return cast("Grant", grant)
 
-    # rule again: paused queue
     def propose_within(
         self,
         horizon: Horizon | None,
@@ -191,8 +188,16 @@ class Scheduler:
         seconds = granting.seconds_of(lease, state.config)
         granting.check_run(run)
         state.pass_time(now)
-        grant = Grant(lease=state.step + 1, lease_expires_at=state.clock + seconds)
-        return grant if state.paused else granting.propose(state, grant, limit, run, horizon)
+        return self._unless_paused(granting.propose, seconds, state.step + 1, limit, run, horizon)
+
+    # rule: paused queue
+    def _unless_paused(
+        self, decide: Callable[..., _GrantT], seconds: float, step: int, *asked: object
+    ) -> _GrantT | Grant:
+        """Return the grant of a step; of a paused queue one that gets, and ends, nothing."""
+        state = self._state
+        nothing = Grant(lease=step, lease_expires_at=state.clock + seconds)
+        return nothing if state.paused else decide(state, nothing, *asked)
 
     def apply(self, items: Iterable[Mapping[str, Any]]) -> None:
         """Bring items to the places decided elsewhere; new ones enter.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import get_args
@@ -15,6 +16,7 @@ from spark_queue.rules.grouping import Serial, Ungrouped
 from spark_queue.rules.heap import Heap
 from spark_queue.rules.ready import Line
 from spark_queue.rules.rule_model import (
+    WAITS,
     Ack,
     Admitted,
     Dead,
@@ -67,13 +69,11 @@ class Timing:
         if record.new.expires_at is not None:
             self._watch_deadline(record, new)
 
-    # rule: deadline of an item
     def _watch_deadline(self, record: Record, new: Place) -> None:
-        # A deadline ends the waiting only: an item under a live lease may finish.
-        if new in {"held", "done"}:
-            self._deadlines.discard(record.seq)
-        else:
+        if new in WAITS:
             self._deadlines.put(record.seq, (record.new.expires_at, record.seq))
+        else:
+            self._deadlines.discard(record.seq)
 
     # rule: place at an instant
     def advance(self, now: float, move: Move) -> None:
@@ -87,12 +87,9 @@ class Timing:
         """Return the waiting items whose deadline has passed, by deadline and seq."""
         return [self._records[seq] for seq in self._deadlines.take_until(now)]
 
-    # rule: loss of a lease
     def worn_out(self, max_losses: int | None) -> list[Record]:
         """Return the items for which the lease that ran out was the last one allowed."""
-        if max_losses is None:
-            return []
-        seqs = self._losses.take_until(1 - max_losses)
+        seqs = self._losses.take_until(-last_loss(max_losses))
         return [self._records[seq] for seq in sorted(seqs)]
 
     def lost_records(self) -> list[Record]:
@@ -211,7 +208,7 @@ class SchedulerState:
         """Make a claimed item ready again, at its place."""
         self._drop_lease(record)
         self._set_state(record, "ready")
-        self.move(record, "due" if record.is_due(self.clock) else "delayed")
+        self.move(record, record.place_at(self.clock))
 
     def finish(self, record: Record, state: Terminal, error: str | None = None) -> None:
         """Bring an item to a terminal state, and free its key, its group and its slot."""
@@ -241,23 +238,19 @@ class SchedulerState:
             self.grants[claim_id] = grant
             self._claim_ids[grant.lease] = claim_id
 
-    # rule: room of a claim
     def room(self, freed: int = 0) -> int | None:
         """Return how many more items may be in flight, or None for any number.
 
         ``freed`` are claimed ones that are about to end.
         """
-        limit = self.config.max_in_flight
-        return None if limit is None else max(0, limit - self.tally["claimed"] + freed)
+        return room_beside(self.tally["claimed"] - freed, self.config.max_in_flight)
 
     def enter(self, record: Record) -> None:
         """Enter a live item for the rules to follow."""
         self.records[record.seq] = record
         self.turns.join(record.account)
-        if record.state == "claimed":
-            self.move(record, "held")
-        else:
-            self.move(record, "due" if record.is_due(self.clock) else "delayed")
+        # A lease that ran out is noted when time passes.
+        self.move(record, "held" if record.state == "claimed" else record.place_at(self.clock))
 
     # rule: place of a new member
     def _accept(self, seq: int, new: NewItem, origin: int | None) -> None:
@@ -325,6 +318,18 @@ def check_hashable(new: NewItem) -> None:
 
 def _afresh(new: NewItem) -> NewItem:
     return dataclasses.replace(new, available_at=None, expires_at=None)
+
+
+# rule: loss of a lease
+def last_loss(max_losses: int | None) -> float:
+    """Return how many losses an item has behind it that dies of the next one."""
+    return math.inf if max_losses is None else max_losses - 1
+
+
+# rule: room of a claim
+def room_beside(in_flight: int, most: int | None) -> int | None:
+    """Return how many more items may be in flight beside some, or None for any number."""
+    return None if most is None else max(0, most - in_flight)
 
 
 # rule: delay of a retry

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from spark_queue.errors import DuplicateItemError, ReaderFullError
 from spark_queue.log.heads import StatusHead
+from spark_queue.rules.dedup_keys import kept_for
 from spark_queue.sql import log_rows
 from spark_queue.sql.decisions import Frame
 from spark_queue.sql.entry_rows import Decided, EnqueueState, EntryBatch, Room
@@ -26,8 +26,8 @@ ASKED = pa.schema(
     [
         ("since_step", pa.int64()),
         ("checkpoint_step", pa.int64()),
-        ("is_forever", pa.bool_()),
-        ("held_since", pa.int64()),
+        ("now", pa.int64()),
+        ("kept_for", pa.float64()),
         ("room_items", pa.int64()),
         ("room_bytes", pa.int64()),
         ("cut", pa.int64()),
@@ -199,13 +199,10 @@ class _Decision:
         counted = database.rows("refused_counts").to_pylist()[0]
         return counted["duplicates"], counted["items"] - counted["duplicates"]
 
-    # rule again: scope of a key
     def _ask(self, cut: int | None = None) -> None:
-        scope = self.entry.settings.config.dedup_scope
-        since = self.entry.now - scope if isinstance(scope, timedelta) else None
         asked = {
-            "is_forever": scope == "forever",
-            "held_since": None if since is None else log_rows.micros(since),
+            "now": log_rows.micros(self.entry.now),
+            "kept_for": kept_for(self.entry.settings.config.dedup_scope),
             "room_items": self.room.items,
             "room_bytes": self.room.bytes,
             "cut": cut,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_queue.log.heads import Pointer, StatusHead
+from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import CLAIMED, DEAD, ITEM
 from spark_queue.log.settings import Settings
 from spark_queue.overriding import override
@@ -20,8 +20,8 @@ from spark_queue.sql.decisions import EvidenceFirst
 from spark_queue.sql.reach import is_sure, nearest, reaches, wanted_of
 from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables, give_order
 from spark_queue.sql.statements import SECOND
-from spark_queue.state.claim_decision import LEASE_LOST
-from spark_queue.state.request import MARGIN, Choice, Request
+from spark_queue.state.claim_decision import LEASE_LOST, reached_by
+from spark_queue.state.request import Choice, Request
 from spark_queue.state.snapshot import Snapshot
 
 ASKED = pa.schema(
@@ -259,19 +259,14 @@ def _choice(
     """Return rows of a claim, with facts about them."""
     database.give("claim_rows", rows)
     counts: dict[tuple[str, str], int] = {}
-    pointers: dict[int, Pointer] = {}
-    for row in database.rows("claim_counts").to_pylist():
-        kind, priority = (row["state"], row["was"]), row["priority"]
+    found = database.rows("claim_counts").to_pylist()
+    for row in found:
+        kind = (row["state"], row["was"])
         counts[kind] = counts.get(kind, 0) + row["items"]
-        if row["state"] == CLAIMED:
-            last = (row["turn"], row["seq"])
-            pointers[priority] = max(pointers.get(priority, last), last)
-    ahead = (turn - head.pointers.get(p, (0.0, 0))[0] for p, (turn, _) in pointers.items())
+    claimed = (row for row in found if row["state"] == CLAIMED)
+    pointers, width = reached_by(
+        head, ((row["priority"], row["turn"], row["seq"]) for row in claimed)
+    )
     return SqlChoice(
-        engine=engine,
-        rows=rows,
-        said=said,
-        counts=counts,
-        pointers=pointers,
-        width=MARGIN * max(ahead, default=0.0),
+        engine=engine, rows=rows, said=said, counts=counts, pointers=pointers, width=width
     )

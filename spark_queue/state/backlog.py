@@ -21,6 +21,7 @@ from spark_queue.log.heads import Checkpoint
 from spark_queue.log.schema import KEY, META_LANE, QUEUE_COLUMNS
 from spark_queue.log.settings import SLACK, Settings, are_after, are_unpassed, turns_of
 from spark_queue.overriding import override
+from spark_queue.rules.dedup_keys import kept_for
 from spark_queue.state.open_items import NAMED, Place, Row
 from spark_queue.state.window import WAITED, WAITING, KeyHashes, LineKey, Source
 
@@ -247,7 +248,7 @@ class TablesAhead(Source):
         """Whether a file may have items with a key, of steps later than a known one."""
         if file.gen < 0 or not file.may_have("_step", known + 1, self.step):
             return False
-        if self.settings.config.dedup_scope != "live" or file.may_have_one("_seq", touched):
+        if self._outlives() or file.may_have_one("_seq", touched):
             return True
         later = file.may_have("_step", self.checkpoint.queue_step + 1)
         return later or any(
@@ -256,12 +257,15 @@ class TablesAhead(Source):
             for priority in self.priorities
         )
 
-    # rule again: scope of a key
     def _may_hold(self, rows: pa.Table) -> pa.ChunkedArray:
-        """Return, by item, whether it may hold a key: it is open, or its key outlives it."""
-        if self.settings.config.dedup_scope != "live":
+        """Tell of items whether they may hold a key: they are not over, or it outlives them."""
+        if self._outlives():
             return pa.chunked_array([pa.repeat(pa.scalar(True), rows.num_rows)])
         return pc.or_(self._were_waiting(rows), pc.is_in(rows["_seq"], self.touched))
+
+    def _outlives(self) -> bool:
+        """Tell whether a key may be held by an item that is over."""
+        return kept_for(self.settings.config.dedup_scope) > 0
 
     def _were_waiting(self, rows: pa.Table) -> pa.ChunkedArray:
         """Tell of items whether they waited, untouched, when the reader's log was read."""

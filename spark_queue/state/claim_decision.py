@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,6 +12,7 @@ from spark_queue.log.heads import Pointer, StatusHead
 from spark_queue.log.schema import CLAIMED, DEAD, EXPIRED, ITEM
 from spark_queue.overriding import override
 from spark_queue.rules import Grant, Leased
+from spark_queue.rules.fairness import Level
 from spark_queue.state.replica import Replica, Row
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.request import MARGIN, Choice, Request
@@ -145,16 +146,32 @@ def _turn(replica: Replica, item: Leased, *, fair: bool) -> Row:
     return given
 
 
-# rule again: turns handed out
 def _choice(head: StatusHead, rows: list[Row]) -> Chosen:
     counts: dict[tuple[str, str], int] = {}
-    pointers: dict[int, Pointer] = {}
     for row in rows:
         kind = (row["_state"], row["_was"])
         counts[kind] = counts.get(kind, 0) + 1
-        if row["_state"] == CLAIMED:
-            last = (row["_turn"], row["_seq"])
-            pointers[row["_priority"]] = max(pointers.get(row["_priority"], last), last)
-    ahead = (turn - head.pointers.get(p, (0.0, 0))[0] for p, (turn, _) in pointers.items())
-    width = MARGIN * max(ahead, default=0.0)
+    claimed = (row for row in rows if row["_state"] == CLAIMED)
+    pointers, width = reached_by(
+        head, ((row["_priority"], row["_turn"], row["_seq"]) for row in claimed)
+    )
     return Chosen(rows=rows, counts=counts, pointers=pointers, width=width)
+
+
+def reached_by(
+    head: StatusHead, served: Iterable[tuple[int, float, int]]
+) -> tuple[dict[int, Pointer], float]:
+    """Return how far the order of service comes by items, and how far ahead the next claim looks.
+
+    Of each item the priority, the turn and the seq are given.
+    """
+    levels: dict[int, Level] = {}
+    for priority, turn, seq in served:
+        level = levels.get(priority)
+        if level is None:
+            levels[priority] = Level(priority, turn, seq)
+        else:
+            level.advance(turn, seq)
+    pointers = {priority: (level.turn, level.seq) for priority, level in levels.items()}
+    ahead = (turn - head.pointers.get(p, (0.0, 0))[0] for p, (turn, _) in pointers.items())
+    return pointers, MARGIN * max(ahead, default=0.0)

@@ -68,7 +68,7 @@ def decide_entry(
     config = settings.config
     ours = [name for name in frame.column_names if name in QUEUE_COLUMNS.names]
     given = frame.select(ours).to_pylist()
-    scheduler = _scheduler(known, settings, given, before, pointers, now)
+    scheduler = _scheduler(known, settings, given, before, pointers)
     named = {n: row["_origin"] for n, row in enumerate(given) if row.get("_origin") is not None}
     admitted = scheduler.admit([_new(row, config) for row in given], schedulers.seconds(now), named)
     log = [
@@ -95,7 +95,6 @@ def _scheduler(
     given: list[Row],
     before: QueueHead,
     pointers: Mapping[int, Pointer],
-    now: datetime,
 ) -> Scheduler:
     """Return a scheduler that knows the items and keys that a frame's rows may meet."""
     config = settings.config
@@ -115,7 +114,7 @@ def _scheduler(
         members,
         pointers,
         lines,
-        holders=schedulers.holders(known, config, asked, now),
+        holders=schedulers.holders(known, config, asked),
         last_seq=before.last_seq,
     )
 

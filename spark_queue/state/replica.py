@@ -6,9 +6,10 @@ lost, or that came to nothing, leaves no trace.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Protocol
 
 from spark_queue.config import DedupScope
@@ -25,6 +26,7 @@ from spark_queue.log.schema import (
     SERVED,
     TERMINAL,
 )
+from spark_queue.rules.dedup_keys import kept_for
 from spark_queue.state.open_items import OpenItems, Peer, Place, RememberedClaim, Row
 from spark_queue.state.window import LineKey, Window
 
@@ -247,16 +249,15 @@ class Replica:
         if missing:
             self.ends |= dict.fromkeys(missing, 0.0) | dict(self.window.source.ends_of(missing))
 
-    # rule again: scope of a key
     def forget_keys(self, scope: DedupScope, now: datetime) -> None:
         """Drop the dedup keys whose scope is over."""
-        if scope == "forever":
+        kept = kept_for(scope)
+        if kept == math.inf:
             return
-        held = timedelta(0) if scope == "live" else scope
         self.keys = {
             key: (seq, at)
             for key, (seq, at) in self.keys.items()
-            if seq in self.items or at + held > now
+            if seq in self.items or (now - at).total_seconds() < kept
         }
 
     def claim_of(self, claim_id: str) -> tuple[int, RememberedClaim] | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any
 
 from spark_queue.config import QueueConfig
@@ -14,6 +15,7 @@ from spark_queue.log.schema import CLAIMED, READY, TERMINAL
 from spark_queue.log.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules import Grant, Scheduler
+from spark_queue.rules.dedup_keys import kept_for
 from spark_queue.rules.following import FORMAT
 from spark_queue.state.replica import LineKey, Replica, Row
 from spark_queue.state.request import Request
@@ -159,18 +161,15 @@ def line_of(known: Measure, settings: Settings, at: LineKey) -> list[Any]:
     return [priority, fair_key, stretch.weight, *pinned, known.ends.get(at, 0.0), *turns]
 
 
-# rule again: scope of a key
 def holders(
-    known: Measure, config: QueueConfig, asked: Mapping[str, int | None], now: datetime
+    known: Measure, config: QueueConfig, asked: Mapping[str, int | None]
 ) -> list[list[Any]]:
-    """Return the holders of some dedup keys, given with hashes, as a snapshot has them."""
-    scope = config.dedup_scope
-    found = []
-    for key, (seq, at, live) in known.holders(asked).items():
-        until = seconds(at + scope) if isinstance(scope, timedelta) else None
-        if live or scope == "forever" or (until is not None and until > seconds(now)):
-            found.append([key, seq, until, live])
-    return found
+    """Return who has each of some dedup keys, given with its hash, as a snapshot has it."""
+    kept = kept_for(config.dedup_scope)
+    return [
+        [key, seq, seconds(at) + kept if math.isfinite(kept) else None, live]
+        for key, (seq, at, live) in known.holders(asked).items()
+    ]
 
 
 def seconds(at: datetime) -> float:
@@ -212,7 +211,7 @@ def item(row: Row, limits: ReaderConfig | None) -> dict[str, Any]:
     }
 
 
-# rule again: deadline of an item
+# rule: deadline of an item
 def expires_at(row: Row, limits: ReaderConfig | None) -> datetime | None:
     """Return when an item expires for a reader: by its deadline, or by its age."""
     own: datetime | None = row["_expires_at"]
@@ -222,7 +221,7 @@ def expires_at(row: Row, limits: ReaderConfig | None) -> datetime | None:
     return aged if own is None else min(own, aged)
 
 
-# rule again: attempts of an item
+# rule: attempts of an item
 def _max_attempts(row: Row, limits: ReaderConfig | None) -> int | None:
     """Return an item's own limit of failures; none for a reader that punts it before."""
     own: int | None = row["_max_attempts"]

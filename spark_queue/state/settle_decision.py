@@ -11,6 +11,7 @@ import pyarrow as pa
 from spark_queue.config import QueueConfig
 from spark_queue.log.schema import CLAIMED, DEAD, ITEM, READY
 from spark_queue.rules import Ack, Dead, Nack, Outcome, Release, Scheduler
+from spark_queue.rules.scheduler_state import last_loss
 from spark_queue.state import schedulers
 from spark_queue.state.replica import Replica, Row
 from spark_queue.state.replica_rows import status_table
@@ -146,12 +147,13 @@ def _after(row: Row, scheduler: Scheduler) -> Row:
     return after
 
 
-# rule again: loss of a lease
 def _lose(row: Row, config: QueueConfig) -> Row:
-    """Return an item's state after its worker died."""
-    losses = row["_losses"] + 1
-    is_over = config.max_losses is not None and losses >= config.max_losses
-    return {"_state": DEAD if is_over else READY, "_losses": losses}
+    """Return what becomes of an item that cost the worker of its holder its life."""
+    losses = row["_losses"]
+    return {
+        "_state": DEAD if losses >= last_loss(config.max_losses) else READY,
+        "_losses": losses + 1,
+    }
 
 
 def _judgement(rows: list[Row], lost: tuple[int, ...], losses: Mapping[int, int]) -> Judged:

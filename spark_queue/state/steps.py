@@ -242,7 +242,6 @@ def _until_ours(
     return ours.done.answer
 
 
-# rule again: lost step
 def _once(store: Store, log: LogName, action: str, attempt: _Attempt[_T]) -> _T | None:
     started = time.monotonic()
     ours = _try_once(attempt)

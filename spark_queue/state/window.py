@@ -21,6 +21,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.log.heads import Pointer
 from spark_queue.log.schema import READY, SCHEDULE, TERMINAL
 from spark_queue.log.settings import Settings
+from spark_queue.rules.fairness import is_passed
 from spark_queue.state.open_items import Peer, Place, Ranks, Row
 
 #: A fair key at a priority.
@@ -166,7 +167,7 @@ class Window:
         if self.horizon is not None and is_tangled(self.settings.config):
             self.unled.add(seq)
 
-    # rule again: later member of a group
+    # rule: reach of a claim
     def before(self, rows: Collection[Row], known: Container[int], *, in_lines: bool) -> set[int]:
         """Return the items in the tables that may be served before some in memory.
 
@@ -269,10 +270,9 @@ def is_tangled(config: QueueConfig) -> bool:
     return config.group_key is not None and stands_in_several
 
 
-# rule again: overdue item
 def _is_passed(place: Place, pointers: Mapping[int, Pointer]) -> bool:
-    rank, *at = place
-    return tuple(at) <= pointers.get(int(-rank), (0.0, 0))
+    rank, turn, seq = place
+    return is_passed(turn, seq, pointers.get(int(-rank), (0.0, 0)))
 
 
 class KeyHashes:

@@ -30,6 +30,7 @@ from spark_queue.log.disk.leftover_files import require_unshared
 from spark_queue.log.heads import QueueHead, following
 from spark_queue.log.schema import REFUSED, REFUSED_LANE
 from spark_queue.results import LINKED, NEEDED, Affected
+from spark_queue.rules.dedup_keys import kept_for
 from spark_queue.sql.file_rows import rows_of
 from spark_queue.sql.look import find_needed, instant_of
 from spark_queue.sql.planner_choice import planner_of
@@ -275,10 +276,9 @@ def drop_refused(store: Store, retention: timedelta, by: Rewriter[Any]) -> None:
         store.cache().drop_replicas()
 
 
-# rule again: scope of a key
 def _keeps_all(store: Store, retention: timedelta) -> bool:
     scope = store.settings(store.status_head()).config.dedup_scope
-    return scope == "forever" or (isinstance(scope, timedelta) and scope > retention)
+    return kept_for(scope) > retention.total_seconds()
 
 
 def _is_full(head: QueueHead, now: datetime, retention: timedelta) -> bool:

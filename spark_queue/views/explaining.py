@@ -15,7 +15,8 @@ from spark_queue.log.schema import CLAIMED
 from spark_queue.log.settings import Settings
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation, explain_live
-from spark_queue.rules.rule_model import ItemReason, Reason, State
+from spark_queue.rules.rule_model import ItemReason, Reason, State, Timed
+from spark_queue.rules.scheduler_state import room_beside
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
 from spark_queue.state.schedulers import expires_at
@@ -56,10 +57,9 @@ def live(store: Store, seq: int) -> Explanation | None:
     return because(seq, why.reason, text, by=why.by, until=until_of(own, why.reason))
 
 
-# rule again: place at an instant, deadline of an item
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveItem:
-    """A live item, for the scheduler's rules."""
+class LiveItem(Timed):
+    """A live item, as the scheduler's rules look at it."""
 
     seq: int
     state: State
@@ -79,18 +79,6 @@ class LiveItem:
             expires_at=_seconds(row["_expires_at"]),
             lease_expires_at=_seconds(row["_lease_expires_at"]),
         )
-
-    def is_due(self, now: float) -> bool:
-        """Whether its delay allows a claim."""
-        return self.available_at is None or self.available_at <= now
-
-    def has_expired(self, now: float) -> bool:
-        """Whether its time is over."""
-        return self.expires_at is not None and self.expires_at <= now
-
-    def ran_out(self, now: float) -> bool:
-        """Whether its lease is over."""
-        return self.lease_expires_at is not None and self.lease_expires_at <= now
 
 
 def now_of(store: Store) -> Situation:
@@ -212,10 +200,9 @@ def _waiting(at: Snapshot) -> Standing:
     )
 
 
-# rule again: room of a claim, reason of an item
+# rule again: reason of an item
 def _in_the_way(head: StatusHead, settings: Settings) -> Reason:
-    """Say why a claim gets none of the items that are due."""
-    most = settings.config.max_in_flight
-    if most is not None and head.claimed >= most:
+    """Say what holds up items that are due, where a claim gets none of them."""
+    if room_beside(head.claimed, settings.config.max_in_flight) == 0:
         return "limit"
     return "runnable" if settings.config.group_key is None else "held by group"

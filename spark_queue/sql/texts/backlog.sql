@@ -25,7 +25,7 @@ WHERE s.kind = 'item' AND s.state = 'cancelled' AND s.error LIKE 'dropped: the r
 
 -- next_times(held_until instant, delayed, due instant)
 -- When time alone lets an item run: the end of the first lease, and the first delay.
--- rule again: next event
+-- rule: next event
 SELECT
   min(CASE WHEN t.state = 'claimed' THEN t.lease_expires_at END) AS held_until,
   count(CASE WHEN t.state = 'ready' AND t.available_at > a.now THEN 1 END) AS delayed,

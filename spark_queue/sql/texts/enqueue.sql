@@ -65,8 +65,7 @@ SELECT n.dedup_key, n.seq
 FROM sq_newest_key_matches n
 CROSS JOIN sq_asked a
 WHERE
-  a.is_forever
-  OR n.enqueued_at > a.held_since
+  (a.now - n.enqueued_at) / 1e6 < a.kept_for
   OR EXISTS (SELECT 1 FROM sq_open o WHERE o.seq = n.seq)
 
 -- duplicates(seq, dedup_key, duplicate_of)

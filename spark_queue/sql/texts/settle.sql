@@ -61,13 +61,32 @@ SELECT t.*, least(coalesce(t.max_attempts, a.max_attempts), a.punted_at) AS most
 FROM sq_settle_by_item t
 CROSS JOIN sq_asked a
 
+-- with_outcome(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled, most_attempts, max_losses, failures, lost, becomes)
+-- Items with what their outcome makes of them.
+-- rule: loss of a lease, outcome of an item
+SELECT
+  q.*,
+  CASE
+    WHEN q.outcome = 'ack' THEN 'acked'
+    WHEN q.outcome = 'dead' THEN 'dead'
+    WHEN q.outcome = 'nack' AND q.failures >= q.most_attempts THEN 'dead'
+    WHEN q.outcome = 'lose' AND q.lost >= q.max_losses THEN 'dead'
+    ELSE 'ready'
+  END AS becomes
+FROM (
+  SELECT
+    t.*, a.max_losses,
+    t.attempts + CASE WHEN t.outcome = 'nack' THEN 1 ELSE 0 END AS failures,
+    t.losses + CASE WHEN t.outcome = 'lose' THEN 1 ELSE 0 END AS lost
+  FROM sq_with_attempt_limit t
+  CROSS JOIN sq_asked a
+) q
+
 -- retried_items(seq, attempts)
 -- Items that fail and are retried: not those that fail for the last time.
--- rule: delay of a retry
--- rule again: outcome of an item
-SELECT t.told_seq AS seq, t.attempts + 1 AS attempts
-FROM sq_with_attempt_limit t
-WHERE t.is_held AND t.outcome = 'nack' AND (t.most_attempts IS NULL OR t.attempts + 1 < t.most_attempts)
+SELECT o.told_seq AS seq, o.failures AS attempts
+FROM sq_with_outcome o
+WHERE o.is_held AND o.outcome = 'nack' AND o.becomes = 'ready'
 
 -- retry_attempts(attempts)
 -- The numbers of failures of retried items.
@@ -76,7 +95,7 @@ SELECT DISTINCT f.attempts FROM sq_retried_items f ORDER BY f.attempts
 -- retry_times(seq, available_at instant)
 -- The times of retries, in an engine that draws the jitter. A fraction of a second is rounded by itself,
 -- a half to the even.
--- rule again: delay of a retry
+-- rule: delay of a retry
 SELECT
   d.seq,
   d.now + cast(floor(d.delay) AS bigint) * 1000000
@@ -92,30 +111,17 @@ FROM (
   CROSS JOIN sq_asked a
 ) d
 
--- settle_rows(seq, gen, lease, is_held, outcome, error, claim_id, worker_id, attempts, losses, most_attempts, max_losses, at instant, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state)
+-- settle_rows(seq, gen, lease, is_held, outcome, error, claim_id, worker_id, attempts, losses, at instant, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state)
 -- The rows of a settle; of an item lost to its holder only the seq counts.
--- rule: loss of a lease, outcome of an item
 SELECT
-  q.*,
-  CASE
-    WHEN q.outcome = 'ack' THEN 'acked'
-    WHEN q.outcome = 'dead' THEN 'dead'
-    WHEN q.outcome = 'nack' AND q.attempts >= q.most_attempts THEN 'dead'
-    WHEN q.outcome = 'lose' AND q.losses >= q.max_losses THEN 'dead'
-    ELSE 'ready'
-  END AS state
-FROM (
-  SELECT
-    t.told_seq AS seq, t.gen, t.lease, coalesce(t.is_held, false) AS is_held, t.outcome,
-    t.told_error AS error, t.claim_id, t.worker_id,
-    t.attempts + CASE WHEN t.outcome = 'nack' THEN 1 ELSE 0 END AS attempts,
-    t.losses + CASE WHEN t.outcome = 'lose' THEN 1 ELSE 0 END AS losses,
-    t.most_attempts, a.max_losses, a.now AS at,
-    $schedule(t, r: available_at)
-  FROM sq_with_attempt_limit t
-  CROSS JOIN sq_asked a
-  LEFT JOIN sq_retry_times r ON t.told_seq = r.seq
-) q
+  o.told_seq AS seq, o.gen, o.lease, coalesce(o.is_held, false) AS is_held, o.outcome,
+  o.told_error AS error, o.claim_id, o.worker_id, o.failures AS attempts, o.lost AS losses,
+  a.now AS at,
+  $schedule(o, r: available_at),
+  o.becomes AS state
+FROM sq_with_outcome o
+CROSS JOIN sq_asked a
+LEFT JOIN sq_retry_times r ON o.told_seq = r.seq
 ORDER BY seq
 
 -- renewal_rows(seq, gen, state, lease, is_held, outcome, attempts, losses, turn, overdue, claim_id, worker_id, error, at instant, lease_expires_at instant, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant)
@@ -142,6 +148,6 @@ GROUP BY CASE WHEN s.is_held THEN s.state END
 -- Items lost to their holder.
 SELECT DISTINCT s.seq FROM sq_outcome_rows s WHERE NOT s.is_held ORDER BY s.seq LIMIT $limit
 
--- logged_rows(seq, gen, lease, is_held, outcome, error, claim_id, worker_id, attempts, losses, most_attempts, max_losses, at instant, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state)
+-- logged_rows(seq, gen, lease, is_held, outcome, error, claim_id, worker_id, attempts, losses, at instant, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state)
 -- The rows of a settle that are written.
 SELECT s.* FROM sq_outcome_rows s WHERE s.is_held
