@@ -115,7 +115,7 @@ def _choose_here(at: Snapshot, request: Request, now: datetime) -> Chosen | None
         replica = None if is_large else replica_choice.at_hand(at)
         if replica is None:
             return None
-        lapsed = claim_decision.lapsed_leases(replica, now) - request.spared
+        lapsed = claim_decision.lapsed_leases(replica, at.settings.config, now) - request.spared
         if named := recovery.with_output(at.store, replica, lapsed):
             raise EvidenceFirst(named)
         try:

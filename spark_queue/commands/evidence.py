@@ -40,6 +40,7 @@ from spark_queue.log.schema import CLAIMED, DEAD, ITEM
 from spark_queue.log.session_options import promises_disk, whole_times
 from spark_queue.log.spark.spark_log import is_delta
 from spark_queue.log.step_events import logger
+from spark_queue.rules.rule_model import lapsed_by
 from spark_queue.spark.spark_look import SparkLook
 from spark_queue.sql.look import newest_rows
 from spark_queue.state.replica import Row
@@ -250,10 +251,11 @@ def bury(store: Store) -> int:
     the claim has an output. Asking there shuts the holder out, so that all of the claim is settled:
     items in the output are done.
     """
-    max_losses = store.settings(store.status_head()).config.max_losses
-    if max_losses is None:
+    config = store.settings(store.status_head()).config
+    if config.max_losses is None:
         return 0
-    spent = Gone(store.clock.now(), frozenset(), losses=max_losses - 1)
+    now = lapsed_by(store.clock.now(), config)
+    spent = Gone(now, frozenset(), losses=config.max_losses - 1)
     done = [_try_to_settle(store, claim, spent) for claim in _claims(store, spent)]
     return sum(settled.counts.get(DEAD, 0) for settled in done if settled is not None)
 
@@ -305,7 +307,7 @@ def _read_claimed(store: Store) -> DataFrame:
 def _is_of(gone: Gone) -> Column:
     """Return a column: whether the holder is dead, as :meth:`Gone.has` tells."""
     ended = F.coalesce(F.col("_worker_id").isin(*gone.ended), F.lit(False))
-    is_gone = F.lit(gone.is_sure) | (F.col("_lease_expires_at") <= gone.now) | ended
+    is_gone = F.lit(gone.is_sure) | (F.col("_lease_expires_at") <= gone.lapsed_by) | ended
     return is_gone & (F.col("_losses") >= gone.losses)
 
 

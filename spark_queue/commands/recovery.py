@@ -13,6 +13,7 @@ from spark_queue.commands.settle import SettledStep
 from spark_queue.log.disk import liveness
 from spark_queue.log.schema import DEAD
 from spark_queue.log.session_options import PlainSession
+from spark_queue.rules.rule_model import lapsed_by
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
 from spark_queue.state.replica import RememberedClaim, Replica, Row
@@ -71,7 +72,8 @@ def settle_lapsed(store: Store, claims: Mapping[int, str]) -> None:
 
     Asking there shuts the holder out. Where an output cannot be asked, a claim stays its holder's.
     """
-    gone = Gone(store.clock.now(), frozenset())
+    config = store.settings(store.status_head()).config
+    gone = Gone(lapsed_by(store.clock.now(), config), frozenset())
     for lease, claim_id in sorted(claims.items()):
         _settle(store, lease, claim_id, gone)
 
@@ -112,8 +114,11 @@ def lost_for_good(store: Store) -> list[int]:
 
 
 def _lost_for_good(at: Snapshot) -> Gone | None:
-    most = at.settings.config.max_losses
-    return None if most is None else Gone(at.store.clock.now(), frozenset(), losses=most - 1)
+    config = at.settings.config
+    if config.max_losses is None:
+        return None
+    now = lapsed_by(at.store.clock.now(), config)
+    return Gone(now, frozenset(), losses=config.max_losses - 1)
 
 
 def find_unasked(store: Store, before: datetime) -> list[tuple[Row, str]]:

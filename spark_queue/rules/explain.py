@@ -29,8 +29,8 @@ class Live(Member, Protocol):
         """When it may be claimed; None for at once."""
 
     @property
-    def lease_expires_at(self) -> float | None:
-        """When the lease that holds it runs out."""
+    def freed_at(self) -> float | None:
+        """When the lease that holds it may be taken over."""
 
     @property
     def losses(self) -> int:
@@ -92,7 +92,7 @@ def explain_live(item: Live, members: Iterable[Live], at: Situation) -> ItemReas
     """
     item_state, place = item.state, item.place_at(at.now)
     if place == "held":
-        return ItemReason(reason="leased", until=item.lease_expires_at, state=item_state)
+        return ItemReason(reason="leased", until=item.freed_at, state=item_state)
     if at.paused:
         return ItemReason(reason="paused", state=item_state)
     if item.has_expired(at.now):

@@ -10,7 +10,7 @@ from typing import Any
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.rules.dedup_keys import Holder, kept_for
 from spark_queue.rules.fairness import Account, Level
-from spark_queue.rules.rule_model import Grant, Leased, NewItem, Record
+from spark_queue.rules.rule_model import Grant, Leased, NewItem, Record, freed_at
 from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState
 
 #: What an account has, in the order of a snapshot.
@@ -60,7 +60,8 @@ def enter(state: SchedulerState, plain: Mapping[str, Any]) -> None:
     new, fair_key = NewItem(**values.pop("new")), values.pop("fair_key", None)
     account = state.turns.account(values["priority"], fair_key)
     record = Record(new=new, account=account, **values)
-    if record.lease is not None:
+    if record.lease is not None and record.lease_expires_at is not None:
+        record.freed_at = freed_at(record.lease_expires_at, state.config)
         state.leases.setdefault(record.lease, set()).add(record.seq)
     state.enter(record)
 

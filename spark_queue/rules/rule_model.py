@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from spark_queue.checks import LARGEST, optional, require_count
+from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.rules.fairness import is_passed, share
 
@@ -240,6 +242,21 @@ Place = Literal["delayed", "due", "held", "lost", "done"]
 WAITS = frozenset({"delayed", "due", "lost"})
 
 
+_Instant = TypeVar("_Instant", float, datetime)
+
+
+# rule: place at an instant
+def freed_at(lease_expires_at: _Instant, config: QueueConfig) -> _Instant:  # noqa: ARG001
+    """Return the instant from which on a claim may take over the items of a lease."""
+    return lease_expires_at
+
+
+# rule: place at an instant
+def lapsed_by(now: datetime, config: QueueConfig) -> datetime:  # noqa: ARG001
+    """Return the instant by which a lease has ended that a claim may take over now."""
+    return now
+
+
 class _Times(Protocol):
     """The instants that an item waits for, where it does."""
 
@@ -248,7 +265,7 @@ class _Times(Protocol):
     @property
     def available_at(self) -> float | None: ...
     @property
-    def lease_expires_at(self) -> float | None: ...
+    def freed_at(self) -> float | None: ...
     @property
     def expires_at(self) -> float | None: ...
 
@@ -263,8 +280,7 @@ class Timed:
         """Return where the item is at an instant."""
         if self.state != "claimed":
             return "due" if self.available_at is None or self.available_at <= now else "delayed"
-        until = self.lease_expires_at
-        return "held" if until is None or until > now else "lost"
+        return "held" if self.freed_at is None or self.freed_at > now else "lost"
 
     def has_expired(self: _Times, now: float) -> bool:
         """Whether the item's deadline has passed."""
@@ -289,6 +305,8 @@ class Record(Timed):
     losses: int = 0
     lease: int | None = None
     lease_expires_at: float | None = None
+    freed_at: float | None = None
+    """When its lease may be taken over."""
     worker_id: str = ""
     finished_at: float | None = None
     error: str | None = None

@@ -29,6 +29,7 @@ from spark_queue.rules.rule_model import (
     Release,
     State,
     Terminal,
+    freed_at,
 )
 
 Move = Callable[[Record, Place], None]
@@ -61,7 +62,7 @@ class Timing:
         elif old == "lost":
             self._losses.discard(seq)
         if new == "held":
-            self._leases.put(seq, (record.lease_expires_at, seq))
+            self._leases.put(seq, (record.freed_at, seq))
         elif new == "delayed":
             self._delays.put(seq, (record.available_at, seq))
         elif new == "lost":
@@ -199,6 +200,7 @@ class SchedulerState:
         """Lease an item, replacing its current lease."""
         self._drop_lease(record)
         record.lease, record.lease_expires_at = lease, expires_at
+        record.freed_at = freed_at(expires_at, self.config)
         record.worker_id = worker_id
         self.leases.setdefault(lease, set()).add(record.seq)
         self._set_state(record, "claimed")
@@ -289,7 +291,7 @@ class SchedulerState:
 
     def _drop_lease(self, record: Record) -> None:
         lease = record.lease
-        record.lease = record.lease_expires_at = None
+        record.lease = record.lease_expires_at = record.freed_at = None
         if lease is None:
             return
         self.leases[lease].discard(record.seq)

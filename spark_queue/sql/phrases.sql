@@ -33,3 +33,8 @@ $priority DESC, $turn, $seq
 -- When an item that waits has expired: by itself, or because it has become too old.
 -- rule: deadline of an item
 least($own, $entered + $a.max_age)
+
+-- freed(until, a)
+-- When a claim may take over the items of a lease that ends.
+-- rule: place at an instant
+$until

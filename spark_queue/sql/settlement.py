@@ -37,7 +37,7 @@ ASKED = pa.schema(
         ("outcome", pa.string()),
         ("error", pa.string()),
         ("until", pa.int64()),
-        ("gone_by", pa.int64()),
+        ("lapsed_by", pa.int64()),
         ("is_sure", pa.bool_()),
         ("least_losses", pa.int64()),
         *SETTING_COLUMNS,
@@ -116,7 +116,7 @@ def _question(
         **setting_values(config),
         "punted_at": punted_at(limits),
         "jitter": config.retry.jitter,
-        "gone_by": log_rows.micros(gone.now),
+        "lapsed_by": log_rows.micros(gone.lapsed_by),
         "is_sure": gone.is_sure,
         "least_losses": gone.losses,
     }

@@ -8,11 +8,13 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from spark_queue.config import QueueConfig
 from spark_queue.log.heads import Pointer, StatusHead
 from spark_queue.log.schema import CLAIMED, DEAD, EXPIRED, ITEM
 from spark_queue.overriding import override
 from spark_queue.rules import Grant, Leased
 from spark_queue.rules.fairness import Level
+from spark_queue.rules.rule_model import freed_at
 from spark_queue.state.replica import Replica, Row
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.request import MARGIN, Choice, Request
@@ -41,11 +43,12 @@ class Chosen(Choice):
         return sorted(row["_seq"] for row in self.rows if row["_state"] == CLAIMED)
 
 
-# rule again: place at an instant
-def lapsed_leases(replica: Replica, now: datetime) -> frozenset[int]:
+def lapsed_leases(replica: Replica, config: QueueConfig, now: datetime) -> frozenset[int]:
     """Return the expired leases that have items in flight."""
     held = replica.items.in_flight()
-    return frozenset(row["_lease"] for row in held if row["_lease_expires_at"] <= now)
+    return frozenset(
+        row["_lease"] for row in held if freed_at(row["_lease_expires_at"], config) <= now
+    )
 
 
 # rule again: loss of a lease, paused queue

@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from spark_queue.log.delta.log import Log
 from spark_queue.log.schema import CLAIMED
+from spark_queue.rules.rule_model import freed_at
 from spark_queue.state.catch_up import Seen
 from spark_queue.state.store import Store
 
@@ -110,9 +111,14 @@ def _wait(look: Look, seconds: float) -> None:
 def _due(store: Store, now: datetime) -> datetime | None:
     """Return when the next known delay or lease ends."""
     with store.cache().lock:
-        replica = store.position().replica
-        items = [] if replica is None else list(replica.items.values())
+        at = store.position()
+        if at.replica is None or at.status.head is None:
+            return None
+        items, config = list(at.replica.items.values()), store.settings(at.status.head, at).config
     ends = (
-        row["_lease_expires_at" if row["_state"] == CLAIMED else "_available_at"] for row in items
+        freed_at(row["_lease_expires_at"], config)
+        if row["_state"] == CLAIMED
+        else row["_available_at"]
+        for row in items
     )
     return min((end for end in ends if end is not None and end > now), default=None)

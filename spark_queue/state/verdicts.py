@@ -115,8 +115,8 @@ class ByARescuer:
 class Gone:
     """Rest of the claims of dead workers: lost, without a worker id."""
 
-    now: datetime
-    """Whose lease has run out by then is gone."""
+    lapsed_by: datetime
+    """Whose lease ended by then is gone."""
     ended: frozenset[str]
     """Workers of processes that have ended are, too."""
     losses: int = 0
@@ -127,9 +127,8 @@ class Gone:
     # rule: end of a worker
     def has(self, row: Row) -> bool:
         """Whether an item's holder is dead."""
-        is_gone = (
-            self.is_sure or row["_lease_expires_at"] <= self.now or row["_worker_id"] in self.ended
-        )
+        is_lapsed = row["_lease_expires_at"] <= self.lapsed_by
+        is_gone = self.is_sure or is_lapsed or row["_worker_id"] in self.ended
         return is_gone and row["_losses"] >= self.losses
 
     def judge(

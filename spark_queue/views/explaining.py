@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from spark_queue.clock import utc
+from spark_queue.config import QueueConfig
 from spark_queue.log.disk.liveness import judge
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import CLAIMED
 from spark_queue.log.settings import Settings
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation, explain_live
-from spark_queue.rules.rule_model import ItemReason, Reason, State, Timed
+from spark_queue.rules.rule_model import ItemReason, Reason, State, Timed, freed_at
 from spark_queue.rules.scheduler_state import room_beside
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
@@ -44,7 +45,7 @@ def live(store: Store, seq: int) -> Explanation | None:
         known = {**replica.items, seq: row}.values()
         rows = [{**other, "_expires_at": expires_at(other, limit)} for other in known]
     at = now_of(store)
-    live = {row["_seq"]: LiveItem.of(row) for row in rows}
+    live = {row["_seq"]: LiveItem.of(row, at.config) for row in rows}
     staying = [item for item in live.values() if item.state == CLAIMED and not at.ends(item)]
     at = replace(at, in_flight=len(staying))
     group = row["_group_key"]
@@ -54,7 +55,7 @@ def live(store: Store, seq: int) -> Explanation | None:
     own = next(other for other in rows if other["_seq"] == seq)
     states = {member.seq: member.state for member in members}
     text = detail(own, why, states, at, store.handle.place.directory())
-    return because(seq, why.reason, text, by=why.by, until=until_of(own, why.reason))
+    return because(seq, why.reason, text, by=why.by, until=until_of(own, why.reason, at.config))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,18 +67,19 @@ class LiveItem(Timed):
     losses: int
     available_at: float | None
     expires_at: float | None
-    lease_expires_at: float | None
+    freed_at: float | None
 
     @classmethod
-    def of(cls, row: AnyRow) -> LiveItem:
+    def of(cls, row: AnyRow, config: QueueConfig) -> LiveItem:
         """Look at a row."""
+        until = row["_lease_expires_at"]
         return cls(
             seq=row["_seq"],
             state=row["_state"],
             losses=row["_losses"],
             available_at=_seconds(row["_available_at"]),
             expires_at=_seconds(row["_expires_at"]),
-            lease_expires_at=_seconds(row["_lease_expires_at"]),
+            freed_at=None if until is None else _seconds(freed_at(until, config)),
         )
 
 
@@ -126,10 +128,11 @@ def detail(
     return texts[why.reason]
 
 
-def until_of(row: AnyRow, reason: Reason) -> datetime | None:
+def until_of(row: AnyRow, reason: Reason, config: QueueConfig) -> datetime | None:
     """Return until when a reason holds, where that is known."""
-    times: dict[Reason, str] = {"leased": "_lease_expires_at", "delayed": "_available_at"}
-    return utc(row[times[reason]]) if reason in times else None
+    if reason == "leased":
+        return freed_at(utc(row["_lease_expires_at"]), config)
+    return utc(row["_available_at"]) if reason == "delayed" else None
 
 
 def _seconds(local: datetime | None) -> float | None:

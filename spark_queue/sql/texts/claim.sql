@@ -5,20 +5,18 @@
 -- recovery_facts(without_times, lapsed)
 -- Of touched items: how many open ones lack the time of their enqueue, as rows of a front do, and how
 -- many have a lease that ran out.
--- rule again: place at an instant
 SELECT
   count(CASE WHEN l.state IN ('ready', 'claimed') AND l.enqueued_at IS NULL THEN 1 END) AS without_times,
-  count(CASE WHEN l.state = 'claimed' AND l.held_until <= a.now THEN 1 END) AS lapsed
+  count(CASE WHEN l.state = 'claimed' AND $freed(l.held_until, a) <= a.now THEN 1 END) AS lapsed
 FROM sq_newest_rows l
 CROSS JOIN sq_asked a
 
 -- lapsed_leases(lease)
 -- The leases that ran out.
--- rule again: place at an instant
 SELECT DISTINCT l.lease
 FROM sq_newest_rows l
 CROSS JOIN sq_asked a
-WHERE l.state = 'claimed' AND l.held_until <= a.now
+WHERE l.state = 'claimed' AND $freed(l.held_until, a) <= a.now
 
 -- items_without_times(seq)
 -- Open items whose newest row lacks the time of their enqueue, as rows of a front do.
@@ -40,7 +38,7 @@ FROM (
     t.*,
     $deadline(t.expires_at, t.enqueued_at, b) AS ends_at,
     CASE
-      WHEN t.state = 'claimed' AND t.lease_expires_at <= b.now
+      WHEN t.state = 'claimed' AND $freed(t.lease_expires_at, b) <= b.now
         AND NOT array_contains(b.spared, t.lease) THEN 'lost'
       WHEN t.state = 'claimed' THEN 'held'
       WHEN t.available_at > b.now THEN 'delayed'

@@ -11,7 +11,7 @@ SELECT
   n.*,
   coalesce(
     n.state = 'claimed' AND n.lease = a.lease AND n.losses >= a.least_losses
-      AND (a.is_sure OR coalesce(r.until, n.lease_expires_at) <= a.gone_by OR e.worker_id IS NOT NULL),
+      AND (a.is_sure OR coalesce(r.until, n.lease_expires_at) <= a.lapsed_by OR e.worker_id IS NOT NULL),
     false
   ) AS is_held,
   x.is_settled

@@ -33,7 +33,7 @@ SELECT
   CASE WHEN r.reason = 'held by group'
     THEN coalesce(CASE WHEN a.blocking AND g.barrier < r.seq THEN g.barrier END, f.held, f.lost, f.due)
   END AS held_by,
-  CASE r.reason WHEN 'leased' THEN r.lease_expires_at WHEN 'delayed' THEN r.available_at END AS until,
+  CASE r.reason WHEN 'leased' THEN $freed(r.lease_expires_at, a) WHEN 'delayed' THEN r.available_at END AS until,
   r.place = 'lost' AS is_lapsed,
   r.fair_key,
   r.group_key,

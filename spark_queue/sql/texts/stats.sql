@@ -77,7 +77,7 @@ SELECT
 FROM (
   SELECT
     f.seq, f.state, f.state <> 'acked' AND r.seq IS NOT NULL AS redriven,
-    f.state = 'claimed' AND f.lease_expires_at <= a.now AS lapsed,
+    f.state = 'claimed' AND $freed(f.lease_expires_at, a) <= a.now AS lapsed,
     f.state = 'ready' AND f.attempts + f.losses > 0 AS retrying,
     f.state = 'ready' AND f.attempts + f.losses = 0 AND f.available_at > a.now AS delayed
   FROM sq_found f

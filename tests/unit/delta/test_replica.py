@@ -323,10 +323,10 @@ def test_a_lease_has_lapsed_when_its_time_is_over_and_items_are_in_flight(queue:
     """The last instant of a lease is its end; what was settled is in nobody's hands."""
     lease, _ = queue.claim(1)
     over = queue.now + CONFIG.lease
-    assert not claim_decision.lapsed_leases(queue.replica, over - timedelta(microseconds=1))
-    assert claim_decision.lapsed_leases(queue.replica, over) == {lease}
+    assert not claim_decision.lapsed_leases(queue.replica, CONFIG, over - timedelta(microseconds=1))
+    assert claim_decision.lapsed_leases(queue.replica, CONFIG, over) == {lease}
     queue.settle(lease, ("ack", None))
-    assert not claim_decision.lapsed_leases(queue.replica, over)
+    assert not claim_decision.lapsed_leases(queue.replica, CONFIG, over)
 
 
 def test_keys_that_nobody_holds_are_forgotten(queue: Steps) -> None:
