@@ -83,7 +83,7 @@ def workers_gone(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
 
 def leases_overdue(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
     """Find items whose lease ran out, which no claim has taken since."""
-    least = report.as_of - limits.lease_grace
+    least = report.as_of - limits.lease_overrun
     late = [
         one
         for one in report.workers

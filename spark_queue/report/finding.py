@@ -12,7 +12,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import in_html, instant, plural, shorten
 
 #: Thresholds that may be zero, and thresholds that are ``None`` by default.
-_FROM_ZERO = ("lease_grace", "clock_skew")
+_FROM_ZERO = ("lease_overrun", "clock_skew")
 _OPTIONAL = ("oldest", "retention")
 
 
@@ -26,7 +26,7 @@ class Thresholds:
         When a value is out of its range.
     """
 
-    lease_grace: timedelta = timedelta(minutes=1)
+    lease_overrun: timedelta = timedelta(minutes=1)
     """How long a lease may be over before another claim should have taken its item."""
     oldest: timedelta | None = None
     """How long an item may wait whose time has come, for any reason; ``None`` (default): as long

@@ -2,7 +2,7 @@
 
 Run it before the format changes, in the checkout that still writes the old one::
 
-    python tests/data/make_golden.py tests/data/queues-of-format-5.zip
+    python tests/data/make_golden.py tests/data/queues-of-format-6.zip
 
 A later release must open what is in there and go on, or refuse it and say what to do;
 ``tests/delta/test_formats.py`` has what each queue holds.
