@@ -99,6 +99,7 @@ class LiveSettings(TypedDict, total=False):
     forget_sources_after: timedelta | None
     group_limit: int
     lease: timedelta
+    lease_grace: timedelta
     max_attempts: int | None
     max_in_flight: int | None
     max_losses: int | None
@@ -136,8 +137,10 @@ class Setting:
     """Whether it may change while a queue runs."""
     is_optional: bool
     """Whether ``None`` is a value."""
+    takes_zero: bool
+    """Whether 0 is a value, of a duration."""
     is_asked: bool
-    """Whether SQL has it, a count, as a column of ``sq_asked``."""
+    """Whether SQL has it, a count or microseconds, as a column of ``sq_asked``."""
     orders: bool
     """Whether the order of service depends on it, so that a rehearsal tries it."""
     since: int
@@ -155,15 +158,23 @@ class Setting:
 
     def check(self, value: object) -> None:
         """Raise :class:`InvalidConfigError` where a value is not one of this setting."""
+        if self.takes_zero and value == timedelta(0):
+            return
         if value is not None or not self.is_optional:
             _CHECKS[self.kind](self.name, value)
 
 
 def _setting(
-    default: Any, says: str, *, asked: bool = False, orders: bool = False, since: int = 1
+    default: Any,
+    says: str,
+    *,
+    zero: bool = False,
+    asked: bool = False,
+    orders: bool = False,
+    since: int = 1,
 ) -> Any:
     """Declare a field by its row of :data:`SETTINGS`."""
-    row = {"says": says, "is_asked": asked, "orders": orders, "since": since}
+    row = {"says": says, "takes_zero": zero, "is_asked": asked, "orders": orders, "since": since}
     if callable(default):
         return field(default_factory=default, metadata=row)
     return field(default=default, metadata=row)
@@ -217,6 +228,16 @@ class QueueConfig:
     lease: timedelta = _setting(timedelta(minutes=5), "Seconds that a claim holds")
     """How long a claim holds its items. Too short: slow work runs twice. Too long: the items of a
     dead worker wait that long."""
+    lease_grace: timedelta = _setting(
+        timedelta(0),
+        "Seconds after its end that a lease is left alone",
+        zero=True,
+        asked=True,
+        orders=True,
+        since=6,
+    )
+    """How long after its end no claim takes over the items of a lease. Its holder can settle and
+    renew it until then: for workers whose renewal may be late."""
     max_attempts: int | None = _setting(5, "Failures after which an item is dead", asked=True)
     """Failed attempts (nacks) after which an item is dead; ``None`` retries for ever."""
     max_losses: int | None = _setting(5, "Lost leases after which an item is dead", asked=True)

@@ -27,6 +27,7 @@ SELECT
   cast(1 AS bigint) AS run,
   cast(get_json_object(s._body, '$.config.group_limit') AS bigint) AS group_limit,
   cast(get_json_object(s._body, '$.config.max_in_flight') AS bigint) AS max_in_flight,
+  cast(round(coalesce(cast(get_json_object(s._body, '$.config.lease_grace') AS double), 0) * 1000000) AS bigint) AS lease_grace,
   cast(get_json_object(s._body, '$.config.max_attempts') AS bigint) AS max_attempts,
   cast(get_json_object(s._body, '$.config.max_losses') AS bigint) AS max_losses,
   get_json_object(s._body, '$.config.on_failure') = 'block' AS blocking,
@@ -42,7 +43,7 @@ WHERE s._kind = 'config';
 CREATE OR REPLACE VIEW sq_raw_asked AS
 SELECT
   unix_micros(now) AS now, unix_micros(since) AS since, paused, spared, run, max_age,
-  group_limit, max_in_flight, max_attempts, max_losses, blocking
+  group_limit, max_in_flight, lease_grace, max_attempts, max_losses, blocking
 FROM sq_asked;
 
 CREATE OR REPLACE VIEW sq_raw_items AS
@@ -187,7 +188,7 @@ FROM (
     t.*,
     least(t.expires_at, t.enqueued_at + b.max_age) AS ends_at,
     CASE
-      WHEN t.state = 'claimed' AND t.lease_expires_at <= b.now
+      WHEN t.state = 'claimed' AND t.lease_expires_at + b.lease_grace <= b.now
         AND NOT array_contains(b.spared, t.lease) THEN 'lost'
       WHEN t.state = 'claimed' THEN 'held'
       WHEN t.available_at > b.now THEN 'delayed'
@@ -253,7 +254,7 @@ SELECT
   CASE WHEN r.reason = 'held by group'
     THEN coalesce(CASE WHEN a.blocking AND g.barrier < r.seq THEN g.barrier END, f.held, f.lost, f.due)
   END AS held_by,
-  CASE r.reason WHEN 'leased' THEN r.lease_expires_at WHEN 'delayed' THEN r.available_at END AS until,
+  CASE r.reason WHEN 'leased' THEN r.lease_expires_at + a.lease_grace WHEN 'delayed' THEN r.available_at END AS until,
   r.place = 'lost' AS is_lapsed,
   r.fair_key,
   r.group_key,

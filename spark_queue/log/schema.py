@@ -23,7 +23,7 @@ from spark_queue.errors import SchemaMismatchError
 #: 3: a column of the item log for the trace that an item belongs to.
 #: 4: a column of both logs for the failures after which an item is dead; one row for a renewal.
 #: 5: a mark of a source says what its last batch did, and may leave the head.
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 
 #: The formats from which on keys have one text, items a trace, and a limit of their own.
 ONE_TEXT, TRACED, LIMITED = 2, 3, 4

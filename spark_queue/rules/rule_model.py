@@ -246,15 +246,18 @@ _Instant = TypeVar("_Instant", float, datetime)
 
 
 # rule: place at an instant
-def freed_at(lease_expires_at: _Instant, config: QueueConfig) -> _Instant:  # noqa: ARG001
+def freed_at(lease_expires_at: _Instant, config: QueueConfig) -> _Instant:
     """Return the instant from which on a claim may take over the items of a lease."""
-    return lease_expires_at
+    if isinstance(lease_expires_at, datetime):
+        return lease_expires_at + config.lease_grace
+    # Of two numbers of microseconds the sum is one, too.
+    return round(lease_expires_at + config.lease_grace.total_seconds(), 6)
 
 
 # rule: place at an instant
-def lapsed_by(now: datetime, config: QueueConfig) -> datetime:  # noqa: ARG001
+def lapsed_by(now: datetime, config: QueueConfig) -> datetime:
     """Return the instant by which a lease has ended that a claim may take over now."""
-    return now
+    return now - config.lease_grace
 
 
 class _Times(Protocol):

@@ -344,6 +344,7 @@ class Scheduler:
                 raise InvalidConfigError(f"{field.name} is fixed when a queue is created")
         state.begin()
         state.config = config
+        state.retime_leases()
         for account in state.turns.reweigh(config.weights):
             state.line.refresh(account)
         granting.regroup(state, state.run)

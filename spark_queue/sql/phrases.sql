@@ -37,4 +37,4 @@ least($own, $entered + $a.max_age)
 -- freed(until, a)
 -- When a claim may take over the items of a lease that ends.
 -- rule: place at an instant
-$until
+$until + $a.lease_grace

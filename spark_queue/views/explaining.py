@@ -109,7 +109,7 @@ def detail(
         how = "in flight" if states[why.by] == CLAIMED else "waiting before it"
         return f"group {row['_group_key']!r} has item {why.by} {how}"
     texts: dict[Reason, str] = {
-        "leased": f"leased by {holder} until {say_instant(until)}" if until else "",
+        "leased": f"leased by {holder} until {_say_end(until, at.config)}" if until else "",
         "paused": "the queue is paused; resume it",
         "lease lost": f"the lease of {holder} ran out for the last time; the next claim ends it",
         "limit": f"{at.in_flight} items are in flight, {at.config.max_in_flight} are allowed",
@@ -126,6 +126,12 @@ def detail(
     if why.reason == "runnable" and until is not None:
         return f"the lease of {holder} ran out at {say_instant(until)}; it waits for a claim"
     return texts[why.reason]
+
+
+def _say_end(until: datetime, config: QueueConfig) -> str:
+    freed = freed_at(until, config)
+    later = "" if freed == until else f", and left alone until {say_instant(freed)}"
+    return f"{say_instant(until)}{later}"
 
 
 def until_of(row: AnyRow, reason: Reason, config: QueueConfig) -> datetime | None:

@@ -19,6 +19,7 @@ from spark_queue.log.schema import ITEM, QUEUE_COLUMNS, READY, REFUSED, STATES, 
 from spark_queue.results import Lag, QueueStats
 from spark_queue.sql import log_rows
 from spark_queue.sql.arrow_look import ArrowLook
+from spark_queue.sql.asked_settings import setting_values
 from spark_queue.sql.file_rows import item_files, log_of, once_more, refused_of
 from spark_queue.sql.look import HISTORY, STATUS, FrameT, QueueLook, instant_of
 from spark_queue.state.snapshot import Snapshot
@@ -175,7 +176,8 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         now = store.clock.now() if ends.at is None else ends.at
         has_values = where is not None or self.look.is_lazy
         columns = (*STATUS, "_successor") if dead else STATUS
-        asked = {"now": log_rows.micros(now)}
+        config = store.settings(store.status_head()).config
+        asked = {"now": log_rows.micros(now), **setting_values(config)}
         with self.at(store, ends, asked=asked, most=most, has_values=has_values) as at:
             found = at.view("dead_letters" if dead else "status", columns)
             found = found if where is None else at.choose(found, where)

@@ -398,6 +398,43 @@ def test_a_lease_that_ran_out_is_taken_over(make: Make) -> None:
     assert engine.states()["a"] == "acked"
 
 
+# rule: place at an instant
+@planned
+@needs("leases", "operators", "states")
+def test_a_lease_is_left_alone_for_its_grace(make: Make) -> None:
+    """Law 2: no claim takes over within the grace; its holder settles and renews until then."""
+    engine = make(lease=timedelta(seconds=60), lease_grace=timedelta(seconds=30))
+    engine.enqueue([Row(id=name) for name in "abc"])
+    held = engine.claim(3)
+    engine.advance(89)
+    assert engine.claim(3).ids == []
+    assert engine.why("a") == ("leased", None)
+    held.settle("ack", ["a"])
+    held.renew(60)
+    engine.advance(89)
+    assert engine.claim(3).ids == []
+    engine.advance(1)
+    assert engine.claim(1).ids == ["b"]
+    assert engine.states() == {"a": "acked", "b": "claimed", "c": "claimed"}
+
+
+# rule: place at an instant
+@needs("leases", "states")
+def test_a_changed_grace_counts_for_leases_that_are_out(make: Make) -> None:
+    """A longer grace gives a lapsed lease back to its holder, a shorter one frees it."""
+    engine = make(lease=timedelta(seconds=60))
+    engine.enqueue([Row(id="a")])
+    engine.claim(1)
+    engine.advance(60)
+    engine.configure(lease_grace=timedelta(seconds=60))
+    assert engine.claim(1).ids == []
+    engine.configure(lease_grace=timedelta(seconds=10))
+    engine.advance(9)
+    assert engine.claim(1).ids == []
+    engine.advance(1)
+    assert engine.claim(1).ids == ["a"]
+
+
 # rule: holder of a lease
 @needs("leases")
 def test_a_late_settle_counts_where_nobody_claimed_since(make: Make) -> None:
