@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue import checks
-from spark_queue.columns import casts, expressions, key_rules, kinds
+from spark_queue.columns import expressions, key_rules, kinds
 from spark_queue.columns.expressions import Expression
 from spark_queue.columns.key_rules import KEYS, PLAIN_SCALE
 from spark_queue.columns.kinds import Field, Kind, no_such_type
@@ -280,7 +280,7 @@ def _require_fits(df: DataFrame, columns: Sequence[Field]) -> None:
     inputs = inputs_of(names).items()
     ours = [Field(name, Kind(one.kind)) for name, one in inputs if name in given]
     for column in (*columns, *ours):
-        casts.require(given[column.name], column)
+        kinds.require_fit(given[column.name], column)
     for name in given.keys() - set(names):
         if name not in INPUTS:
             raise SchemaMismatchError(name, "is not a column of the queue; drop it")

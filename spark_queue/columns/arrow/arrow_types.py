@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue import checks
-from spark_queue.columns import casts, kinds
+from spark_queue.columns import kinds
 from spark_queue.columns.grammar import TokenReader, cut, refuse
 from spark_queue.columns.kinds import TYPES, Field, Kind, no_such_type
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
@@ -135,7 +135,7 @@ def cast(values: pa.ChunkedArray, column: Field) -> pa.ChunkedArray:
         raise SchemaMismatchError(
             column.name, "holds times without an offset; give them a time zone"
         )
-    casts.require(given, column)
+    kinds.require_fit(given, column)
     try:
         # Arrow trusts buffers that others have filled; what reads the column later does not.
         values.validate(full=True)
