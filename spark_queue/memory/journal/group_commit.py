@@ -5,19 +5,82 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures._base import FINISHED
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import RLock
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from spark_queue.checks import limit_of
 from spark_queue.durability import AT_ONCE, Durability
+from spark_queue.errors import QueueShutDownError
 from spark_queue.memory.journal.cache import EntryCache
 from spark_queue.memory.journal.journal_options import QueueOptions
 from spark_queue.memory.journal.offsets import QueueReader
 from spark_queue.memory.journal.records import Entry, Group, PutTotals
-from spark_queue.memory.journal.writer_thread import WriterThread
-from spark_queue.memory.singular.requests import ExecutionContext, Promise
+from spark_queue.memory.singular.requests import ExecutionContext, Promise, Reply, require_elsewhere
+from spark_queue.memory.singular.singular_queue import SingularUpdateQueue
 from spark_queue.memory.waiting.timer import Alarm, Timer, seconds
+
+R = TypeVar("R")
+
+
+class WriterThread:
+    """Runs calls in order, on a thread of its own.
+
+    Parameters
+    ----------
+    name : str
+        What the thread and messages call it.
+    last_words : callable
+        Called on the thread with what kills it: an error that is no ordinary exception.
+    """
+
+    def __init__(self, name: str, last_words: Callable[[BaseException], object]) -> None:
+        self._last_words = last_words
+        self._calls: SingularUpdateQueue[Callable[[], Any], Any] = SingularUpdateQueue(
+            self._make, capacity=None, name=name
+        )
+        self.context: ExecutionContext = self._calls.work.context
+        self._calls.start()
+
+    def _make(self, call: Callable[[], R]) -> R:
+        try:
+            return call()
+        except Exception:
+            raise
+        except BaseException as error:
+            self._last_words(error)
+            raise
+
+    def run(self, call: Callable[[], R]) -> Reply[R]:
+        """Have a call made, and return the future of its result.
+
+        Raises
+        ------
+        QueueShutDownError
+            When the thread has gone.
+        """
+        return cast("Reply[R]", self._calls.submit_nowait(call))
+
+    def tell(self, call: Callable[[], object]) -> None:
+        """Make a call without a reply, if the thread still exists."""
+        with suppress(QueueShutDownError):
+            self._calls.submit_nowait(call)
+
+    def require_elsewhere(self) -> None:
+        """Refuse to wait for this thread on itself.
+
+        Raises
+        ------
+        DeadlockError
+            When a callback of a future, which this thread runs, is about to wait for it.
+        """
+        require_elsewhere(self.context)
+
+    def leave(self) -> None:
+        """Make the calls that were asked for, take no more, and end the thread after them."""
+        self._calls.shutdown(drain=True, wait=False)
+
 
 T = TypeVar("T")
 

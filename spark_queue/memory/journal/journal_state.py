@@ -19,12 +19,11 @@ from spark_queue.clock import Clock
 from spark_queue.durability import Durability
 from spark_queue.errors import FencedError, JournalFailedError, QueueShutDownError
 from spark_queue.memory.journal.cache import EntryCache
-from spark_queue.memory.journal.group_commit import GroupCommit
+from spark_queue.memory.journal.group_commit import GroupCommit, WriterThread
 from spark_queue.memory.journal.journal_options import QueueOptions
 from spark_queue.memory.journal.offsets import QueueReader
 from spark_queue.memory.journal.puts import Puts
 from spark_queue.memory.journal.records import Journal, PutTotals
-from spark_queue.memory.journal.writer_thread import WriterThread
 from spark_queue.memory.waiting.processes import Owner, settle_in
 from spark_queue.memory.waiting.timer import Timeout, Timer
 from spark_queue.memory.waiting.waiters import call_each
