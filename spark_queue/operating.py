@@ -16,7 +16,7 @@ from spark_queue.reader_config import ReaderConfig, require_reader
 from spark_queue.results import Affected, Reconfigured, Undone
 from spark_queue.sql.where import Where, require_where
 from spark_queue.state.store import Store
-from spark_queue.views.pauses import in_force_since
+from spark_queue.views.operator_steps import in_force_since
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
