@@ -98,10 +98,6 @@ class Upgraded:
         return f"<b>format {self.now}</b>, was {self.was}"
 
 
-#: Quantiles of a key's waits.
-WAITS = {"wait_p50": 0.5, "wait_p95": 0.95, "wait_max": 1.0}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStats:
     """How much is where in a queue, at one step of it."""
