@@ -1,4 +1,4 @@
-"""Condition of a queue in one word, with its reason: its worst finding."""
+"""Words for a queue: its condition by its worst finding, its rates, and the time left."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spark_queue.report.finding import Finding, how_bad
+from spark_queue.report.lines import Overview
 from spark_queue.report.model import Vitals
-from spark_queue.wording import agree, plural
+from spark_queue.wording import agree, duration, lasting, plural
 
 #: The words, the worst first.
 Word = Literal["BROKEN", "PAUSED", "STALLED", "FAILING", "WARNING", "OK"]
@@ -69,3 +70,35 @@ def _calm(report: Vitals) -> str:
         return "nothing is open"
     waits = agree(seen.ready, "waits", "wait")
     return f"{plural(seen.ready, 'item')} {waits}, {seen.claimed:,} in flight"
+
+
+def window_text(report: Vitals) -> str:
+    """Return the length of the part of the window that has items."""
+    seconds = report.overview.seconds
+    return lasting(report.window.total_seconds() if seconds is None else seconds)
+
+
+def rates(within: float | None, now: float | None) -> str:
+    """Return the rates per second of the window and of now; nothing for none."""
+    if not within:
+        return ""
+    return f", {within:,.2f} a second" + ("" if now is None else f"; now {now:,.2f}")
+
+
+#: What there is to say where open items do not fall.
+_TRENDS = {
+    "done": "nothing is open",
+    "rises": "never: open items rise",
+    "stays": "unknown: nothing has ended in the last minutes",
+}
+
+
+def time_left(seen: Overview) -> str:
+    """Say how long it takes until nothing is open."""
+    return _TRENDS.get(seen.trend) or f"{duration(seen.time_left)}, {time_range(seen)}"
+
+
+def time_range(seen: Overview) -> str:
+    """Return the range of the time until no item is open."""
+    least, most = duration(seen.time_left_least), duration(seen.time_left_most)
+    return f"from {least} to {most}" if most else "or more: nothing ended just now"

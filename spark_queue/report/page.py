@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Literal
 
-from spark_queue.report import chart, commands, drawing, pace, panel_tables, reading, sheets
+from spark_queue.report import commands, condition, drawing, panel_tables, reading, sheets
 from spark_queue.report.condition import judge_condition
 from spark_queue.report.finding import Finding
 from spark_queue.report.lines import FlowPoint, Overview
@@ -160,7 +160,7 @@ def plots(
     report: Report, flow: Sequence[FlowPoint] | None = None, window: timedelta | None = None
 ) -> str:
     """Return the chart of a report's window, or of other points and theirs, and other plots."""
-    drawn = chart.draw_flow(report.flow if flow is None else flow, window or report.window)
+    drawn = drawing.draw_flow(report.flow if flow is None else flow, window or report.window)
     return f'<div class="plots">{drawn}{"".join(_plots(report))}</div>'
 
 
@@ -236,7 +236,7 @@ class Tile:
 
 def tiles(report: Vitals) -> tuple[Tile, ...]:
     """Return the numbers that an operator looks at first."""
-    seen, within = report.overview, pace.window_text(report)
+    seen, within = report.overview, condition.window_text(report)
     unwell = ", ".join(sheets.unwell(report))
     failures = sum(point.failures for point in report.retries)
     died = sum(point.dead for point in report.retries)
@@ -301,7 +301,7 @@ def _time_left(seen: Overview) -> str:
 
 def _pace(seen: Overview) -> str:
     notes = {"done": "nothing is open", "rises": "open items rise", "stays": "nothing ends"}
-    return notes.get(seen.trend) or pace.time_range(seen)
+    return notes.get(seen.trend) or condition.time_range(seen)
 
 
 def draw_tiles(report: Vitals) -> str:

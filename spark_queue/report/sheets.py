@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from spark_queue.report import pace
+from spark_queue.report import condition
 from spark_queue.report.lines import (
     ErrorGroup,
     HeldGroup,
@@ -223,7 +223,7 @@ def _first_line(text: str | None) -> str:
 
 def overview(report: Vitals) -> Sheet:
     """Return where items are, and how many come and go."""
-    seen, within = report.overview, pace.window_text(report)
+    seen, within = report.overview, condition.window_text(report)
     counts = {
         "runnable": seen.runnable,
         "delayed": seen.delayed,
@@ -243,7 +243,7 @@ def overview(report: Vitals) -> Sheet:
         "runnable": _oldest(seen),
         "claimed": ", ".join(unwell(report)),
         "acked": f"{seen.done_in_window:,} in {within}"
-        + pace.rates(seen.done_per_second, seen.done_per_second_now),
+        + condition.rates(seen.done_per_second, seen.done_per_second_now),
     }
     always = ("runnable", "claimed", "dead", "acked")
     rows = [
@@ -251,9 +251,9 @@ def overview(report: Vitals) -> Sheet:
         for name, count in counts.items()
         if count or name in always
     ]
-    entered = pace.rates(seen.enqueued_per_second, seen.enqueued_per_second_now)
+    entered = condition.rates(seen.enqueued_per_second, seen.enqueued_per_second_now)
     rows.append(("enqueued", "", f"{seen.enqueued_in_window:,} in {within}{entered}"))
-    rows.append(("done in", "", pace.time_left(seen)))
+    rows.append(("done in", "", condition.time_left(seen)))
     return Sheet(
         name="overview",
         title="Overview",

@@ -14,7 +14,7 @@ from spark_queue.errors import CannotUndoError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.metrics import instruments
 from spark_queue.metrics.metric_samples import samples
-from spark_queue.report import pace, sheets
+from spark_queue.report import condition, sheets
 from spark_queue.report.condition import Condition, judge_condition
 from spark_queue.report.page import tiles
 from tests.unit.report.conftest import Make
@@ -92,7 +92,7 @@ def test_a_count_names_the_time_that_it_is_divided_by(make: Make, clock: ManualC
     rows = {row[0]: row[2] for row in sheets.sheets(report)[0].rows}
     assert rows["acked"] == "90 in 90 s, 1.00 a second; now 1.00"
     clock.advance(timedelta(hours=2))
-    assert pace.window_text(queue.report()) == "60 min"
+    assert condition.window_text(queue.report()) == "60 min"
 
 
 def test_what_was_redriven_is_neither_dead_nor_failing(make: Make, clock: ManualClock) -> None:
