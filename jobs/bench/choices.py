@@ -40,8 +40,8 @@ from spark_queue.sql.entry_rows import EnqueueState
 from spark_queue.sql.sql_engines import HERE, SqlEngine
 from spark_queue.state import claim_decision, enqueue_decision, replica_choice
 from spark_queue.state.request import EnqueueRules, Request
+from spark_queue.state.settle_decision import ByARescuer, Every, Gone, Renewed, Some, Verdict
 from spark_queue.state.snapshot import Snapshot
-from spark_queue.state.verdicts import ByARescuer, Every, Gone, Renewed, Some, Verdict
 from step_texts import texts_of
 
 _CONSOLE = Console()

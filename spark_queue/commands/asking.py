@@ -25,10 +25,9 @@ from spark_queue.sql.arrow_look import ArrowLook
 from spark_queue.sql.log_rows import TooManyRowsError
 from spark_queue.sql.look import newest_rows
 from spark_queue.state.replica import RememberedClaim, Row
-from spark_queue.state.settle_decision import GONE, LOSE, Said
+from spark_queue.state.settle_decision import GONE, LOSE, Gone, Said
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
-from spark_queue.state.verdicts import Gone
 from spark_queue.wording import shorten
 
 #: Columns read of items in flight.

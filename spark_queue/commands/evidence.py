@@ -44,9 +44,8 @@ from spark_queue.rules.rule_model import lapsed_by
 from spark_queue.spark.spark_look import SparkLook
 from spark_queue.sql.look import newest_rows
 from spark_queue.state.replica import Row
-from spark_queue.state.settle_decision import GONE, LOSE
+from spark_queue.state.settle_decision import GONE, LOSE, Gone
 from spark_queue.state.store import Store
-from spark_queue.state.verdicts import Gone
 
 #: Seconds that a writer waits: the results of a large claim take minutes.
 _PATIENCE = 600.0

@@ -17,9 +17,9 @@ from spark_queue.rules.rule_model import lapsed_by
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
 from spark_queue.state.replica import RememberedClaim, Replica, Row
+from spark_queue.state.settle_decision import Gone
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
-from spark_queue.state.verdicts import Gone
 from spark_queue.wording import line_of
 
 #: Before every lease that there is.

@@ -21,22 +21,22 @@ from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
 from spark_queue.state.replica import Replica
 from spark_queue.state.replica_rows import status_table
-from spark_queue.state.settle_decision import Judged
-from spark_queue.state.snapshot import Snapshot
-from spark_queue.state.steps import Answer, Step, engine_of, is_small, on_status
-from spark_queue.state.store import Store
-from spark_queue.state.verdicts import (
+from spark_queue.state.settle_decision import (
     NAMED,
     OUTCOMES,
     ByARescuer,
     Each,
     Every,
     Gone,
+    Judged,
     Renewed,
     Some,
     StagedSettle,
     Verdict,
 )
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.steps import Answer, Step, engine_of, is_small, on_status
+from spark_queue.state.store import Store
 
 #: Whoever settles finds here what there is to say.
 __all__ = [

@@ -26,9 +26,9 @@ from spark_queue.sql.decisions import Leaving, LogPosition
 from spark_queue.sql.session_planner import Planner
 from spark_queue.sql.sql_engines import SqlEngine
 from spark_queue.state import spark_frames
+from spark_queue.state.settle_decision import OUTCOMES
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
-from spark_queue.state.verdicts import OUTCOMES
 from spark_queue.tracing import Traces
 from spark_queue.wording import shorten
 

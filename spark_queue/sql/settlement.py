@@ -16,9 +16,9 @@ from spark_queue.sql import log_rows
 from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_values
 from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables
 from spark_queue.state.schedulers import punted_at
-from spark_queue.state.settle_decision import GONE, LOSE
-from spark_queue.state.snapshot import Snapshot
-from spark_queue.state.verdicts import (
+from spark_queue.state.settle_decision import (
+    GONE,
+    LOSE,
     NAMED,
     ByARescuer,
     Each,
@@ -29,6 +29,7 @@ from spark_queue.state.verdicts import (
     StagedSettle,
     Verdict,
 )
+from spark_queue.state.snapshot import Snapshot
 
 ASKED = pa.schema(
     [

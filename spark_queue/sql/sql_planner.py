@@ -20,9 +20,9 @@ from spark_queue.sql.operating import ItemPlanner
 from spark_queue.sql.session_planner import Planner
 from spark_queue.sql.sql_engines import SqlEngine, engines_of, first_able
 from spark_queue.state.request import Choice, Request
+from spark_queue.state.settle_decision import StagedSettle, Verdict
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
-from spark_queue.state.verdicts import StagedSettle, Verdict
 
 
 @dataclass(frozen=True, slots=True)

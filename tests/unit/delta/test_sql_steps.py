@@ -26,9 +26,9 @@ from spark_queue.sql.decisions import EvidenceFirst
 from spark_queue.state import replica_choice
 from spark_queue.state.commit_step import commit_status
 from spark_queue.state.request import Request
+from spark_queue.state.settle_decision import Every
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
-from spark_queue.state.verdicts import Every
 from tests.conftest import histories_of
 from tests.unit.rules.test_exact import COSTS, WEIGHTS
 
