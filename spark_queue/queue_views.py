@@ -17,7 +17,7 @@ from spark_queue.sql import file_rows
 from spark_queue.sql.look import SHORT_STATUS, STATUS
 from spark_queue.state.store import Store
 from spark_queue.views import explaining
-from spark_queue.views.ends import AsOf, Ends, ends_at
+from spark_queue.views.answers import AsOf, Ends, ends_at
 from spark_queue.wording import in_html
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from spark_queue.report import following
 from spark_queue.report.condition import Condition, judge_condition
 from spark_queue.report.following import Followed
 from spark_queue.report.reading import read_vitals
-from spark_queue.views.ends import AsOf, ends_at
+from spark_queue.views.answers import AsOf, ends_at
 
 #: Columns that status shows besides the user's.
 SHOWN = (

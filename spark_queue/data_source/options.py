@@ -12,7 +12,7 @@ from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
     from spark_queue.local_queue import LocalQueue, LocalReader
-    from spark_queue.views.ends import AsOf
+    from spark_queue.views.answers import AsOf
 
 _T = TypeVar("_T", int, float)
 

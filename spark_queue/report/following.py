@@ -25,8 +25,7 @@ from spark_queue.report.lines import (
 from spark_queue.report.model import HOUR, ItemReport, Report, SharedReport
 from spark_queue.sql.where import require_where
 from spark_queue.state.store import Store
-from spark_queue.views.answers import Answers, Question, ViewSource
-from spark_queue.views.ends import ends_at
+from spark_queue.views.answers import Answers, Question, ViewSource, ends_at
 from spark_queue.wording import shorten, without_unsafe
 
 #: By what items are listed: what they share, by its digest (:func:`id_of`).

@@ -15,8 +15,7 @@ from spark_queue.report.lines import HeldGroup, ItemLine, OperatorStep, WorkerLi
 from spark_queue.results import Liveness
 from spark_queue.sql.look import instant_of
 from spark_queue.state.store import Store
-from spark_queue.views.answers import Answer
-from spark_queue.views.ends import Ends
+from spark_queue.views.answers import Answer, Ends
 from spark_queue.views.operator_steps import hidden_steps
 
 #: The ones to look at first.

@@ -47,8 +47,7 @@ from spark_queue.report.placing import read_place
 from spark_queue.sql.file_rows import log_of
 from spark_queue.state import existence, fence
 from spark_queue.state.store import Store
-from spark_queue.views.answers import Answer, Answers, Question, ViewSource
-from spark_queue.views.ends import AsOf, Ends, ends_at
+from spark_queue.views.answers import Answer, Answers, AsOf, Ends, Question, ViewSource, ends_at
 from spark_queue.views.operator_steps import Pauses
 from spark_queue.wording import shorten
 

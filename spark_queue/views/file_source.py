@@ -24,8 +24,7 @@ from spark_queue.sql.file_rows import files_of, having, log_of, once_more, rows_
 from spark_queue.sql.log_rows import plain
 from spark_queue.sql.look import CONFIGURED, ENTERED, MOVES
 from spark_queue.state.store import Store
-from spark_queue.views.answers import Answer, Answers, Question, ViewSource, by_seq
-from spark_queue.views.ends import Ends
+from spark_queue.views.answers import Answer, Answers, Ends, Question, ViewSource, by_seq
 
 #: Rows of a log in the form of views, by the path of the file that they are in.
 _Rows = dict[str, pa.Table]

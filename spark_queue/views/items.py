@@ -26,7 +26,7 @@ from spark_queue.state import replica_choice, spark_frames
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
-from spark_queue.views.ends import Ends
+from spark_queue.views.answers import Ends
 from spark_queue.views.views import ARROW_VIEWS, QueueViews
 
 #: Up to this many items, the leased ones are sent to the tables: 20 bytes each.

@@ -19,8 +19,7 @@ from spark_queue.sql.log_rows import TooManyRowsError
 from spark_queue.sql.look import QueueLook
 from spark_queue.sql.where import Where
 from spark_queue.state.store import Store
-from spark_queue.views.answers import Answer, Answers, Question, ViewSource, by_seq
-from spark_queue.views.ends import Ends
+from spark_queue.views.answers import Answer, Answers, Ends, Question, ViewSource, by_seq
 
 
 class BroughtLook(SparkLook):

@@ -24,7 +24,7 @@ from spark_queue.sql.file_rows import item_files, log_of, once_more, refused_of
 from spark_queue.sql.look import HISTORY, STATUS, FrameT, QueueLook, instant_of
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
-from spark_queue.views.ends import Ends
+from spark_queue.views.answers import Ends
 
 _SchemaT_co = TypeVar("_SchemaT_co", covariant=True)
 

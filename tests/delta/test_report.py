@@ -20,7 +20,7 @@ from spark_queue.report.model import HOUR
 from spark_queue.spark import frames
 from spark_queue.spark.spark_engines import SparkDatabase
 from spark_queue.state.store import Store
-from spark_queue.views.ends import ends_at
+from spark_queue.views.answers import ends_at
 from spark_queue.views.file_source import FileSource
 from spark_queue.views.spark_source import SparkSource
 

@@ -18,8 +18,7 @@ from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report.model import HOUR
 from spark_queue.report.reading import asked_of
-from spark_queue.views.answers import Answer
-from spark_queue.views.ends import ends_at
+from spark_queue.views.answers import Answer, ends_at
 from spark_queue.views.file_source import FileSource
 from tests.unit.report.conftest import Make
 
