@@ -3,42 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from spark_queue.commands.batches import SourceBatch
-from spark_queue.data_source.options import open_queue
 from spark_queue.data_source.writing import (
-    Options,
     Staged,
+    StagedWriter,
     discard,
     enqueue_files,
     files_of,
-    require_append,
-    stage_rows,
-    staging_of,
 )
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.stream_files import batch_files, is_read_more_often, read_more_often
 
-if TYPE_CHECKING:
-    import pyarrow as pa
 
-
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(StagedWriter, DataSourceStreamArrowWriter):
     """Adds each micro-batch in one step, exactly once: the step says whose batch it is."""
-
-    def __init__(self, options: Options, *, overwrite: bool) -> None:
-        require_append(overwrite=overwrite)
-        self._options = options
-        self._staging = staging_of(open_queue(options))
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        """Stage the rows of a task."""
-        return stage_rows(self._staging, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
         """Enqueue the rows of all tasks; a batch without rows is no step."""

@@ -99,8 +99,8 @@ def require_append(*, overwrite: bool) -> None:
         )
 
 
-class BatchWriter(DataSourceArrowWriter):
-    """Adds the rows of a frame in one step; with ``source`` and ``batch`` exactly once."""
+class StagedWriter:
+    """Stages the rows of tasks beside the queue."""
 
     def __init__(self, options: Options, *, overwrite: bool) -> None:
         require_append(overwrite=overwrite)
@@ -110,6 +110,10 @@ class BatchWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the rows of a task."""
         return stage_rows(self._staging, iterator)
+
+
+class BatchWriter(StagedWriter, DataSourceArrowWriter):
+    """Adds the rows of a frame in one step; with ``source`` and ``batch`` exactly once."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Enqueue the rows of all tasks."""

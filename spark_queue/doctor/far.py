@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame, functions as F
 
+from spark_queue.clock import utc
 from spark_queue.doctor.table import (
     RECENT,
     CheckedTable,
@@ -41,7 +41,7 @@ class TableFar(CheckedTable):
         return [
             Written(
                 version=row["version"],
-                at=_utc(row["timestamp"]),
+                at=utc(row["timestamp"]),
                 token=row["userMetadata"],
                 is_foreign=row["operation"] in _ADDING and row["userMetadata"] is None,
                 # Its rows tell, where they are there.
@@ -97,8 +97,3 @@ class TableFar(CheckedTable):
     def count_unsummed(self) -> tuple[int, int]:
         # Spark writes checkpoints for its own commits.
         return 0, 1
-
-
-def _utc(local: datetime) -> datetime:
-    """Read a collected time, which is naive and in this process's zone."""
-    return local.astimezone(timezone.utc)

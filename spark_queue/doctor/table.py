@@ -203,7 +203,7 @@ class TableHere(CheckedTable):
 
     def _written_at(self, file: LogFile) -> datetime | None:
         try:
-            return _moment(self._path(file))
+            return changed_at(self._path(file))
         except FileNotFoundError:
             return None
 
@@ -246,14 +246,15 @@ def _read_commit(directory: Path, version: int, live: Collection[str]) -> Writte
     commit = commit_at(directory, version, APP_ID)
     return Written(
         version=version,
-        at=_moment(commit_path(directory, version)),
+        at=changed_at(commit_path(directory, version)),
         token=commit.token if commit.step is not None else None,
         is_foreign=commit.step is None and bool(commit.files) and not commit.takes_away,
         is_in_force=any(file.path in live for file in commit.files),
     )
 
 
-def _moment(path: Path) -> datetime:
+def changed_at(path: Path) -> datetime:
+    """Return when a file, or a directory's list of files, was changed last."""
     return datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from spark_queue.columns import kinds
 from spark_queue.doctor.subject import Subject
-from spark_queue.doctor.table import CheckedTable, Logged, Written
+from spark_queue.doctor.table import CheckedTable, Logged, Written, changed_at
 from spark_queue.errors import LogDamagedError, QueueNotFoundError
 from spark_queue.log.delta import completeness, table_properties
 from spark_queue.log.delta.integrity import trace
@@ -50,7 +50,7 @@ def _damage(store: Store, which: LogName, what: str) -> Finding:
     if directory is None:
         since, command = None, ""
     else:
-        since, command = _last_change(directory / "_delta_log"), _set_aside(store.name, directory)
+        since, command = changed_at(directory / "_delta_log"), _set_aside(store.name, directory)
     return Finding(
         id="damaged",
         severity="error",
@@ -75,11 +75,6 @@ def _require_whole(store: Store, which: LogName) -> None:
 
 def _directory(store: Store, which: LogName) -> Path | None:
     return store.handle.place.directory_of(store.queue if which == "queue" else store.status)
-
-
-def _last_change(log: Path) -> datetime:
-    """Return when a commit was last made or removed."""
-    return datetime.fromtimestamp(log.stat().st_mtime, timezone.utc)
 
 
 def _set_aside(name: str, directory: Path) -> str:
