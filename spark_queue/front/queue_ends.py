@@ -89,6 +89,10 @@ class Watched(Outlet):
         self.clock = store.clock
 
     @override
+    def recover(self) -> object:
+        return recovery.recover(self.store)
+
+    @override
     def look(self) -> Look:
         return step_waits.look_at(self.store)
 
@@ -149,10 +153,6 @@ class LocalOutlet(Watched):
     def __init__(self, source: LocalVerbs) -> None:
         super().__init__(store_of(source))
         self._source = source
-
-    @override
-    def recover(self) -> object:
-        return recovery.recover(self.store)
 
     @override
     def claim(self, limit: int, lease: timedelta | None) -> Claim:

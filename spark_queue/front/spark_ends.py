@@ -15,7 +15,6 @@ from spark_queue.checks import require_kind
 from spark_queue.claim import Claim
 from spark_queue.clock import Clock
 from spark_queue.columns import measures, values
-from spark_queue.commands import recovery
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import QueueExistsError, QueueNotFoundError
 from spark_queue.front.queue_ends import Inlet, Outlet, Told, Watched
@@ -92,10 +91,6 @@ class SparkOutlet(Watched):
     def __init__(self, source: SparkVerbs) -> None:
         super().__init__(store_of(source))
         self._source = source
-
-    @override
-    def recover(self) -> object:
-        return recovery.recover(self.store)
 
     @override
     def claim(self, limit: int, lease: timedelta | None) -> Claim:
