@@ -24,7 +24,7 @@ import typer
 from report import Figure, Target, at_most, measure, ratio_figure, rounds
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig, RetryPolicy, StepFacts
 from spark_queue.commands.claims import new_claim_id
-from spark_queue.processing.run_length import RunLength
+from spark_queue.processing.claim_parts import RunLength
 from spark_queue.session import local_session
 from spark_queue.state.request import Request
 
