@@ -15,7 +15,7 @@ from spark_queue.results import LINKED, NEEDED
 from spark_queue.wording import shell_command
 
 if TYPE_CHECKING:
-    from spark_queue.report.placing import Place
+    from spark_queue.report.model import Place
 
 #: States in the order shown: failed, open, done.
 STATES = ("dead", "expired", "claimed", "ready", "cancelled", "acked")

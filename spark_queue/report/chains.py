@@ -1,4 +1,4 @@
-"""One item: its time line, and what it waits for, to the end of the chain."""
+"""One item: its time line, what it waits for, to the end of the chain, and its place in line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from spark_queue.config import QueueConfig
 from spark_queue.log.disk.liveness import judge
 from spark_queue.log.schema import CLAIMED, READY, REFUSED, user_names
-from spark_queue.report.model import ItemEntry, Transition
+from spark_queue.report.model import ItemEntry, Place, Transition
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation
 from spark_queue.rules.rule_model import ItemReason
@@ -236,3 +236,39 @@ def _in_utc(value: Any) -> Any:
     """Return an instant in UTC; a time without an offset stays."""
     is_instant = isinstance(value, datetime) and value.tzinfo is not None
     return value.astimezone(timezone.utc) if is_instant else value
+
+
+#: Why an item waits that has a place.
+_WAITS = frozenset({"runnable", "limit", "paused", "delayed", "held by group"})
+
+
+def read_place(
+    answers: Answers, asked: Question, why: Explanation, config: QueueConfig
+) -> Place | None:
+    """Read where an item stands; ``None`` where it waits for no claim.
+
+    The estimate goes by how many items were claimed of late, and by how long half of them were
+    worked on: of a group one after the other.
+    """
+    if why.reason not in _WAITS:
+        return None
+    (row,), (taking,) = (
+        answers.rows("places_in_line", f"seq = {why.seq}"),
+        answers.rows("claim_rates"),
+    )
+    standing = {name: row[name] for name in ("ahead", "held_ahead", "members_ahead")}
+    if asked.paused:
+        return Place(**standing, least=None, most=None, why="the queue is paused")
+    if not taking["per_second"]:
+        return Place(**standing, least=None, most=None, why="nothing was claimed of late")
+    least, most = _estimate(row, taking, config.group_limit)
+    delay = 0.0 if why.until is None else max(0.0, (why.until - asked.now).total_seconds())
+    return Place(**standing, least=max(delay, least), most=most and max(delay, most))
+
+
+def _estimate(row: Answer, taking: Answer, group_limit: int) -> tuple[float, float | None]:
+    in_group = (taking["work"] or 0.0) * (row["members_ahead"] // group_limit)
+    least = max(in_group, row["ahead"] / taking["most"])
+    if not taking["least"]:
+        return least, None
+    return least, max(in_group, (row["ahead"] + row["held_ahead"] + 1) / taking["least"])

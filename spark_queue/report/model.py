@@ -23,9 +23,11 @@ from spark_queue.report.lines import (
     Tenant,
     WorkerLine,
 )
-from spark_queue.report.placing import Place
 from spark_queue.results import Explanation
-from spark_queue.wording import plain
+from spark_queue.wording import duration, plain, plural
+
+#: Seconds that are no time to speak of.
+_SOON = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +172,51 @@ class SharedReport(Heading):
     about: tuple[Tenant | HeldGroup | ErrorGroup | WorkerLine, ...]
     """The lines that its panel has of it: none where it is not among those."""
     items: tuple[ItemLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where an item stands, if no other comes. Durations are seconds from the report on."""
+
+    ahead: int
+    """Items that may run and come before it; about so many while items that failed come back."""
+    held_ahead: int
+    """Items that come before it once their group lets them."""
+    members_ahead: int
+    """Open items before it in its group."""
+    least: float | None
+    """When a claim comes to it, at the fastest pace of late; None where there is no estimate."""
+    most: float | None
+    """The same at the slowest; None where nothing was claimed in the newest part of that time."""
+    why: str = ""
+    """Why there is no estimate."""
+
+    def __str__(self) -> str:
+        return f"{self._before()}; {self._when()}"
+
+    def _before(self) -> str:
+        said = [f"{self.ahead:,} in line before it" if self.ahead else "next in line"]
+        if self.held_ahead:
+            said.append(f"{self.held_ahead:,} held by a group")
+        if self.members_ahead:
+            said.append(f"{plural(self.members_ahead, 'open item')} before it in its group")
+        return ", ".join(said)
+
+    def _when(self) -> str:
+        if self.least is None:
+            return f"no estimate: {self.why}"
+        is_soon = self.least < _SOON
+        if self.most is None:
+            least = (
+                "at the next claim or later" if is_soon else f"in {duration(self.least)} or more"
+            )
+            return f"expected {least}"
+        if self.most < _SOON:
+            return "expected at the next claim"
+        least, most = duration(self.least), duration(self.most)
+        if is_soon or least == most:
+            return f"expected within {most}"
+        return f"expected in {least} to {most}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from spark_queue.log.session_options import PlainSession
 from spark_queue.log.step_events import LogName
 from spark_queue.reader_config import ReaderConfig, require_reader_name
 from spark_queue.report import holders
-from spark_queue.report.chains import Chains, read_entry, sentence
+from spark_queue.report.chains import Chains, read_entry, read_place, sentence
 from spark_queue.report.commands import redrive_command
 from spark_queue.report.lines import (
     DepthPoint,
@@ -43,7 +43,6 @@ from spark_queue.report.model import (
     StuckItem,
     Vitals,
 )
-from spark_queue.report.placing import read_place
 from spark_queue.sql.file_rows import log_of
 from spark_queue.state import existence, fence
 from spark_queue.state.store import Store

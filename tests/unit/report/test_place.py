@@ -11,7 +11,7 @@ import pytest
 from spark_queue.clock import ManualClock
 from spark_queue.config import RetryPolicy
 from spark_queue.local_queue import LocalQueue
-from spark_queue.report.placing import Place
+from spark_queue.report.model import Place
 from tests.unit.report.conftest import Make
 
 _SECOND = timedelta(seconds=1)
