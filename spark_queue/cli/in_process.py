@@ -73,7 +73,7 @@ def clone(scope: CommandScope, name: str, to: str) -> AnyQueue:
 
 
 def examine(scope: CommandScope, name: str, limits: Thresholds) -> Checkup:
-    """Find the faults of a queue, even of one that does not open."""
+    """Find a queue's faults, even where it does not open."""
     del scope
     return local_queue.examine(local_path(name), limits)
 

@@ -160,7 +160,7 @@ def clone(scope: CommandScope, name: str, to: str) -> AnyQueue:
 
 
 def examine(scope: CommandScope, name: str, limits: Thresholds) -> Checkup:
-    """Find the faults of a queue, even of one that does not open."""
+    """Find a queue's faults, even where it does not open."""
     address = QueueAddress(locate(scope, name))
     return examination.examine(Store.of(scope.spark, address, SystemClock()), limits)
 

@@ -1,4 +1,4 @@
-"""Types and names of columns as Spark has them, and its JSON of a schema: known without Spark."""
+"""Types and names of columns as Spark has them, which types fit, and its JSON of a schema."""
 
 from __future__ import annotations
 

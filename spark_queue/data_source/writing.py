@@ -100,7 +100,7 @@ def require_append(*, overwrite: bool) -> None:
 
 
 class StagedWriter:
-    """Stages the rows of tasks beside the queue."""
+    """Stages the rows of tasks next to the queue."""
 
     def __init__(self, options: Options, *, overwrite: bool) -> None:
         require_append(overwrite=overwrite)
