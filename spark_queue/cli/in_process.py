@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from spark_queue.report.finding import Checkup, Thresholds
 
 
-#: Rows up to which a log is looked at here; a cluster has more room.
-_MOST = 1_000_000
-
-
 def create(
     scope: CommandScope, name: str, schema: str, config: QueueConfig, *, exist_ok: bool
 ) -> AnyQueue:
