@@ -14,6 +14,7 @@ import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from spark_queue.overriding import override
 from spark_queue.rules.heap import Heap
 
 #: What costs and increments are whole numbers of: a little less than a millionth of a turn.
@@ -147,6 +148,16 @@ class Account(Scale):
         """Return the stored tag that the next one follows."""
         return max(self.raw(self.level.turn), self.raw_last)
 
+    # rule: overdue item
+    def is_given(self, raw: float, seq: int) -> bool:
+        """Tell whether the regular turn of a live item is gone."""
+        level, tag = self.level, self.tag(raw)
+        return tag <= self.regular or is_passed(tag, seq, (level.turn, level.seq))
+
+    def earliest(self) -> float:
+        """Return the turn before which an item is served at none."""
+        return self.level.turn
+
     def serve(self, slot: float, *, overdue: bool) -> None:
         """Note a turn that was handed out."""
         if overdue:
@@ -172,28 +183,26 @@ class Turns:
     finished, ``reweigh`` when weights change.
     """
 
-    __slots__ = ("_entered", "_fair", "_weights", "levels")
+    __slots__ = ("_entered", "_weights", "levels")
 
-    def __init__(self, weights: Mapping[str, float], *, fair: bool) -> None:
+    def __init__(self, weights: Mapping[str, float]) -> None:
         self.levels: dict[int, Level] = {}
         self._weights = dict(weights)
-        self._fair = fair
         self._entered: dict[Account, tuple[float, float]] = {}
 
     def begin(self) -> None:
         """Begin a step: costs of its new items are summed per line."""
         self._entered.clear()
 
-    # rule: one line without keys
     def account(self, priority: int, fair_key: Hashable) -> Account:
         """Return the account of a key at a priority, opening it if needed."""
         level = self.level(priority)
-        if not self._fair:
-            fair_key = None
         account = level.accounts.get(fair_key)
-        if account is None:
-            account = Account(level, fair_key, self.weight(fair_key))
-            level.accounts[fair_key] = account
+        return self.open(level, fair_key, self.weight(fair_key)) if account is None else account
+
+    def open(self, level: Level, fair_key: Hashable, weight: float) -> Account:
+        """Open the account of a key that has none."""
+        account = level.accounts[fair_key] = Account(level, fair_key, weight)
         return account
 
     def level(self, priority: int) -> Level:
@@ -209,14 +218,19 @@ class Turns:
         return level is not None and fair_key in level.accounts
 
     def stamp(
-        self, account: Account, cost: float, floor: float | None, kept: float | None = None
+        self,
+        account: Account,
+        seq: int,
+        cost: float,
+        floor: float | None,
+        kept: float | None = None,
     ) -> tuple[float, float]:
         """Give a new item its tag, at least ``floor``: as stored, and as a turn.
 
         A kept tag is the item's own: the key's next tag does not count from it.
         """
         if kept is None:
-            self._enter(account, cost)
+            self._enter(account, seq, cost)
         raw = account.raw_last if kept is None else kept
         turn = account.tag(raw)
         if floor is None or floor <= turn:
@@ -226,8 +240,9 @@ class Turns:
         return account.raw(floor), floor
 
     # rule: tag of a new item
-    def _enter(self, account: Account, cost: float) -> None:
-        """Give out a new item's tag: the line's start of the step, plus costs since."""
+    def _enter(self, account: Account, seq: int, cost: float) -> None:
+        """Give out the tag of a new item: behind where the step began, by what it added since."""
+        del seq
         start, added = self._entered.get(account) or (account.start(), 0.0)
         added += share(cost)
         self._entered[account] = (start, added)
@@ -300,3 +315,44 @@ class Turns:
         # The count of idle accounts only tells keys apart that do not compare with each other.
         level.idle.put(account.fair_key, (account.last, id(account)))
         level.forget_idle()
+
+
+class _OneAccount(Account):
+    """What all items of a priority were given, in the order of their seqs: none is overdue."""
+
+    __slots__ = ()
+
+    @override
+    def is_given(self, raw: float, seq: int) -> bool:
+        return False
+
+    @override
+    def earliest(self) -> float:
+        return -math.inf
+
+
+# rule: one line without keys
+class OneLine(Turns):
+    """The levels of a scheduler without fair keys: an account each, whose tags are the seqs."""
+
+    __slots__ = ()
+
+    @override
+    def account(self, priority: int, fair_key: Hashable) -> Account:
+        return super().account(priority, None)
+
+    @override
+    def open(self, level: Level, fair_key: Hashable, weight: float) -> Account:
+        account = level.accounts[fair_key] = _OneAccount(level, fair_key, weight)
+        return account
+
+    @override
+    def _enter(self, account: Account, seq: int, cost: float) -> None:
+        # Those of a snapshot of an earlier release were sums of costs.
+        account.raw_last = max(account.raw_last, tag_of(seq))
+
+
+# rule: one line without keys
+def tag_of(seq: int) -> float:
+    """Return the tag of an item in one line."""
+    return float(seq)

@@ -80,7 +80,7 @@ def open_line(state: SchedulerState, priority: int, plain: list[Any]) -> None:
     """Open the account of a key at a priority from a snapshot."""
     fair_key, *values = plain
     level = state.turns.level(priority)
-    account = level.accounts[fair_key] = Account(level, fair_key, 1.0)
+    account = state.turns.open(level, fair_key, 1.0)
     for name, value in zip(ACCOUNT, values, strict=True):
         setattr(account, name, -math.inf if value is None else value)
     account.reweigh(state.turns.weight(fair_key))

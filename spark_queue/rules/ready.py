@@ -6,7 +6,7 @@ from bisect import insort
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
-from spark_queue.rules.fairness import Account, Level, is_passed
+from spark_queue.rules.fairness import Account, Level
 from spark_queue.rules.heap import Heap
 from spark_queue.rules.rule_model import Record
 
@@ -53,17 +53,10 @@ class KeyLine:
 
     def add_slot(self, record: Record) -> Heap[int]:
         """Enter the slot that an item brings, and return where."""
-        if self._is_overdue(record):
+        if self.account.is_given(record.raw_tag, record.seq):
             return self._add_overdue(record.seq)
         self.regular.put(record.seq, (record.raw_tag, record.seq))
         return self.regular
-
-    # rule: overdue item
-    def _is_overdue(self, record: Record) -> bool:
-        """Whether the regular turn of a live item is gone."""
-        account = self.account
-        level, tag = account.level, account.tag(record.raw_tag)
-        return tag <= account.regular or is_passed(tag, record.seq, (level.turn, level.seq))
 
     def discard(self, seq: int) -> None:
         """Take an item out of the line."""
@@ -108,7 +101,7 @@ class KeyLine:
         # Items become overdue by the service of others, each at most once while it stands here.
         while (first := self.regular.first()) is not None:
             record = self.records[first[1]]
-            if not self._is_overdue(record):
+            if not self.account.is_given(record.raw_tag, record.seq):
                 return
             self.regular.take()
             self._add_overdue(record.seq)

@@ -11,7 +11,7 @@ from zlib import crc32
 
 from spark_queue.config import QueueConfig
 from spark_queue.rules.dedup_keys import Distinct
-from spark_queue.rules.fairness import Turns
+from spark_queue.rules.fairness import OneLine, Turns
 from spark_queue.rules.grouping import Serial, Ungrouped
 from spark_queue.rules.heap import Heap
 from spark_queue.rules.ready import Line
@@ -142,7 +142,7 @@ class SchedulerState:
         self._claim_ids: dict[int, str] = {}
         self._raised: dict[int, float] = {}
         self.line = Line(self.records)
-        self.turns = Turns(config.weights, fair=config.fair_key is not None)
+        self.turns = OneLine({}) if config.fair_key is None else Turns(config.weights)
         self.timing = Timing(self.records)
         self.distinct = None if config.dedup_key is None else Distinct(config.dedup_scope)
         self.serial = self._grouping()
@@ -272,7 +272,7 @@ class SchedulerState:
         if bound is not None and bound.priority == priority:
             # A turn is not the same, to the last digit, once it was stored as a tag.
             floor = self._raised.get(bound.seq, bound.tag)
-        raw_tag, turn = self.turns.stamp(account, new.cost, floor, new.tag)
+        raw_tag, turn = self.turns.stamp(account, seq, new.cost, floor, new.tag)
         if floor is not None:
             self._raised[seq] = turn
         record = Record(

@@ -35,7 +35,7 @@ class Cursor:
 
     def __init__(self, line: KeyLine) -> None:
         self.line = line
-        self.pointer = line.account.level.turn
+        self.pointer = line.account.earliest()
         self._by_seq = line.takes_by_seq()
         self._taken: list[Served] = []
         self._used: tuple[float, float] | None = None

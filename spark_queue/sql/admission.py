@@ -12,6 +12,7 @@ import pyarrow as pa
 from spark_queue.errors import DuplicateItemError, ReaderFullError
 from spark_queue.log.heads import StatusHead
 from spark_queue.rules.dedup_keys import kept_for
+from spark_queue.rules.fairness import tag_of
 from spark_queue.sql import log_rows
 from spark_queue.sql.decisions import Frame
 from spark_queue.sql.entry_rows import Decided, EnqueueState, EntryBatch, Room
@@ -300,15 +301,15 @@ class _Decision:
             self.states[reader.reader] = (head, self.engine.logs.states_of(reader, head))
         return self.states[reader.reader]
 
-    # rule again: one line without keys
     def _tops(self) -> dict[int, float]:
         """Return the highest tag of the step at each priority."""
-        config, last = self.entry.settings.config, self.entry.before.last_seq + self.batch.count
+        config = self.entry.settings.config
         if config.fair_key is not None:
             rows = self.database.rows("priority_tops").to_pylist()
             self.database.lines = sum(row["lines"] for row in rows)
             return {row["priority"]: row["top"] for row in rows}
+        last = tag_of(self.entry.before.last_seq + self.batch.count)
         if config.priority is None:
-            return {0: float(last)}
+            return {0: last}
         priorities = self.database.rows("placed_priorities")["priority"].to_pylist()
-        return dict.fromkeys(sorted(priorities), float(last))
+        return dict.fromkeys(sorted(priorities), last)

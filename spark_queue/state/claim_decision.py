@@ -77,9 +77,8 @@ def choose(
         "_lease_expires_at": now + request.lease,
         "_body": request.output,
     }
-    fair = terms.settings.config.fair_key is not None
     rows = [
-        {**_without_lease(replica, item.seq), **common, **leased, **_turn(replica, item, fair=fair)}
+        {**_without_lease(replica, item.seq), **common, **leased, **_turn(item)}
         for item in grant.items
     ]
     rows += [{**_without_lease(replica, seq), **common, "_state": EXPIRED} for seq in grant.expired]
@@ -140,13 +139,8 @@ def _without_lease(replica: Replica, seq: int) -> Row:
     return {**item, **nothing, "_overdue": None, "_was": item["_state"]}
 
 
-# rule again: one line without keys
-def _turn(replica: Replica, item: Leased, *, fair: bool) -> Row:
-    given = {"_losses": item.losses, "_turn": item.turn, "_overdue": item.overdue}
-    if not fair:
-        # In one line the order is that of the seqs, and so are its turns.
-        given |= {"_turn": replica.items[item.seq]["_round"], "_overdue": False}
-    return given
+def _turn(item: Leased) -> Row:
+    return {"_losses": item.losses, "_turn": item.turn, "_overdue": item.overdue}
 
 
 def _choice(head: StatusHead, rows: list[Row]) -> Chosen:

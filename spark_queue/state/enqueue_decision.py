@@ -14,6 +14,7 @@ from spark_queue.log.heads import Pointer, QueueHead
 from spark_queue.log.schema import GROUP, ITEM, KEY, META_LANE, QUEUE_COLUMNS, REFUSED, REFUSED_LANE
 from spark_queue.log.settings import Settings
 from spark_queue.rules import Admitted, NewItem, Scheduler
+from spark_queue.rules.fairness import tag_of
 from spark_queue.state import schedulers
 from spark_queue.state.replica import LineKey, Row
 from spark_queue.state.schedulers import Measure
@@ -72,7 +73,7 @@ def decide_entry(
     named = {n: row["_origin"] for n, row in enumerate(given) if row.get("_origin") is not None}
     admitted = scheduler.admit([_new(row, config) for row in given], schedulers.seconds(now), named)
     log = [
-        _row(row, answer, scheduler, config, before, now)
+        _row(row, answer, scheduler, before, now)
         for row, answer in zip(given, admitted, strict=True)
     ]
     accepted = [row for row in log if row["_kind"] == ITEM]
@@ -88,7 +89,6 @@ def decide_entry(
     )
 
 
-# rule again: one line without keys
 def _scheduler(
     known: Measure,
     settings: Settings,
@@ -99,14 +99,9 @@ def _scheduler(
     """Return a scheduler that knows the items and keys that a frame's rows may meet."""
     config = settings.config
     members = known.members({row["_group_key"] for row in given} - {None}, pointers)
-    if config.fair_key is None:
-        # One line, whose tag is the seq.
-        priorities = {row["_priority"] for row in [*given, *members]}
-        lines = [[p, None, 1.0, 0.0, 0.0, float(before.last_seq), None, None] for p in priorities]
-    else:
-        entered = _lines(given, members)
-        known.learn_ends(entered)
-        lines = [schedulers.line_of(known, settings, at) for at in entered]
+    entered = [] if config.fair_key is None else _lines(given, members)
+    known.learn_ends(entered)
+    lines = [schedulers.line_of(known, settings, at) for at in entered]
     asked = {row["_dedup_key"]: row.get("_dedup_hash") for row in given}
     asked.pop(None, None)
     return schedulers.scheduler(
@@ -139,21 +134,12 @@ def _new(row: Row, config: QueueConfig) -> NewItem:
     )
 
 
-# rule again: one line without keys
-def _row(
-    row: Row,
-    answer: Admitted,
-    scheduler: Scheduler,
-    config: QueueConfig,
-    before: QueueHead,
-    now: datetime,
-) -> Row:
+def _row(row: Row, answer: Admitted, scheduler: Scheduler, before: QueueHead, now: datetime) -> Row:
     logged = {**row, "_seq": answer.seq, "_enqueued_at": now, "_duplicate_of": answer.duplicate_of}
     item = scheduler.item(answer.seq)
     if item is None:
         return {**logged, "_gen": REFUSED_LANE, "_kind": REFUSED, "_round": None}
-    is_seq = config.fair_key is None and row.get("_round") is None
-    tag = float(answer.seq) if is_seq else scheduler.stored_tag(answer.seq)
+    tag = scheduler.stored_tag(answer.seq)
     # What a step took back waits since the item that it was has.
     since = row.get("_enqueued_at") or now
     placed = {"_priority": item.priority, "_round": tag, "_enqueued_at": since}
@@ -187,7 +173,7 @@ def _tops(
 ) -> dict[int, float]:
     if config.fair_key is None:
         priorities = {row["_priority"] for row in accepted} if config.priority else {0}
-        return dict.fromkeys(sorted(priorities), float(last_seq))
+        return dict.fromkeys(sorted(priorities), tag_of(last_seq))
     tops: dict[int, float] = {}
     for end in ends:
         tops[end["_priority"]] = max(tops.get(end["_priority"], 0.0), end["_round"])

@@ -211,7 +211,7 @@ class FairRules(BucketRules):
         return answers
 
     def _read(self, plain: Mapping[str, Any]) -> None:
-        self._turns = Turns(self._weights, fair=True)
+        self._turns = Turns(self._weights)
         self._turns.levels[_PRIORITY] = self._level = Level(_PRIORITY)
         self._level.advance(plain.get("round", 0.0), 0)
         for key, last in plain.get("last", ()):
