@@ -24,7 +24,7 @@ from spark_queue.state.claim_decision import Chosen
 from spark_queue.state.replica import RememberedClaim, Replica, TooManyItemsError
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.request import Choice, GrantedClaim, Request
-from spark_queue.state.settle_decision import Judged
+from spark_queue.state.settle_decision import Judged, find_held
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.steps import Answer, Step, engine_of, is_small, on_status, once_on_status
 from spark_queue.state.store import Store
@@ -165,12 +165,7 @@ def same_claim(at: Snapshot, claim_id: str) -> GrantedClaim | None:
 
 def _over(replica: Replica, lease: int, grant: RememberedClaim) -> tuple[int, ...]:
     """Return the items of a claim that it does not hold any more."""
-
-    def is_held(seq: int) -> bool:
-        item = replica.items.get(seq, {})
-        return item.get("_state") == CLAIMED and item["_lease"] == lease
-
-    return tuple(sorted(seq for seq in grant.rows if not is_held(seq)))
+    return tuple(sorted(seq for seq in grant.rows if find_held(replica, lease, seq) is None))
 
 
 def _granted_before(

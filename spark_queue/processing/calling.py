@@ -149,7 +149,7 @@ class HandlerCalls:
         self._limit = limit
         self._stopped: str | None = None
 
-    # rule again: later member of a group
+    # rule: work of a group
     def run(self, item: Item) -> dict[str, Any]:
         """Return the outcome of an item."""
         group, columns = item

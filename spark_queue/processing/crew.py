@@ -286,7 +286,7 @@ class Crew:
         self._most |= {seq: count // 2 for seq, count in together if count is not None}
 
 
-# rule again: later member of a group
+# rule: work of a group
 def lines_of(groups: Sequence[str | None], seqs: Sequence[int]) -> list[list[int]]:
     """Return the places of items that are worked off one after another: those of a group.
 
@@ -295,7 +295,7 @@ def lines_of(groups: Sequence[str | None], seqs: Sequence[int]) -> list[list[int
     lines: dict[Any, list[int]] = {}
     for at, group in enumerate(groups):
         lines.setdefault(at if group is None else group, []).append(at)
-    return [sorted(line, key=lambda at: seqs[at]) for line in lines.values()]
+    return [sorted(line, key=seqs.__getitem__) for line in lines.values()]
 
 
 def spread(lines: Sequence[list[int]], most: int) -> list[list[int]]:

@@ -214,7 +214,7 @@ def _to_bytes(items: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-# rule again: later member of a group
+# rule again: work of a group
 def _parts_of(items: pa.Table, parts: int) -> Iterator[pa.Table]:
     """Divide items into parts of about one size, or of about as many groups."""
     groups = items["_group_key"].combine_chunks()

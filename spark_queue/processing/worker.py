@@ -303,7 +303,7 @@ def _map_handler_here(
     )
 
 
-# rule again: later member of a group
+# rule again: work of a group
 def _map_handler(frame: DataFrame, runner: Runner, returns: StructType | None) -> DataFrame:
     """Run the handler on the executors: a group in one partition, in order."""
     group = F.col("_group_key")

@@ -233,13 +233,11 @@ class SchedulerState:
         if not self.keep_finished:
             del self.records[record.seq]
 
-    # rule: holder of a lease
     def holding(self, lease: int, seq: int) -> Record | None:
         """Return an item if the lease still holds it: neither settled nor taken over."""
         record = self.records.get(seq)
-        if record is None or record.state != "claimed" or record.lease != lease:
-            return None
-        return record
+        is_held = record is not None and is_held_by(lease, record.state, record.lease)
+        return record if is_held else None
 
     def remember(self, claim_id: str, grant: Grant) -> None:
         """Keep a grant, to answer the same claim again."""
@@ -327,6 +325,12 @@ def check_hashable(new: NewItem) -> None:
 
 def _afresh(new: NewItem) -> NewItem:
     return dataclasses.replace(new, available_at=None, expires_at=None)
+
+
+# rule: holder of a lease
+def is_held_by(lease: int, state: str, of: int | None) -> bool:
+    """Tell whether a lease holds an item in a state and of a lease."""
+    return state == "claimed" and of == lease
 
 
 # rule: loss of a lease

@@ -16,6 +16,13 @@ Rank = tuple[int, float]
 #: is not known comes after it.
 Horizon = tuple[float, float, float]
 
+
+# rule: order of service
+def rank_of(priority: int, turn: float) -> Rank:
+    """Return what items are served by: from the highest priority, by turn, and then by seq."""
+    return -priority, turn
+
+
 Before = Callable[[Record], Record | None]
 
 
@@ -115,7 +122,6 @@ class Service:
         self.is_cut = False
         """Whether the next item may lie beyond the horizon."""
 
-    # rule: order of service
     def take(self, limit: int, room: int | None, horizon: Horizon | None = None) -> list[Served]:
         """Serve up to ``limit`` items; stop at the first that needs a slot when none is left.
 
@@ -200,7 +206,7 @@ class Service:
         following = cursor.peek()
         if following is not None:
             record = following.record
-            rank = (-record.priority, following.turn)
+            rank = rank_of(record.priority, following.turn)
             heappush(self._front, (rank, record.seq, following, cursor))
 
     def _send_scout(self) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from spark_queue.config import QueueConfig
-from spark_queue.log.schema import CLAIMED, DEAD, ITEM, READY
+from spark_queue.log.schema import DEAD, ITEM, READY
 from spark_queue.rules import Ack, Dead, Nack, Outcome, Release, Scheduler
-from spark_queue.rules.scheduler_state import last_loss
+from spark_queue.rules.scheduler_state import is_held_by, last_loss
 from spark_queue.state import schedulers
 from spark_queue.state.replica import Replica, Row
 from spark_queue.state.replica_rows import status_table
@@ -79,7 +79,7 @@ def judge(
         return None
     if not isinstance(said, Mapping):
         said = dict.fromkeys(sorted(replica.grants[lease].left), said)
-    held = {seq: row for seq in said if (row := _find_held(replica, lease, seq)) is not None}
+    held = {seq: row for seq in said if (row := find_held(replica, lease, seq)) is not None}
     known = schedulers.scheduler(terms.judging, held.values(), {}, [], limits=terms.limits)
     outcomes = {seq: _outcome(*said[seq]) for seq in held if said[seq][0] != LOSE}
     known.settle(lease, outcomes, schedulers.seconds(now))
@@ -106,7 +106,7 @@ def judge_lost(
     if lease not in replica.grants:
         return None
     left = sorted(replica.grants[lease].left)
-    held = [row for seq in left if (row := _find_held(replica, lease, seq)) is not None]
+    held = [row for seq in left if (row := find_held(replica, lease, seq)) is not None]
     said = {row["_seq"]: (LOSE, GONE) for row in held if is_gone(row)}
     found = judge(replica, lease, said, terms, now)
     return found and found.without_lease()
@@ -118,16 +118,16 @@ def renew(replica: Replica, lease: int, by: timedelta, now: datetime) -> Judged 
     if lease not in replica.grants:
         return None
     left = sorted(replica.grants[lease].left)
-    held = [row for seq in left if (row := _find_held(replica, lease, seq)) is not None]
+    held = [row for seq in left if (row := find_held(replica, lease, seq)) is not None]
     until = {"_kind": ITEM, "_at": now, "_lease_expires_at": now + by}
     rows = [{**row, **until} for row in held]
     return _judgement(rows, tuple(sorted(set(left) - {row["_seq"] for row in held})), {})
 
 
-# rule again: holder of a lease
-def _find_held(replica: Replica, lease: int, seq: int) -> Row | None:
+def find_held(replica: Replica, lease: int, seq: int) -> Row | None:
+    """Return an item if the lease still holds it."""
     row = replica.items.get(seq)
-    mine = row is not None and row["_state"] == CLAIMED and row["_lease"] == lease
+    mine = row is not None and is_held_by(lease, row["_state"], row["_lease"])
     return row if mine else None
 
 

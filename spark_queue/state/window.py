@@ -22,6 +22,7 @@ from spark_queue.log.heads import Pointer
 from spark_queue.log.schema import READY, SCHEDULE, TERMINAL
 from spark_queue.log.settings import Settings
 from spark_queue.rules.fairness import is_passed
+from spark_queue.rules.service_order import rank_of
 from spark_queue.state.open_items import Peer, Place, Ranks, Row
 
 #: A fair key at a priority.
@@ -253,11 +254,10 @@ class Window:
         return found
 
 
-# rule again: order of service
 def place_of(row: Row, settings: Settings) -> Place:
     """Return where an item stands in the order of service by its own tag."""
     turn = settings.turn(row["_priority"], row["_fair_key"], row["_round"])
-    return (-row["_priority"], turn, row["_seq"])
+    return (*rank_of(row["_priority"], turn), row["_seq"])
 
 
 def is_tangled(config: QueueConfig) -> bool:

@@ -17,7 +17,6 @@ from spark_queue.log.settings import Settings
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation, explain_live
 from spark_queue.rules.rule_model import ItemReason, Reason, State, Timed, freed_at
-from spark_queue.rules.scheduler_state import room_beside
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
 from spark_queue.state.schedulers import expires_at
@@ -202,16 +201,22 @@ def _waiting(at: Snapshot) -> Standing:
     coming = planner_of(at.store).coming(at, at.store.clock.now())
     ready = at.outstanding - head.claimed
     waiting: dict[Reason, int] = {"leased": head.claimed, "delayed": coming.delayed}
-    in_the_way: Reason = "paused" if settings.paused else _in_the_way(head, settings)
-    waiting[in_the_way] = ready - coming.delayed
+    waiting[_in_the_way(head, settings)] = ready - coming.delayed
     return Standing(
         waiting=waiting, until=min(filter(None, (coming.held_until, coming.due)), default=None)
     )
 
 
-# rule again: reason of an item
+#: An item that is due, as any other.
+_DUE = LiveItem(
+    seq=0, state="ready", losses=0, available_at=None, expires_at=None, lease_expires_at=None
+)
+
+
 def _in_the_way(head: StatusHead, settings: Settings) -> Reason:
     """Say what holds up items that are due, where a claim gets none of them."""
-    if room_beside(head.claimed, settings.config.max_in_flight) == 0:
-        return "limit"
-    return "runnable" if settings.config.group_key is None else "held by group"
+    config, paused = settings.config, settings.paused
+    at = Situation(config=config, paused=paused, now=0.0, in_flight=head.claimed)
+    why = explain_live(_DUE, (), at).reason
+    # What nothing else holds up is held by its group, or was looked at too late.
+    return "held by group" if why == "runnable" and config.group_key is not None else why

@@ -34,6 +34,7 @@ def _told(outcomes: pa.Table) -> dict[int, str]:
     return dict(zip(*columns, strict=True))
 
 
+# rule: work of a group
 def test_a_group_is_a_line_in_its_order() -> None:
     """Lines come as their first items do; an item without a group is a line of its own."""
     groups = ["a", None, "b", "a", None, "a"]

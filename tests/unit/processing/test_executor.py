@@ -154,6 +154,7 @@ def test_a_failed_batch_has_no_results() -> None:
     ]
 
 
+# rule: work of a group
 def test_a_group_stops_at_its_first_failure() -> None:
     """Items behind a failed one of their group are released; other groups go on."""
 

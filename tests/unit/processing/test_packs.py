@@ -28,6 +28,7 @@ def _unpacked(packed: pa.Table, rows: int = 0) -> list[list[tuple[str | None, in
     return seen
 
 
+# rule: work of a group
 @pytest.mark.parametrize("parts", [1, 2, 3, 200])
 def test_a_group_is_in_one_part_in_its_order(parts: int) -> None:
     """However many parts there are: no group is in two, and all items are there once."""
