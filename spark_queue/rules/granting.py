@@ -15,7 +15,7 @@ from typing import cast
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.rules.ready import Line
-from spark_queue.rules.rule_model import Grant, Leased, Place, Record
+from spark_queue.rules.rule_model import Grant, Leased, Place, Record, freed_at
 from spark_queue.rules.scheduler_state import SchedulerState
 from spark_queue.rules.service_order import Horizon, Served, Service
 
@@ -68,6 +68,18 @@ def bury(state: SchedulerState) -> tuple[int, ...]:
         record.losses += 1
         state.finish(record, "dead", "lease lost")
     return tuple(record.seq for record in dead)
+
+
+def configure(state: SchedulerState, config: QueueConfig) -> None:
+    """Put changed settings in force: weights, graces of leases, and what groups allow."""
+    state.config = config
+    for account in state.turns.reweigh(config.weights):
+        state.line.refresh(account)
+    for record in state.records.values():
+        if record.lease_expires_at is not None:
+            record.freed_at = freed_at(record.lease_expires_at, config)
+            state.move(record, record.place_at(state.clock))
+    regroup(state, state.run)
 
 
 def regroup(state: SchedulerState, run: int) -> None:

@@ -343,11 +343,7 @@ class Scheduler:
             if changed and field.name not in LIVE_SETTINGS:
                 raise InvalidConfigError(f"{field.name} is fixed when a queue is created")
         state.begin()
-        state.config = config
-        state.retime_leases()
-        for account in state.turns.reweigh(config.weights):
-            state.line.refresh(account)
-        granting.regroup(state, state.run)
+        granting.configure(state, config)
 
     def state(self, seq: int) -> State | None:
         """Return an item's state; None for refused, forgotten and unknown ones."""

@@ -206,13 +206,6 @@ class SchedulerState:
         self._set_state(record, "claimed")
         self.move(record, "held")
 
-    def retime_leases(self) -> None:
-        """Put a changed grace of leases in force."""
-        for record in self.records.values():
-            if record.lease_expires_at is not None:
-                record.freed_at = freed_at(record.lease_expires_at, self.config)
-                self.move(record, record.place_at(self.clock))
-
     def give_back(self, record: Record) -> None:
         """Make a claimed item ready again, at its place."""
         self._drop_lease(record)

@@ -208,9 +208,7 @@ def _waiting(at: Snapshot) -> Standing:
 
 
 #: An item that is due, as any other.
-_DUE = LiveItem(
-    seq=0, state="ready", losses=0, available_at=None, expires_at=None, lease_expires_at=None
-)
+_DUE = LiveItem(seq=0, state="ready", losses=0, available_at=None, expires_at=None, freed_at=None)
 
 
 def _in_the_way(head: StatusHead, settings: Settings) -> Reason:
