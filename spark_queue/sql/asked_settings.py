@@ -27,11 +27,11 @@ def _number(value: int | timedelta | None) -> int | None:
 
 def setting_columns_of(text: str) -> list[str]:
     """Return SQL of Spark for the same columns, over a configuration in JSON."""
-    counts = [f"{_said(text, row)} AS {row.name}" for row in SETTINGS if row.is_asked]
+    counts = [f"{_column_of(text, row)} AS {row.name}" for row in SETTINGS if row.is_asked]
     return [*counts, f"get_json_object({text}, '$.config.on_failure') = 'block' AS blocking"]
 
 
-def _said(text: str, row: Setting) -> str:
+def _column_of(text: str, row: Setting) -> str:
     said = f"get_json_object({text}, '$.config.{row.name}')"
     if row.kind != "duration":
         return f"cast({said} AS bigint)"

@@ -101,7 +101,7 @@ class DiskStorage(TablePlace, Storage):
     def lock(self, name: str, timeout: float) -> AbstractContextManager[bool]:
         """See :meth:`Storage.lock`; the writers' lock raises at its timeout."""
         if name == WRITER:
-            return _held(self.directory, timeout)
+            return _hold_writer(self.directory, timeout)
         return removal.resting(self.directory, timeout=timeout)
 
     @override
@@ -191,6 +191,6 @@ def link_file(file: Path, content: bytes, others: Sequence[Path] = (), *, is_syn
 
 
 @contextmanager
-def _held(directory: Path, timeout: float) -> Iterator[bool]:
+def _hold_writer(directory: Path, timeout: float) -> Iterator[bool]:
     with holding(str(directory), directory, timeout=timeout):
         yield True

@@ -85,7 +85,7 @@ class FileSystemStorage(RemoteStorage):
     def list(self) -> dict[str, datetime]:
         found: dict[str, Any] = self.repeat("", lambda _: self._look(self._prefix))
         return {
-            name.strip("/").removeprefix(self._prefix): _written(one) for name, one in found.items()
+            name.strip("/").removeprefix(self._prefix): _instant_of(one) for name, one in found.items()
         }
 
     @override
@@ -101,7 +101,7 @@ class FileSystemStorage(RemoteStorage):
         return found
 
 
-def _written(entry: dict[str, Any]) -> datetime:
+def _instant_of(entry: dict[str, Any]) -> datetime:
     found = next(entry[name] for name in _INSTANTS if name in entry)
     return found if isinstance(found, datetime) else datetime.fromisoformat(str(found))
 
