@@ -85,7 +85,8 @@ class FileSystemStorage(RemoteStorage):
     def list(self) -> dict[str, datetime]:
         found: dict[str, Any] = self.repeat("", lambda _: self._look(self._prefix))
         return {
-            name.strip("/").removeprefix(self._prefix): _instant_of(one) for name, one in found.items()
+            name.strip("/").removeprefix(self._prefix): _instant_of(one)
+            for name, one in found.items()
         }
 
     @override
