@@ -47,16 +47,6 @@ WINDOW = timedelta(hours=1)
 
 _STATES = ("ready", "claimed", "acked", "dead", "expired", "cancelled", "redriven")
 
-#: Why items wait, by the panel's word and the metric's.
-_REASONS = {
-    "runnable": "runnable",
-    "delayed": "delayed",
-    "held_by_group": "held by group",
-    "over_a_limit": "over a limit",
-    "paused_items": "paused",
-    "past_their_time": "past their time",
-}
-
 _QUANTILES = {"wait_p50": "0.5", "wait_p95": "0.95", "wait_max": "1"}
 _WORK = {"work_p50": "0.5", "work_p95": "0.95"}
 
@@ -152,8 +142,8 @@ def _of_reader(store: Store, report: Report, keys: int) -> Iterator[Sample]:
     labels = {"queue": store.name, "reader": report.reader}
     for state in _STATES:
         yield Sample(named.DEPTH, getattr(seen, state), {**labels, "state": state})
-    for panel, reason in _REASONS.items():
-        yield Sample(named.WAITING, getattr(seen, panel), {**labels, "reason": reason})
+    for reason, count in seen.waiting().items():
+        yield Sample(named.WAITING, count, {**labels, "reason": reason})
     for state, count in sorted(head.finished.items()):
         yield Sample(named.FINISHED, count, {**labels, "state": state})
     for event, count in _recent(report).items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import Field, dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
@@ -11,38 +11,49 @@ from spark_queue.results import Liveness
 from spark_queue.views.answers import Answer
 
 
+def _fact(says: str, *, waits: str = "") -> Any:
+    """Declare a count by the words that every face has for it.
+
+    Parameters
+    ----------
+    waits : str
+        Why its items are not claimed, as metrics call that; empty for a count of no ready items.
+    """
+    return field(metadata={"says": says, "waits": waits})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """The items by state, their rates, and when the work will be done. Durations are seconds."""
 
-    runnable: int
+    runnable: int = _fact("runnable", waits="runnable")
     """Ready items that nothing but their turn keeps from a claim."""
-    delayed: int
+    delayed: int = _fact("delayed", waits="delayed")
     """Ready items whose time has not come: delayed at the start, or by a retry."""
-    held_by_group: int
+    held_by_group: int = _fact("held by a group", waits="held by group")
     """Ready items that one of their group is in the way of."""
-    over_a_limit: int
+    over_a_limit: int = _fact("over a limit", waits="over a limit")
     """Ready items that wait as the queue has its limit of items in flight."""
-    paused_items: int
+    paused_items: int = _fact("paused", waits="paused")
     """Ready items of a paused queue, even if something else is in their way."""
-    past_their_time: int
+    past_their_time: int = _fact("past their time", waits="past their time")
     """Ready items that the next claim will log as expired."""
-    claimed: int
+    claimed: int = _fact("claimed")
     """Items in flight, those with a lease that ran out included."""
     late: int
     """Items of those whose lease ran out."""
-    acked: int
-    dead: int
+    dead: int = _fact("dead")
     dead_in_window: int
     """Dead items that died in the window."""
     dead_since: datetime | None
     """When the first of these did."""
-    expired: int
-    cancelled: int
-    redriven: int
+    acked: int = _fact("acked")
+    expired: int = _fact("expired")
+    cancelled: int = _fact("cancelled")
+    redriven: int = _fact("redriven")
     """Items that died, expired or were cancelled, and were enqueued again since: they are none of
     the three above."""
-    refused: int
+    refused: int = _fact("refused")
     """Rows that were refused as duplicates, ever."""
     oldest_age: float | None
     """How long the ready item that waits longest has: since it was enqueued, or its delay ended."""
@@ -80,14 +91,26 @@ class Overview:
     @property
     def ready(self) -> int:
         """Items that wait, for any reason."""
-        waiting = (self.runnable, self.delayed, self.held_by_group, self.over_a_limit)
-        return sum(waiting) + self.paused_items + self.past_their_time
+        return sum(self.waiting().values())
+
+    def counts(self) -> dict[str, int]:
+        """Return the items by what they are called, in the order in which they are shown."""
+        return {one.metadata["says"]: getattr(self, one.name) for one in _facts()}
+
+    def waiting(self) -> dict[str, int]:
+        """Return the ready items by why they are not claimed."""
+        reasons = {one.name: one.metadata["waits"] for one in _facts()}
+        return {why: getattr(self, name) for name, why in reasons.items() if why}
 
     @property
     def is_unused(self) -> bool:
         """Whether no item has ever entered, as far as the tables still say."""
         ended = self.acked + self.dead + self.expired + self.cancelled + self.redriven
         return not self.ready + self.claimed + ended + self.refused
+
+
+def _facts() -> list[Field[Any]]:
+    return [one for one in fields(Overview) if one.metadata]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -224,21 +224,6 @@ def _first_line(text: str | None) -> str:
 def overview(report: Vitals) -> Sheet:
     """Return where items are, and how many come and go."""
     seen, within = report.overview, condition.window_text(report)
-    counts = {
-        "runnable": seen.runnable,
-        "delayed": seen.delayed,
-        "held by a group": seen.held_by_group,
-        "over a limit": seen.over_a_limit,
-        "paused": seen.paused_items,
-        "past their time": seen.past_their_time,
-        "claimed": seen.claimed,
-        "dead": seen.dead,
-        "acked": seen.acked,
-        "expired": seen.expired,
-        "cancelled": seen.cancelled,
-        "redriven": seen.redriven,
-        "refused": seen.refused,
-    }
     notes = {
         "runnable": _oldest(seen),
         "claimed": ", ".join(unwell(report)),
@@ -248,7 +233,7 @@ def overview(report: Vitals) -> Sheet:
     always = ("runnable", "claimed", "dead", "acked")
     rows = [
         (name, f"{count:,}", notes.get(name, ""))
-        for name, count in counts.items()
+        for name, count in seen.counts().items()
         if count or name in always
     ]
     entered = condition.rates(seen.enqueued_per_second, seen.enqueued_per_second_now)
