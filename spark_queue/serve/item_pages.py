@@ -14,8 +14,7 @@ from spark_queue.report.following import STATES, Shared, Wanted
 from spark_queue.report.lines import ErrorGroup, ItemLine
 from spark_queue.report.model import ItemReport, SharedReport
 from spark_queue.serve import pages
-from spark_queue.serve.addresses import act, find, link_item, of_items
-from spark_queue.serve.pages import Page
+from spark_queue.serve.pages import Page, act, find, link_item, of_items
 from spark_queue.serve.watching import LISTED, WatchedQueue
 from spark_queue.wording import in_html, visible
 

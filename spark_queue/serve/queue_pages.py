@@ -20,8 +20,7 @@ from spark_queue.report.page import rate
 from spark_queue.report.panel_tables import button, link, pill
 from spark_queue.results import Liveness
 from spark_queue.serve import pages
-from spark_queue.serve.addresses import act, base_of, link_item, of_report, undo_buttons
-from spark_queue.serve.pages import Page
+from spark_queue.serve.pages import Page, act, base_of, link_item, of_report, undo_buttons
 from spark_queue.serve.watching import RANGES, Board, WatchedQueue
 from spark_queue.wording import duration, in_html, line_of, plural
 

@@ -25,7 +25,7 @@ from spark_queue.errors import (
     SparkQueueError,
 )
 from spark_queue.report.following import Shared, Wanted
-from spark_queue.serve import addresses, item_pages, pages, queue_pages
+from spark_queue.serve import item_pages, pages, queue_pages
 from spark_queue.serve.guard import RequestGuard, Session, Sessions
 from spark_queue.serve.pages import Page
 from spark_queue.serve.verbs import VERBS, Preview, Verb
@@ -136,7 +136,7 @@ class Site:
 
     def _ask_in(self, request: Request) -> Response:
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        return RedirectResponse(f"/sign-in?{addresses.query(next=wanted)}", HTTPStatus.SEE_OTHER)
+        return RedirectResponse(f"/sign-in?{pages.query(next=wanted)}", HTTPStatus.SEE_OTHER)
 
     def _seat(self, request: Request) -> tuple[WatchedQueue, str]:
         """Return the queue of a request, and the start of its addresses."""
@@ -145,7 +145,7 @@ class Site:
             found = self.board.seat(_number(number), reader if has_reader else None)
         except IndexError:
             raise HTTPException(HTTPStatus.NOT_FOUND) from None
-        return found, addresses.base_of(found.number, reader if has_reader else None)
+        return found, pages.base_of(found.number, reader if has_reader else None)
 
     def _page(self, request: Request, page: Page | None) -> Response:
         if page is None:
@@ -175,7 +175,7 @@ class Site:
         text = request.query_params.get("find", "").strip()
         seq = int(text) if text.isdecimal() and len(text) <= _LONGEST_NUMBER else 0
         is_there = seq > 0 and seat.item(seq, _age(request)).history
-        to = addresses.link_item(base, seq) if is_there else addresses.find(base, key=text)
+        to = pages.link_item(base, seq) if is_there else pages.find(base, key=text)
         return RedirectResponse(to, HTTPStatus.SEE_OTHER)
 
     def _items(self, request: Request) -> Response:
@@ -321,7 +321,7 @@ def _of_forms(session: Session, seat: WatchedQueue, base: str, verb: str) -> dic
     return {
         "operator": session.operator,
         "csrf": session.csrf,
-        "action": addresses.act(base, verb),
+        "action": pages.act(base, verb),
         "back": base,
         "trail": ((seat.name, base),),
     }
