@@ -63,7 +63,7 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
         same = same_claim(at, request.claim_id) if request.repeatable else None
         if same is not None:
             return Answer(answer=same)
-        if at.outstanding <= 0:
+        if not at.has_to_give(at.status):
             # Nothing is read to find nothing.
             return Answer(answer=nothing)
         here, stage = _choose(at, request, now)
@@ -308,7 +308,7 @@ def _here(
         settled = replace(settle.log_settle(head, done), step=head.step)
         # An item that goes back would be in the step twice.
         stage = claim_decision.nothing(settled)
-        if READY not in done.counts:
+        if READY not in done.counts and at.has_to_give(settled):
             try:
                 stage = claim_decision.chosen_after(
                     done.rows, replica, settled, at.terms, request, now

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Window, functions as F
 
 from spark_queue.checks import MOST, require_count
-from spark_queue.config import OnFailure
 from spark_queue.operators.key_columns import (
     Columns,
     all_columns,
@@ -24,8 +22,8 @@ from spark_queue.operators.key_columns import (
 _PLACE = private("place")
 _BUSY = private("busy")
 _FULL = private("full")
-_OPEN = private("open")
-_SLOTS = private("slots")
+_GROUP = private("group")
+_ROW = private("row")
 
 
 def serial_heads(
@@ -119,20 +117,6 @@ def serial_runs(
     return _starting(df, group, order_by, active, limit=1, run=length)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
-    """How the columns are called that :func:`may_start` reads and makes."""
-
-    group: str = "_group_key"
-    seq: str = "_seq"
-    due: str = "_due"
-    over: str = "_over"
-    has_slot: str | None = None
-
-
-_NAMES = Names(group=private("group"), seq=private("seq"), due=private("due"), over=private("over"))
-
-
 def _starting(
     df: DataFrame,
     group: Columns,
@@ -145,21 +129,15 @@ def _starting(
     require_batch("the frame", df)
     keys, fields = keys_of(df, "group", group)
     order = order_of(df, order_by)
-    waiting = df.withColumns(
-        {
-            _NAMES.group: _group_of(keys),
-            # It only has to tell the rows in no group apart.
-            _NAMES.seq: F.monotonically_increasing_id(),
-            _NAMES.due: F.lit(True),
-            _NAMES.over: F.lit(None).cast("string"),
-        }
-    )
+    # The last only has to tell the rows in no group apart.
+    made = {_GROUP: _group_of(keys), _ROW: F.monotonically_increasing_id()}
+    waiting = df.withColumns(made)
     busy = None
     if active is not None:
         require_beside("active", active, fields)
         held = _group_of([plain_column(field.name) for field in fields])
-        busy = active.select(held.alias(_NAMES.group))
-    found = may_start(waiting, busy, limit=limit, run=run, order=order, names=_NAMES)
+        busy = active.select(held.alias(_GROUP))
+    found = _may_start(waiting, busy, limit=limit, run=run, order=order)
     return found.select(*all_columns(df))
 
 
@@ -171,82 +149,40 @@ def _group_of(keys: Sequence[Column]) -> Column:
     return F.when(is_complete(keys), parts)
 
 
-# rule again: slots of a group, waiting head of a group, run of a group
-def may_start(
+# rule again: slots of a group, run of a group
+def _may_start(
     waiting: DataFrame,
-    in_flight: DataFrame | None,
+    active: DataFrame | None,
     *,
-    limit: int = 1,
-    run: int = 1,
-    on_failure: OnFailure = "block",
-    order: Sequence[str | Column] | None = None,
-    names: Names = Names(),
+    limit: int,
+    run: int,
+    order: Sequence[str | Column],
 ) -> DataFrame:
-    """Keep the items that their group lets start: its first ones, in order.
+    """Keep the rows that their group lets start: its first ones, in order.
 
-    A group lets ``limit`` items be in flight. With ``run`` above 1, a group with nothing in flight
-    lets ``limit * run`` consecutive items start together, and any other group none.
-
-    Parameters
-    ----------
-    waiting : DataFrame
-        Items that are not in flight: ``_seq``, ``_group_key`` (null: in no group), ``_due``
-        (whether its delay is over), ``_over`` (null, or why it will never run) and more; and
-        the column that ``names.has_slot`` names: whether it has a slot of its group already.
-    in_flight : DataFrame, optional
-        ``_group_key`` of each item in flight, and the column that ``names.has_slot`` names, if it
-        does: whether the item is among the waiting ones as well, as its lease ran out.
-    limit, run : int
-        As above.
-    on_failure : "block" or "skip"
-        Whether an item that is not due holds up those behind it in its group, or is passed over.
-    order : sequence of str or Column, optional
-        The order within a group; by ``_seq`` by default.
-    names : Names
-        Other names for the columns.
-
-    Returns
-    -------
-    DataFrame
-        Rows of ``waiting`` that are due and may start, and those that are over, which hold no other
-        row up.
+    A group lets ``limit`` rows run. With ``run`` above 1, a group with nothing running lets
+    ``limit * run`` consecutive rows start together, and any other group none.
     """
-    due, over = F.col(names.due), F.col(names.over).isNotNull()
-    order = [names.seq] if order is None else order
-    if on_failure == "skip":
-        waiting = waiting.where(due | over)
-    joined = _with_busy(waiting, in_flight, names, most=1 if run > 1 else limit)
-    joined = joined.where(over | F.col(_FULL).isNull())
-    # Rows without a group, or over, stand in lines of their own: one scan serves all of them. The
-    # group goes first, since a sort looks at its first column most.
-    group = F.col(names.group)
-    alone = group.isNull() | over
-    slots_known = [] if names.has_slot is None else [F.col(names.has_slot)]
-    has_slot = slots_known[0] if slots_known else F.lit(False)
-    keys = [F.when(~over, group), F.when(alone, F.col(names.seq))]
+    joined = _with_busy(waiting, active, most=1 if run > 1 else limit)
+    joined = joined.where(F.col(_FULL).isNull())
+    # Rows without a group stand in lines of their own: one scan serves all of them. The group goes
+    # first, since a sort looks at its first column most.
+    group = F.col(_GROUP)
+    keys = [group, F.when(group.isNull(), F.col(_ROW))]
     # Spark keeps only the first rows of a group before the shuffle when the rank is bounded.
     most = limit * run
-    place = F.row_number().over(Window.partitionBy(*keys, *slots_known).orderBy(*order))
+    place = F.row_number().over(Window.partitionBy(*keys).orderBy(*order))
     first = joined.withColumn(_PLACE, place).where(F.col(_PLACE) <= most)
-    busy, slots = (F.coalesce(F.col(name), F.lit(0)) for name in (_BUSY, _SLOTS))
-    allowed = most - busy - F.when(has_slot, F.lit(0)).otherwise(slots)
-    open_so_far = F.min(due).over(Window.partitionBy(*keys).orderBy(*order))
-    placed = first.withColumn(_OPEN, open_so_far).where(alone | (F.col(_PLACE) <= allowed))
-    return placed.where(over | F.col(_OPEN)).drop(_OPEN, _PLACE, _BUSY, _FULL, _SLOTS)
+    allowed = most - F.coalesce(F.col(_BUSY), F.lit(0))
+    return first.where(group.isNull() | (F.col(_PLACE) <= allowed))
 
 
-def _with_busy(
-    waiting: DataFrame, in_flight: DataFrame | None, names: Names, *, most: int
-) -> DataFrame:
-    """Add how many items of a row's group are in flight, and whether no more may be."""
-    if in_flight is None:
-        nothing = {name: F.lit(None).cast("long") for name in (_BUSY, _SLOTS)}
-        return waiting.withColumns({**nothing, _FULL: F.lit(None).cast("boolean")})
-    has_slot = F.lit(False) if names.has_slot is None else F.col(names.has_slot)
-    counts = in_flight.where(F.col(names.group).isNotNull()).groupBy(names.group)
-    busy = counts.agg(
-        F.count_if(~has_slot).alias(_BUSY),
-        F.count_if(has_slot).alias(_SLOTS),
-    )
+def _with_busy(waiting: DataFrame, active: DataFrame | None, *, most: int) -> DataFrame:
+    """Add how many rows of a row's group run, and whether no more may."""
+    if active is None:
+        nothing = {_BUSY: F.lit(None).cast("long"), _FULL: F.lit(None).cast("boolean")}
+        return waiting.withColumns(nothing)
+    counts = active.where(F.col(_GROUP).isNotNull()).groupBy(_GROUP)
+    busy = counts.agg(F.count("*").alias(_BUSY))
     busy = busy.withColumn(_FULL, F.when(F.col(_BUSY) >= most, True))
-    return waiting.join(busy, names.group, "left")
+    return waiting.join(busy, _GROUP, "left")

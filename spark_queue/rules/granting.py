@@ -16,7 +16,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.rules.ready import Line
 from spark_queue.rules.rule_model import Grant, Leased, Place, Record, freed_at
-from spark_queue.rules.scheduler_state import SchedulerState
+from spark_queue.rules.scheduler_state import SchedulerState, add_loss
 from spark_queue.rules.service_order import Horizon, Served, Service
 
 
@@ -65,7 +65,7 @@ def bury(state: SchedulerState) -> tuple[int, ...]:
     """End the items that lost their last lease, and return them."""
     dead = state.timing.worn_out(state.config.max_losses)
     for record in dead:
-        record.losses += 1
+        record.losses = add_loss(record.losses)
         state.finish(record, "dead", "lease lost")
     return tuple(record.seq for record in dead)
 
@@ -203,7 +203,7 @@ def _lease_of(served: Served) -> Leased:
         priority=record.priority,
         turn=served.turn,
         attempts=record.attempts,
-        losses=record.losses + (record.place == "lost"),
+        losses=add_loss(record.losses) if record.place == "lost" else record.losses,
         overdue=served.slot.overdue,
     )
 

@@ -90,8 +90,8 @@ class Timing:
 
     def worn_out(self, max_losses: int | None) -> list[Record]:
         """Return the items for which the lease that ran out was the last one allowed."""
-        seqs = self._losses.take_until(-last_loss(max_losses))
-        return [self._records[seq] for seq in sorted(seqs)]
+        worn = sorted(self._losses.take_until(-last_loss(max_losses)))
+        return [self._records[seq] for seq in worn]
 
     def lost_records(self) -> list[Record]:
         """Return the items whose lease ran out."""
@@ -239,10 +239,7 @@ class SchedulerState:
             self._claim_ids[grant.lease] = claim_id
 
     def room(self, freed: int = 0) -> int | None:
-        """Return how many more items may be in flight, or None for any number.
-
-        ``freed`` are claimed ones that are about to end.
-        """
+        """Return how many more items may be in flight, when some claimed ones have ended."""
         return room_beside(self.tally["claimed"] - freed, self.config.max_in_flight)
 
     def enter(self, record: Record) -> None:
@@ -330,6 +327,12 @@ def is_held_by(lease: int, state: str, of: int | None) -> bool:
 def last_loss(max_losses: int | None) -> float:
     """Return how many losses an item has behind it that dies of the next one."""
     return math.inf if max_losses is None else max_losses - 1
+
+
+# rule: loss of a lease
+def add_loss(losses: int) -> int:
+    """Return the losses of an item after one more lease of it ran out."""
+    return losses + 1
 
 
 # rule: room of a claim

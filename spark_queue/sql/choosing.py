@@ -60,7 +60,6 @@ class SqlChoice(Choice):
         return self.engine.logs.status_rows(self.rows, self.said)
 
 
-# rule again: paused queue
 def choose(
     at: Snapshot,
     request: Request,
@@ -85,7 +84,7 @@ def choose(
         When more rows would be read than the engine takes.
     """
     head, settled = (at.status, None) if after is None else after
-    if at.settings.paused or at.count_left(head) <= 0:
+    if not at.has_to_give(head):
         return None
     with closing(by.start(_variants(at.settings, request))) as database:
         claim = _Claim(by, database, at, head, request, now)

@@ -15,6 +15,7 @@ from spark_queue.overriding import override
 from spark_queue.rules import Grant, Leased
 from spark_queue.rules.fairness import Level
 from spark_queue.rules.rule_model import freed_at
+from spark_queue.rules.scheduler_state import add_loss
 from spark_queue.state.replica import Replica, Row
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.request import MARGIN, Choice, Request
@@ -51,7 +52,6 @@ def lapsed_leases(replica: Replica, config: QueueConfig, now: datetime) -> froze
     )
 
 
-# rule again: loss of a lease, paused queue
 def choose(
     replica: Replica,
     head: StatusHead,
@@ -59,14 +59,14 @@ def choose(
     request: Request,
     now: datetime,
 ) -> Chosen:
-    """Choose the next items as of a step; perhaps none.
+    """Choose the next items of a queue that is not paused, as of a step; perhaps none.
 
     Raises
     ------
     TooManyItemsError
         When more items have to be looked at than a process keeps in memory.
     """
-    if terms.settings.paused or replica.is_empty():
+    if replica.is_empty():
         return nothing(head)
     grant = _propose(replica, head, terms, request, now)
     common = {"_kind": ITEM, "_lease": head.step + 1, "_at": now}
@@ -88,7 +88,7 @@ def choose(
             **_without_lease(replica, seq),
             **common,
             **lost,
-            "_losses": replica.items[seq]["_losses"] + 1,
+            "_losses": add_loss(replica.items[seq]["_losses"]),
         }
         for seq in grant.dead
     ]

@@ -12,7 +12,7 @@ import pyarrow as pa
 from spark_queue.config import QueueConfig
 from spark_queue.log.schema import DEAD, ITEM, READY
 from spark_queue.rules import Ack, Dead, Nack, Outcome, Release, Scheduler
-from spark_queue.rules.scheduler_state import is_held_by, last_loss
+from spark_queue.rules.scheduler_state import add_loss, is_held_by, last_loss
 from spark_queue.state import schedulers
 from spark_queue.state.replica import Replica, Row
 from spark_queue.state.replica_rows import status_table
@@ -156,7 +156,7 @@ def _lose(row: Row, config: QueueConfig) -> Row:
     losses = row["_losses"]
     return {
         "_state": DEAD if losses >= last_loss(config.max_losses) else READY,
-        "_losses": losses + 1,
+        "_losses": add_loss(losses),
     }
 
 

@@ -177,6 +177,11 @@ class Snapshot:
         """Whether a session of Spark can decide, too."""
         return not isinstance(self.handle.session, PlainSession)
 
+    # rule again: paused queue
+    def has_to_give(self, head: StatusHead) -> bool:
+        """Tell whether a claim may get or end anything, as of a head of the reader."""
+        return not self.settings.paused and self.count_left(head) > 0
+
     def count_left(self, head: StatusHead) -> int:
         """Return the number of open items as of another head of the reader."""
         return self.queue.items - self.facts.since_items - sum(head.finished.values())

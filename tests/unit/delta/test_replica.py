@@ -296,15 +296,6 @@ def test_a_reader_limits_the_age_of_items(queue: Steps, seconds: int, expired: l
     assert [row["_seq"] for row in chosen.rows if row["_state"] == "expired"] == expired
 
 
-def test_a_paused_queue_gives_nothing(queue: Steps) -> None:
-    """Nothing is claimed while a queue is paused, and all of it afterwards."""
-    running = queue.settings
-    queue.settings = replace(running, paused=True)
-    assert queue.claim(9) == (0, [])
-    queue.settings = running
-    assert queue.claim(9)[1] == [1, 3]
-
-
 def test_a_lease_that_is_spared_does_not_end_by_time(queue: Steps) -> None:
     """Its item stays in its slot: its group waits, and others are served."""
     lease, _ = queue.claim(1)
