@@ -158,7 +158,7 @@ class Setting:
 
     def check(self, value: object) -> None:
         """Raise :class:`InvalidConfigError` where a value is not one of this setting."""
-        if self.takes_zero and value == timedelta(0):
+        if self.takes_zero and isinstance(value, timedelta) and not value:
             return
         if value is not None or not self.is_optional:
             _CHECKS[self.kind](self.name, value)

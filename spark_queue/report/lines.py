@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_queue.results import Liveness
-from spark_queue.views.answers import Answer
+
+if TYPE_CHECKING:
+    from spark_queue.views.answers import Answer
 
 
 def _fact(says: str, *, waits: str = "") -> Any:
