@@ -255,6 +255,19 @@ def test_claim_ignores_keys_when_the_queue_names_none() -> None:
     assert drain(scheduler) == [1, 2, 3, 4]
 
 
+# rule: one line without keys
+def test_a_tag_is_the_seq_when_the_queue_names_no_key() -> None:
+    """Whatever an item costs, and however often it comes back: it is served at its own turn."""
+    scheduler = scheduler_of(fair_key=None)
+    admit(scheduler, NewItem(cost=5.0), NewItem(), NewItem())
+    assert [scheduler.stored_tag(seq) for seq in (1, 2, 3)] == [1.0, 2.0, 3.0]
+    claim(scheduler, 2)
+    settle(scheduler, 1, outcome=Release())
+    again = scheduler.claim(0.0, 9).items
+    turns = [(item.seq, item.turn, item.overdue) for item in again]
+    assert turns == [(1, 1.0, False), (3, 3.0, False)]
+
+
 def test_admit_lets_null_keys_share_one_key() -> None:
     """FQ-21: items without a key take turns as one key."""
     scheduler = scheduler_of()
