@@ -310,9 +310,6 @@ LATER = Columns([column for column in _SCHEDULE if column.since > 1])
 #: What of it is shown of an item; its keys are shown beside.
 SHOWN = tuple(name for name in SCHEDULE if name not in ("_fair_key", "_group_key"))
 
-#: What of it a later row may say otherwise than the row by which the item entered.
-TIMES = ("_available_at", "_expires_at")
-
 #: What a fold keeps of an item.
 STATE = (
     "_seq",
