@@ -1007,7 +1007,7 @@ SELECT
   b.held_by AS head,
   h.reason AS why,
   CASE WHEN h.state = 'claimed' THEN h.claimed_at ELSE h.moved_at END AS since,
-  CASE WHEN h.state = 'claimed' THEN h.lease_expires_at ELSE h.until END AS until,
+  CASE WHEN h.state = 'claimed' THEN h.lease_expires_at + a.lease_grace ELSE h.until END AS until,
   b.behind,
   greatest(0e0, (a.now - b.oldest) / 1e6) AS oldest_age,
   h.attempts,
@@ -1035,9 +1035,10 @@ WITH held AS (
     count(*) AS items,
     count(DISTINCT lease) AS leases,
     min(claimed_at) AS since,
-    min(lease_expires_at) AS until,
+    min(lease_expires_at + a.lease_grace) AS until,
     count(CASE WHEN is_lapsed THEN 1 END) AS late
   FROM sq_raw_reasons
+  CROSS JOIN sq_raw_asked a
   WHERE state = 'claimed'
   GROUP BY worker_id
 ),
@@ -1334,7 +1335,7 @@ SELECT
   s.fair_key,
   s.group_key,
   s.worker_id,
-  s.lease_expires_at,
+  CASE WHEN r.reason = 'leased' THEN r.until ELSE s.lease_expires_at END AS held_until,
   s.error,
   md5(coalesce('=' || s.fair_key, '')) AS tenant_id,
   md5(coalesce('=' || s.group_key, '')) AS group_id,
@@ -1349,5 +1350,5 @@ LEFT JOIN sq_raw_wordings w ON w.said = f.said;
 -- they failed with last, each by its digest, since any text may be one. `why` is why an open item is
 -- not running; of one that ended it is the state, or that it was enqueued again.
 CREATE OR REPLACE VIEW sq_listed AS
-SELECT r.seq, r.state, r.why, timestamp_micros(r.since) AS since, r.attempts, r.losses, r.dedup_key, r.fair_key, r.group_key, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.error, r.tenant_id, r.group_id, r.error_id
+SELECT r.seq, r.state, r.why, timestamp_micros(r.since) AS since, r.attempts, r.losses, r.dedup_key, r.fair_key, r.group_key, r.worker_id, timestamp_micros(r.held_until) AS held_until, r.error, r.tenant_id, r.group_id, r.error_id
 FROM sq_raw_listed r;

@@ -94,6 +94,7 @@ class Chains:
         text = explaining.detail(told, why, states, at, self.directory)
         explained = explaining.because(row["seq"], reason, text, by=why.by, until=row["until"])
         explained = replace(explained, given_back=self._given_back(row["seq"]))
+        held_until = row["until"] if reason == "leased" else row["lease_expires_at"]
         return Link(
             why=explained,
             state=row["state"],
@@ -101,9 +102,7 @@ class Chains:
             losses=row["losses"],
             error=self._error_of(row),
             worker=row["worker_id"] or f"lease {row['lease']}",
-            liveness=judge(
-                self.directory, row["worker_id"], row["lease_expires_at"], self.asked.now
-            ),
+            liveness=judge(self.directory, row["worker_id"], held_until, self.asked.now),
         )
 
     def _error_of(self, row: Answer) -> str | None:

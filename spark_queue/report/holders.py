@@ -51,7 +51,7 @@ def item_line(
     row: dict[str, Any], columns: Mapping[str, Any], directory: Path | None, now: datetime
 ) -> ItemLine:
     """Return an item of a list; its holder is judged where it has one."""
-    until = row["lease_expires_at"]
+    until = row["held_until"]
     liveness = None if until is None else judge(directory, row["worker_id"], until, now)
     row = {**row, "liveness": liveness, "columns": columns}
     return ItemLine(**{one.name: row[one.name] for one in fields(ItemLine)})

@@ -13,7 +13,9 @@ from spark_queue.log.job_descriptions import named
 from spark_queue.log.schema import CLAIMED, ITEM, READY, inputs_of, moves_of, user_names
 from spark_queue.log.settings import Settings
 from spark_queue.results import SAMPLED, SAMPLES, Affected
+from spark_queue.rules.rule_model import freed_at
 from spark_queue.sql import log_rows
+from spark_queue.sql.asked_settings import setting_values
 from spark_queue.sql.decisions import RESTORED, TAKEN, Coming, Made, Moved
 from spark_queue.sql.look import MOVED, QueueLook, instant_of, micros_of, newest_rows
 from spark_queue.sql.session_planner import Planner
@@ -147,7 +149,8 @@ class ItemPlanner:
 
     def coming_by_tables(self, at: Snapshot, now: datetime) -> Coming:
         """Return the same by the tables; see :meth:`coming`."""
-        with self._look(asked={"now": log_rows.micros(now)}) as look:
+        asked = {"now": log_rows.micros(now), **setting_values(at.settings.config)}
+        with self._look(asked=asked) as look:
             look.fold(at)
             (found,) = look.rows("next_times")
         held_until = _instant(found["held_until"])
@@ -226,8 +229,8 @@ def release_claimed(look: type[QueueLook[Any]], store: Store, head: StatusHead) 
 # rule again: next event
 def _coming_of(rows: Collection[Row], settings: Settings, now: datetime) -> Coming:
     """Count delayed items in memory; none in a paused queue."""
-    leases = (row["_lease_expires_at"] for row in rows if row["_state"] == CLAIMED)
-    held_until = min(leases, default=None)
+    leases = [row["_lease_expires_at"] for row in rows if row["_state"] == CLAIMED]
+    held_until = freed_at(min(leases), settings.config) if leases else None
     if settings.paused:
         return Coming(held_until=held_until)
     times = [row["_available_at"] for row in rows if row["_state"] == READY]

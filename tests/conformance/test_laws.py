@@ -400,39 +400,82 @@ def test_a_lease_that_ran_out_is_taken_over(make: Make) -> None:
 
 # rule: place at an instant
 @planned
-@needs("leases", "operators", "states")
+@needs("leases", "composed")
 def test_a_lease_is_left_alone_for_its_grace(make: Make) -> None:
-    """Law 2: no claim takes over within the grace; its holder settles and renews until then."""
-    engine = make(lease=timedelta(seconds=60), lease_grace=timedelta(seconds=30))
-    engine.enqueue([Row(id=name) for name in "abc"])
-    held = engine.claim(3)
+    """Laws 2 and 7: until its end and ``lease_grace`` are over no claim takes an item over."""
+    engine = make(lease=timedelta(seconds=60), lease_grace=timedelta(seconds=30), max_losses=2)
+    engine.enqueue([Row(id="a"), Row(id="b")])
+    late, old = engine.claim(1), engine.claim(1)
+    engine.advance(89.999999)
+    assert engine.claim(10).ids == []
+    late.settle("ack")
+    engine.advance(0.000001)
+    new = engine.claim(10)
+    assert new.ids == ["b"]
+    with pytest.raises(LeaseLostError):
+        old.settle("ack")
+    assert engine.states() == {"a": "acked", "b": "claimed"}
     engine.advance(89)
-    assert engine.claim(3).ids == []
-    assert engine.why("a") == ("leased", None)
-    held.settle("ack", ["a"])
-    held.renew(60)
-    engine.advance(89)
-    assert engine.claim(3).ids == []
+    assert engine.claim(10).ids == []
+    assert engine.states() == {"a": "acked", "b": "claimed"}
     engine.advance(1)
-    assert engine.claim(1).ids == ["b"]
-    assert engine.states() == {"a": "acked", "b": "claimed", "c": "claimed"}
+    assert engine.claim(10).ids == []
+    assert engine.states() == {"a": "acked", "b": "dead"}
 
 
-# rule: place at an instant
-@needs("leases", "states")
-def test_a_changed_grace_counts_for_leases_that_are_out(make: Make) -> None:
-    """A longer grace gives a lapsed lease back to its holder, a shorter one frees it."""
-    engine = make(lease=timedelta(seconds=60))
+# rule: place at an instant, renewal of a lease
+@needs("leases")
+def test_a_lease_is_renewed_within_its_grace(make: Make) -> None:
+    """Law 7: a holder that is late, but not too late, goes on with a lease from now on."""
+    engine = make(lease=timedelta(seconds=60), lease_grace=timedelta(seconds=30))
     engine.enqueue([Row(id="a")])
-    engine.claim(1)
-    engine.advance(60)
-    engine.configure(lease_grace=timedelta(seconds=60))
-    assert engine.claim(1).ids == []
-    engine.configure(lease_grace=timedelta(seconds=10))
-    engine.advance(9)
+    held = engine.claim(1)
+    engine.advance(89)
+    held.renew(10)
+    engine.advance(39)
     assert engine.claim(1).ids == []
     engine.advance(1)
     assert engine.claim(1).ids == ["a"]
+
+
+# rule: place at an instant
+@needs("leases", "operators")
+def test_a_grace_counts_for_leases_that_are_there(make: Make) -> None:
+    """It is live: what a claim leaves lapsed is left alone again, and is not once it is shorter."""
+    engine = make(lease=timedelta(seconds=60))
+    engine.enqueue([Row(id="a"), Row(id="b")])
+    assert engine.claim(2).ids == ["a", "b"]
+    engine.advance(60)
+    assert engine.claim(1).ids == ["a"]
+    assert engine.why("b") == ("runnable", None)
+    engine.configure(lease_grace=timedelta(seconds=30))
+    assert engine.why("b") == ("leased", None)
+    assert engine.claim(10).ids == []
+    engine.advance(10)
+    assert engine.claim(10).ids == []
+    engine.configure(lease_grace=timedelta(seconds=10))
+    assert engine.why("b") == ("runnable", None)
+    assert engine.claim(10).ids == ["b"]
+
+
+# rule: place at an instant, slots of a group
+@needs("leases", "operators", "composed")
+def test_an_item_that_is_left_alone_is_in_the_way_of_its_group(make: Make) -> None:
+    """Law 4: it has its slot, and the one of ``max_in_flight``, as one whose lease holds."""
+    engine = make(
+        "group_key",
+        lease=timedelta(seconds=60),
+        lease_grace=timedelta(seconds=30),
+        max_in_flight=1,
+    )
+    engine.enqueue([Row(id="a", group="g"), Row(id="b", group="g"), Row(id="c")])
+    assert engine.claim(1).ids == ["a"]
+    engine.advance(60)
+    seen = {name: engine.why(name) for name in "abc"}
+    assert seen == {"a": ("leased", None), "b": ("held by group", "a"), "c": ("limit", None)}
+    assert engine.claim(10).ids == []
+    engine.advance(30)
+    assert engine.claim(10).ids == ["a"]
 
 
 # rule: holder of a lease

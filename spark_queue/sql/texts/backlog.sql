@@ -27,7 +27,7 @@ WHERE s.kind = 'item' AND s.state = 'cancelled' AND s.error LIKE 'dropped: the r
 -- When time alone lets an item run: the end of the first lease, and the first delay.
 -- rule: next event
 SELECT
-  min(CASE WHEN t.state = 'claimed' THEN t.lease_expires_at END) AS held_until,
+  min(CASE WHEN t.state = 'claimed' THEN $freed(t.lease_expires_at, a) END) AS held_until,
   count(CASE WHEN t.state = 'ready' AND t.available_at > a.now THEN 1 END) AS delayed,
   min(CASE WHEN t.state = 'ready' AND t.available_at > a.now THEN t.available_at END) AS due
 FROM sq_with_turn t

@@ -170,7 +170,7 @@ CROSS JOIN asked a
 LEFT JOIN counted c ON c.part = p.part
 ORDER BY moment
 
--- listed(seq, state, why, since instant, attempts, losses, dedup_key, fair_key, group_key, worker_id, lease_expires_at instant, error, tenant_id, group_id, error_id)
+-- listed(seq, state, why, since instant, attempts, losses, dedup_key, fair_key, group_key, worker_id, held_until instant, error, tenant_id, group_id, error_id)
 -- The items with what they are found by: their fair key, their group, and the wording of the error that
 -- they failed with last, each by its digest, since any text may be one. `why` is why an open item is
 -- not running; of one that ended it is the state, or that it was enqueued again.
@@ -189,7 +189,7 @@ SELECT
   s.fair_key,
   s.group_key,
   s.worker_id,
-  s.lease_expires_at,
+  CASE WHEN r.reason = 'leased' THEN r.until ELSE s.lease_expires_at END AS held_until,
   s.error,
   md5(coalesce('=' || s.fair_key, '')) AS tenant_id,
   md5(coalesce('=' || s.group_key, '')) AS group_id,

@@ -12,9 +12,10 @@ WITH held AS (
     count(*) AS items,
     count(DISTINCT lease) AS leases,
     min(claimed_at) AS since,
-    min(lease_expires_at) AS until,
+    min($freed(lease_expires_at, a)) AS until,
     count(CASE WHEN is_lapsed THEN 1 END) AS late
   FROM sq_reasons
+  CROSS JOIN sq_asked a
   WHERE state = 'claimed'
   GROUP BY worker_id
 ),
@@ -101,7 +102,7 @@ SELECT
   b.held_by AS head,
   h.reason AS why,
   CASE WHEN h.state = 'claimed' THEN h.claimed_at ELSE h.moved_at END AS since,
-  CASE WHEN h.state = 'claimed' THEN h.lease_expires_at ELSE h.until END AS until,
+  CASE WHEN h.state = 'claimed' THEN $freed(h.lease_expires_at, a) ELSE h.until END AS until,
   b.behind,
   greatest(0e0, (a.now - b.oldest) / 1e6) AS oldest_age,
   h.attempts,

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
+import pytest
+
 from spark_queue.rules import Ack, NewItem
 from tests.unit.rules.steps import admit, claim, drain, scheduler_of, settle
 
@@ -75,6 +79,19 @@ def test_claim_takes_an_item_again_when_its_lease_ran_out() -> None:
     assert [(item.losses, item.attempts) for item in second.items] == [(1, 0)]
     assert scheduler.settle(first.lease, {1: Ack()}, 10.0).lost == (1,)
     assert scheduler.settle(second.lease, {1: Ack()}, 10.0).lost == ()
+
+
+@pytest.mark.parametrize("second", [0.1, 1_700_000_000.123457, 4_102_444_800.000001])
+def test_a_lease_is_left_alone_to_the_microsecond(second: float) -> None:
+    """The sum of its end and the grace is the number that a clock has then."""
+    scheduler = scheduler_of(lease_grace=timedelta(seconds=0.3))
+    admit(scheduler, NewItem(), now=second)
+    assert claim(scheduler, now=second) == [1]
+    over = round(second + 10.3, 6)
+    assert scheduler.next_event_at(second) == over
+    assert scheduler.explain(1, second).until == over
+    assert claim(scheduler, now=round(over - 1e-6, 6)) == []
+    assert claim(scheduler, now=over) == [1]
 
 
 def test_settle_counts_when_the_lease_ran_out_but_nobody_claimed_since() -> None:
