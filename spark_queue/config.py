@@ -237,7 +237,8 @@ class QueueConfig:
         since=6,
     )
     """How long after its end no claim takes over the items of a lease. Its holder can settle and
-    renew it until then: for workers whose renewal may be late."""
+    renew it until then: for workers whose renewal may be late. What a process held that has ended
+    comes back at once, as without it."""
     max_attempts: int | None = _setting(5, "Failures after which an item is dead", asked=True)
     """Failed attempts (nacks) after which an item is dead; ``None`` retries for ever."""
     max_losses: int | None = _setting(5, "Lost leases after which an item is dead", asked=True)

@@ -11,6 +11,7 @@ from spark_queue.errors import FormatVersionError, UnsafeSessionError
 from spark_queue.log.schema import FORMAT_VERSION
 from spark_queue.log.session_options import STALENESS, PlainSession, is_fresh, kept_by
 from spark_queue.report.finding import Finding, Severity, span
+from spark_queue.rules.rule_model import lapsed_by
 from spark_queue.session import DURABILITY
 from spark_queue.state import fence
 from spark_queue.wording import agree, plural, shell_command
@@ -109,7 +110,8 @@ def output_unasked(subject: Subject) -> Iterator[Finding]:
     Each claim tries to read it, and leaves the items leased where that fails.
     """
     for reader in subject.readers:
-        before = subject.now - reader.settings.config.lease
+        config = reader.settings.config
+        before = lapsed_by(subject.now, config) - config.lease
         found = recovery.find_unasked(reader.store, before)
         if found:
             (row, why), more = found[0], len(found) - 1

@@ -176,7 +176,7 @@ def _end(link: Link, now: datetime) -> str:
     if why.reason == "leased" and link.liveness is Liveness.GONE:
         return f"was in the hands of {link.worker}, which is gone; the next claim takes it over"
     texts: dict[Reason, str] = {
-        "leased": f"is in the hands of {link.worker}, whose lease ends{ends}",
+        "leased": f"is in the hands of {link.worker}, and may be taken over{ends}",
         "delayed": f"{failed}, next attempt{ends}" if failed else f"is delayed and may run{ends}",
         "paused": "waits until the queue is resumed",
         "expired": "is past its time, which the next claim logs",

@@ -176,7 +176,7 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         now = store.clock.now() if ends.at is None else ends.at
         has_values = where is not None or self.look.is_lazy
         columns = (*STATUS, "_successor") if dead else STATUS
-        config = store.settings(store.status_head()).config
+        config = store.settings(ends.head).config
         asked = {"now": log_rows.micros(now), **setting_values(config)}
         with self.at(store, ends, asked=asked, most=most, has_values=has_values) as at:
             found = at.view("dead_letters" if dead else "status", columns)

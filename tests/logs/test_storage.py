@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -12,9 +13,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 from obstore.store import MemoryStore
 
 from spark_queue import LocalQueue
-from spark_queue.errors import InvalidArgumentError, SetupError
+from spark_queue.errors import FileAccessError, InvalidArgumentError, SetupError
 from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.memory_storage import MemoryStorage
+from spark_queue.log.object import remote_storage
 from spark_queue.log.object.file_system_storage import FileSystemStorage
 from spark_queue.log.object.object_storage import ObjectStorage
 from spark_queue.log.storage import UPKEEP, Storage
@@ -116,3 +118,23 @@ def test_a_listing_of_before_hides_no_object() -> None:
 
         assert storage.read("b") == b"2"
         assert set(storage.list()) == {"a", "b"}
+
+
+def test_an_invalid_request_is_told_in_the_words_of_the_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The file system has one error for it and for a name that is taken: no object is there."""
+    monkeypatch.setattr(remote_storage, "_PATIENCE", 0.0)
+    with faulty_s3() as (_, options):
+        files = file_system(options)
+        storage = FileSystemStorage(files, "s3://bucket/q/queue")
+
+        def refuse(*_: object, **__: object) -> None:
+            raise OSError(errno.EINVAL, "the key is too odd")
+
+        monkeypatch.setattr(files, "pipe_file", refuse)
+        with pytest.raises(FileAccessError) as found:
+            storage.put_if_absent("log/1", b"1")
+        assert "the key is too odd" in str(found.value.__cause__)
+        monkeypatch.undo()
+        assert storage.put_if_absent("log/1", b"1") == b"1"

@@ -72,9 +72,17 @@ class FileSystemStorage(RemoteStorage):
         except FileExistsError:
             return False
         except OSError as exc:
-            if exc.errno == errno.EINVAL:
+            # Else the request is invalid, and the store says why.
+            if exc.errno == errno.EINVAL and self._is_there(key):
                 return False
             raise
+        return True
+
+    def _is_there(self, key: str) -> bool:
+        try:
+            self.get_once(key)
+        except FileNotFoundError:
+            return False
         return True
 
     @override

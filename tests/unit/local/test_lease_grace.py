@@ -45,6 +45,9 @@ def test_explain_names_the_instant_of_the_takeover(queue: LocalQueue, clock: Man
         why = queue.explain(1)
         assert (why.reason, why.until, why.detail) == ("leased", end + 2 * MINUTE, said)
         clock.advance(MINUTE)
+    assert queue.report_item(1).text == (
+        "item 1 is in the hands of crew 7, and may be taken over in 60 s"
+    )
 
     clock.advance(MINUTE)
 
