@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spark_queue.claim import Claim, LocalClaim, Settlement
-    from spark_queue.config import QueueConfig, RetryPolicy
+    from spark_queue.config import QueueConfig
     from spark_queue.delta_queue import DeltaQueue
     from spark_queue.errors import (
         AbortedError,
@@ -86,6 +86,7 @@ if TYPE_CHECKING:
         Undone,
         Upgraded,
     )
+    from spark_queue.retry_policy import RetryPolicy
     from spark_queue.session import SMALL_STEPS_CONF, local_session
     from spark_queue.stores.keys import DeltaIdempotencyKeyStore
 
@@ -137,7 +138,7 @@ _HOMES = {
     "ReaderConfig": "reader_config",
     "ReaderHooks": "memory.journal.journal_options",
     "Report": "report.model",
-    "RetryPolicy": "config",
+    "RetryPolicy": "retry_policy",
     "SettingsChangedError": "log_errors",
     "Settlement": "claim",
     "SparkQueueError": "log_errors",

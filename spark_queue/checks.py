@@ -125,11 +125,16 @@ def require_flag(what: str, value: object) -> None:
 
 
 def require_count(
-    what: str, value: object, error: Refusal = InvalidArgumentError, most: int = 2**63 - 1
+    what: str,
+    value: object,
+    error: Refusal = InvalidArgumentError,
+    most: int = 2**63 - 1,
+    *,
+    least: int = 1,
 ) -> None:
     """Raise where a value is no whole number, or is out of range."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise error(f"{what} is {shorten(value)}: it must be a whole number of at least 1")
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise error(f"{what} is {shorten(value)}: it must be a whole number of at least {least}")
     if value > most:
         raise error(f"{what} is {shorten(value)}: it must be at most {most}")
 
@@ -289,6 +294,11 @@ def require_weights(weights: object, error: Refusal = InvalidConfigError) -> Non
                 f"weights[{shorten(key)}] is {shorten(weight)}: it must be a number above 0 "
                 "that a float can hold"
             )
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a number, and no truth value."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_positive(value: Any) -> bool:

@@ -10,16 +10,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast, get_args
 
 from spark_queue.checks import (
+    is_number,
     known_options,
     require_choice,
     require_count,
     require_duration,
     require_expression,
-    require_seq,
     require_weights,
     seconds,
 )
-from spark_queue.errors import InvalidArgumentError, InvalidConfigError, did_you_mean
+from spark_queue.errors import InvalidConfigError, did_you_mean
+from spark_queue.retry_policy import RetryPolicy, require_policy, retry_from_dict
 from spark_queue.wording import shorten
 
 if TYPE_CHECKING:
@@ -27,70 +28,6 @@ if TYPE_CHECKING:
 
 DedupScope = Literal["live", "forever"] | timedelta
 OnFailure = Literal["block", "skip"]
-Backoff = Literal["fixed", "linear", "exponential"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """How long a failed item waits before its next attempt.
-
-    The delay after the n-th failed attempt is ``delay`` (fixed), ``n * delay`` (linear) or
-    ``2 ** (n - 1) * delay`` (exponential), never more than ``cap``, times a factor drawn from
-    ``1 - jitter .. 1``. The draw is a hash of the item and the attempt, so it can be replayed.
-
-    Raises
-    ------
-    InvalidConfigError
-        When a value is out of its range; the message names the field and the value.
-    """
-
-    backoff: Backoff = "exponential"
-    """How the delay grows with the number of failed attempts."""
-    delay: timedelta = timedelta(seconds=1)
-    """The delay after the first failure. Zero retries at once, and may spin on a broken item."""
-    cap: timedelta = timedelta(hours=1)
-    """The longest delay."""
-    jitter: float = 0.0
-    """Share of the delay that is drawn: 0 none (default), 1 anything between zero and the delay."""
-
-    def __post_init__(self) -> None:
-        require_choice("retry.backoff", self.backoff, get_args(Backoff), InvalidConfigError)
-        require_duration("retry.delay", self.delay, InvalidConfigError, timedelta(0))
-        require_duration("retry.cap", self.cap, InvalidConfigError, timedelta(0))
-        if not _is_number(self.jitter) or not 0 <= self.jitter <= 1:
-            raise InvalidConfigError(
-                f"retry.jitter is {shorten(self.jitter)}: it must be from 0 to 1"
-            )
-        if self.cap < self.delay:
-            raise InvalidConfigError(
-                f"retry.cap ({self.cap}) is shorter than retry.delay ({self.delay}); raise the cap"
-            )
-
-    # rule: delay of a retry
-    def delay_after(self, attempts: int, draw: float = 0.0) -> timedelta:
-        """Return the delay after so many failed attempts.
-
-        Parameters
-        ----------
-        attempts : int
-            Failed attempts so far, 1 after the first failure.
-        draw : float
-            A number from 0 to 1 that places the delay within its jitter; 0 gives all of it.
-        """
-        require_seq("attempts", attempts)
-        if not _is_number(draw) or not 0 <= draw <= 1:
-            raise InvalidArgumentError(f"draw is {shorten(draw)}: it must be from 0 to 1")
-        return timedelta(seconds=self.seconds_after(attempts) * (1 - self.jitter * draw))
-
-    def seconds_after(self, attempts: int) -> float:
-        """Return the seconds of the delay after so many failed attempts, before its jitter."""
-        if self.backoff == "fixed":
-            factor = 1.0
-        elif self.backoff == "linear":
-            factor = float(attempts)
-        else:
-            factor = 2.0 ** min(attempts - 1, 62)
-        return min(self.delay.total_seconds() * factor, self.cap.total_seconds())
 
 
 class LiveSettings(TypedDict, total=False):
@@ -307,10 +244,10 @@ class QueueConfig:
             )
         values = known_options(cls, plain)
         for row in SETTINGS:
-            if row.kind in {"scope", "duration"} and _is_number(values.get(row.name)):
+            if row.kind in {"scope", "duration"} and is_number(values.get(row.name)):
                 values[row.name] = seconds(row.name, values[row.name])
         if isinstance(values.get("retry"), Mapping):
-            values["retry"] = _retry_from_dict(values["retry"])
+            values["retry"] = retry_from_dict(values["retry"])
         return cls(**values)
 
 
@@ -324,28 +261,11 @@ def _in_seconds(values: Mapping[str, Any]) -> dict[str, Any]:
     return {n: v.total_seconds() if isinstance(v, timedelta) else v for n, v in values.items()}
 
 
-def _retry_from_dict(plain: Mapping[str, Any]) -> RetryPolicy:
-    values = known_options(RetryPolicy, plain)
-    for name in ("delay", "cap"):
-        if _is_number(values.get(name)):
-            values[name] = seconds(f"retry.{name}", values[name])
-    return RetryPolicy(**values)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _require_scope(name: str, scope: object) -> None:
     if isinstance(scope, timedelta):
         require_duration(name, scope, InvalidConfigError)
     else:
         require_choice(name, scope, ("live", "forever"), InvalidConfigError)
-
-
-def _require_policy(name: str, policy: object) -> None:
-    if not isinstance(policy, RetryPolicy):
-        raise InvalidConfigError(f"{name} is {shorten(policy)}: it must be a RetryPolicy")
 
 
 _CHECKS: Mapping[Kind, Callable[[str, Any], None]] = {
@@ -357,7 +277,7 @@ _CHECKS: Mapping[Kind, Callable[[str, Any], None]] = {
     "duration": partial(require_duration, error=InvalidConfigError),
     "choice": partial(require_choice, choices=get_args(OnFailure), error=InvalidConfigError),
     "weights": lambda _, value: require_weights(value),
-    "retry": _require_policy,
+    "retry": require_policy,
 }
 
 

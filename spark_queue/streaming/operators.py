@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import StringType
 
 from spark_queue.checks import MOST, optional, require_count, require_duration, require_text
-from spark_queue.config import OnFailure, QueueConfig, RetryPolicy
+from spark_queue.config import OnFailure, QueueConfig
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
 from spark_queue.operators.fair import ROUND, price_of
 from spark_queue.operators.key_columns import (
@@ -24,6 +24,7 @@ from spark_queue.operators.key_columns import (
     require_number,
     require_shares,
 )
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.streaming.bucketed import BUCKETS, Stream, answer
 from spark_queue.streaming.stream_checks import require_streaming
 from spark_queue.streaming.stream_groups import OUTCOMES, SerialRules

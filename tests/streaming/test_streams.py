@@ -8,8 +8,8 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession, functions as F
 
-from spark_queue.config import RetryPolicy
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, UnsafeSessionError
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.streaming import (
     STREAMING_CONF,
     distinct_in_flight,

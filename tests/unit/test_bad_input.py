@@ -19,11 +19,12 @@ from pyspark.sql.types import CharType, DataType, IntegerType, StructField, Stru
 
 from spark_queue import checks
 from spark_queue.claim import Claim
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SchemaMismatchError
 from spark_queue.reader import Reader, SparkVerbs
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.state.request import GrantedClaim
 
 DAY = timedelta(days=1)

@@ -105,8 +105,9 @@ def demo(
 
 def _fill(place: str) -> LocalQueue:
     """Make the queue, and enqueue the files: the flood comes first."""
-    from spark_queue.config import QueueConfig, RetryPolicy  # noqa: PLC0415 - as above
+    from spark_queue.config import QueueConfig  # noqa: PLC0415 - as above
     from spark_queue.local_queue import LocalQueue  # noqa: PLC0415 - as above
+    from spark_queue.retry_policy import RetryPolicy  # noqa: PLC0415 - as above
 
     config = QueueConfig(
         dedup_key="path",

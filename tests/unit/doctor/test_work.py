@@ -10,8 +10,8 @@ import pytest
 
 from spark_queue import journaled_queue
 from spark_queue.clock import ManualClock
-from spark_queue.config import RetryPolicy
 from spark_queue.log.disk import liveness
+from spark_queue.retry_policy import RetryPolicy
 from tests.programs import run_python
 from tests.unit.doctor.conftest import Make, only, paste, with_limits
 

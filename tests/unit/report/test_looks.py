@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 
 from spark_queue.clock import ManualClock
-from spark_queue.config import RetryPolicy
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.log.delta.commits import LogFile
 from spark_queue.log.delta_log import DeltaLog
 from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import following, reading
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.sql import database
 from spark_queue.views import file_source
 from tests.programs import run_python

@@ -15,12 +15,12 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_queue.clock import ManualClock
-from spark_queue.config import RetryPolicy
 from spark_queue.errors import LeaseLostError, SparkQueueError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.metrics import instruments
 from spark_queue.metrics.metric_samples import Sample, samples
 from spark_queue.report.model import Report
+from spark_queue.retry_policy import RetryPolicy
 from tests.unit.report.conftest import Make
 
 _SECOND = timedelta(seconds=1)

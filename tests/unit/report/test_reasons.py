@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 from spark_queue.clock import ManualClock
-from spark_queue.config import RetryPolicy
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report.model import HOUR
 from spark_queue.report.reading import asked_of
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.views.answers import Answer, ends_at
 from spark_queue.views.file_source import FileSource
 from tests.unit.report.conftest import Make

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.local_queue import LocalQueue
 from spark_queue.queue_views import store_of
 from spark_queue.report import publishing
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.sql import database
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import pytest
 
 from spark_queue.acting import acting_as
 from spark_queue.clock import ManualClock
-from spark_queue.config import RetryPolicy
 from spark_queue.errors import CannotUndoError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.metrics import instruments
@@ -17,6 +16,7 @@ from spark_queue.metrics.metric_samples import samples
 from spark_queue.report import condition, sheets
 from spark_queue.report.condition import Condition, judge_condition
 from spark_queue.report.page import tiles
+from spark_queue.retry_policy import RetryPolicy
 from tests.unit.report.conftest import Make
 
 _SECOND = timedelta(seconds=1)

@@ -11,7 +11,8 @@ from typing import Any, TypeVar, cast
 
 from hypothesis import given, strategies as st
 
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
 from spark_queue.streaming.stream_groups import SerialRules
 from spark_queue.streaming.stream_rules import (
