@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         UnsafeSessionError,
         WriterLockedError,
     )
+    from spark_queue.flow import Limit
     from spark_queue.front.aio_durable import AioDurableQueue
     from spark_queue.front.consumer import Delivery
     from spark_queue.front.durable import DurableQueue, FrontOptions
@@ -116,6 +117,7 @@ _HOMES = {
     "ItemReport": "report.model",
     "JournaledQueue": "memory.journal.journaled_queue",
     "Lag": "results",
+    "Limit": "flow",
     "Liveness": "results",
     "LocalClaim": "claim",
     "LocalQueue": "local_queue",
@@ -188,6 +190,7 @@ __all__ = [
     "JournaledQueue",
     "Lag",
     "LeaseLostError",
+    "Limit",
     "Liveness",
     "LocalClaim",
     "LocalQueue",

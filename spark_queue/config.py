@@ -20,6 +20,7 @@ from spark_queue.checks import (
     seconds,
 )
 from spark_queue.errors import InvalidConfigError, did_you_mean
+from spark_queue.flow import Limit, limits_of, require_limits, require_same_texts
 from spark_queue.retry_policy import RetryPolicy, require_policy, retry_from_dict
 from spark_queue.wording import shorten
 
@@ -37,6 +38,7 @@ class LiveSettings(TypedDict, total=False):
     group_limit: int
     lease: timedelta
     lease_grace: timedelta
+    limits: tuple[Limit, ...]
     max_attempts: int | None
     max_in_flight: int | None
     max_losses: int | None
@@ -49,7 +51,7 @@ class LiveSettings(TypedDict, total=False):
 LIVE_SETTINGS = frozenset(LiveSettings.__annotations__)
 
 #: How a setting is checked, written and typed in: by the type of its field.
-Kind = Literal["expression", "scope", "count", "duration", "choice", "weights", "retry"]
+Kind = Literal["expression", "scope", "count", "duration", "choice", "weights", "retry", "limits"]
 _KINDS: Mapping[str, Kind] = {
     "str": "expression",
     "DedupScope": "scope",
@@ -58,6 +60,7 @@ _KINDS: Mapping[str, Kind] = {
     "OnFailure": "choice",
     "Mapping[str, float]": "weights",
     "RetryPolicy": "retry",
+    "tuple[Limit, ...]": "limits",
 }
 
 
@@ -162,6 +165,11 @@ class QueueConfig:
         None, "Items that may be in flight", asked=True, orders=True
     )
     """How many items of the queue may be in flight at once; ``None`` (default) for no limit."""
+    limits: tuple[Limit, ...] = _setting(
+        (), "Items of a key that may be in flight", orders=True, since=6
+    )
+    """How many items of a key may be in flight, by each of several keys. Which keys is fixed when a
+    queue is created, but for the texts of ``fair_key`` and ``group_key``; all numbers are live."""
     lease: timedelta = _setting(timedelta(minutes=5), "Seconds that a claim holds")
     """How long a claim holds its items. Too short: slow work runs twice. Too long: the items of a
     dead worker wait that long."""
@@ -217,17 +225,24 @@ class QueueConfig:
         Raises
         ------
         InvalidConfigError
-            When a name is unknown or belongs to a setting fixed at creation.
+            When a name is unknown, or a setting or the key of a limit is fixed at creation.
         """
         for name in settings:
             if name not in LIVE_SETTINGS:
                 raise InvalidConfigError(_why_not_live(name))
-        return dataclasses.replace(self, **cast("dict[str, Any]", settings))
+        after = dataclasses.replace(self, **cast("dict[str, Any]", settings))
+        require_same_texts(self, after)
+        return after
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration as plain data (durations in seconds), for JSON or YAML."""
         plain = _in_seconds(dataclasses.asdict(self))
-        return {**plain, "weights": dict(self.weights), "retry": _in_seconds(plain["retry"])}
+        return {
+            **plain,
+            "weights": dict(self.weights),
+            "retry": _in_seconds(plain["retry"]),
+            "limits": list(plain["limits"]),
+        }
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> QueueConfig:
@@ -246,6 +261,7 @@ class QueueConfig:
         for row in SETTINGS:
             if row.kind in {"scope", "duration"} and is_number(values.get(row.name)):
                 values[row.name] = seconds(row.name, values[row.name])
+        values["limits"] = limits_of("limits", values.get("limits", ()))
         if isinstance(values.get("retry"), Mapping):
             values["retry"] = retry_from_dict(values["retry"])
         return cls(**values)
@@ -278,6 +294,7 @@ _CHECKS: Mapping[Kind, Callable[[str, Any], None]] = {
     "choice": partial(require_choice, choices=get_args(OnFailure), error=InvalidConfigError),
     "weights": lambda _, value: require_weights(value),
     "retry": require_policy,
+    "limits": require_limits,
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from spark_queue.config import LIVE_SETTINGS, SETTINGS, QueueConfig, Setting
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
+from spark_queue.flow import merge_limits, require_limits
 from spark_queue.wording import shorten
 
 
@@ -69,7 +70,7 @@ def read_weights(texts: Sequence[str] | None) -> dict[str, float] | None:
 def changes(before: QueueConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the requested settings; fixed ones only where their values differ.
 
-    Weights are changed key by key: the others keep theirs.
+    Weights and limits are changed key by key: the others keep theirs.
 
     Raises
     ------
@@ -91,7 +92,7 @@ def changes(before: QueueConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merge(before: QueueConfig, settings: Mapping[str, Any]) -> QueueConfig:
-    """Return a configuration with live settings changed, and weights key by key.
+    """Return a configuration with live settings changed, weights and limits key by key.
 
     Raises
     ------
@@ -101,7 +102,10 @@ def merge(before: QueueConfig, settings: Mapping[str, Any]) -> QueueConfig:
     for name in settings:
         if not isinstance(name, str):
             raise InvalidConfigError(f"unknown setting {shorten(name)}: settings have names")
-    weights = settings.get("weights")
+    limits, weights = settings.get("limits"), settings.get("weights")
+    if isinstance(limits, tuple):
+        require_limits("limits", limits)
+        settings = {**settings, "limits": merge_limits(before.limits, limits)}
     if not isinstance(weights, Mapping):
         return before.changed(**settings)
     kept = {**before.weights, **weights}
@@ -110,9 +114,12 @@ def merge(before: QueueConfig, settings: Mapping[str, Any]) -> QueueConfig:
 
 
 def plain_of(config: QueueConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return some settings of a configuration as plain data; of weights, those keys."""
+    """Return some settings of a configuration as plain data; of weights and limits, those keys."""
     plain = config.to_dict()
     found = {name: plain[name] for name in settings}
     if isinstance(settings.get("weights"), Mapping):
         found["weights"] = {key: config.weights.get(key, 1.0) for key in settings["weights"]}
+    if "limits" in settings:
+        asked = {limit.by for limit in settings["limits"]}
+        found["limits"] = [one for one in plain["limits"] if one["by"] in asked]
     return found

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from spark_queue.rules.outcomes import retry_draw
 from spark_queue.rules.rule_model import (
     Ack,
     Admitted,
@@ -21,7 +22,6 @@ from spark_queue.rules.rule_model import (
     Settled,
 )
 from spark_queue.rules.scheduler import Scheduler
-from spark_queue.rules.scheduler_state import retry_draw
 
 __all__ = [
     "Ack",

@@ -57,13 +57,18 @@ def end(state: SchedulerState, plain: Mapping[str, Any]) -> None:
 def enter(state: SchedulerState, plain: Mapping[str, Any]) -> None:
     """Enter a live item that is not known, as a snapshot has it."""
     values = {**USUAL, **plain}
-    new, fair_key = NewItem(**values.pop("new")), values.pop("fair_key", None)
+    new, fair_key = _new_of(values.pop("new")), values.pop("fair_key", None)
     account = state.turns.account(values["priority"], fair_key)
     record = Record(new=new, account=account, **values)
     if record.lease is not None and record.lease_expires_at is not None:
         record.freed_at = freed_at(record.lease_expires_at, state.config)
         state.leases.setdefault(record.lease, set()).add(record.seq)
     state.enter(record)
+
+
+def _new_of(plain: Mapping[str, Any]) -> NewItem:
+    # JSON has lists alone.
+    return NewItem(**{**plain, "flow_keys": tuple(plain.get("flow_keys") or ())})
 
 
 def _add(state: SchedulerState, values: Mapping[str, Any]) -> None:
@@ -176,7 +181,9 @@ def _dump_account(account: Account) -> list[Any]:
 def _dump_record(record: Record) -> dict[str, Any]:
     plain = {name: getattr(record, name) for name in _REQUIRED}
     plain |= _unusual(record, USUAL)
-    plain["new"] = _unusual(record.new, _NEW)
+    plain["new"] = new = _unusual(record.new, _NEW)
+    if "flow_keys" in new:
+        new["flow_keys"] = list(new["flow_keys"])
     if record.account.fair_key is not None:
         plain["fair_key"] = record.account.fair_key
     return plain
@@ -198,7 +205,7 @@ def _load_record(state: SchedulerState, plain: Mapping[str, Any]) -> None:
     if values["state"] not in TERMINAL:
         enter(state, plain)
         return
-    new, fair_key = NewItem(**values.pop("new")), values.pop("fair_key", None)
+    new, fair_key = _new_of(values.pop("new")), values.pop("fair_key", None)
     closed = Account(Level(values["priority"]), fair_key, 1.0)
     state.records[plain["seq"]] = Record(new=new, account=closed, place="done", **values)
 

@@ -14,6 +14,7 @@ from typing import cast
 
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.rules.limiting import Pass
 from spark_queue.rules.ready import Line
 from spark_queue.rules.rule_model import Grant, Leased, Place, Record, freed_at
 from spark_queue.rules.scheduler_state import SchedulerState, add_loss
@@ -71,7 +72,9 @@ def bury(state: SchedulerState) -> tuple[int, ...]:
 
 
 def configure(state: SchedulerState, config: QueueConfig) -> None:
-    """Put changed settings in force: weights, graces of leases, and what groups allow."""
+    """Put changed settings in force: limits, weights, graces of leases, and what groups allow."""
+    if config.limits != state.config.limits:
+        state.change_limits(config)
     state.config = config
     for account in state.turns.reweigh(config.weights):
         state.line.refresh(account)
@@ -99,6 +102,7 @@ def _set_aside(state: SchedulerState) -> Iterator[tuple[list[Record], list[Recor
         for record in records:
             places[record.seq] = (record, record.place)
             state.move(record, "done")
+            state.count(record, -1)
         return records
 
     expired = aside(state.timing.past_deadline(state.clock))
@@ -107,6 +111,7 @@ def _set_aside(state: SchedulerState) -> Iterator[tuple[list[Record], list[Recor
         yield expired, dead
     finally:
         for _, (record, place) in sorted(places.items()):
+            state.count(record, 1)
             state.move(record, cast("Place", place))
 
 
@@ -114,11 +119,12 @@ def _set_aside(state: SchedulerState) -> Iterator[tuple[list[Record], list[Recor
 def _serve(state: SchedulerState, limit: int) -> list[Served]:
     """Serve the next items, and take them out of the line."""
     room = state.room()
-    first = Service(state.line, state.serial.before)
+    limits = state.start_pass()
+    first = Service(state.line, state.serial.before, limits)
     if room is None:
         return _handed_out(state, first, first.take(limit, None))
     served = _handed_out(state, first, first.take(limit, room)) if room else []
-    lost = _lost_service(state, served)
+    lost = _lost_service(state, served, limits)
     return served + _handed_out(state, lost, lost.take(limit - len(served), 0))
 
 
@@ -144,7 +150,8 @@ def _look(
 ) -> list[Served] | None:
     """Return the items to be served, serving none; ``None`` as for :func:`propose`."""
     room = state.room(freed)
-    service = Service(state.line, state.serial.before)
+    limits = state.start_pass()
+    service = Service(state.line, state.serial.before, limits)
     served = [] if room == 0 else service.take(limit, room, horizon)
     service.withdraw()
     if service.is_cut:
@@ -153,7 +160,7 @@ def _look(
         return served
     with state.turns.restoring(one.record.account for one in served):
         _hand_out(state, served)
-        return served + _lost_service(state, served).take(limit - len(served), 0)
+        return served + _lost_service(state, served, limits).take(limit - len(served), 0)
 
 
 def _hand_out(state: SchedulerState, taken: Sequence[Served]) -> None:
@@ -164,22 +171,29 @@ def _hand_out(state: SchedulerState, taken: Sequence[Served]) -> None:
         )
 
 
-def _lost_service(state: SchedulerState, served: Sequence[Served]) -> Service:
+def _lost_service(state: SchedulerState, served: Sequence[Served], limits: Pass | None) -> Service:
     """Return the service of items whose lease ran out, as if no others waited."""
     gone = {one.record.seq for one in served}
     line = Line(state.records)
     for record in state.timing.lost_records():
         if record.seq not in gone and record in state.line:
             line.add(record)
-    return Service(line, partial(_lost_before, state, gone))
+    return Service(line, partial(_lost_before, state, gone), limits)
 
 
 # rule again: later member of a group
 def _lost_before(state: SchedulerState, gone: Collection[int], record: Record) -> Record | None:
     earlier = state.serial.before(record)
-    while earlier is not None and not _is_lost(state, gone, earlier):
+    while earlier is not None and not _precedes(state, gone, earlier):
         earlier = state.serial.before(earlier)
     return earlier
+
+
+def _precedes(state: SchedulerState, gone: Collection[int], record: Record) -> bool:
+    """Whether later members of a group stay behind one where only lost leases are taken over."""
+    limits = state.limits
+    is_kept = limits is not None and any(map(limits.is_full, record.limited))
+    return (is_kept and record.place == "due") or _is_lost(state, gone, record)
 
 
 def _is_lost(state: SchedulerState, gone: Collection[int], record: Record) -> bool:

@@ -52,6 +52,10 @@ class Ungrouped:
     def configure(self, *, limit: int, blocking: bool, run: int) -> None:
         """Change the rules for all groups."""
 
+    def stand_in(self, line: ServiceLine) -> None:
+        """Go on with another line, in which the claimable items stand, too."""
+        self._line = line
+
     def members(self, record: Record) -> list[Record]:
         """Return the live members of the item's group, in seq order."""
         return [record]

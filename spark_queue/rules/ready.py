@@ -139,7 +139,8 @@ class LevelLine:
             self.now.discard(key)
             self.later.discard(key)
             self.late.discard(key)
-            del self.keys[key]
+            if not len(line.seqs):
+                del self.keys[key]
             return
         (self.late.add if line.overdue else self.late.discard)(key)
         turn = line.first_slot().turn
@@ -183,10 +184,10 @@ _NO_KEY = object()
 class Line:
     """The claimable items of a queue. Adding and taking out are O(log n)."""
 
-    __slots__ = ("_records", "levels", "order")
+    __slots__ = ("levels", "order", "records")
 
     def __init__(self, records: Mapping[int, Record]) -> None:
-        self._records = records
+        self.records = records
         self.levels: dict[int, LevelLine] = {}
         self.order: list[int] = []
         """The negated priorities that have items, highest priority first."""
@@ -201,9 +202,13 @@ class Line:
         key = record.account.fair_key
         line = level.keys.get(key)
         if line is None:
-            line = level.keys[key] = KeyLine(record.account, self._records)
+            line = level.keys[key] = self.make(record.account)
         if line.add(record):
             level.refresh(key)
+
+    def make(self, account: Account) -> KeyLine:
+        """Return an empty line of a key."""
+        return KeyLine(account, self.records)
 
     def discard(self, record: Record) -> None:
         """Take an item out of the line, if it is in it."""

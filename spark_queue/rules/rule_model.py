@@ -52,6 +52,8 @@ class NewItem:
     """Keys are served in rounds. None is a key like any other."""
     group_key: Hashable = None
     """Items of a group run in order. None is no group."""
+    flow_keys: tuple[Hashable, ...] = ()
+    """The keys of limits that are neither the fair key nor the group key, in their order."""
     priority: int = 0
     """A higher number is served first."""
     cost: float = 1.0
@@ -313,6 +315,8 @@ class Record(Timed):
     worker_id: str = ""
     finished_at: float | None = None
     error: str | None = None
+    limited: tuple[tuple[int, Hashable], ...] = ()
+    """Its keys that have limits."""
 
     @property
     def tag(self) -> float:

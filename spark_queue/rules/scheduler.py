@@ -10,6 +10,7 @@ from spark_queue.config import LIVE_SETTINGS, QueueConfig
 from spark_queue.errors import InvalidConfigError
 from spark_queue.rules import explain, following, granting
 from spark_queue.rules.following import dump, load
+from spark_queue.rules.outcomes import apply
 from spark_queue.rules.rule_model import (
     Admitted,
     Counts,
@@ -21,7 +22,7 @@ from spark_queue.rules.rule_model import (
     Settled,
     State,
 )
-from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState, apply, check_hashable
+from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState, check_hashable
 from spark_queue.rules.service_order import Horizon
 
 _GrantT = TypeVar("_GrantT", Grant, Grant | None)

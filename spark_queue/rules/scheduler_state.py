@@ -6,27 +6,23 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import get_args
-from zlib import crc32
+from typing import cast, get_args
 
 from spark_queue.config import QueueConfig
 from spark_queue.rules.dedup_keys import Distinct
 from spark_queue.rules.fairness import OneLine, Turns
 from spark_queue.rules.grouping import Serial, Ungrouped
 from spark_queue.rules.heap import Heap
+from spark_queue.rules.limiting import Limits, Pass
+from spark_queue.rules.parted import LimitedLines
 from spark_queue.rules.ready import Line
 from spark_queue.rules.rule_model import (
     WAITS,
-    Ack,
     Admitted,
-    Dead,
     Grant,
-    Nack,
     NewItem,
-    Outcome,
     Place,
     Record,
-    Release,
     State,
     Terminal,
     freed_at,
@@ -141,7 +137,8 @@ class SchedulerState:
         self.grants: dict[str, Grant] = {}
         self._claim_ids: dict[int, str] = {}
         self._raised: dict[int, float] = {}
-        self.line = Line(self.records)
+        self.limits: Limits | None = None
+        self.line = self._limited_line()
         self.turns = OneLine({}) if config.fair_key is None else Turns(config.weights)
         self.timing = Timing(self.records)
         self.distinct = None if config.dedup_key is None else Distinct(config.dedup_scope)
@@ -245,9 +242,51 @@ class SchedulerState:
     def enter(self, record: Record) -> None:
         """Enter a live item for the rules to follow."""
         self.records[record.seq] = record
+        if self.limits is not None:
+            self.limit(record)
         self.turns.join(record.account)
         # A lease that ran out is noted when time passes.
         self.move(record, "held" if record.state == "claimed" else record.place_at(self.clock))
+
+    def limit(self, record: Record) -> None:
+        """Give an item its limited keys, and count it where it is in flight."""
+        limits, new = cast("Limits", self.limits), record.new
+        record.limited = limits.keys.find(new.fair_key, new.group_key, new.flow_keys)
+        self.count(record, 1)
+
+    def count(self, record: Record, by: int) -> None:
+        """Count an item in or out of those in flight, by its limited keys, where it is claimed."""
+        if self.limits is not None and record.state == "claimed":
+            self.limits.count(record.limited, by)
+
+    def start_pass(self) -> Pass | None:
+        """Return a claim's pass by the limits; None without any."""
+        if self.limits is None:
+            return None
+        return Pass(self.limits.room, has_groups=self.config.group_key is not None)
+
+    def change_limits(self, config: QueueConfig) -> None:
+        """Put other limits in force, and let all items stand in the line anew."""
+        was, waiting = self.line, [*self.records.values()]
+        waiting = [record for record in waiting if record in was]
+        self.config = config
+        self.line = self._limited_line()
+        for record in self.records.values():
+            record.limited = ()
+            if self.limits is not None and record.place != "done":
+                self.limit(record)
+        self.serial.stand_in(self.line)
+        for record in waiting:
+            self.line.add(record)
+
+    def _limited_line(self) -> Line:
+        self.limits = None
+        if not self.config.limits:
+            return Line(self.records)
+        limits = self.limits = Limits(self.config)
+        line = LimitedLines(self.records, limits.is_full)
+        limits.tell = line.look_at
+        return line
 
     # rule: place of a new member
     def _accept(self, seq: int, new: NewItem, origin: int | None) -> None:
@@ -282,7 +321,10 @@ class SchedulerState:
     def _set_state(self, record: Record, state: State) -> None:
         self.tally[record.state] -= 1
         self.tally[state] += 1
-        record.state = state
+        if record.state != state:
+            self.count(record, -1)
+            record.state = state
+            self.count(record, 1)
 
     def _drop_lease(self, record: Record) -> None:
         lease = record.lease
@@ -309,7 +351,7 @@ class SchedulerState:
 
 def check_hashable(new: NewItem) -> None:
     """Refuse keys that cannot be compared, before anything is changed."""
-    keys: tuple[Hashable, ...] = (new.dedup_key, new.fair_key, new.group_key)
+    keys: tuple[Hashable, ...] = (new.dedup_key, new.fair_key, new.group_key, new.flow_keys)
     hash(keys)
 
 
@@ -339,62 +381,3 @@ def add_loss(losses: int) -> int:
 def room_beside(in_flight: int, most: int | None) -> int | None:
     """Return how many more items may be in flight beside some, or None for any number."""
     return None if most is None else max(0, most - in_flight)
-
-
-# rule: delay of a retry
-def retry_draw(seq: int, attempts: int) -> float:
-    """Return the draw of an item's retry, from 0 up to but not including 1.
-
-    It is the CRC-32 (the one of zlib and of Spark SQL's ``crc32``) of the ASCII text
-    ``"<seq>:<attempts>"`` in decimal, divided by ``2 ** 32``. In Spark SQL:
-    ``crc32(concat(seq, ':', attempts)) / 4294967296D``.
-
-    Parameters
-    ----------
-    seq : int
-        The item's sequence number.
-    attempts : int
-        Its failed attempts so far, 1 after the first failure.
-
-    Examples
-    --------
-    >>> round(retry_draw(7, 1), 6)
-    0.664352
-    """
-    return crc32(f"{seq}:{attempts}".encode("ascii")) / 2**32
-
-
-# rule: outcome of an item
-def apply(state: SchedulerState, record: Record, outcome: Outcome) -> State:
-    """Apply its holder's outcome to an item, and return the new state."""
-    if isinstance(outcome, Ack):
-        state.finish(record, "acked")
-    elif isinstance(outcome, Dead):
-        state.finish(record, "dead", outcome.error)
-    elif isinstance(outcome, Release):
-        state.give_back(record)
-    else:
-        _fail(state, record, outcome)
-    return record.state
-
-
-# rule: outcome of an item
-def _fail(state: SchedulerState, record: Record, outcome: Nack) -> None:
-    config = state.config
-    record.attempts += 1
-    record.error = outcome.error
-    if _is_last(record, config):
-        state.finish(record, "dead", outcome.error)
-        return
-    draw = retry_draw(record.seq, record.attempts)
-    delay = config.retry.delay_after(record.attempts, draw)
-    record.available_at = state.clock + delay.total_seconds()
-    state.give_back(record)
-
-
-# rule: attempts of an item
-def _is_last(record: Record, config: QueueConfig) -> bool:
-    """Whether an item may not fail again, by its own limit or the queue's."""
-    own = record.new.max_attempts
-    most = config.max_attempts if own is None else own
-    return most is not None and record.attempts >= most

@@ -6,7 +6,10 @@ import math
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import cast
 
+from spark_queue.rules.limiting import Pass
+from spark_queue.rules.parted import LimitedLine, Part
 from spark_queue.rules.ready import KeyLine, Line, Slot
 from spark_queue.rules.rule_model import Record
 
@@ -38,7 +41,7 @@ class Served:
 class Cursor:
     """One key's line during one claim, with the pointer fixed."""
 
-    __slots__ = ("_by_seq", "_taken", "_used", "line", "pointer")
+    __slots__ = ("_by_seq", "_hidden", "_taken", "_used", "line", "pointer")
 
     def __init__(self, line: KeyLine) -> None:
         self.line = line
@@ -46,6 +49,7 @@ class Cursor:
         self._by_seq = line.takes_by_seq()
         self._taken: list[Served] = []
         self._used: tuple[float, float] | None = None
+        self._hidden: list[Part] = []
 
     # rule: slots of a line
     def peek(self) -> Served | None:
@@ -74,6 +78,15 @@ class Cursor:
             self.line.regular.take()
         self._taken.append(served)
 
+    def keep_back(self, served: Served) -> None:
+        """Look no further at items of the same limited keys as one that was taken.
+
+        Where items take the slots in their own order, each of them uses one, and is looked at.
+        """
+        if isinstance(self.line, LimitedLine) and not self._by_seq:
+            self._hidden.append(self.line.part_of(served.record.seq))
+            self.line.close(self._hidden[-1])
+
     def _use(self, slot: Slot) -> None:
         """Note an overdue turn: the first, or by how much it is behind the first."""
         if self._used is None:
@@ -85,6 +98,8 @@ class Cursor:
     def close(self, served: set[int]) -> None:
         """Return unserved items to the line, with their slots."""
         line = self.line
+        for part in self._hidden:
+            cast("LimitedLine", line).close(part, closed=False)
         for taken in self._taken:
             seq, owner = taken.record.seq, taken.slot.owner
             if seq in served:
@@ -106,11 +121,14 @@ class Service:
     before : callable
         Returns the last claimable item of the same group that is earlier than a given one: it is
         served first, and at no later turn.
+    limits : Pass, optional
+        What keeps items back that are next.
     """
 
-    def __init__(self, line: Line, before: Before) -> None:
+    def __init__(self, line: Line, before: Before, limits: Pass | None = None) -> None:
         self._line = line
         self._before = before
+        self._limits = limits
         self._cursors: list[Cursor] = []
         self._pulls = self._pull_keys()
         self._scout: Cursor | None = None
@@ -141,7 +159,7 @@ class Service:
             ):
                 self.is_cut = True
                 break
-            if cursor is not None and not self._take(served, cursor):
+            if not self._take(served, cursor):
                 continue
             if served.record.place == "due" and room is not None:
                 if not room:
@@ -178,17 +196,30 @@ class Service:
         )
 
     # rule: later member of a group
-    def _take(self, served: Served, cursor: Cursor) -> bool:
-        """Take the next item of a key; say whether it may be served before earlier members."""
+    def _take(self, served: Served, cursor: Cursor | None) -> bool:
+        """Take the next item, of a key or of those that waited; say whether it is served now."""
+        if cursor is None:
+            return self._admits(served)
         cursor.take(served)
+        earlier = self._before(served.record)
+        is_next = False
+        if earlier is not None and earlier.seq not in self._served:
+            self._parked[earlier.seq] = served
+        elif self._admits(served):
+            is_next = True
+        else:
+            cursor.keep_back(served)
         if cursor is self._scout:
             self._send_scout()
         self._advance(cursor)
-        earlier = self._before(served.record)
-        if earlier is None or earlier.seq in self._served:
-            return True
-        self._parked[earlier.seq] = served
-        return False
+        return is_next
+
+    def _admits(self, served: Served) -> bool:
+        """Tell whether no limit keeps back an item that is next."""
+        record = served.record
+        return self._limits is None or self._limits.takes(
+            record.seq, record.new.group_key, record.limited, is_lapsed=record.place == "lost"
+        )
 
     # rule: later member of a group
     def _serve(self, rank: Rank, served: Served) -> None:

@@ -12,7 +12,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.log.schema import ITEM
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.retry_policy import RetryPolicy
-from spark_queue.rules.scheduler_state import retry_draw
+from spark_queue.rules.outcomes import retry_draw
 from spark_queue.sql import log_rows
 from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_values
 from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from spark_queue.config import RetryPolicy
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, SchemaMismatchError
+from spark_queue.retry_policy import RetryPolicy
 from tests.conformance.conftest import Make
 from tests.conformance.engines import Engine, Row
 

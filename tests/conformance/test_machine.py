@@ -21,8 +21,9 @@ from hypothesis.stateful import (
 )
 from pyspark.sql import SparkSession
 
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.errors import LeaseLostError
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.session import SMALL_STEPS
 from tests.conformance.engines import KEYS, DeltaEngine, Engine, Held, Row, SchedulerEngine
 from tests.conformance.local import LocalEngine

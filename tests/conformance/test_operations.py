@@ -21,7 +21,6 @@ from deltalake import write_deltalake
 from spark_queue.acting import acting_as
 from spark_queue.claim import LocalClaim, Said
 from spark_queue.commands import checkpoint
-from spark_queue.config import RetryPolicy
 from spark_queue.errors import (
     CannotUndoError,
     DuplicateItemError,
@@ -35,6 +34,7 @@ from spark_queue.errors import (
     SettingsChangedError,
     SparkQueueError,
 )
+from spark_queue.retry_policy import RetryPolicy
 from tests.conformance.engines import Row
 from tests.conformance.twins import Seen, Twins
 

@@ -19,9 +19,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.local_queue import LocalQueue
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.session import local_session
 
 #: An archive entry says when it was made; that of a golden queue always says the same.

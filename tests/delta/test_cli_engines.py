@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_queue.clock import ManualClock, SystemClock
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.local_queue import LocalQueue
+from spark_queue.retry_policy import RetryPolicy
 from tests.conftest import CommandLine
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from spark_queue.clock import ManualClock
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import (
     DuplicateItemError,
@@ -30,6 +30,7 @@ from spark_queue.log import session_options
 from spark_queue.log.settings import Settings
 from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.spark.spark_look import SparkLook
 from spark_queue.upkeep import spark_upkeep
 from spark_queue.views import items

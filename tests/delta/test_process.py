@@ -15,12 +15,13 @@ from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
 from spark_queue.commands import evidence
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import Reject
 from spark_queue.log.step_events import StepFacts
 from spark_queue.processing import learnt, loop
 from spark_queue.processing.loop import ProcessResult
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.state import spark_frames
 from spark_queue.views import items
 

@@ -16,13 +16,14 @@ from pyspark.sql import SparkSession, functions as F
 
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.log.delta import table_creation
 from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.spark.spark_log import SparkLog
 from spark_queue.queue_views import store_of
+from spark_queue.retry_policy import RetryPolicy
 
 pytestmark = pytest.mark.usefixtures("by_spark")
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_queue.clock import ManualClock
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import (
     InvalidArgumentError,
@@ -21,6 +21,7 @@ from spark_queue.local_queue import LocalQueue
 from spark_queue.queue_views import store_of
 from spark_queue.reader import SparkVerbs
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.retry_policy import RetryPolicy
 from tests.unit.threads import together
 
 MINUTE = timedelta(minutes=1)

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession, functions as F
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
-from spark_queue.config import RetryPolicy
 from spark_queue.queue_views import store_of
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.session import SMALL_STEPS
 from spark_queue.state import replica_choice
 from spark_queue.state.snapshot import Snapshot

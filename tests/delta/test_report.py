@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_queue.clock import ManualClock
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalQueue
@@ -17,6 +17,7 @@ from spark_queue.queue_views import store_of
 from spark_queue.replay import history
 from spark_queue.report import following, publishing, reading
 from spark_queue.report.model import HOUR
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.spark import frames
 from spark_queue.spark.spark_engines import SparkDatabase
 from spark_queue.state.store import Store

@@ -13,11 +13,12 @@ from functools import partial
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import LeaseLostError, QueueShutDownError, SchemaMismatchError
 from spark_queue.front.durable import DurableQueue, FrontOptions
 from spark_queue.queue_views import store_of
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.views import items
 from tests.unit.threads import together
 

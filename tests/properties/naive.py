@@ -63,6 +63,8 @@ class NaiveQueue:
         self.last: dict[Key, float] = defaultdict(float)
         self.regular: dict[Key, float] = defaultdict(lambda: -math.inf)
         self.overdue: dict[Key, float] = defaultdict(lambda: -math.inf)
+        self.left: dict[tuple[str, Hashable], float] = {}
+        self.passed: dict[Hashable, int] = {}
 
     def begin(self, now: float = -math.inf) -> None:
         """Count a step."""
@@ -100,6 +102,7 @@ class NaiveQueue:
                 group_key=new.group_key,
                 priority=new.priority,
                 cost=new.cost,
+                flow_keys=new.flow_keys,
             )
             answers.append(self._admit(repeated, seq))
         return answers
@@ -216,8 +219,30 @@ class NaiveQueue:
                 found.append(thing)
         return found
 
+    def _keys(self, thing: Thing) -> list[tuple[str, Hashable]]:
+        """Return the limited keys of an item: by the fair key ``f``, or by ``e``."""
+        keys = {"f": thing.new.fair_key, "e": (*thing.new.flow_keys, None)[0]}
+        return [(one.by, keys[one.by]) for one in self.config.limits if keys[one.by] is not None]
+
+    def _left(self) -> dict[tuple[str, Hashable], float]:
+        """Return how many items of each limited key may start."""
+        in_flight = [key for t in self.things if t.state == "claimed" for key in self._keys(t)]
+        most = {one.by: one for one in self.config.limits}
+        return {
+            (by, key): math.inf
+            if (bound := most[by].overrides.get(str(key), most[by].default)) is None
+            else bound - in_flight.count((by, key))
+            for thing in self.live()
+            for by, key in self._keys(thing)
+        }
+
     def _serve(self, limit: int, run: int) -> list[Turn]:
         eligible, room = self.eligible(run), math.inf
+        self.left, self.passed = self._left(), {}
+        kept = [thing for thing in eligible if thing.state == "ready" and not self._has_room(thing)]
+        for thing in kept:
+            self._keep_back(thing)
+        eligible = [thing for thing in eligible if thing not in kept]
         if self.config.max_in_flight is not None:
             in_flight = [t for t in self.things if t.state == "claimed"]
             room = max(0, self.config.max_in_flight - len(in_flight))
@@ -229,6 +254,8 @@ class NaiveQueue:
     def _pass(self, eligible: list[Thing], limit: int, room: float) -> list[Turn]:
         served: list[Turn] = []
         for turn in self._in_order(eligible):
+            if not self._admits(turn.thing):
+                continue
             room -= turn.thing.state == "ready"
             if room < 0 or len(served) >= limit:
                 break
@@ -236,6 +263,26 @@ class NaiveQueue:
         for turn in served:
             self._hand_out(turn)
         return served
+
+    def _has_room(self, thing: Thing) -> bool:
+        return all(self.left[key] > 0 for key in self._keys(thing))
+
+    def _keep_back(self, thing: Thing) -> None:
+        group = _group(self.config, thing)
+        if group is not None:
+            self.passed[group] = min(thing.seq, self.passed.get(group, thing.seq))
+
+    def _admits(self, thing: Thing) -> bool:
+        if self.passed.get(_group(self.config, thing), math.inf) < thing.seq:
+            return False
+        if thing.state == "claimed":
+            return True
+        if not self._has_room(thing):
+            self._keep_back(thing)
+            return False
+        for key in self._keys(thing):
+            self.left[key] -= 1
+        return True
 
     def _in_order(self, eligible: list[Thing]) -> list[Turn]:
         turns = []

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
 from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
+from spark_queue.flow import Limit
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.rules import Ack, Dead, Grant, Nack, NewItem, Outcome, Release, Scheduler
 from tests.properties.naive import TERMINAL, NaiveQueue
 
 # Powers of two, whose sums and quotients are exact, so that both sides must agree to the last bit.
 WEIGHTS = st.dictionaries(st.sampled_from("ab"), st.sampled_from([0.5, 1.0, 2.0, 4.0]))
+
+NUMBERS = st.sampled_from([0, 1, 1, 2, 3, None])
+OF_ENDS = st.builds(
+    Limit, by=st.just("e"), default=NUMBERS, overrides=st.dictionaries(st.just("x"), NUMBERS)
+)
+OF_KEYS = st.builds(
+    Limit, by=st.just("f"), default=NUMBERS, overrides=st.dictionaries(st.just("a"), NUMBERS)
+)
+LIMITS = st.sampled_from([0, 0, 1, 1, 2]).flatmap(lambda n: st.tuples(*(OF_ENDS, OF_KEYS)[:n]))
 
 CONFIGS = st.builds(
     QueueConfig,
@@ -26,6 +38,7 @@ CONFIGS = st.builds(
     priority=st.sampled_from([None, "p"]),
     weights=WEIGHTS,
     max_in_flight=st.sampled_from([None, None, 2, 4]),
+    limits=LIMITS,
     lease=st.sampled_from([timedelta(seconds=3), timedelta(seconds=9)]),
     max_attempts=st.sampled_from([None, 2, 3]),
     max_losses=st.sampled_from([None, 2, 3]),
@@ -41,6 +54,7 @@ NEW_ITEMS = st.builds(
     dedup_key=st.sampled_from([None, None, None, 1, 2, 3, 4]),
     fair_key=st.sampled_from([None, "a", "b", "c"]),
     group_key=st.sampled_from([None, None, "", "x", "y"]),
+    flow_keys=st.sampled_from([(None,), ("x",), ("x",), ("y",)]),
     priority=st.sampled_from([0, 0, 1]),
     cost=st.sampled_from([1.0, 1.0, 1.0, 2.0, 0.5]),
     available_at=st.sampled_from([None, None, None, 5.0, 20.0]),
@@ -80,7 +94,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     )
     def claim(self, limit: int, run: int, lease: float | None) -> None:
         """Claims serve the same items at the same turns, and end the same ones."""
-        before = self.in_flight_by_group()
+        before, keyed = self.in_flight_by_group(), self.in_flight_by_key()
         running = {thing.seq for thing in self.naive.things if thing.state == "claimed"}
         proposed = self.proposed(limit, run, lease)
         grant = self.scheduler.claim(self.now, limit, run=run, lease=lease)
@@ -93,6 +107,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             assert self.lean.claim(self.now, limit, run=run, lease=lease) == grant
         self.grants = [grant, *self.grants][:4]
         self.check_groups(grant, before, running, run)
+        self.check_limits(keyed)
         self.check_places(grant)
 
     def proposed(self, limit: int, run: int, lease: float | None) -> Grant:
@@ -190,9 +205,17 @@ class SchedulerMachine(RuleBasedStateMachine):
         max_in_flight=st.sampled_from([None, None, 1, 3]),
         max_losses=st.sampled_from([None, 1, 3]),
         on_failure=st.sampled_from(["block", "skip"]),
+        of_ends=OF_ENDS,
+        of_keys=st.sampled_from([None, None, 0, 1, 2]),
     )
-    def configure(self, group_limit: int, **changes: Any) -> None:
+    def configure(
+        self, group_limit: int, of_ends: Limit, of_keys: int | None, **changes: Any
+    ) -> None:
         """Change what may be changed."""
+        limits = [of_ends for one in self.scheduler.config.limits if one.by == "e"]
+        if of_keys is not None:
+            limits.append(Limit(by="f", default=of_keys))
+        changes["limits"] = tuple(limits)
         if self.scheduler.config.group_key is not None:
             changes["group_limit"] = group_limit
         config = self.scheduler.config.changed(**changes)
@@ -220,7 +243,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         copy = Scheduler.restore(self.scheduler.config, plain)
         taken = {item.seq for item in copy.claim(self.now, 1000).items}
         assert taken <= runnable
-        if self.scheduler.config.max_in_flight is None:
+        if self.scheduler.config.max_in_flight is None and not self.scheduler.config.limits:
             assert taken == runnable
         assert self.scheduler.snapshot() == plain
 
@@ -307,12 +330,29 @@ class SchedulerMachine(RuleBasedStateMachine):
     def check_places(self, grant: Grant) -> None:
         """Law 6: without groups and limits, the items of a key are served in their own order."""
         config = self.scheduler.config
-        if config.group_key is not None or config.max_in_flight is not None:
+        if config.group_key is not None or config.max_in_flight is not None or config.limits:
             return
         for item in grant.items:
             for thing in self.naive.live():
                 if thing.key == (item.priority, item.fair_key) and thing.seq < item.seq:
                     assert thing.state == "claimed" or thing.available_at > self.now
+
+    def in_flight_by_key(self) -> Counter[tuple[str, Any]]:
+        """Count the claimed items of each key of the limits."""
+        found: Counter[tuple[str, Any]] = Counter()
+        for thing in self.naive.things:
+            if thing.state == "claimed":
+                found["f", thing.new.fair_key] += 1
+                found["e", thing.new.flow_keys[0]] += 1
+        return found
+
+    def check_limits(self, before: Counter[tuple[str, Any]]) -> None:
+        """Law F1: no claim goes over the limit of a key."""
+        for limit in self.scheduler.config.limits:
+            for (by, key), count in self.in_flight_by_key().items():
+                most = limit.most(key)
+                if by == limit.by and most is not None:
+                    assert count <= max(most, before[by, key])
 
     def in_flight_by_group(self) -> dict[Any, int]:
         """Count the claimed items of each group."""

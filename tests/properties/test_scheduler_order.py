@@ -10,7 +10,8 @@ from random import Random
 import pytest
 from hypothesis import given, strategies as st
 
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.rules import Ack, Nack, NewItem, Release, Scheduler
 
 FAIR = QueueConfig(fair_key="f", max_attempts=None, retry=RetryPolicy(delay=timedelta(0)))

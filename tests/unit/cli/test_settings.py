@@ -14,11 +14,12 @@ import yaml
 
 from spark_queue import LocalQueue
 from spark_queue.cli.commands.setting_commands import config_text
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.config_changes import changes, read_options, read_weights
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SparkNeededError
 from spark_queue.results import Reconfigured
+from spark_queue.retry_policy import RetryPolicy
 
 Run = Callable[..., Any]
 

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from spark_queue.commands import claims, settle
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.log.heads import QueueHead, StatusHead, following
 from spark_queue.log.schema import QUEUE_COLUMNS, STATUS_COLUMNS, Columns
 from spark_queue.log.settings import Settings
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
 from spark_queue.state import claim_decision, enqueue_decision, settle_decision
 from spark_queue.state.replica import ENTERED, FOLLOWED, Replica

@@ -17,10 +17,11 @@ from spark_queue.clock import ManualClock
 from spark_queue.commands import claims
 from spark_queue.commands.checkpoint import checkpoint
 from spark_queue.commands.settle import log_settle
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.step_events import LogName, StepFacts
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.sql import choosing, settlement
 from spark_queue.sql.decisions import EvidenceFirst
 from spark_queue.state import replica_choice

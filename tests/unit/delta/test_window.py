@@ -15,10 +15,11 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 from spark_queue.claim import LocalClaim
 from spark_queue.clock import ManualClock
 from spark_queue.commands.readers import Start
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.log.step_events import LogName
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.state import catch_up, claim_decision, replica, replica_choice
 from tests.conftest import histories_of
 

@@ -20,9 +20,10 @@ from unittest.mock import patch
 from spark_queue import acting
 from spark_queue.cli import main
 from spark_queue.clock import ManualClock, SystemClock
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.doctor.table import TableHere
 from spark_queue.local_queue import LocalQueue
+from spark_queue.retry_policy import RetryPolicy
 
 #: The page, and where its queue is on it.
 PAGE = Path(__file__).parents[3] / "docs" / "operations.md"

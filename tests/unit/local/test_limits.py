@@ -14,10 +14,10 @@ import pytest
 from spark_queue import LocalQueue
 from spark_queue.clock import ManualClock
 from spark_queue.commands.checkpoint import checkpoint
-from spark_queue.config import RetryPolicy
 from spark_queue.errors import SchemaMismatchError
 from spark_queue.log import schema
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.retry_policy import RetryPolicy
 from tests.unit.delta.test_sql_steps import every_step_is_large
 from tests.unit.local.conftest import Make
 

@@ -20,7 +20,6 @@ from obstore.store import LocalStore
 from spark_queue.clock import ManualClock
 from spark_queue.commands import settle
 from spark_queue.commands.settle import Some
-from spark_queue.config import RetryPolicy
 from spark_queue.errors import Reject
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.delta.claim_record import ClaimRecord, read_record
@@ -32,6 +31,7 @@ from spark_queue.log.step_events import StepFacts
 from spark_queue.processing import claim_parts
 from spark_queue.processing.crew import Using
 from spark_queue.processing.local_processing import LocalHands
+from spark_queue.retry_policy import RetryPolicy
 from tests import kills
 from tests.unit.local.conftest import Make
 

@@ -17,7 +17,6 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_queue.clock import ManualClock
-from spark_queue.config import RetryPolicy
 from spark_queue.errors import (
     InvalidArgumentError,
     Reject,
@@ -28,6 +27,7 @@ from spark_queue.local_queue import LocalQueue
 from spark_queue.log.step_events import StepFacts
 from spark_queue.processing.crew import Using
 from spark_queue.queue_views import store_of
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.sql import sql_planner
 from spark_queue.sql.planner_choice import last_planner_of
 from spark_queue.state.snapshot import Snapshot

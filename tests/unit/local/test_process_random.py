@@ -13,10 +13,11 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from spark_queue.clock import ManualClock
-from spark_queue.config import OnFailure, QueueConfig, RetryPolicy
+from spark_queue.config import OnFailure, QueueConfig
 from spark_queue.errors import Reject
 from spark_queue.local_queue import LocalQueue
 from spark_queue.processing.loop import ProcessResult
+from spark_queue.retry_policy import RetryPolicy
 from tests.conftest import histories_of, memory_place
 
 #: What a handler does at an attempt.

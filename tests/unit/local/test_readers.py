@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_queue.clock import ManualClock
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.errors import (
     InvalidArgumentError,
     ReaderFullError,
@@ -19,6 +19,7 @@ from spark_queue.errors import (
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.retry_policy import RetryPolicy
 from tests.unit.local.conftest import Make
 
 MINUTE = timedelta(minutes=1)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from spark_queue.clock import ManualClock
-from spark_queue.config import RetryPolicy
 from spark_queue.errors import Reject
 from spark_queue.local_queue import LocalQueue
 from spark_queue.processing.loop import ProcessResult
+from spark_queue.retry_policy import RetryPolicy
 from tests.unit.local.conftest import Make
 
 Handler = Callable[[dict[str, Any]], None]

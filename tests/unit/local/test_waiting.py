@@ -10,10 +10,10 @@ from datetime import timedelta
 import pytest
 
 from spark_queue.clock import ManualClock
-from spark_queue.config import RetryPolicy
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.front.durable import DurableQueue, FrontOptions
 from spark_queue.local_queue import LocalQueue
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.state import step_waits
 from tests.unit.local.conftest import Make, Worker
 

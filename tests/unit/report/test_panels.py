@@ -12,12 +12,12 @@ import pytest
 import spark_queue
 from spark_queue.clock import ManualClock
 from spark_queue.commands import readers
-from spark_queue.config import RetryPolicy
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report.model import HOUR
+from spark_queue.retry_policy import RetryPolicy
 from tests.unit.report.conftest import Make
 
 _SECOND = timedelta(seconds=1)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from spark_queue.clock import ManualClock
-from spark_queue.config import RetryPolicy
 from spark_queue.local_queue import LocalQueue
 from spark_queue.report.model import Place
+from spark_queue.retry_policy import RetryPolicy
 from tests.unit.report.conftest import Make
 
 _SECOND = timedelta(seconds=1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.rules import Ack, NewItem, Outcome, Scheduler
 
 

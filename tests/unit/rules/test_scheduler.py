@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.rules import Ack, Admitted, Dead, Nack, NewItem, Release, Scheduler, retry_draw
 from tests.unit.rules.steps import admit, claim, drain, scheduler_of, settle
 

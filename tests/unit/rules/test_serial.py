@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from spark_queue.config import RetryPolicy
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
 from tests.unit.rules.steps import admit, claim, drain, grouped, scheduler_of, settle
 

@@ -12,10 +12,11 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_queue.clock import ManualClock
-from spark_queue.config import QueueConfig, RetryPolicy
+from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, Reject
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.output.outputs import ResultTable
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.testing import assert_dead, assert_done, drain, fail_next, lose_lease, memory_queue
 from tests.unit.testing.conftest import Make, put
 

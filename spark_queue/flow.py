@@ -1,0 +1,122 @@
+"""Flow control by key: how many items of a key may be in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from spark_queue.checks import known_options, optional, require_count, require_expression
+from spark_queue.errors import InvalidConfigError
+from spark_queue.wording import shorten
+
+if TYPE_CHECKING:
+    from spark_queue.config import QueueConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """How many items of one key may be in flight.
+
+    Items whose lease has ended count until a claim, or their holder, says what becomes of them.
+    An item that waits for a retry does not count. An item starts only if all its limits have room;
+    until then others pass it, and it keeps its place.
+
+    Raises
+    ------
+    InvalidConfigError
+        When a value is out of its range; the message names the field and the value.
+
+    Examples
+    --------
+    >>> Limit(by="tenant", default=4, overrides={"acme": 20}).most("acme")
+    20
+    """
+
+    by: str
+    """The SQL expression of the key. A null key has no limit."""
+    default: int | None = None
+    """How many items of a key may be in flight; 0 stops all; ``None`` for no limit."""
+    overrides: Mapping[str, int | None] = field(default_factory=dict)
+    """The same for some keys, by their texts."""
+
+    def __post_init__(self) -> None:
+        require_expression("limit.by", self.by, InvalidConfigError, "a SQL expression")
+        _require_number(f"limit by {self.by}", self.default)
+        if not isinstance(self.overrides, Mapping):
+            raise InvalidConfigError(
+                f"limit.overrides is {shorten(self.overrides)}: it must map keys to numbers"
+            )
+        for key, number in self.overrides.items():
+            if not isinstance(key, str):
+                raise InvalidConfigError(f"limit.overrides has the key {shorten(key)}: use a text")
+            _require_number(f"limit of {shorten(key)} by {self.by}", number)
+
+    # rule: limit of a key
+    def most(self, key: Hashable) -> int | None:
+        """Return how many items of a key may be in flight; ``None`` for any number."""
+        if key is None:
+            return None
+        return self.overrides.get(key, self.default) if isinstance(key, str) else self.default
+
+
+def _require_number(what: str, value: object) -> None:
+    optional(require_count, what, value, error=InvalidConfigError, least=0)
+
+
+def require_limits(name: str, limits: object) -> None:
+    """Raise where a value is no sequence of limits, each by another expression."""
+    if not isinstance(limits, tuple) or not all(isinstance(one, Limit) for one in limits):
+        raise InvalidConfigError(f"{name} is {shorten(limits)}: it must be a tuple of Limit")
+    texts = [one.by for one in limits]
+    for text in texts:
+        if texts.count(text) > 1:
+            raise InvalidConfigError(f"{name} has {shorten(text)} twice: give one limit of it")
+
+
+def limits_of(name: str, plain: object) -> object:
+    """Read limits from plain data, or from limits, where it is a sequence of either."""
+    if not isinstance(plain, Sequence) or isinstance(plain, str | bytes):
+        return plain
+    return tuple(_limit_of(name, one) for one in plain)
+
+
+def _limit_of(name: str, plain: Any) -> Any:
+    if not isinstance(plain, Mapping):
+        return plain
+    values = known_options(Limit, plain)
+    if "by" not in values:
+        raise InvalidConfigError(f"{name} has {shorten(plain)}: name the key by which it limits")
+    return Limit(**values)
+
+
+def merge_limits(before: Iterable[Limit], changed: Iterable[Limit]) -> tuple[Limit, ...]:
+    """Return limits of which some are replaced, each by the one of its key; new ones come last."""
+    return tuple({one.by: one for one in (*before, *changed)}.values())
+
+
+def stored_texts(config: QueueConfig) -> tuple[str, ...]:
+    """Return the key expressions of limits of which an item has the keys stored.
+
+    The fair key and the group key stand with it anyway.
+    """
+    known = (config.fair_key, config.group_key)
+    return tuple(dict.fromkeys(one.by for one in config.limits if one.by not in known))
+
+
+def require_same_texts(before: QueueConfig, after: QueueConfig) -> None:
+    """Raise where a queue's items would need the keys of other expressions than they have.
+
+    Raises
+    ------
+    InvalidConfigError
+        It names the expression.
+    """
+    was, now = stored_texts(before), stored_texts(after)
+    if was == now:
+        return
+    other = next((text for text in (*now, *was) if (text in was) != (text in now)), now[0])
+    raise InvalidConfigError(
+        f"limits by {shorten(other)}: by which keys there are limits is fixed when a queue is "
+        "created; one by the text of fair_key or group_key can be added at any time"
+    )

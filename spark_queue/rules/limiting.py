@@ -1,0 +1,134 @@
+"""Limits by key: how many items of each key are in flight, and what a claim may add to them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+from spark_queue.config import QueueConfig
+from spark_queue.flow import stored_texts
+
+#: A key, with the place of its limit among those of the queue.
+Limited = tuple[int, Hashable]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitKeys:
+    """Where the keys of limits are found in an item.
+
+    Attributes
+    ----------
+    places : sequence of int
+        By limit: the place of its key among the fair key, the group key and the stored ones.
+    """
+
+    places: Sequence[int]
+
+    @classmethod
+    def of(cls, config: QueueConfig) -> LimitKeys:
+        """Return where they are by a configuration."""
+        texts = (config.fair_key, config.group_key, *stored_texts(config))
+        return cls([texts.index(limit.by) for limit in config.limits])
+
+    def find(
+        self, fair_key: Hashable, group_key: Hashable, stored: Sequence[Hashable] | None
+    ) -> tuple[Limited, ...]:
+        """Return the keys of an item that have limits."""
+        keys = (fair_key, group_key, *(stored or ()))
+        found = ((n, keys[at] if at < len(keys) else None) for n, at in enumerate(self.places))
+        return tuple((n, key) for n, key in found if key is not None)
+
+
+class Limits:
+    """Items in flight by key.
+
+    Hooks: ``count`` when an item is claimed or no longer is, ``is_full`` before one starts.
+
+    Attributes
+    ----------
+    tell : callable
+        Is told of each key that became full, or has room again.
+    """
+
+    __slots__ = ("_limits", "flights", "keys", "tell")
+
+    def __init__(self, config: QueueConfig) -> None:
+        self._limits = config.limits
+        self.tell: Callable[[Limited], None] = lambda _: None
+        self.keys = LimitKeys.of(config)
+        self.flights: Counter[Limited] = Counter()
+
+    def count(self, keys: Sequence[Limited], by: int) -> None:
+        """Count an item of some keys in, or out."""
+        for key in keys:
+            was = self.is_full(key)
+            self.flights[key] += by
+            if not self.flights[key]:
+                del self.flights[key]
+            if self.is_full(key) != was:
+                self.tell(key)
+
+    # rule: limit of a key
+    def room(self, limited: Limited) -> float:
+        """Return how many more items of a key may be in flight; infinity for any number."""
+        number, key = limited
+        most = self._limits[number].most(key)
+        return math.inf if most is None else max(0, most - self.flights[limited])
+
+    def is_full(self, limited: Limited) -> bool:
+        """Tell whether no item of a key may start."""
+        return not self.room(limited)
+
+
+class Pass:
+    """One claim's way along the order of service, past what limits keep back.
+
+    Parameters
+    ----------
+    room : callable
+        Returns how many items of a key may start in the claim.
+    has_groups : bool
+        Whether items of a group stay behind each other.
+    """
+
+    __slots__ = ("_has_groups", "_room", "left", "passed")
+
+    def __init__(self, room: Callable[[Limited], float], *, has_groups: bool) -> None:
+        self._room = room
+        self._has_groups = has_groups
+        self.left: dict[Limited, float] = {}
+        self.passed: dict[Hashable, int] = {}
+        """The first item of each group that was passed for a limit."""
+
+    # rule: pass of a claim
+    def takes(
+        self, seq: int, group_key: Hashable, keys: Sequence[Limited], *, is_lapsed: bool
+    ) -> bool:
+        """Tell whether the next item in order starts, which then counts.
+
+        One of a group stays behind an earlier one that was passed. One whose lease ran out has its
+        slots. Any other needs room in all its limits, and takes of none where one is full.
+        """
+        if self.passed and self.passed.get(group_key, seq) < seq:
+            return False
+        if is_lapsed:
+            return True
+        if any(self._left(key) <= 0 for key in keys):
+            self.keep_back(seq, group_key)
+            return False
+        for key in keys:
+            self.left[key] -= 1
+        return True
+
+    def keep_back(self, seq: int, group_key: Hashable) -> None:
+        """Note an item that a limit keeps back: later ones of its group stay behind it."""
+        if self._has_groups and group_key is not None:
+            self.passed[group_key] = min(seq, self.passed.get(group_key, seq))
+
+    def _left(self, key: Limited) -> float:
+        left = self.left.get(key)
+        if left is None:
+            left = self.left[key] = self._room(key)
+        return left

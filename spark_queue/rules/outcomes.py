@@ -1,0 +1,68 @@
+"""What an outcome makes of an item: its end, or its next attempt."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+from spark_queue.config import QueueConfig
+from spark_queue.rules.rule_model import Ack, Dead, Nack, Outcome, Record, Release, State
+from spark_queue.rules.scheduler_state import SchedulerState
+
+
+# rule: delay of a retry
+def retry_draw(seq: int, attempts: int) -> float:
+    """Return the draw of an item's retry, from 0 up to but not including 1.
+
+    It is the CRC-32 (the one of zlib and of Spark SQL's ``crc32``) of the ASCII text
+    ``"<seq>:<attempts>"`` in decimal, divided by ``2 ** 32``. In Spark SQL:
+    ``crc32(concat(seq, ':', attempts)) / 4294967296D``.
+
+    Parameters
+    ----------
+    seq : int
+        The item's sequence number.
+    attempts : int
+        Its failed attempts so far, 1 after the first failure.
+
+    Examples
+    --------
+    >>> round(retry_draw(7, 1), 6)
+    0.664352
+    """
+    return crc32(f"{seq}:{attempts}".encode("ascii")) / 2**32
+
+
+# rule: outcome of an item
+def apply(state: SchedulerState, record: Record, outcome: Outcome) -> State:
+    """Apply its holder's outcome to an item, and return the new state."""
+    if isinstance(outcome, Ack):
+        state.finish(record, "acked")
+    elif isinstance(outcome, Dead):
+        state.finish(record, "dead", outcome.error)
+    elif isinstance(outcome, Release):
+        state.give_back(record)
+    else:
+        _fail(state, record, outcome)
+    return record.state
+
+
+# rule: outcome of an item
+def _fail(state: SchedulerState, record: Record, outcome: Nack) -> None:
+    config = state.config
+    record.attempts += 1
+    record.error = outcome.error
+    if _is_last(record, config):
+        state.finish(record, "dead", outcome.error)
+        return
+    draw = retry_draw(record.seq, record.attempts)
+    delay = config.retry.delay_after(record.attempts, draw)
+    record.available_at = state.clock + delay.total_seconds()
+    state.give_back(record)
+
+
+# rule: attempts of an item
+def _is_last(record: Record, config: QueueConfig) -> bool:
+    """Whether an item may not fail again, by its own limit or the queue's."""
+    own = record.new.max_attempts
+    most = config.max_attempts if own is None else own
+    return most is not None and record.attempts >= most
