@@ -16,7 +16,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -26,7 +26,7 @@ from unittest import mock
 import pyarrow as pa
 from rich.console import Console
 
-from spark_queue import QueueConfig, ReaderConfig, RetryPolicy
+from spark_queue import Limit, QueueConfig, ReaderConfig, RetryPolicy
 from spark_queue.clock import ManualClock
 from spark_queue.commands import readers, rows
 from spark_queue.commands.checkpoint import checkpoint
@@ -46,8 +46,10 @@ from step_texts import texts_of
 
 _CONSOLE = Console()
 
-_COLUMNS = "id string, tenant string, grp string, prio int"
+_COLUMNS = "id string, tenant string, grp string, prio int, host string"
 _LEASE = timedelta(seconds=30)
+#: The keys that limits go by.
+_LIMITED = ((), (), ("host",), ("host", "tenant"), ("grp", "tenant"))
 _PAUSES = (0, 0, 0, 1, 7, 12, 31)
 _VERBS = ("ack", "ack", "ack", "nack", "release", "dead")
 _EXACT = {"costs": (0.5, 1.0, 1.0, 2.5), "weights": (0.5, 1.0, 2.0, 4.0)}
@@ -126,12 +128,26 @@ class Played:
             group_limit=draw.choice((1, 1, 2, 3)) if grouped else 1,
             on_failure=draw.choice(("block", "skip")),
             max_in_flight=draw.choice((None, None, 1, 3, 6)),
+            limits=self._limits(
+                draw.choice(((), ("host",), ("host", "tenant"), ("grp", "tenant")))
+            ),
             max_attempts=draw.choice((None, 2)),
             max_losses=draw.choice((None, 1, 2, 3)),
             lease=_LEASE,
             retry=RetryPolicy(
                 delay=timedelta(seconds=draw.choice((0, 10))), jitter=draw.choice((0.0, 0.5))
             ),
+        )
+
+    def _limits(self, texts: Iterable[str]) -> tuple[Limit, ...]:
+        numbers = (None, 0, 1, 1, 2, 3)
+        return tuple(
+            Limit(
+                by=text,
+                default=self._draw.choice(numbers),
+                overrides={"a": self._draw.choice(numbers), "x": self._draw.choice(numbers)},
+            )
+            for text in texts
         )
 
     def _weights(self) -> dict[str, float]:
@@ -186,6 +202,7 @@ class Played:
             "tenant": draw.choice(("a", "b", "c", "d", None)),
             "grp": draw.choice(("g", "h", "i", None)),
             "prio": draw.choice((0, 0, 1, 2)),
+            "host": draw.choice(("x", "x", "y", None)),
             "cost": draw.choice(self._values["costs"]),
             "available_at": now + later if draw.random() < 0.15 else None,  # noqa: PLR2004
             "expires_at": now + ends if draw.random() < 0.1 else None,  # noqa: PLR2004
@@ -291,11 +308,16 @@ class Played:
 
     def _other(self) -> None:
         draw = self._draw
-        what = draw.choice(("configure", "maintain", "reader", "renew", "forget", "weights"))
-        if what == "weights" and self.config.fair_key is not None:
-            draw.choice(self._readers).configure(weights=self._weights())
-        elif what == "configure":
-            draw.choice(self._readers).configure(max_in_flight=draw.choice((None, 2, 5)))
+        what = draw.choice(("settings", "settings", "maintain", "reader", "renew", "forget"))
+        if what == "settings":
+            texts = [one.by for one in self.config.limits]
+            settings: dict[str, Any] = {
+                "max_in_flight": draw.choice((None, 2, 5)),
+                "limits": self._limits(texts),
+                "weights": self._weights() if self.config.fair_key is not None else {},
+            }
+            name = draw.choice(list(settings))
+            draw.choice(self._readers).configure(**{name: settings[name]})
         elif what == "maintain":
             store = draw.choice(self._readers)._store  # noqa: SLF001 - a task of maintenance
             if self._spark is not None:

@@ -20,6 +20,7 @@ from spark_queue.errors import (
     InvalidConfigError,
     SchemaMismatchError,
 )
+from spark_queue.flow import stored_texts
 from spark_queue.log.schema import INPUTS, LogColumn, inputs_of
 from spark_queue.log.spark.spark_types import column_named
 from spark_queue.wording import shorten
@@ -126,9 +127,6 @@ def _digits(number: Column, count: int = 2) -> Column:
 
 OrderBy = str | Column | list[str | Column] | None
 
-#: Options of the configuration that are computed from a row, and their columns.
-_COMPUTED = {**KEYS, "priority": "_priority"}
-
 _STATEMENT = re.compile(r";|--|/\*|\b(select|from|with|values|table)\b", re.IGNORECASE)
 
 
@@ -181,21 +179,23 @@ def require_keys(spark: SparkSession, schema: StructType, config: QueueConfig) -
         session; it names the option.
     """
     empty = spark.createDataFrame([], schema)
-    for option, column in _COMPUTED.items():
-        text = getattr(config, option)
-        if text is None:
-            continue
-        try:
-            expression = sql_expression(option, text)
-            if option not in KEYS:
-                expression = expression.cast("int")
-            _ = empty.select("*", expression.alias(column)).schema
-        except (AnalysisException, InvalidArgumentError) as exc:
-            raise InvalidConfigError(
-                f"{option} is {shorten(text)}, which is no expression over the columns "
-                f"{', '.join(schema.names)}: {first_line(exc)}"
-            ) from exc
+    priority = [] if config.priority is None else [("priority", config.priority)]
+    for option, text in [*key_rules.of(config), *priority]:
+        _require_key(empty, option, text)
     key_rules.require_same_everywhere(of_spark(schema), config)
+
+
+def _require_key(empty: DataFrame, option: str, text: str) -> None:
+    try:
+        expression = sql_expression(option, text)
+        if option == "priority":
+            expression = expression.cast("int")
+        _ = empty.select("*", expression.alias(f"_{option}")).schema
+    except (AnalysisException, InvalidArgumentError) as exc:
+        raise InvalidConfigError(
+            f"{option} is {shorten(text)}, which is no expression over the columns "
+            f"{', '.join(empty.columns)}: {first_line(exc)}"
+        ) from exc
 
 
 def sql_expression(what: str, text: str) -> Column:
@@ -245,7 +245,8 @@ def add_keys(
     given = inputs_of(schema.names).keys() & set(df.columns)
     optional = [_optional(name if name in given else None, one) for name, one in INPUTS.items()]
     columns = [column_named(name) for name in schema.names]
-    staged = ordered.select(*columns, *keys, _priority(config), *optional, *extra)
+    computed = (*keys, _flow_keys(config, fields), _priority(config))
+    staged = ordered.select(*columns, *computed, *optional, *extra)
     hashed = F.when(F.col("_dedup_key").isNotNull(), F.xxhash64("_dedup_key"))
     return staged.withColumn("_dedup_hash", hashed)
 
@@ -255,6 +256,11 @@ def _key(config: QueueConfig, option: str, fields: Sequence[Field]) -> Column:
     if text is None:
         return F.lit(None).cast("string").alias(KEYS[option])
     return text_of(expressions.read(text, fields)).alias(KEYS[option])
+
+
+def _flow_keys(config: QueueConfig, fields: Sequence[Field]) -> Column:
+    texts = [text_of(expressions.read(text, fields)) for text in stored_texts(config)]
+    return (_frame(texts) if texts else F.lit(None).cast("string")).alias("_flow_keys")
 
 
 def _priority(config: QueueConfig) -> Column:

@@ -14,6 +14,7 @@ from spark_queue.errors import (
     InvalidConfigError,
     InvalidExpressionError,
 )
+from spark_queue.flow import stored_texts
 from spark_queue.log.schema import FORMAT_VERSION, ONE_TEXT
 from spark_queue.log.settings import Settings
 from spark_queue.wording import shorten
@@ -37,6 +38,8 @@ def of(config: QueueConfig) -> Iterator[tuple[str, str]]:
         text = getattr(config, option)
         if text is not None:
             yield option, text
+    for text in stored_texts(config):
+        yield "limits", text
 
 
 def require_same_everywhere(columns: Sequence[Field], config: QueueConfig) -> None:

@@ -23,6 +23,7 @@ from spark_queue.errors import SchemaMismatchError
 #: 3: a column of the item log for the trace that an item belongs to.
 #: 4: a column of both logs for the failures after which an item is dead; one row for a renewal.
 #: 5: a mark of a source says what its last batch did, and may leave the head.
+#: 6: a column of both logs for the keys of limits; the grace of leases.
 FORMAT_VERSION = 6
 
 #: The formats from which on keys have one text, items a trace, and a limit of their own.
@@ -94,8 +95,6 @@ class Input:
     """The least whole number that a value is."""
     moves: bool = False
     """Whether the item keeps it when it is redriven, or forwarded to another queue."""
-    stays: bool = False
-    """Whether nothing changes it, so that later rows of the item may leave it out."""
 
     def require(self, values: Iterable[float | None]) -> None:
         """Check values, or the least and the highest of them.
@@ -137,6 +136,8 @@ class LogColumn:
     """The column of the caller's rows that sets it; the library sets the others."""
     since: int = 1
     """The format that brought it."""
+    stays: bool = False
+    """Whether nothing changes it, so that later rows of the item may leave it out."""
 
 
 @dataclass(frozen=True)
@@ -244,11 +245,13 @@ _SCHEDULE = [
         "_max_attempts",
         "bigint",
         "the failures after which it is dead, instead of the queue's",
-        Input(name="max_attempts", least=1, moves=True, stays=True),
+        Input(name="max_attempts", least=1, moves=True),
         since=LIMITED,
+        stays=True,
     ),
     LogColumn("_fair_key", "string", "the key that turns are shared by"),
     LogColumn("_group_key", "string", "the key whose items run in order"),
+    LogColumn("_flow_keys", "string", "its other keys with limits, in JSON", since=6, stays=True),
     LogColumn(
         "_available_at",
         "timestamp",
@@ -256,12 +259,11 @@ _SCHEDULE = [
         Input(name="available_at"),
     ),
     LogColumn(
-        "_expires_at",
-        "timestamp",
-        "the time from which it is not worth doing",
-        Input(name="expires_at", stays=True),
+        *("_expires_at", "timestamp", "the time from which it is not worth doing"),
+        Input(name="expires_at"),
+        stays=True,
     ),
-    LogColumn("_enqueued_at", "timestamp", "when it was enqueued"),
+    LogColumn("_enqueued_at", "timestamp", "when it was enqueued", stays=True),
 ]
 
 #: Columns of the ``queue`` log before the user's.
@@ -333,10 +335,7 @@ RECENT = ("_kind", *STATE, "_turn", "_overdue")
 INPUTS = {column.input.name: column for column in _SCHEDULE if column.input is not None}
 
 #: What an item entered with and keeps: rows that a front writes of it leave that out.
-ENTERED_WITH = (
-    "_enqueued_at",
-    *(c.name for c in INPUTS.values() if c.input is not None and c.input.stays),
-)
+ENTERED_WITH = tuple(column.name for column in _SCHEDULE if column.stays)
 
 #: Those whose values have a bound, by the names that they have in the log.
 BOUNDED = {

@@ -14,9 +14,10 @@ from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import CLAIMED, DEAD, ITEM
 from spark_queue.log.settings import Settings
 from spark_queue.overriding import override
-from spark_queue.sql import log_rows
+from spark_queue.sql import limit_pass, log_rows
 from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_values
 from spark_queue.sql.decisions import EvidenceFirst
+from spark_queue.sql.limit_pass import LimitPass
 from spark_queue.sql.reach import is_sure, nearest, reaches, wanted_of
 from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables, give_order
 from spark_queue.sql.statements import SECOND
@@ -107,7 +108,7 @@ def _variants(settings: Settings, request: Request) -> dict[str, str]:
         variants["startable_items"] = "startable_items_without_groups"
     if config.group_key is None or config.group_limit * request.run == 1:
         variants["ranked_items"] = "ranked_items_one_by_one"
-    return variants
+    return variants | limit_pass.variants_of(config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,7 @@ class _Claim:
         database.give("states", states)
         database.keep("newest_rows")
         self._ask(None)
+        limit_pass.give_limits(database, self.at.settings.config)
         found = database.rows("recovery_facts").to_pylist()[0]
         if found["lapsed"]:
             leases = {*database.rows("lapsed_leases")["lease"].to_pylist()} - self.request.spared
@@ -146,14 +148,16 @@ class _Claim:
     def choose(self) -> Any:
         """Return the chosen rows, looking further until they are enough."""
         database, limit = self.database, self.request.limit
+        has_limits = bool(self.at.settings.config.limits)
         for look, (reach, entered) in enumerate(self._looks()):
             facts = self._look(reach, entered)
-            if reach is not None or look:
+            if reach is not None or look or has_limits:
                 database.keep("ranked_items")
-            if reach is None or self._is_enough(facts, reach):
+            taken = self._pass(facts) if has_limits else None
+            if reach is None or self._is_enough(facts, reach, taken):
                 break
         if facts["room"] is not None and facts["lapsed"]:
-            del database.variants["granted_items"]
+            database.variants["granted_items"] = limit_pass.two_stages(self.at.settings.config)
             database.keep("first_in_order", limit)
             database.keep(f"eligible_items{SECOND}")
         return database.find("claim_rows", limit)
@@ -211,8 +215,13 @@ class _Claim:
         names = [name for name in log_rows.ENTERED if name != "_step"]
         return self.engine.logs.items_of(self.at.store, found, names)
 
-    def _is_enough(self, facts: Mapping[str, int | None], reach: float) -> bool:
+    def _is_enough(
+        self, facts: Mapping[str, int | None], reach: float, taken: LimitPass | None
+    ) -> bool:
         """Tell whether nothing beyond reach can come next."""
+        if taken is not None:
+            seen = taken.within
+            return taken.is_over and is_sure(self.at, self.head, seen, seen.total(), reach)
         room, eligible = facts["room"], facts["eligible"] or 0
         wanted = wanted_of(self.request.limit, room, facts["lapsed"] or 0)
         if room == 0 or eligible < wanted:
@@ -220,6 +229,13 @@ class _Claim:
         found = self.database.rows("counts_within_reach").to_pylist()
         within = {row["priority"]: row["items"] for row in found}
         return is_sure(self.at, self.head, within, wanted, reach)
+
+    def _pass(self, facts: Mapping[str, int | None]) -> LimitPass:
+        """Take what limits allow of the items within reach."""
+        config, request = self.at.settings.config, self.request
+        taken = LimitPass(self.database, config, request.limit, request.run, facts["room"])
+        taken.walk()
+        return taken
 
     def _ask(self, reach: float | None) -> None:
         config, request = self.at.settings.config, self.request

@@ -135,6 +135,7 @@ AS_SPARK = (
     "SET GLOBAL default_null_order = 'nulls_first_on_asc_last_on_desc'",
     """CREATE MACRO regexp_replace(text, pattern, put) AS
     system.main.regexp_replace(text, pattern, replace(put, '$1', '\\1'), 'g')""",
+    "CREATE MACRO get_json_object(text, path) AS json_extract_string(text, path)",
 )
 
 

@@ -38,3 +38,8 @@ least($own, $entered + $a.max_age)
 -- When a claim may take over the items of a lease that ends.
 -- rule: place at an instant
 $until + $a.lease_grace
+
+-- limited_key(row, m)
+-- The key of an item by which a limit goes.
+CASE $m.place WHEN 0 THEN $row.fair_key WHEN 1 THEN $row.group_key
+  ELSE get_json_object($row.flow_keys, $m.path) END

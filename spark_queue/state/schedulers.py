@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -204,6 +205,7 @@ def item(row: Row, limits: ReaderConfig | None) -> dict[str, Any]:
         "new": {
             "fair_key": row["_fair_key"],
             "group_key": row["_group_key"],
+            "flow_keys": json.loads(row["_flow_keys"] or "[]"),
             "cost": row["_cost"],
             "expires_at": _instant(expires_at(row, limits)),
             "max_attempts": _max_attempts(row, limits),

@@ -17,6 +17,7 @@ from spark_queue.columns.expressions import COLUMN, LITERAL, Expression, Node
 from spark_queue.columns.kinds import Field
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
+from spark_queue.flow import stored_texts
 from spark_queue.log.schema import BOUNDED, INPUTS, QUEUE_COLUMNS, LogColumn, inputs_of
 from spark_queue.wording import shorten
 
@@ -48,15 +49,24 @@ def require_keys(columns: Sequence[Field], config: QueueConfig) -> None:
 
 def keys_of(columns: Sequence[Field], config: QueueConfig, rows: pa.Table) -> dict[str, pa.Array]:
     """Return the columns of a configuration's keys, and of the priority; as :func:`texts_of`."""
-    found = dict.fromkeys(key_rules.KEYS.values(), pa.nulls(rows.num_rows, pa.string()))
+    found: dict[str, pa.Array] = dict.fromkeys(
+        key_rules.KEYS.values(), pa.nulls(rows.num_rows, pa.string())
+    )
     for option, name in key_rules.KEYS.items():
         if (text := getattr(config, option)) is not None:
             found[name] = texts_of(option, text, columns, rows)
+    found["_flow_keys"] = _flow_keys(columns, config, rows)
     if config.priority is None:
         found["_priority"] = pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows)
     else:
         found["_priority"] = priorities_of(config.priority, columns, rows)
     return found
+
+
+def _flow_keys(columns: Sequence[Field], config: QueueConfig, rows: pa.Table) -> pa.Array:
+    """Return of each row the keys that have limits and no column of their own, as JSON."""
+    texts = [texts_of("limits", text, columns, rows) for text in stored_texts(config)]
+    return functions.join_texts(texts) if texts else pa.nulls(rows.num_rows, pa.string())
 
 
 def texts_of(option: str, text: str, columns: Sequence[Field], rows: pa.Table) -> pa.Array:

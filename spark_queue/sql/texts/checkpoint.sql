@@ -2,7 +2,7 @@
 -- Uses: log, open_items.
 -- Tables: pointers, weights, weights_after.
 
--- checkpoint_items(seq, item_gen, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, is_touched, turn, v, s)
+-- checkpoint_items(seq, item_gen, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant, is_touched, turn, v, s)
 -- The items that a checkpoint keeps: touched ones that are open or ahead of the order, and untouched
 -- ones that the order has passed. It is read by the weights to come.
 SELECT c.*
@@ -54,7 +54,7 @@ LEFT JOIN sq_weights_after n ON r.fair_key = n.fair_key AND r.priority = n.prior
 LEFT JOIN sq_pointers p ON r.priority = p.priority
 WHERE r.turn IS NOT NULL
 
--- checkpoint_rows(kind, seq, item_gen, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, turn, overdue)
+-- checkpoint_rows(kind, seq, item_gen, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant, turn, overdue)
 -- The rows of a checkpoint.
 SELECT
   'open' AS kind, o.seq, o.item_gen, o.state, o.lease, o.attempts, o.losses, o.claim_id, o.worker_id,

@@ -1,6 +1,6 @@
 -- The walk of a claim, from open items to the rows that it writes.
 -- Uses: log, open_items.
--- Tables: asked, pointers, waiting, weights.
+-- Tables: asked, chosen, closed, limited, overrides, passed_groups, pointers, reached, waiting, weights.
 
 -- recovery_facts(without_times, lapsed)
 -- Of touched items: how many open ones lack the time of their enqueue, as rows of a front do, and how
@@ -22,7 +22,7 @@ WHERE l.state = 'claimed' AND $freed(l.held_until, a) <= a.now
 -- Open items whose newest row lacks the time of their enqueue, as rows of a front do.
 SELECT l.seq FROM sq_newest_rows l WHERE l.state IN ('ready', 'claimed') AND l.enqueued_at IS NULL
 
--- with_place(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, place, over_by)
+-- with_place(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, place, over_by)
 -- Open items with their place now, and with the state that ends them, if one does. A lease that ran out
 -- and is spared still holds its items.
 -- rule: place at an instant, deadline of an item, loss of a lease
@@ -73,10 +73,10 @@ FROM sq_with_place j
 WHERE j.over_by IS NULL AND j.group_key IS NOT NULL
 GROUP BY j.group_key
 
--- startable_items(seq, priority, fair_key, group_key, tag, inc, v, s, place)
+-- startable_items(seq, priority, fair_key, group_key, flow_keys, tag, inc, v, s, place)
 -- The items that their group lets start. Of a run of k: all slots of the group at once, or none.
 -- rule: slots of a group, waiting head of a group, run of a group
-SELECT m.seq, m.priority, m.fair_key, m.group_key, m.tag, m.inc, m.v, m.s, m.place
+SELECT m.seq, m.priority, m.fair_key, m.group_key, m.flow_keys, m.tag, m.inc, m.v, m.s, m.place
 FROM (
   SELECT j.*, row_number() OVER (PARTITION BY j.group_key, j.place ORDER BY j.seq) AS nth
   FROM sq_with_place j
@@ -89,30 +89,80 @@ WHERE
     - CASE WHEN m.place = 'due' THEN g.lost ELSE 0 END
   AND (NOT a.blocking OR g.barrier IS NULL OR m.seq < g.barrier)
 UNION ALL
-SELECT j.seq, j.priority, j.fair_key, j.group_key, j.tag, j.inc, j.v, j.s, j.place
+SELECT j.seq, j.priority, j.fair_key, j.group_key, j.flow_keys, j.tag, j.inc, j.v, j.s, j.place
 FROM sq_with_place j
 WHERE j.over_by IS NULL AND j.group_key IS NULL AND j.place IN ('due', 'lost')
 
--- startable_items_without_groups(seq, priority, fair_key, group_key, tag, inc, v, s, place)
+-- startable_items_without_groups(seq, priority, fair_key, group_key, flow_keys, tag, inc, v, s, place)
 -- In a queue without groups every item may start.
 -- rule: slots of a group
-SELECT j.seq, j.priority, j.fair_key, j.group_key, j.tag, j.inc, j.v, j.s, j.place
+SELECT j.seq, j.priority, j.fair_key, j.group_key, j.flow_keys, j.tag, j.inc, j.v, j.s, j.place
 FROM sq_with_place j
 WHERE j.over_by IS NULL AND j.place IN ('due', 'lost')
 
--- eligible_items(seq, priority, fair_key, group_key, tag, inc, v, s, place, late, overdue)
+-- flights(nth, key, items)
+-- How many items of each key of a limit are in flight.
+-- rule: limit of a key
+SELECT k.nth, k.key, count(*) AS items
+FROM (
+  SELECT m.nth, $limited_key(j, m) AS key
+  FROM sq_with_place j
+  CROSS JOIN sq_limited m
+  WHERE j.over_by IS NULL AND j.place IN ('held', 'lost')
+) k
+WHERE k.key IS NOT NULL
+GROUP BY k.nth, k.key
+
+-- kept_back(seq, group_key, nth, key, used, most)
+-- The items that may not start as a limit has no room for their key, by limit.
+-- rule: limit of a key
+SELECT l.seq, l.group_key, l.nth, l.key, l.used, l.most
+FROM (
+  SELECT
+    k.seq, k.group_key, k.nth, k.key,
+    coalesce(f.items, 0) AS used,
+    CASE WHEN o.nth IS NULL THEN k.most ELSE o.most END AS most
+  FROM (
+    SELECT e.seq, e.group_key, m.nth, m.most, $limited_key(e, m) AS key
+    FROM sq_startable_items e
+    CROSS JOIN sq_limited m
+    WHERE e.place = 'due'
+  ) k
+  LEFT JOIN sq_overrides o ON k.nth = o.nth AND k.key = o.key
+  LEFT JOIN sq_flights f ON k.nth = f.nth AND k.key = f.key
+  WHERE k.key IS NOT NULL
+) l
+WHERE l.used >= l.most
+
+-- kept_groups(group_key, seq)
+-- The first item of each group that a limit keeps back.
+-- rule: pass of a claim
+SELECT k.group_key, min(k.seq) AS seq FROM sq_kept_back k WHERE k.group_key IS NOT NULL GROUP BY k.group_key
+
+-- standing_items(seq, priority, fair_key, group_key, flow_keys, tag, inc, v, s, place)
+-- The items that stand in the lines.
+SELECT e.* FROM sq_startable_items e
+
+-- standing_items_with_limits(seq, priority, fair_key, group_key, flow_keys, tag, inc, v, s, place)
+-- What a limit keeps back stands in no line, and has no turn.
+-- rule: limit of a key
+SELECT e.*
+FROM sq_startable_items e
+WHERE NOT EXISTS (SELECT 1 FROM sq_kept_back k WHERE k.seq = e.seq)
+
+-- eligible_items(seq, priority, fair_key, group_key, flow_keys, tag, inc, v, s, place, late, overdue)
 -- The items that may start, and whether the order has passed them.
 -- rule: overdue item
 SELECT
   e.*, k.late,
   NOT $ahead(e.tag, e.seq, e.v, e.s) OR coalesce(e.tag <= k.regular, false) AS overdue
-FROM sq_startable_items e
+FROM sq_standing_items e
 LEFT JOIN sq_line_turns k ON e.priority = k.priority AND e.fair_key IS NOT DISTINCT FROM k.fair_key
 
--- eligible_items_in_one_line(seq, priority, fair_key, group_key, tag, inc, v, s, place, late, overdue)
+-- eligible_items_in_one_line(seq, priority, fair_key, group_key, flow_keys, tag, inc, v, s, place, late, overdue)
 -- Without a fair key there is one line, in the order of seq: no item is overdue.
 -- rule: one line without keys
-SELECT e.*, cast(NULL AS double) AS late, false AS overdue FROM sq_startable_items e
+SELECT e.*, cast(NULL AS double) AS late, false AS overdue FROM sq_standing_items e
 
 -- reach_facts(eligible, overdue, lapsed, ended, room)
 -- Counts within reach: eligible items, overdue and lapsed ones of them, and items that end.
@@ -131,7 +181,7 @@ CROSS JOIN sq_room m
 -- Lines with an overdue item: their items take the line's slots by seq.
 SELECT DISTINCT priority, fair_key FROM sq_eligible_items WHERE overdue
 
--- overdue_line_items(seq, priority, fair_key, group_key, tag, inc, v, s, place, late, overdue, nth)
+-- overdue_line_items(seq, priority, fair_key, group_key, flow_keys, tag, inc, v, s, place, late, overdue, nth)
 -- The eligible items of those lines, numbered by seq.
 SELECT p.*, row_number() OVER (PARTITION BY p.priority, p.fair_key ORDER BY p.seq) AS nth
 FROM sq_eligible_items p
@@ -299,6 +349,52 @@ FROM (
 CROSS JOIN sq_room m
 WHERE m.room IS NULL OR (m.room > 0 AND f.starts <= m.room)
 
+-- pass_candidates(seq, priority, turn, place, fair_key, group_key, flow_keys)
+-- The next items in the order of service, behind one of them.
+-- rule: pass of a claim
+SELECT
+  r.seq, r.rank_priority AS priority, r.rank_turn AS turn, r.place, r.fair_key, r.group_key, j.flow_keys
+FROM sq_ranked_items r
+JOIN sq_with_place j ON r.seq = j.seq
+CROSS JOIN sq_reached p
+WHERE
+  r.rank_priority < p.priority
+  OR (r.rank_priority = p.priority AND $ahead(r.rank_turn, r.seq, p.turn, p.seq))
+ORDER BY $in_order(r.rank_priority, r.rank_turn, r.seq) LIMIT $limit
+
+-- pass_candidates_of_open_keys(seq, priority, turn, place, fair_key, group_key, flow_keys)
+-- The same, without those that would be passed as a key of theirs is closed in this claim.
+-- rule: pass of a claim
+SELECT
+  r.seq, r.rank_priority AS priority, r.rank_turn AS turn, r.place, r.fair_key, r.group_key, j.flow_keys
+FROM sq_ranked_items r
+JOIN sq_with_place j ON r.seq = j.seq
+CROSS JOIN sq_reached p
+WHERE
+  (
+    r.rank_priority < p.priority
+    OR (r.rank_priority = p.priority AND $ahead(r.rank_turn, r.seq, p.turn, p.seq))
+  )
+  AND NOT EXISTS (
+    SELECT 1
+    FROM (
+      SELECT e.seq, m.nth, $limited_key(e, m) AS key
+      FROM sq_eligible_items e
+      CROSS JOIN sq_limited m
+      WHERE e.place = 'due'
+    ) k
+    JOIN sq_closed c ON k.nth = c.nth AND k.key = c.key
+    WHERE k.seq = r.seq
+  )
+ORDER BY $in_order(r.rank_priority, r.rank_turn, r.seq) LIMIT $limit
+
+-- first_in_order_by_pass(seq, priority, fair_key, group_key, place, slot, overdue, turn, rank_priority, rank_turn, pos, starts)
+-- The items that the pass has taken.
+-- rule: pass of a claim
+SELECT r.*, c.pos, 0 AS starts
+FROM sq_ranked_items r
+JOIN sq_chosen c ON r.seq = c.seq
+
 -- line_turns_when_full(priority, fair_key, regular, late)
 -- The turns of lines after the first stage.
 -- rule again: turns handed out
@@ -311,12 +407,12 @@ FROM (
 ) u
 GROUP BY u.priority, u.fair_key
 
--- startable_items_when_full(seq, priority, fair_key, group_key, tag, inc, v, s, place)
+-- startable_items_when_full(seq, priority, fair_key, group_key, flow_keys, tag, inc, v, s, place)
 -- The second stage: an item whose lease ran out and that the first stage left has its slot. It comes as
 -- if no other waited, from where the order stands after the first stage (`p`).
 -- rule: lapsed items of a full queue, turns handed out
 SELECT
-  e.seq, e.priority, e.fair_key, e.group_key, e.tag, e.inc,
+  e.seq, e.priority, e.fair_key, e.group_key, e.flow_keys, e.tag, e.inc,
   coalesce(p.turn, 0e0) AS v, coalesce(p.seq, 0) AS s, e.place
 FROM sq_startable_items e
 LEFT JOIN sq_first_in_order f ON e.seq = f.seq
@@ -353,7 +449,23 @@ ORDER BY stage, pos LIMIT $limit
 -- rule: lapsed items of a full queue
 SELECT seq, turn, overdue, 1 AS stage, pos FROM sq_first_in_order
 
--- claim_rows(seq, gen, state, was, attempts, losses, turn, overdue, priority, round, cost, max_attempts, fair_key, group_key, available_at instant, expires_at instant, enqueued_at instant, stage, pos)
+-- granted_items_with_limits(seq, turn, overdue, stage, pos)
+-- The same in a queue with limits: what is behind an item of its group that was passed is passed.
+-- rule: lapsed items of a full queue, pass of a claim
+SELECT seq, turn, overdue, stage, pos
+FROM (
+  SELECT f.seq, f.turn, f.overdue, 1 AS stage, f.pos FROM sq_first_in_order f
+  UNION ALL
+  SELECT
+    o.seq, o.turn, o.overdue, 2 AS stage,
+    row_number() OVER (ORDER BY $in_order(o.rank_priority, o.rank_turn, o.seq)) AS pos
+  FROM sq_ranked_items_when_full o
+  LEFT JOIN sq_passed_groups g ON o.group_key = g.group_key
+  WHERE g.seq IS NULL OR o.seq < g.seq
+) b
+ORDER BY stage, pos LIMIT $limit
+
+-- claim_rows(seq, gen, state, was, attempts, losses, turn, overdue, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant, stage, pos)
 -- The rows of a claim: the items that it gets, in order, and the items that end.
 -- rule: loss of a lease
 SELECT
