@@ -85,6 +85,8 @@ def _limit_of(name: str, plain: Any) -> Any:
     if not isinstance(plain, Mapping):
         return plain
     values = known_options(Limit, plain)
+    if isinstance(values.get("overrides"), list):
+        values["overrides"] = dict(values["overrides"])
     if "by" not in values:
         raise InvalidConfigError(f"{name} has {shorten(plain)}: name the key by which it limits")
     return Limit(**values)

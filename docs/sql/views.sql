@@ -47,11 +47,11 @@ SELECT
 FROM sq_asked;
 
 CREATE OR REPLACE VIEW sq_raw_items AS
-SELECT q._seq AS own, q._seq AS seq, q._gen AS gen, q._step AS step, q._errors AS errors, q._dedup_key AS dedup_key, q._duplicate_of AS duplicate_of, q._origin AS origin, q._priority AS priority, q._round AS round, q._cost AS cost, q._max_attempts AS max_attempts, q._fair_key AS fair_key, q._group_key AS group_key, unix_micros(q._available_at) AS available_at, unix_micros(q._expires_at) AS expires_at, unix_micros(q._enqueued_at) AS enqueued_at
+SELECT q._seq AS own, q._seq AS seq, q._gen AS gen, q._step AS step, q._errors AS errors, q._dedup_key AS dedup_key, q._duplicate_of AS duplicate_of, q._origin AS origin, q._priority AS priority, q._round AS round, q._cost AS cost, q._max_attempts AS max_attempts, q._fair_key AS fair_key, q._group_key AS group_key, q._flow_keys AS flow_keys, unix_micros(q._available_at) AS available_at, unix_micros(q._expires_at) AS expires_at, unix_micros(q._enqueued_at) AS enqueued_at
 FROM `main`.`ops`.`files_queue` q CROSS JOIN sq_asked a WHERE q._step > a.since_step AND q._kind = 'item';
 
 CREATE OR REPLACE VIEW sq_raw_rejected AS
-SELECT q._seq AS own, q._seq AS seq, q._gen AS gen, q._step AS step, q._errors AS errors, q._dedup_key AS dedup_key, q._duplicate_of AS duplicate_of, q._origin AS origin, q._priority AS priority, q._round AS round, q._cost AS cost, q._max_attempts AS max_attempts, q._fair_key AS fair_key, q._group_key AS group_key, unix_micros(q._available_at) AS available_at, unix_micros(q._expires_at) AS expires_at, unix_micros(q._enqueued_at) AS enqueued_at
+SELECT q._seq AS own, q._seq AS seq, q._gen AS gen, q._step AS step, q._errors AS errors, q._dedup_key AS dedup_key, q._duplicate_of AS duplicate_of, q._origin AS origin, q._priority AS priority, q._round AS round, q._cost AS cost, q._max_attempts AS max_attempts, q._fair_key AS fair_key, q._group_key AS group_key, q._flow_keys AS flow_keys, unix_micros(q._available_at) AS available_at, unix_micros(q._expires_at) AS expires_at, unix_micros(q._enqueued_at) AS enqueued_at
 FROM `main`.`ops`.`files_queue` q CROSS JOIN sq_asked a WHERE q._step > a.since_step AND q._kind = 'refused';
 
 CREATE OR REPLACE VIEW sq_raw_states AS
@@ -61,6 +61,51 @@ FROM `main`.`ops`.`files_status` q WHERE q._kind IN ('item', 'renewal');
 CREATE OR REPLACE VIEW sq_raw_configs AS
 SELECT q._step AS step, unix_micros(q._at) AS at, q._worker_id AS worker_id, q._error AS error, q._body AS body
 FROM `main`.`ops`.`files_status` q WHERE q._kind = 'config';
+
+CREATE OR REPLACE VIEW sq_raw_limits AS
+SELECT
+  l.nth,
+  cast(get_json_object(l.config, concat('$.limits[', l.nth, '].default')) AS bigint) AS most,
+  get_json_object(l.config, concat('$.limits[', l.nth, '].overrides')) AS overrides,
+  CASE get_json_object(l.config, concat('$.limits[', l.nth, '].by'))
+    WHEN get_json_object(l.config, '$.fair_key') THEN 0
+    WHEN get_json_object(l.config, '$.group_key') THEN 1
+    ELSE 2
+  END AS kind
+FROM (
+  SELECT
+    explode(CASE WHEN k.limits > 0 THEN sequence(0, cast(k.limits - 1 AS int)) END) AS nth, k.config
+  FROM (
+    SELECT
+      get_json_object(s._body, '$.config') AS config,
+      json_array_length(get_json_object(s._body, '$.config.limits')) AS limits
+    FROM `main`.`ops`.`files_status` s
+    JOIN (SELECT max(_step) AS step FROM `main`.`ops`.`files_status` WHERE _kind = 'config') c ON c.step = s._step
+    WHERE s._kind = 'config'
+  ) k
+) l;
+
+CREATE OR REPLACE VIEW sq_raw_limited AS
+SELECT
+  n.nth, n.most, CASE WHEN n.kind < 2 THEN n.kind ELSE n.stored + 1 END AS place,
+  concat('$[', n.stored - 1, ']') AS path
+FROM (
+  SELECT l.*, sum(CASE WHEN l.kind = 2 THEN 1 ELSE 0 END) OVER (ORDER BY l.nth) AS stored
+  FROM sq_raw_limits l
+) n;
+
+CREATE OR REPLACE VIEW sq_raw_overrides AS
+SELECT
+  o.nth,
+  get_json_object(o.overrides, concat('$[', o.at, '][0]')) AS key,
+  cast(get_json_object(o.overrides, concat('$[', o.at, '][1]')) AS bigint) AS most
+FROM (
+  SELECT l.nth, l.overrides, explode(
+    CASE WHEN json_array_length(l.overrides) > 0
+      THEN sequence(0, cast(json_array_length(l.overrides) - 1 AS int)) END
+  ) AS at
+  FROM sq_raw_limits l
+) o;
 
 CREATE OR REPLACE VIEW sq_raw_renewals AS
 SELECT lease, max_by(lease_expires_at, step) AS until
@@ -84,7 +129,7 @@ CREATE OR REPLACE VIEW sq_raw_status AS
 SELECT /*+ BROADCAST(r) */
   i.own, i.seq, coalesce(m.state, 'ready') AS state,
   coalesce(m.attempts, i.errors, 0) AS attempts, coalesce(m.losses, 0) AS losses,
-  i.dedup_key, i.fair_key, i.group_key, i.priority, i.round, i.cost, i.max_attempts,
+  i.dedup_key, i.fair_key, i.group_key, i.flow_keys, i.priority, i.round, i.cost, i.max_attempts,
   CASE WHEN m.enqueued_at IS NULL THEN i.available_at ELSE m.available_at END AS available_at,
   CASE WHEN m.enqueued_at IS NULL THEN i.expires_at ELSE m.expires_at END AS expires_at,
   least(CASE WHEN m.enqueued_at IS NULL THEN i.expires_at ELSE m.expires_at END, i.enqueued_at + a.max_age) AS deadline,
@@ -111,7 +156,7 @@ LEFT JOIN sq_raw_renewals r ON m.lease = r.lease;
 -- the one that the reader's `max_age` sets. It waits since it entered, or since its delay ended, whichever
 -- is later; `waited` is for how long it did until its first claim.
 CREATE OR REPLACE VIEW sq_status AS
-SELECT r.seq, r.state, r.attempts, r.losses, r.dedup_key, r.fair_key, r.group_key, r.priority, r.round, r.cost, r.max_attempts, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, timestamp_micros(r.deadline) AS deadline, timestamp_micros(r.waits_since) AS waits_since, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.first_claimed_at) AS first_claimed_at, timestamp_micros(r.claimed_at) AS claimed_at, r.waited, timestamp_micros(r.finished_at) AS finished_at, r.lease, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.error, r.origin, r.step, r.gen, r.moved_step, timestamp_micros(r.moved_at) AS moved_at, r.moved_error, r.failed_step
+SELECT r.seq, r.state, r.attempts, r.losses, r.dedup_key, r.fair_key, r.group_key, r.flow_keys, r.priority, r.round, r.cost, r.max_attempts, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, timestamp_micros(r.deadline) AS deadline, timestamp_micros(r.waits_since) AS waits_since, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.first_claimed_at) AS first_claimed_at, timestamp_micros(r.claimed_at) AS claimed_at, r.waited, timestamp_micros(r.finished_at) AS finished_at, r.lease, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.error, r.origin, r.step, r.gen, r.moved_step, timestamp_micros(r.moved_at) AS moved_at, r.moved_error, r.failed_step
 FROM sq_raw_status r;
 
 CREATE OR REPLACE VIEW sq_raw_transitions AS
@@ -228,8 +273,20 @@ SELECT
 FROM sq_raw_asked a
 LEFT JOIN sq_raw_with_place_of_status j ON true;
 
+CREATE OR REPLACE VIEW sq_raw_flights_of_status AS
+SELECT k.nth, k.key, count(*) AS items, min(k.seq) AS holder
+FROM (
+  SELECT j.seq, m.nth, CASE m.place WHEN 0 THEN j.fair_key WHEN 1 THEN j.group_key
+  ELSE get_json_object(j.flow_keys, m.path) END AS key
+  FROM sq_raw_with_place_of_status j
+  CROSS JOIN sq_raw_limited m
+  WHERE j.over_by IS NULL AND j.place IN ('held', 'lost')
+) k
+WHERE k.key IS NOT NULL
+GROUP BY k.nth, k.key;
+
 CREATE OR REPLACE VIEW sq_raw_startable_items_of_status AS
-SELECT m.seq, m.priority, m.fair_key, m.group_key, m.tag, m.inc, m.v, m.s, m.place
+SELECT m.seq, m.priority, m.fair_key, m.group_key, m.flow_keys, m.tag, m.inc, m.v, m.s, m.place
 FROM (
   SELECT j.*, row_number() OVER (PARTITION BY j.group_key, j.place ORDER BY j.seq) AS nth
   FROM sq_raw_with_place_of_status j
@@ -242,9 +299,38 @@ WHERE
     - CASE WHEN m.place = 'due' THEN g.lost ELSE 0 END
   AND (NOT a.blocking OR g.barrier IS NULL OR m.seq < g.barrier)
 UNION ALL
-SELECT j.seq, j.priority, j.fair_key, j.group_key, j.tag, j.inc, j.v, j.s, j.place
+SELECT j.seq, j.priority, j.fair_key, j.group_key, j.flow_keys, j.tag, j.inc, j.v, j.s, j.place
 FROM sq_raw_with_place_of_status j
 WHERE j.over_by IS NULL AND j.group_key IS NULL AND j.place IN ('due', 'lost');
+
+CREATE OR REPLACE VIEW sq_raw_kept_back_of_status AS
+SELECT l.seq, l.group_key, l.nth, l.key, l.used, l.most, l.holder
+FROM (
+  SELECT
+    k.seq, k.group_key, k.nth, k.key, f.holder,
+    coalesce(f.items, 0) AS used,
+    CASE WHEN o.nth IS NULL THEN k.most ELSE o.most END AS most
+  FROM (
+    SELECT e.seq, e.group_key, m.nth, m.most, CASE m.place WHEN 0 THEN e.fair_key WHEN 1 THEN e.group_key
+  ELSE get_json_object(e.flow_keys, m.path) END AS key
+    FROM sq_raw_startable_items_of_status e
+    CROSS JOIN sq_raw_limited m
+    WHERE e.place = 'due'
+  ) k
+  LEFT JOIN sq_raw_overrides o ON k.nth = o.nth AND k.key = o.key
+  LEFT JOIN sq_raw_flights_of_status f ON k.nth = f.nth AND k.key = f.key
+  WHERE k.key IS NOT NULL
+) l
+WHERE l.used >= l.most;
+
+CREATE OR REPLACE VIEW sq_raw_full_keys AS
+SELECT k.seq, k.nth, k.key, k.used, k.most, k.holder
+FROM sq_raw_kept_back_of_status k
+JOIN (SELECT f.seq, min(f.nth) AS nth FROM sq_raw_kept_back_of_status f GROUP BY f.seq) n
+  ON k.seq = n.seq AND k.nth = n.nth;
+
+CREATE OR REPLACE VIEW sq_raw_kept_groups_of_status AS
+SELECT k.group_key, min(k.seq) AS seq FROM sq_raw_kept_back_of_status k WHERE k.group_key IS NOT NULL GROUP BY k.group_key;
 
 CREATE OR REPLACE VIEW sq_raw_reasons AS
 SELECT
@@ -252,8 +338,14 @@ SELECT
   r.state,
   r.reason,
   CASE WHEN r.reason = 'held by group'
-    THEN coalesce(CASE WHEN a.blocking AND g.barrier < r.seq THEN g.barrier END, f.held, f.lost, f.due)
+    THEN CASE WHEN r.is_startable THEN r.kept
+      ELSE coalesce(CASE WHEN a.blocking AND g.barrier < r.seq THEN g.barrier END, f.held, f.lost, f.due) END
+    WHEN r.reason = 'key limit' THEN r.holder
   END AS held_by,
+  CASE WHEN r.reason = 'key limit' THEN r.nth END AS full_limit,
+  CASE WHEN r.reason = 'key limit' THEN r.key END AS full_key,
+  CASE WHEN r.reason = 'key limit' THEN r.used END AS used,
+  CASE WHEN r.reason = 'key limit' THEN r.most END AS most,
   CASE r.reason WHEN 'leased' THEN r.lease_expires_at + a.lease_grace WHEN 'delayed' THEN r.available_at END AS until,
   r.place = 'lost' AS is_lapsed,
   r.fair_key,
@@ -272,19 +364,22 @@ SELECT
   r.failed_step
 FROM (
   SELECT
-    j.*,
+    j.*, e.seq IS NOT NULL AS is_startable, h.seq AS kept, k.nth, k.key, k.used, k.most, k.holder,
     CASE
       WHEN j.place = 'held' THEN 'leased'
       WHEN b.paused THEN 'paused'
       WHEN j.over_by = 'expired' THEN 'expired'
       WHEN j.over_by = 'dead' THEN 'lease lost'
       WHEN j.place = 'delayed' THEN 'delayed'
-      WHEN e.seq IS NULL THEN 'held by group'
+      WHEN e.seq IS NULL OR h.seq < j.seq THEN 'held by group'
+      WHEN k.seq IS NOT NULL THEN 'key limit'
       WHEN j.place = 'due' AND m.room = 0 THEN 'limit'
       ELSE 'runnable'
     END AS reason
   FROM sq_raw_with_place_of_status j
   LEFT JOIN sq_raw_startable_items_of_status e ON j.seq = e.seq
+  LEFT JOIN sq_raw_kept_groups_of_status h ON j.group_key = h.group_key
+  LEFT JOIN sq_raw_full_keys k ON j.seq = k.seq
   CROSS JOIN sq_raw_room_of_status m
   CROSS JOIN sq_raw_asked b
 ) r
@@ -293,10 +388,12 @@ LEFT JOIN sq_raw_first_members f ON r.group_key = f.group_key
 CROSS JOIN sq_raw_asked a;
 
 -- Why each open item is not running, as `explain` says it: the first of lease, pause, end, delay,
--- group and limit. `held_by` is the item of its group that is in the way. Of a group that is one that
--- waits for its time, or else the earliest in flight; what the next claim ends is in nobody's way.
+-- group, limit of a key and limit of the queue. `held_by` is the item that is in the way: of its group one
+-- that waits for its time, or else the earliest in flight, or else the first that a limit keeps back; or the
+-- first in flight of `full_key`, by the limit at the place `full_limit`, which has `used` of `most`. What
+-- the next claim ends is in nobody's way.
 CREATE OR REPLACE VIEW sq_reasons AS
-SELECT r.seq, r.state, r.reason, r.held_by, timestamp_micros(r.until) AS until, r.is_lapsed, r.fair_key, r.group_key, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.moved_at) AS moved_at, timestamp_micros(r.waits_since) AS waits_since, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, r.attempts, r.losses, r.lease, r.worker_id, timestamp_micros(r.claimed_at) AS claimed_at, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.failed_step
+SELECT r.seq, r.state, r.reason, r.held_by, r.full_limit, r.full_key, r.used, r.most, timestamp_micros(r.until) AS until, r.is_lapsed, r.fair_key, r.group_key, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.moved_at) AS moved_at, timestamp_micros(r.waits_since) AS waits_since, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, r.attempts, r.losses, r.lease, r.worker_id, timestamp_micros(r.claimed_at) AS claimed_at, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.failed_step
 FROM sq_raw_reasons r;
 
 CREATE OR REPLACE VIEW sq_raw_runnable AS
@@ -514,6 +611,7 @@ WITH waiting AS (
     count(CASE WHEN reason = 'runnable' AND state = 'ready' THEN 1 END) AS runnable,
     count(CASE WHEN reason = 'delayed' THEN 1 END) AS delayed,
     count(CASE WHEN reason = 'held by group' AND state = 'ready' THEN 1 END) AS held_by_group,
+    count(CASE WHEN reason = 'key limit' THEN 1 END) AS over_a_key_limit,
     count(CASE WHEN reason = 'limit' THEN 1 END) AS over_a_limit,
     count(CASE WHEN reason = 'paused' AND state = 'ready' THEN 1 END) AS paused_items,
     count(CASE WHEN reason = 'expired' AND state = 'ready' THEN 1 END) AS past_their_time,
@@ -552,6 +650,7 @@ SELECT
   w.runnable,
   w.delayed,
   w.held_by_group,
+  w.over_a_key_limit,
   w.over_a_limit,
   w.paused_items,
   w.past_their_time,
@@ -590,7 +689,7 @@ CROSS JOIN sq_raw_asked a;
 -- enqueued again after its end is `redriven`, and neither dead, expired nor cancelled. The rates are of the
 -- `seconds` of the window in which there was an item.
 CREATE OR REPLACE VIEW sq_overview AS
-SELECT r.runnable, r.delayed, r.held_by_group, r.over_a_limit, r.paused_items, r.past_their_time, r.claimed, r.late, r.acked, r.dead, r.dead_in_window, timestamp_micros(r.dead_since) AS dead_since, r.expired, r.cancelled, r.redriven, r.oldest_age, timestamp_micros(r.runnable_since) AS runnable_since, timestamp_micros(r.last_claim_at) AS last_claim_at, timestamp_micros(r.last_ack_at) AS last_ack_at, r.enqueued_in_window, r.done_in_window, r.enqueued_per_second, r.done_per_second, r.seconds, r.enqueued_per_second_now, r.done_per_second_now, r.trend, r.time_left, r.time_left_least, r.time_left_most
+SELECT r.runnable, r.delayed, r.held_by_group, r.over_a_key_limit, r.over_a_limit, r.paused_items, r.past_their_time, r.claimed, r.late, r.acked, r.dead, r.dead_in_window, timestamp_micros(r.dead_since) AS dead_since, r.expired, r.cancelled, r.redriven, r.oldest_age, timestamp_micros(r.runnable_since) AS runnable_since, timestamp_micros(r.last_claim_at) AS last_claim_at, timestamp_micros(r.last_ack_at) AS last_ack_at, r.enqueued_in_window, r.done_in_window, r.enqueued_per_second, r.done_per_second, r.seconds, r.enqueued_per_second_now, r.done_per_second_now, r.trend, r.time_left, r.time_left_least, r.time_left_most
 FROM sq_raw_overview r;
 
 CREATE OR REPLACE VIEW sq_raw_depth AS

@@ -146,6 +146,9 @@ class Settings:
     def _config(self) -> dict[str, Any]:
         # To older releases the name of a newer setting is unknown.
         plain = self.config.to_dict()
+        # As pairs, which SQL can count: a key may have any sign in it.
+        for limit in plain["limits"]:
+            limit["overrides"] = list(limit["overrides"].items())
         return {row.name: plain[row.name] for row in SETTINGS if row.since <= self.format}
 
     @classmethod

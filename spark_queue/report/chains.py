@@ -16,7 +16,7 @@ from spark_queue.log.schema import CLAIMED, READY, REFUSED, user_names
 from spark_queue.report.model import ItemEntry, Place, Transition
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation
-from spark_queue.rules.rule_model import ItemReason
+from spark_queue.rules.rule_model import FullKey, ItemReason
 from spark_queue.views import explaining
 from spark_queue.views.answers import ENTRY, Answer, Answers, Question, ViewSource
 from spark_queue.wording import lasting
@@ -88,7 +88,8 @@ class Chains:
 
     def _live(self, row: Answer) -> Link:
         reason: Reason = row["reason"]
-        why = ItemReason(reason=reason, by=row["held_by"], state=row["state"])
+        full = self._full_key(row)
+        why = ItemReason(reason=reason, by=row["held_by"], state=row["state"], full=full)
         told = {f"_{name}": value for name, value in row.items()}
         states, at = self._state_of(row["held_by"]), self._situation(reason)
         text = explaining.detail(told, why, states, at, self.directory)
@@ -104,6 +105,12 @@ class Chains:
             worker=row["worker_id"] or f"lease {row['lease']}",
             liveness=judge(self.directory, row["worker_id"], held_until, self.asked.now),
         )
+
+    def _full_key(self, row: Answer) -> FullKey | None:
+        if row["full_limit"] is None:
+            return None
+        by = self.config.limits[row["full_limit"]].by
+        return FullKey(by=by, key=row["full_key"], used=row["used"], most=row["most"])
 
     def _error_of(self, row: Answer) -> str | None:
         if not row["attempts"] or row["failed_step"] is None:
@@ -165,6 +172,10 @@ def sentence(chain: Sequence[Link], now: datetime) -> str:
 def _waits(link: Link) -> str:
     if link.why.reason == "duplicate":
         return f"was refused, as it has the key of item {link.why.by}, which "
+    if link.why.reason == "key limit":
+        return (
+            f"waits for room, as {link.why.detail}, the first of which is item {link.why.by}; it "
+        )
     return f"waits for item {link.why.by}, which "
 
 
@@ -238,7 +249,7 @@ def _in_utc(value: Any) -> Any:
 
 
 #: Why an item waits that has a place.
-_WAITS = frozenset({"runnable", "limit", "paused", "delayed", "held by group"})
+_WAITS = frozenset({"runnable", "limit", "paused", "delayed", "held by group", "key limit"})
 
 
 def read_place(

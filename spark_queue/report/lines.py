@@ -34,6 +34,8 @@ class Overview:
     """Ready items whose time has not come: delayed at the start, or by a retry."""
     held_by_group: int = _fact("held by a group", waits="held by group")
     """Ready items that one of their group is in the way of."""
+    over_a_key_limit: int = _fact("over a key's limit", waits="key limit")
+    """Ready items of a key that has its limit of items in flight."""
     over_a_limit: int = _fact("over a limit", waits="over a limit")
     """Ready items that wait as the queue has its limit of items in flight."""
     paused_items: int = _fact("paused", waits="paused")

@@ -69,6 +69,52 @@ SELECT
   {names}
 FROM sq_asked"""
 
+#: Limits of keys, as :mod:`spark_queue.sql.limit_pass` gives them.
+_LIMITS = """CREATE OR REPLACE VIEW sq_raw_limits AS
+SELECT
+  l.nth,
+  cast(get_json_object(l.config, concat('$.limits[', l.nth, '].default')) AS bigint) AS most,
+  get_json_object(l.config, concat('$.limits[', l.nth, '].overrides')) AS overrides,
+  CASE get_json_object(l.config, concat('$.limits[', l.nth, '].by'))
+    WHEN get_json_object(l.config, '$.fair_key') THEN 0
+    WHEN get_json_object(l.config, '$.group_key') THEN 1
+    ELSE 2
+  END AS kind
+FROM (
+  SELECT
+    explode(CASE WHEN k.limits > 0 THEN sequence(0, cast(k.limits - 1 AS int)) END) AS nth, k.config
+  FROM (
+    SELECT
+      get_json_object(s._body, '$.config') AS config,
+      json_array_length(get_json_object(s._body, '$.config.limits')) AS limits
+    FROM {status} s
+    JOIN (SELECT max(_step) AS step FROM {status} WHERE _kind = 'config') c ON c.step = s._step
+    WHERE s._kind = 'config'
+  ) k
+) l"""
+
+_LIMITED = """CREATE OR REPLACE VIEW sq_raw_limited AS
+SELECT
+  n.nth, n.most, CASE WHEN n.kind < 2 THEN n.kind ELSE n.stored + 1 END AS place,
+  concat('$[', n.stored - 1, ']') AS path
+FROM (
+  SELECT l.*, sum(CASE WHEN l.kind = 2 THEN 1 ELSE 0 END) OVER (ORDER BY l.nth) AS stored
+  FROM sq_raw_limits l
+) n"""
+
+_OVERRIDES = """CREATE OR REPLACE VIEW sq_raw_overrides AS
+SELECT
+  o.nth,
+  get_json_object(o.overrides, concat('$[', o.at, '][0]')) AS key,
+  cast(get_json_object(o.overrides, concat('$[', o.at, '][1]')) AS bigint) AS most
+FROM (
+  SELECT l.nth, l.overrides, explode(
+    CASE WHEN json_array_length(l.overrides) > 0
+      THEN sequence(0, cast(json_array_length(l.overrides) - 1 AS int)) END
+  ) AS at
+  FROM sq_raw_limits l
+) o"""
+
 _HEADER = """-- Views of a queue: each panel of a report, for dashboards and for one's own queries.
 -- They are made by `python -m spark_queue.report.publishing {queue}`; give it another
 -- queue's name. Each shows what is there when it is asked, of the hour before.
@@ -97,11 +143,12 @@ def statements(queue: str) -> list[str]:
         _leaf("states", MOVES, f"{status} q WHERE q._kind IN ('item', 'renewal')"),
         _leaf("configs", CONFIGURED, f"{status} q WHERE q._kind = 'config'"),
     )
-    known = {"asked", "items", "rejected", "states", "configs"}
+    known = {"asked", "items", "rejected", "states", "configs", "limited", "overrides"}
+    limits = (_LIMITS.format(status=status), _LIMITED, _OVERRIDES)
     settings = ",\n  ".join(setting_columns_of("s._body"))
     asked = _ASKED.format(queue=log, status=status, settings=settings)
     names = ", ".join(name for name, _ in SETTING_COLUMNS)
-    made = [asked, _RAW_ASKED.format(names=names), *leaves]
+    made = [asked, _RAW_ASKED.format(names=names), *leaves, *limits]
     for view in VIEWS:
         for name in sorted({view, *needed_by(view)} - known, key=_order):
             known.add(name)

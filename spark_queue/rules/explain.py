@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from spark_queue.config import QueueConfig
 from spark_queue.rules.grouping import Member, in_the_way
-from spark_queue.rules.rule_model import WAITS, ItemReason, State
+from spark_queue.rules.limiting import Limited
+from spark_queue.rules.rule_model import WAITS, FullKey, ItemReason, State
 from spark_queue.rules.scheduler_state import (
     TERMINAL,
     SchedulerState,
@@ -36,6 +37,10 @@ class Live(Member, Protocol):
     def losses(self) -> int:
         """How many leases of it ran out and were superseded."""
 
+    @property
+    def limited(self) -> Sequence[Limited]:
+        """Its keys that have limits."""
+
     def has_expired(self, now: float) -> bool:
         """Whether its deadline has passed."""
 
@@ -49,6 +54,8 @@ class Situation:
     now: float
     in_flight: int
     """Items in flight, without those that the next claim ends."""
+    flights: Mapping[Limited, Sequence[int]] = field(default_factory=dict)
+    """The same by each key of a limit: which."""
 
     def ends(self, item: Live) -> bool:
         """Whether a claim would end the item before it looks for others to serve."""
@@ -59,6 +66,26 @@ class Situation:
     def is_worn_out(self, item: Live) -> bool:
         """Whether the item dies when one more lease of it has run out."""
         return item.losses >= last_loss(self.config.max_losses)
+
+    # rule: limit of a key
+    def full_key(self, item: Live) -> tuple[FullKey, int | None] | None:
+        """Return the first key of an item without room, and the first item in flight of it."""
+        for number, key in item.limited:
+            limit, flights = self.config.limits[number], self.flights.get((number, key), ())
+            most = limit.most(key)
+            if most is not None and len(flights) >= most:
+                full = FullKey(by=limit.by, key=key, used=len(flights), most=most)
+                return full, min(flights, default=None)
+        return None
+
+    def with_flights(self, items: Iterable[Live]) -> Situation:
+        """Return the situation with these items in flight, but those that the next claim ends."""
+        flights: dict[Limited, list[int]] = {}
+        staying = [item for item in items if not self.ends(item)]
+        for item in staying:
+            for key in item.limited:
+                flights.setdefault(key, []).append(item.seq)
+        return replace(self, in_flight=len(staying), flights=flights)
 
     def is_full(self) -> bool:
         """Whether no further item may be in flight."""
@@ -82,8 +109,8 @@ def explain(state: SchedulerState, seq: int, now: float) -> ItemReason:
 def explain_live(item: Live, members: Iterable[Live], at: Situation) -> ItemReason:
     """Give the first reason why a live item is not claimed.
 
-    Reasons are tried in the order lease, pause, end, delay, group, limit. A lapsed lease or an
-    expired member is no reason: the next claim removes it.
+    Reasons are tried in the order lease, pause, end, delay, group, limit of a key, limit of the
+    queue. A lapsed lease or an expired member is no reason: the next claim removes it.
 
     Parameters
     ----------
@@ -114,15 +141,31 @@ def next_event_at(state: SchedulerState, now: float) -> float | None:
 
 
 def _explain_place(item: Live, members: Iterable[Live], at: Situation) -> ItemReason:
-    config = at.config
-    blocking = config.on_failure == "block"
     staying = [member for member in members if not at.ends(member)]
-    other = in_the_way(item, staying, at.now, limit=config.group_limit, blocking=blocking)
+    other = _in_the_way(item, staying, at)
     if other is not None:
         return ItemReason(reason="held by group", by=other.seq, state=item.state)
+    full = at.full_key(item) if item.state == "ready" else None
+    if full is not None:
+        return ItemReason(reason="key limit", by=full[1], state=item.state, full=full[0])
     if item.state == "ready" and at.is_full():
         return ItemReason(reason="limit", state=item.state)
     return ItemReason(reason="runnable", state=item.state)
+
+
+# rule again: pass of a claim
+def _in_the_way(item: Live, members: Sequence[Live], at: Situation) -> Live | None:
+    """Return the member of a group that another one waits for; one that a limit keeps back, too."""
+    blocking = at.config.on_failure == "block"
+
+    def find(one: Live) -> Live | None:
+        return in_the_way(one, members, at.now, limit=at.config.group_limit, blocking=blocking)
+
+    other = find(item)
+    if other is not None:
+        return other
+    kept = (m for m in members if m.seq < item.seq and m.place_at(at.now) == "due")
+    return next((m for m in kept if at.full_key(m) is not None and find(m) is None), None)
 
 
 def _situation(state: SchedulerState, now: float) -> Situation:
@@ -132,7 +175,6 @@ def _situation(state: SchedulerState, now: float) -> Situation:
         now=max(now, state.clock),
         in_flight=state.tally["claimed"],
     )
-    if not at.is_full():
+    if state.limits is None and not at.is_full():
         return at
-    claimed = (state.records[seq] for seqs in state.leases.values() for seq in seqs)
-    return replace(at, in_flight=sum(not at.ends(record) for record in claimed))
+    return at.with_flights(state.records[seq] for seqs in state.leases.values() for seq in seqs)

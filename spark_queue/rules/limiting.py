@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from spark_queue.config import QueueConfig
 from spark_queue.flow import stored_texts
@@ -39,6 +41,11 @@ class LimitKeys:
         keys = (fair_key, group_key, *(stored or ()))
         found = ((n, keys[at] if at < len(keys) else None) for n, at in enumerate(self.places))
         return tuple((n, key) for n, key in found if key is not None)
+
+    def find_in(self, row: Mapping[str, Any]) -> tuple[Limited, ...]:
+        """Return the keys of an item by its row in a log."""
+        stored = row["_flow_keys"]
+        return self.find(row["_fair_key"], row["_group_key"], stored and json.loads(stored))
 
 
 class Limits:

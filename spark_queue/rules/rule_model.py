@@ -22,6 +22,7 @@ Reason = Literal[
     "runnable",
     "delayed",
     "held by group",
+    "key limit",
     "limit",
     "paused",
     "leased",
@@ -223,17 +224,34 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FullKey:
+    """A key of which no more items may be in flight."""
+
+    by: str
+    """The expression of its limit."""
+    key: Hashable
+    """Its text."""
+    used: int
+    """Items of it in flight."""
+    most: int
+    """Items of it that may be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ItemReason:
     """Why an item is, or is not, running."""
 
     reason: Reason
     """The first thing in its way; ``runnable`` when a claim could take it now."""
     by: int | None = None
-    """The item that is in the way: the holder of its key, or a member of its group."""
+    """The item that is in the way: the holder of its key, a member of its group, or the first of
+    those in flight of a full key."""
     until: float | None = None
     """When time alone removes the obstacle."""
     state: State | None = None
     """The item's state, where it is known."""
+    full: FullKey | None = None
+    """The key whose limit has no room."""
 
 
 #: Where an item is: waiting for its time, due, under a lease, under a lease that ran out, done.

@@ -131,7 +131,8 @@ class _Claim:
         database.give("states", states)
         database.keep("newest_rows")
         self._ask(None)
-        limit_pass.give_limits(database, self.at.settings.config)
+        database.give("limited", limit_pass.limited_of(self.at.settings.config))
+        database.give("overrides", limit_pass.overrides_of(self.at.settings.config))
         found = database.rows("recovery_facts").to_pylist()[0]
         if found["lapsed"]:
             leases = {*database.rows("lapsed_leases")["lease"].to_pylist()} - self.request.spared

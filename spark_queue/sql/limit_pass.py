@@ -58,15 +58,30 @@ def two_stages(config: QueueConfig) -> str:
     return "granted_items_with_limits" if config.limits else "granted_items"
 
 
-def give_limits(database: Tables, config: QueueConfig) -> None:
-    """Give the numbers of the limits, and where their keys are in an item."""
-    places, rows, others = Limits(config).keys.places, [], []
-    for nth, (limit, place) in enumerate(zip(config.limits, places, strict=True)):
-        path = f"$[{place - _OWN}]"
-        rows.append({"nth": nth, "place": place, "path": path, "most": limit.default})
-        others += [{"nth": nth, "key": key, "most": n} for key, n in limit.overrides.items()]
-    database.give("limited", pa.Table.from_pylist(rows, LIMITED))
-    database.give("overrides", pa.Table.from_pylist(others, OVERRIDES))
+def question_variants(config: QueueConfig) -> dict[str, str]:
+    """Return the variants of views that say what limits keep back."""
+    return {} if config.limits else {"kept_back": "nothing_kept_back"}
+
+
+def limited_of(config: QueueConfig) -> pa.Table:
+    """Return the number of each limit, and where its key is in an item."""
+    rows = [
+        {"nth": nth, "place": place, "path": f"$[{place - _OWN}]", "most": limit.default}
+        for nth, (limit, place) in enumerate(
+            zip(config.limits, Limits(config).keys.places, strict=True)
+        )
+    ]
+    return pa.Table.from_pylist(rows, LIMITED)
+
+
+def overrides_of(config: QueueConfig) -> pa.Table:
+    """Return the numbers of keys that have their own."""
+    rows = [
+        {"nth": nth, "key": key, "most": most}
+        for nth, limit in enumerate(config.limits)
+        for key, most in limit.overrides.items()
+    ]
+    return pa.Table.from_pylist(rows, OVERRIDES)
 
 
 @dataclass(slots=True)

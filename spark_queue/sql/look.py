@@ -20,7 +20,7 @@ from spark_queue.log.schema import (
     Columns,
     LogColumn,
 )
-from spark_queue.sql import log_rows
+from spark_queue.sql import limit_pass, log_rows
 from spark_queue.sql.asked_settings import SETTING_COLUMNS
 from spark_queue.sql.catalogue import NAME
 from spark_queue.sql.sql_engines import LogRows, Tables, give_order
@@ -254,10 +254,21 @@ class QueueLook(ABC, Generic[FrameT]):
             "configs": self.configs,
             "weights": lambda: self._order_of_service("weights"),
             "pointers": lambda: self._order_of_service("pointers"),
+            "limited": lambda: self._limits("limited"),
+            "overrides": lambda: self._limits("overrides"),
             "items": lambda: self.entries(ITEM),
             "rejected": lambda: self.entries(REFUSED),
         }
         return read[leaf]()
+
+    def _limits(self, leaf: str) -> pa.Table:
+        config = self.store.settings(self.store.status_head()).config
+        self.database.variants |= limit_pass.question_variants(config)
+        return (
+            limit_pass.overrides_of(config)
+            if leaf == "overrides"
+            else limit_pass.limited_of(config)
+        )
 
     def _order_of_service(self, leaf: str) -> pa.Table:
         """Return how tags map to turns, or which turn the order has come to."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,14 @@ from spark_queue.log.schema import CLAIMED
 from spark_queue.log.settings import Settings
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation, explain_live
-from spark_queue.rules.rule_model import ItemReason, Reason, State, Timed, freed_at
+from spark_queue.rules.limiting import Limited, LimitKeys
+from spark_queue.rules.rule_model import FullKey, ItemReason, Reason, State, Timed, freed_at
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
 from spark_queue.state.schedulers import expires_at
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
-from spark_queue.wording import instant
+from spark_queue.wording import instant, plural
 
 #: A row of Spark, or of a replica, by column.
 AnyRow = Any
@@ -44,9 +45,9 @@ def live(store: Store, seq: int) -> Explanation | None:
         known = {**replica.items, seq: row}.values()
         rows = [{**other, "_expires_at": expires_at(other, limit)} for other in known]
     at = now_of(store)
-    live = {row["_seq"]: LiveItem.of(row, at.config) for row in rows}
-    staying = [item for item in live.values() if item.state == CLAIMED and not at.ends(item)]
-    at = replace(at, in_flight=len(staying))
+    keys = LimitKeys.of(at.config) if at.config.limits else None
+    live = {row["_seq"]: LiveItem.of(row, at.config, keys) for row in rows}
+    at = at.with_flights(item for item in live.values() if item.state == CLAIMED)
     group = row["_group_key"]
     members = [live[r["_seq"]] for r in rows if group is not None and r["_group_key"] == group]
     members.sort(key=lambda member: member.seq)
@@ -67,10 +68,11 @@ class LiveItem(Timed):
     available_at: float | None
     expires_at: float | None
     freed_at: float | None
+    limited: Sequence[Limited] = ()
 
     @classmethod
-    def of(cls, row: AnyRow, config: QueueConfig) -> LiveItem:
-        """Look at a row."""
+    def of(cls, row: AnyRow, config: QueueConfig, keys: LimitKeys | None = None) -> LiveItem:
+        """Look at a row, whose limited keys are found at some places."""
         until = row["_lease_expires_at"]
         return cls(
             seq=row["_seq"],
@@ -79,6 +81,7 @@ class LiveItem(Timed):
             available_at=_seconds(row["_available_at"]),
             expires_at=_seconds(row["_expires_at"]),
             freed_at=None if until is None else _seconds(freed_at(until, config)),
+            limited=() if keys is None else keys.find_in(row),
         )
 
 
@@ -104,13 +107,14 @@ def detail(
     """Say a reason in a sentence; life locks in a directory tell whether a holder lives."""
     holder = row["_worker_id"] or f"lease {row['_lease']}"
     until = None if row["_lease_expires_at"] is None else utc(row["_lease_expires_at"])
-    if why.by is not None:
+    if why.reason == "held by group" and why.by is not None:
         how = "in flight" if states[why.by] == CLAIMED else "waiting before it"
         return f"group {row['_group_key']!r} has item {why.by} {how}"
     texts: dict[Reason, str] = {
         "leased": f"leased by {holder} until {_say_end(until, at.config)}" if until else "",
         "paused": "the queue is paused; resume it",
         "lease lost": f"the lease of {holder} ran out for the last time; the next claim ends it",
+        "key limit": _say_full(why.full) if why.full else "",
         "limit": f"{at.in_flight} items are in flight, {at.config.max_in_flight} are allowed",
         "runnable": "it waits for its turn and a claim",
     }
@@ -125,6 +129,12 @@ def detail(
     if why.reason == "runnable" and until is not None:
         return f"the lease of {holder} ran out at {say_instant(until)}; it waits for a claim"
     return texts[why.reason]
+
+
+def _say_full(full: FullKey) -> str:
+    return (
+        f"{full.by} {full.key!r} has {plural(full.used, 'item')} in flight, {full.most} are allowed"
+    )
 
 
 def _say_end(until: datetime, config: QueueConfig) -> str:
@@ -216,5 +226,9 @@ def _in_the_way(head: StatusHead, settings: Settings) -> Reason:
     config, paused = settings.config, settings.paused
     at = Situation(config=config, paused=paused, now=0.0, in_flight=head.claimed)
     why = explain_live(_DUE, (), at).reason
-    # What nothing else holds up is held by its group, or was looked at too late.
-    return "held by group" if why == "runnable" and config.group_key is not None else why
+    if why != "runnable":
+        return why
+    # What nothing else holds up is held by its group or a key, or was looked at too late.
+    if config.group_key is not None:
+        return "held by group"
+    return "key limit" if config.limits else why

@@ -33,7 +33,10 @@ _Rows = dict[str, pa.Table]
 _OF_NOW = ("with_place_of_status", "eligible_items_of_status", "reasons", "runnable")
 
 #: Tables that are no views, and differ at the next look.
-_LEAVES = ("asked", "items", "states", "configs", "rejected", "weights", "pointers")
+_LEAVES = (
+    *("asked", "items", "states", "configs", "rejected", "weights", "pointers", "limited"),
+    "overrides",
+)
 
 #: The others, by the column that says which rows are in the place of former ones when items have
 #: more rows in the logs: what they say of an item goes by its own rows alone.

@@ -100,12 +100,12 @@ SELECT j.seq, j.priority, j.fair_key, j.group_key, j.flow_keys, j.tag, j.inc, j.
 FROM sq_with_place j
 WHERE j.over_by IS NULL AND j.place IN ('due', 'lost')
 
--- flights(nth, key, items)
--- How many items of each key of a limit are in flight.
+-- flights(nth, key, items, holder)
+-- How many items of each key of a limit are in flight, and the first of them.
 -- rule: limit of a key
-SELECT k.nth, k.key, count(*) AS items
+SELECT k.nth, k.key, count(*) AS items, min(k.seq) AS holder
 FROM (
-  SELECT m.nth, $limited_key(j, m) AS key
+  SELECT j.seq, m.nth, $limited_key(j, m) AS key
   FROM sq_with_place j
   CROSS JOIN sq_limited m
   WHERE j.over_by IS NULL AND j.place IN ('held', 'lost')
@@ -113,13 +113,13 @@ FROM (
 WHERE k.key IS NOT NULL
 GROUP BY k.nth, k.key
 
--- kept_back(seq, group_key, nth, key, used, most)
+-- kept_back(seq, group_key, nth, key, used, most, holder)
 -- The items that may not start as a limit has no room for their key, by limit.
 -- rule: limit of a key
-SELECT l.seq, l.group_key, l.nth, l.key, l.used, l.most
+SELECT l.seq, l.group_key, l.nth, l.key, l.used, l.most, l.holder
 FROM (
   SELECT
-    k.seq, k.group_key, k.nth, k.key,
+    k.seq, k.group_key, k.nth, k.key, f.holder,
     coalesce(f.items, 0) AS used,
     CASE WHEN o.nth IS NULL THEN k.most ELSE o.most END AS most
   FROM (
@@ -133,6 +133,12 @@ FROM (
   WHERE k.key IS NOT NULL
 ) l
 WHERE l.used >= l.most
+
+-- nothing_kept_back(seq, group_key, nth, key, used, most, holder)
+-- In a queue without limits of keys there are none.
+-- rule: limit of a key
+SELECT m.nth AS seq, m.path AS group_key, m.nth, m.path AS key, m.nth AS used, m.most, m.nth AS holder
+FROM sq_limited m
 
 -- kept_groups(group_key, seq)
 -- The first item of each group that a limit keeps back.

@@ -21,18 +21,33 @@ FROM sq_with_place_of_status j
 WHERE j.over_by IS NULL AND j.group_key IS NOT NULL
 GROUP BY j.group_key
 
--- reasons(seq, state, reason, held_by, until instant, is_lapsed, fair_key, group_key, enqueued_at instant, moved_at instant, waits_since instant, available_at instant, expires_at instant, attempts, losses, lease, worker_id, claimed_at instant, lease_expires_at instant, failed_step)
+-- full_keys(seq, nth, key, used, most, holder)
+-- Of each item that limits keep back the first key without room, and who is in flight of it.
+SELECT k.seq, k.nth, k.key, k.used, k.most, k.holder
+FROM sq_kept_back_of_status k
+JOIN (SELECT f.seq, min(f.nth) AS nth FROM sq_kept_back_of_status f GROUP BY f.seq) n
+  ON k.seq = n.seq AND k.nth = n.nth
+
+-- reasons(seq, state, reason, held_by, full_limit, full_key, used, most, until instant, is_lapsed, fair_key, group_key, enqueued_at instant, moved_at instant, waits_since instant, available_at instant, expires_at instant, attempts, losses, lease, worker_id, claimed_at instant, lease_expires_at instant, failed_step)
 -- Why each open item is not running, as `explain` says it: the first of lease, pause, end, delay,
--- group and limit. `held_by` is the item of its group that is in the way. Of a group that is one that
--- waits for its time, or else the earliest in flight; what the next claim ends is in nobody's way.
+-- group, limit of a key and limit of the queue. `held_by` is the item that is in the way: of its group one
+-- that waits for its time, or else the earliest in flight, or else the first that a limit keeps back; or the
+-- first in flight of `full_key`, by the limit at the place `full_limit`, which has `used` of `most`. What
+-- the next claim ends is in nobody's way.
 -- rule: reason of an item
 SELECT
   r.seq,
   r.state,
   r.reason,
   CASE WHEN r.reason = 'held by group'
-    THEN coalesce(CASE WHEN a.blocking AND g.barrier < r.seq THEN g.barrier END, f.held, f.lost, f.due)
+    THEN CASE WHEN r.is_startable THEN r.kept
+      ELSE coalesce(CASE WHEN a.blocking AND g.barrier < r.seq THEN g.barrier END, f.held, f.lost, f.due) END
+    WHEN r.reason = 'key limit' THEN r.holder
   END AS held_by,
+  CASE WHEN r.reason = 'key limit' THEN r.nth END AS full_limit,
+  CASE WHEN r.reason = 'key limit' THEN r.key END AS full_key,
+  CASE WHEN r.reason = 'key limit' THEN r.used END AS used,
+  CASE WHEN r.reason = 'key limit' THEN r.most END AS most,
   CASE r.reason WHEN 'leased' THEN $freed(r.lease_expires_at, a) WHEN 'delayed' THEN r.available_at END AS until,
   r.place = 'lost' AS is_lapsed,
   r.fair_key,
@@ -51,19 +66,22 @@ SELECT
   r.failed_step
 FROM (
   SELECT
-    j.*,
+    j.*, e.seq IS NOT NULL AS is_startable, h.seq AS kept, k.nth, k.key, k.used, k.most, k.holder,
     CASE
       WHEN j.place = 'held' THEN 'leased'
       WHEN b.paused THEN 'paused'
       WHEN j.over_by = 'expired' THEN 'expired'
       WHEN j.over_by = 'dead' THEN 'lease lost'
       WHEN j.place = 'delayed' THEN 'delayed'
-      WHEN e.seq IS NULL THEN 'held by group'
+      WHEN e.seq IS NULL OR h.seq < j.seq THEN 'held by group'
+      WHEN k.seq IS NOT NULL THEN 'key limit'
       WHEN j.place = 'due' AND m.room = 0 THEN 'limit'
       ELSE 'runnable'
     END AS reason
   FROM sq_with_place_of_status j
   LEFT JOIN sq_startable_items_of_status e ON j.seq = e.seq
+  LEFT JOIN sq_kept_groups_of_status h ON j.group_key = h.group_key
+  LEFT JOIN sq_full_keys k ON j.seq = k.seq
   CROSS JOIN sq_room_of_status m
   CROSS JOIN sq_asked b
 ) r

@@ -20,6 +20,7 @@ from spark_queue.sql import (
     checkpointing,
     choosing,
     entry_rows,
+    limit_pass,
     log_rows,
     look,
     settlement,
@@ -82,7 +83,12 @@ def _order() -> dict[str, pa.Table]:
     """Return where the order of service stands."""
     weights = log_rows.weights_of(Settings.initial(QueueConfig()), [])
     pointers = log_rows.pointers_of({}, {}, [])
-    return {"weights": weights, "weights_after": weights, "pointers": pointers}
+    limits = {
+        name: getattr(limit_pass, name.upper()).empty_table()
+        for name in ("limited", "overrides", "chosen", "closed", "reached")
+    }
+    limits["passed_groups"] = limit_pass.GROUPS.empty_table()
+    return {"weights": weights, "weights_after": weights, "pointers": pointers, **limits}
 
 
 def _fold(asked: pa.Schema) -> dict[str, pa.Table]:

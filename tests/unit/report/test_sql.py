@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_queue.config import QueueConfig
+from spark_queue.flow import Limit
 from spark_queue.local_queue import LocalQueue
 from spark_queue.queue_views import store_of
 from spark_queue.report import publishing
@@ -40,14 +41,17 @@ _WORDS = (
     "CREATE MACRO unix_micros(moment) AS epoch_us(moment)",
     "CREATE MACRO timestamp_micros(us) AS make_timestamptz(cast(us AS bigint))",
     "CREATE MACRO array_repeat(one, times) AS [one FOR x IN range(times)]",
-    "CREATE MACRO get_json_object(text, path) AS json_extract_string(text, path)",
+    "CREATE MACRO sequence(first, last) AS generate_series(first, last)",
+    "CREATE MACRO explode(list) AS unnest(list)",
 )
 
 
 @pytest.fixture
 def queue(queue_path: str) -> LocalQueue:
     """Make a queue in which something failed, somebody waits, and an operator was."""
-    config = QueueConfig(fair_key="t", group_key="g", retry=RetryPolicy(delay=timedelta(hours=1)))
+    limits = (Limit(by="t", overrides={"b": 0}), Limit(by="g || t", default=7))
+    policy = RetryPolicy(delay=timedelta(hours=1))
+    config = QueueConfig(fair_key="t", group_key="g", limits=limits, retry=policy)
     made = LocalQueue.create(queue_path, "t string, g string", config, durability="process")
     made.enqueue([{"t": "ab"[n % 2], "g": str(n % 3)} for n in range(12)])
     made.claim(1, worker_id="w").nack("ValueError: row 1")
@@ -94,10 +98,13 @@ def test_the_published_views_say_what_a_report_says(
     (overview,) = _rows(views, "SELECT * FROM sq_overview")
 
     seen = report.overview
-    for name in ("runnable", "delayed", "held_by_group", "claimed", "dead", "enqueued_in_window"):
+    for name in (
+        *("runnable", "delayed", "held_by_group", "over_a_key_limit", "claimed", "dead"),
+        "enqueued_in_window",
+    ):
         assert overview[name] == getattr(seen, name), name
     assert seen.delayed == 1
-    assert seen.held_by_group > 0
+    assert (seen.held_by_group > 0, seen.over_a_key_limit > 0) == (True, True)
     for view in publishing.VIEWS:
         rows = _rows(views, f"SELECT * FROM sq_{view}")  # noqa: S608 - our own names
         if view in _LINES:
