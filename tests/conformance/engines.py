@@ -19,6 +19,7 @@ from spark_queue.config import LiveSettings, QueueConfig
 from spark_queue.config_changes import merge
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import LeaseLostError
+from spark_queue.flow import stored_texts
 from spark_queue.local_queue import LocalQueue
 from spark_queue.queue_views import store_of
 from spark_queue.rules import Ack, Dead, Grant, Nack, NewItem, Outcome, Release, Scheduler
@@ -31,6 +32,7 @@ Capability = Literal[
     "columns",
     "composed",
     "disk",
+    "key limits",
     "leases",
     "limits",
     "on demand",
@@ -49,6 +51,7 @@ Capability = Literal[
 
 #: ``columns``: columns are added later; ``composed``: no key, or several, in one queue;
 #: ``disk``: queues are made, opened, copied and dropped by their path;
+#: ``key limits``: keys have limits of items in flight;
 #: ``leases``: claims that run out; ``limits``: an item has a limit of failures of its own;
 #: ``on demand``: a claim chooses what is next, which is not out
 #: as soon as it may run; ``operators``: pause, resume and explain; ``predicates``: items of one's
@@ -227,11 +230,13 @@ class SchedulerEngine:
         return [by_id[name] for name in ids]
 
     def _item(self, row: Row) -> NewItem:
+        columns = {"key": row.key, "tenant": row.tenant, "grp": row.group}
         return NewItem(
             payload=row.id,
             dedup_key=row.key,
             fair_key=row.tenant,
             group_key=row.group,
+            flow_keys=tuple(columns[text] for text in stored_texts(self.scheduler.config)),
             priority=row.priority,
             cost=row.cost,
             available_at=None if row.delay is None else self.now + row.delay,

@@ -1,0 +1,207 @@
+"""The laws of flow control by key, as scenarios that every engine must play alike."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from spark_queue.errors import InvalidConfigError
+from spark_queue.flow import Limit
+from spark_queue.retry_policy import RetryPolicy
+from tests.conformance.conftest import Make
+from tests.conformance.engines import Engine, Row
+
+needs = pytest.mark.needs
+planned = pytest.mark.planned
+
+AT_ONCE = RetryPolicy(delay=timedelta(0))
+IN_A_MINUTE = RetryPolicy(backoff="fixed", delay=timedelta(minutes=1))
+
+
+def _tenants(*ids: str, key: str | None = None) -> list[Row]:
+    """Return items each of the tenant that its id begins with, and of a further key."""
+    return [Row(id=name, tenant=name[0], key=key) for name in ids]
+
+
+def _of_tenant(default: int | None, **overrides: int | None) -> Limit:
+    return Limit(by="tenant", default=default, overrides=overrides)
+
+
+def _turn(engine: Engine) -> list[str]:
+    """Claim one item and ack it."""
+    held = engine.claim(1)
+    held.settle("ack")
+    return held.ids
+
+
+# rule: limit of a key, pass of a claim
+@planned
+@needs("key limits", "operators")
+def test_a_key_has_no_more_in_flight_than_its_limit(make: Make) -> None:
+    """Law 10: a full key is passed, and it is said which it is and who is in flight of it."""
+    engine = make("fair_key", limits=(_of_tenant(2),))
+    engine.enqueue(_tenants("a1", "a2", "a3", "a4", "b1", "b2"))
+    held = engine.claim(4)
+    assert sorted(held.ids) == ["a1", "a2", "b1", "b2"]
+    assert engine.claim(4).ids == []
+    assert engine.why("a3") == ("key limit", "a1")
+    held.settle("ack", ["a1"])
+    assert engine.why("a3") == ("runnable", None)
+    assert engine.claim(4).ids == ["a3"]
+    assert engine.why("a4") == ("key limit", "a2")
+
+
+# rule: limit of a key
+@needs("key limits", "leases")
+def test_an_item_whose_lease_ran_out_has_its_slot(make: Make) -> None:
+    """Law 10: it counts until a step says what becomes of it, and is taken over in a full key."""
+    engine = make("fair_key", limits=(_of_tenant(1),), lease=timedelta(seconds=60))
+    engine.enqueue(_tenants("a1", "a2", "b1"))
+    assert engine.claim(1).ids == ["a1"]
+    engine.advance(60)
+    assert engine.claim(10).ids == ["a1", "b1"]
+    assert engine.claim(10).ids == []
+
+
+# rule: limit of a key, pass of a claim
+@planned
+@needs("key limits")
+def test_an_item_needs_room_in_all_its_limits_and_takes_of_none_without(make: Make) -> None:
+    """Law 10: who is passed for one key takes no slot of another, and others of its line go on."""
+    engine = make("fair_key", limits=(_of_tenant(3), Limit(by="key", default=1)))
+    engine.enqueue([*_tenants("a1", "a2", "a3", key="x"), *_tenants("a4", "a5", "a6", key="y")])
+    engine.enqueue(_tenants("a7", "a8"))
+    assert engine.claim(10).ids == ["a1", "a4", "a7"]
+    assert engine.claim(10).ids == []
+
+
+# rule: limit of a key
+@needs("key limits", "returns")
+def test_a_changed_limit_holds_from_the_next_claim_on(make: Make) -> None:
+    """Law 10: a lower one takes nothing back, a higher one serves first what waits."""
+    engine = make("fair_key", limits=(_of_tenant(2),))
+    engine.enqueue(_tenants("a1", "a2", "a3", "a4"))
+    held = engine.claim(10)
+    assert held.ids == ["a1", "a2"]
+    engine.configure(limits=(_of_tenant(1),))
+    held.settle("ack", ["a1"])
+    assert engine.claim(10).ids == []
+    engine.configure(limits=(_of_tenant(3),))
+    engine.enqueue(_tenants("a5"))
+    assert engine.claim(10).ids == ["a3", "a4"]
+
+
+@needs("key limits")
+def test_a_limit_of_nothing_stops_a_key(make: Make) -> None:
+    """Law 10: 0 is a limit like any other; an override counts for its key alone."""
+    engine = make("fair_key", limits=(_of_tenant(None, a=0, c=1),))
+    engine.enqueue(_tenants("a1", "b1", "b2", "c1", "c2"))
+    assert sorted(engine.claim(10).ids) == ["b1", "b2", "c1"]
+    engine.configure(limits=(_of_tenant(0, b=None),))
+    engine.enqueue([*_tenants("b3"), Row(id="d1", tenant="d"), Row(id="none")])
+    assert sorted(engine.claim(10).ids) == ["b3", "none"]
+
+
+# rule: limit of a key
+@needs("key limits", "retries", "time")
+def test_a_retry_that_waits_holds_no_slot(make: Make) -> None:
+    """Law 10: a limit is about load; a group is about order, and a failed head still holds it."""
+    engine = make("fair_key", limits=(_of_tenant(1),), retry=IN_A_MINUTE)
+    engine.enqueue(_tenants("a1", "a2"))
+    engine.claim(10).settle("nack")
+    assert engine.claim(10).ids == ["a2"]
+
+
+@needs("key limits", "retries", "time", "operators")
+def test_a_failed_head_holds_its_group_beside_a_limit(make: Make) -> None:
+    """Laws 4 and 10: with a group and ``block`` the next member waits for it."""
+    engine = make("fair_key", "group_key", limits=(_of_tenant(1),), retry=IN_A_MINUTE)
+    engine.enqueue([Row(id="a1", tenant="a", group="g"), Row(id="a2", tenant="a", group="g")])
+    engine.claim(10).settle("nack")
+    assert engine.claim(10).ids == []
+    assert engine.why("a2") == ("held by group", "a1")
+
+
+# rule: pass of a claim
+@needs("key limits", "on demand")
+def test_a_key_that_was_full_takes_at_most_two_turns_a_round(make: Make) -> None:
+    """Laws 5 and 10: turns that it missed are not saved up, and others go on."""
+    engine = make("fair_key", limits=(_of_tenant(None, a=1),))
+    engine.enqueue([Row(id=f"a{n:02d}", tenant="a") for n in range(12)])
+    held = engine.claim(1)
+    engine.enqueue([Row(id=f"b{n:02d}", tenant="b") for n in range(40)])
+    for _ in range(20):
+        assert _turn(engine)[0][0] == "b"
+    held.settle("ack")
+    served = [_turn(engine)[0][0] for _ in range(15)]
+    assert all(served[n : n + 3].count("b") >= 1 for n in range(12))
+    assert served.count("a") >= 5
+
+
+# rule: limit of a key
+@needs("key limits", "on demand")
+def test_nothing_of_a_key_overtakes_what_waits_for_its_limit(make: Make) -> None:
+    """Law 10: by turn a key with room goes before the others of its line that have none."""
+    engine = make("fair_key", limits=(Limit(by="key", default=1),))
+    engine.enqueue([Row(id="a1", tenant="t", key="a"), Row(id="a2", tenant="t", key="a")])
+    engine.enqueue([Row(id="c1", tenant="u"), Row(id="c2", tenant="u"), Row(id="c3", tenant="u")])
+    assert [_turn(engine)[0] for _ in range(5)] == ["a1", "c1", "a2", "c2", "c3"]
+
+
+# rule: pass of a claim
+@planned
+@needs("key limits", "operators", "runs")
+def test_a_head_without_room_is_never_passed_by_its_group(make: Make) -> None:
+    """Laws 4 and 10: later members stay behind it, whatever room their own keys have."""
+    engine = make("group_key", group_limit=2, limits=(_of_tenant(1),), on_failure="skip")
+    engine.enqueue([Row(id="a1", tenant="a"), Row(id="a2", tenant="a", group="g")])
+    engine.enqueue([Row(id="b1", tenant="b", group="g"), Row(id="c1", tenant="c")])
+    held = engine.claim(10)
+    assert held.ids == ["a1", "c1"]
+    assert engine.why("a2") == ("key limit", "a1")
+    assert engine.why("b1") == ("held by group", "a2")
+    held.settle("ack", ["a1"])
+    assert engine.claim(10).ids == ["a2", "b1"]
+
+
+# rule: limit of a key
+@needs("key limits", "leases", "time", "states")
+def test_what_a_claim_ends_leaves_its_slots_to_that_claim(make: Make) -> None:
+    """Law 10: an item past its time and one that lost its last lease free all their keys."""
+    engine = make(
+        "fair_key",
+        limits=(_of_tenant(1), Limit(by="key", default=1)),
+        lease=timedelta(seconds=60),
+        max_losses=1,
+    )
+    engine.enqueue([Row(id="a1", tenant="a", key="x", ttl=30), Row(id="b1", tenant="b", key="y")])
+    engine.enqueue([Row(id="a2", tenant="a", key="y"), Row(id="b2", tenant="b", key="x")])
+    assert engine.claim(10).ids == ["a1", "b1"]
+    engine.advance(60)
+    assert sorted(engine.claim(10).ids) == ["a2", "b2"]
+    assert engine.states() == {"a1": "expired", "b1": "dead", "a2": "claimed", "b2": "claimed"}
+
+
+# rule: limit of a key, room of a claim
+@needs("key limits", "leases")
+def test_a_limit_of_the_queue_counts_beside_limits_of_keys(make: Make) -> None:
+    """Laws 4 and 10: a full key is passed; a full queue ends the claim but for lapsed items."""
+    engine = make("fair_key", max_in_flight=3, limits=(_of_tenant(1),), lease=timedelta(seconds=60))
+    engine.enqueue(_tenants("a1", "a2", "b1", "b2", "c1", "d1"))
+    assert engine.claim(10).ids == ["a1", "b1", "c1"]
+    assert engine.why("b2") == ("key limit", "b1")
+    assert engine.why("d1") == ("limit", None)
+    engine.advance(60)
+    assert engine.claim(10).ids == ["a1", "b1", "c1"]
+
+
+@needs("key limits")
+def test_which_keys_have_limits_is_fixed_but_for_those_that_a_queue_has(make: Make) -> None:
+    """Law 10: a limit by the fair key's text comes later, and rules what waits; another cannot."""
+    engine = make("fair_key")
+    engine.enqueue(_tenants("a1", "a2", "b1"))
+    with pytest.raises(InvalidConfigError, match="limits by 'key'"):
+        engine.configure(limits=(Limit(by="key", default=1),))
+    engine.configure(limits=(_of_tenant(1),))
+    assert engine.claim(10).ids == ["a1", "b1"]
