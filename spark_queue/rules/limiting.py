@@ -122,7 +122,7 @@ class Pass:
             return False
         if is_lapsed:
             return True
-        if any(self._left(key) <= 0 for key in keys):
+        if any(self._room_left(key) <= 0 for key in keys):
             self.keep_back(seq, group_key)
             return False
         for key in keys:
@@ -134,7 +134,7 @@ class Pass:
         if self._has_groups and group_key is not None:
             self.passed[group_key] = min(seq, self.passed.get(group_key, seq))
 
-    def _left(self, key: Limited) -> float:
+    def _room_left(self, key: Limited) -> float:
         left = self.left.get(key)
         if left is None:
             left = self.left[key] = self._room(key)

@@ -1,4 +1,4 @@
-"""What an outcome makes of an item: its end, or its next attempt."""
+"""An outcome of an item: its end, or its next attempt."""
 
 from __future__ import annotations
 

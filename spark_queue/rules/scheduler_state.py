@@ -266,7 +266,7 @@ class SchedulerState:
         return Pass(self.limits.room, has_groups=self.config.group_key is not None)
 
     def change_limits(self, config: QueueConfig) -> None:
-        """Put other limits in force, and let all items stand in the line anew."""
+        """Put other limits in force, and let all items stand in the line again."""
         was, waiting = self.line, [*self.records.values()]
         waiting = [record for record in waiting if record in was]
         self.config = config
