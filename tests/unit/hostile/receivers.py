@@ -15,6 +15,7 @@ from spark_queue import (
     DurableQueue,
     FrontOptions,
     JournaledQueue,
+    Limit,
     Metrics,
     QueueConfig,
     QueueOptions,
@@ -189,6 +190,7 @@ def _log(world: World) -> Any:
 #: methods that nobody tries: the table says so.
 MAKERS: dict[str, Callable[[World], Any]] = {
     "LocalQueue": _queue,
+    "Limit": lambda _: Limit(by="tenant", default=1),
     "plain queue": _plain,
     "Report": lambda world: world.get("LocalQueue").report(),
     "LocalReader": lambda world: world.get("LocalQueue").reader("mail"),
