@@ -7,10 +7,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_queue.config import QueueConfig
 from spark_queue.flow import stored_texts
+
+if TYPE_CHECKING:
+    from spark_queue.rules.rule_model import Record
 
 #: A key, with the place of its limit among those of the queue.
 Limited = tuple[int, Hashable]
@@ -108,6 +111,11 @@ class Pass:
         self.left: dict[Limited, float] = {}
         self.passed: dict[Hashable, int] = {}
         """The first item of each group that was passed for a limit."""
+
+    def admits(self, record: Record) -> bool:
+        """Tell as :meth:`takes` whether an item starts that is next."""
+        key, is_lapsed = record.new.group_key, record.place == "lost"
+        return self.takes(record.seq, key, record.limited, is_lapsed=is_lapsed)
 
     # rule: pass of a claim
     def takes(

@@ -321,7 +321,9 @@ class SchedulerState:
     def _set_state(self, record: Record, state: State) -> None:
         self.tally[record.state] -= 1
         self.tally[state] += 1
-        if record.state != state:
+        if self.limits is None:
+            record.state = state
+        elif record.state != state:
             self.count(record, -1)
             record.state = state
             self.count(record, 1)

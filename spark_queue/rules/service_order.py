@@ -199,13 +199,13 @@ class Service:
     def _take(self, served: Served, cursor: Cursor | None) -> bool:
         """Take the next item, of a key or of those that waited; say whether it is served now."""
         if cursor is None:
-            return self._admits(served)
+            return self._limits is None or self._limits.admits(served.record)
         cursor.take(served)
         earlier = self._before(served.record)
         is_next = False
         if earlier is not None and earlier.seq not in self._served:
             self._parked[earlier.seq] = served
-        elif self._admits(served):
+        elif self._limits is None or self._limits.admits(served.record):
             is_next = True
         else:
             cursor.keep_back(served)
@@ -213,13 +213,6 @@ class Service:
             self._send_scout()
         self._advance(cursor)
         return is_next
-
-    def _admits(self, served: Served) -> bool:
-        """Tell whether no limit keeps back an item that is next."""
-        record = served.record
-        return self._limits is None or self._limits.takes(
-            record.seq, record.new.group_key, record.limited, is_lapsed=record.place == "lost"
-        )
 
     # rule: later member of a group
     def _serve(self, rank: Rank, served: Served) -> None:

@@ -17,7 +17,7 @@ from spark_queue.overriding import override
 from spark_queue.sql import limit_pass, log_rows
 from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_values
 from spark_queue.sql.decisions import EvidenceFirst
-from spark_queue.sql.limit_pass import LimitPass
+from spark_queue.sql.limit_pass import KeysInFlight, LimitPass
 from spark_queue.sql.reach import is_sure, nearest, reaches, wanted_of
 from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables, give_order
 from spark_queue.sql.statements import SECOND
@@ -88,7 +88,7 @@ def choose(
     if not at.has_to_give(head):
         return None
     with closing(by.start(_variants(at.settings, request))) as database:
-        claim = _Claim(by, database, at, head, request, now)
+        claim = _Claim(by, database, at, head, request, now, KeysInFlight(at.settings.config))
         claim.read_states(settled)
         said = _say(head, request, now)
         choice = _choice(by, database, head, claim.choose(), said)
@@ -121,6 +121,7 @@ class _Claim:
     head: StatusHead
     request: Request
     now: datetime
+    keys: KeysInFlight
 
     def read_states(self, settled: Any) -> None:
         """Give the rows since the checkpoint, and of the settle in the same step."""
@@ -150,6 +151,8 @@ class _Claim:
         """Return the chosen rows, looking further until they are enough."""
         database, limit = self.database, self.request.limit
         has_limits = bool(self.at.settings.config.limits)
+        if has_limits:
+            self._look_at_keys()
         for look, (reach, entered) in enumerate(self._looks()):
             facts = self._look(reach, entered)
             if reach is not None or look or has_limits:
@@ -173,7 +176,7 @@ class _Claim:
         at, head, request = self.at, self.head, self.request
         least, wanted = nearest(at.settings, request), _ENOUGH * request.limit
         for reach in reaches(at, head, request):
-            entered = self._enter(reach)
+            entered = self.keys.without_full(self._enter(reach), self.at.limits)
             if reach is not None and isinstance(entered, pa.Table):
                 # Each engine expires what it passes as far as the least, at any rate.
                 for near in (reach / part for part in _NEARER if reach / part >= least):
@@ -231,11 +234,17 @@ class _Claim:
         within = {row["priority"]: row["items"] for row in found}
         return is_sure(self.at, self.head, within, wanted, reach)
 
+    def _look_at_keys(self) -> None:
+        """Learn which keys are in flight: of what was touched alone."""
+        self.database.give("entered", log_rows.NOTHING_ENTERED)
+        self.database.keep("with_place")
+        self.keys.learn(self.database.rows("keys_in_flight"))
+
     def _pass(self, facts: Mapping[str, int | None]) -> LimitPass:
         """Take what limits allow of the items within reach."""
         config, request = self.at.settings.config, self.request
         taken = LimitPass(self.database, config, request.limit, request.run, facts["room"])
-        taken.walk()
+        taken.walk(self.keys)
         return taken
 
     def _ask(self, reach: float | None) -> None:

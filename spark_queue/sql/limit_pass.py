@@ -6,11 +6,16 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import reduce
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from spark_queue.columns.arrow.functions import join_texts
 from spark_queue.config import QueueConfig
+from spark_queue.flow import stored_texts
+from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules.limiting import Limits, Pass
 from spark_queue.sql.sql_engines import Tables
 
@@ -84,6 +89,57 @@ def overrides_of(config: QueueConfig) -> pa.Table:
     return pa.Table.from_pylist(rows, OVERRIDES)
 
 
+class KeysInFlight:
+    """Keys of limits of which a claim finds items in flight.
+
+    Attributes
+    ----------
+    limits : Limits
+        Those that have room: of full ones no item is a candidate.
+    """
+
+    def __init__(self, config: QueueConfig) -> None:
+        self.limits = Limits(config)
+        self._columns = _columns_of(config)
+        self._is_grouped = config.group_key is not None
+        self._full: dict[str, pa.Array] = {}
+
+    def learn(self, found: pa.Table) -> None:
+        """Take them from the rows of ``keys_in_flight``."""
+        full = found.filter(found["is_full"])
+        for nth, column in self._columns.items():
+            keys = full.filter(pc.equal(full["nth"], nth))["key"].combine_chunks()
+            if len(keys):
+                self._full[column] = join_texts([keys]) if column == "flow_keys" else keys
+        open_ = found.filter(pc.invert(found["is_full"]))
+        names = ("nth", "key", "items")
+        for nth, key, items in zip(*(open_[name].to_pylist() for name in names), strict=True):
+            self.limits.flights[nth, key] = items
+
+    def without_full(self, entered: Any, limits: ReaderConfig) -> Any:
+        """Return items that wait, without those of full keys, of which there may be very many.
+
+        The claim passes them. Those that may be past their time stay, as it ends them, and so do
+        those of a queue with groups, whose later members stay behind them.
+        """
+        may = isinstance(entered, pa.Table) and not self._is_grouped and limits.max_age is None
+        if not may or not self._full:
+            return entered
+        is_full = [pc.is_in(entered[name], keys) for name, keys in self._full.items()]
+        goes = pc.and_(reduce(pc.or_, is_full), pc.is_null(entered["expires_at"]))
+        return entered.filter(pc.invert(goes))
+
+
+def _columns_of(config: QueueConfig) -> dict[int, str]:
+    """Return the columns that tell the keys of limits, by the places of the limits."""
+    names = ["fair_key", "group_key"]
+    if len(stored_texts(config)) == 1:
+        # Of several one alone cannot be told.
+        names.append("flow_keys")
+    places = enumerate(Limits(config).keys.places)
+    return {nth: names[place] for nth, place in places if place < len(names)}
+
+
 @dataclass(slots=True)
 class LimitPass:
     """One claim's pass over the candidates of an engine.
@@ -107,13 +163,10 @@ class LimitPass:
     within: Counter[int] = field(default_factory=Counter)
     is_over: bool = False
 
-    def walk(self) -> None:
+    def walk(self, keys: KeysInFlight) -> None:
         """Take items in order, and give the engine which, and whose groups were passed."""
         has_several = self.config.group_limit * self.run > 1
-        limits = Limits(self.config)
-        flights = self.database.rows("flights")
-        for row in flights.to_pylist():
-            limits.flights[row["nth"], row["key"]] = row["items"]
+        limits = keys.limits
         taking = Pass(limits.room, has_groups=self.config.group_key is not None)
         if has_several:
             for row in self.database.rows("kept_groups").to_pylist():

@@ -18,6 +18,7 @@ from spark_queue.log.schema import (
     ENTERED_WITH,
     ITEM,
     OPEN_LANE,
+    QUEUE_COLUMNS,
     RECENT,
     RENEWAL,
     RENEWAL_LANE,
@@ -308,8 +309,9 @@ def plain(rows: pa.Table) -> pa.Table:
     return pa.table(columns, names=[name.removeprefix("_") for name in rows.column_names])
 
 
-#: The times of items if all rows have them.
+#: The times of items if all rows have them; and items if nothing was enqueued.
 NO_TIMES = plain(STATUS_COLUMNS.arrow.empty_table().select(TIMES))
+NOTHING_ENTERED = plain(QUEUE_COLUMNS.arrow.empty_table().select(ENTERED))
 
 _WEIGHTS = pa.schema(
     [

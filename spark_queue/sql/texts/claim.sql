@@ -113,6 +113,16 @@ FROM (
 WHERE k.key IS NOT NULL
 GROUP BY k.nth, k.key
 
+-- keys_in_flight(nth, key, items, is_full)
+-- The same, and whether the limit has no room for the key.
+-- rule: limit of a key
+SELECT
+  f.nth, f.key, f.items,
+  coalesce(f.items >= CASE WHEN o.nth IS NULL THEN m.most ELSE o.most END, false) AS is_full
+FROM sq_flights f
+JOIN sq_limited m ON f.nth = m.nth
+LEFT JOIN sq_overrides o ON f.nth = o.nth AND f.key = o.key
+
 -- kept_back(seq, group_key, nth, key, used, most, holder)
 -- The items that may not start as a limit has no room for their key, by limit.
 -- rule: limit of a key
