@@ -22,6 +22,9 @@ Row = dict[str, Any]
 
 _OVER = frozenset({"acked", "dead", "expired", "cancelled"})
 
+#: How many items may be in flight of each value of a column.
+LIMITS = {"t": 3, "p": 4}
+
 #: States that an item may have after something was said of it.
 _AFTER = {"ack": {"acked"}, "nack": {"ready", "dead"}, "release": {"ready"}}
 
@@ -53,6 +56,7 @@ KINDS = (
     "held twice at a time",
     "settled by others",
     "two of a group",
+    "above a limit",
     "out of order",
     "steps with gaps",
     "kept by the dead",
@@ -199,6 +203,25 @@ def _in_groups(
             found.note("two of a group", [f"step {step}, group {group}: {seqs} beside {both}"])
 
 
+def _limits(evidence: Evidence, found: Found) -> None:
+    """Check that no claim has started an item of a key that had its limit in flight."""
+    keys = {row["_seq"]: [(by, row[by]) for by in LIMITS] for row in evidence.entered()}
+    held: dict[int, int] = {}
+    for step, rows in evidence.steps().items():
+        before = Counter(key for seq in held for key in keys.get(seq, ()))
+        for row in rows:
+            held.pop(row["_seq"], None)
+            if row["_state"] == "claimed":
+                held[row["_seq"]] = row["_lease"]
+        after = Counter(key for seq in held for key in keys.get(seq, ()))
+        for (by, key), count in after.items():
+            if count > max(LIMITS[by], before[by, key]):
+                found.note("above a limit", [f"step {step}: {count} of {by} {key}"])
+        found.counts["full"] = found.counts.get("full", 0) + sum(
+            count == LIMITS[by] for (by, _), count in after.items()
+        )
+
+
 def _late(evidence: Evidence, found: Found) -> None:
     """Check that a claim which began after a death left nothing with the dead."""
     lives = {line["name"]: line["life"] for line in evidence.told("life")}
@@ -332,7 +355,7 @@ def _agrees(said: str, by: int, state: str, lease: int) -> bool:
     return state in _AFTER[said] and lease == by
 
 
-_LAWS = (_entries, _outcomes, _services, _late, _overlaps, _numbers, _heads, _puts, _said)
+_LAWS = (_entries, _outcomes, _services, _limits, _late, _overlaps, _numbers, _heads, _puts, _said)
 
 
 def _files(queue: Path, found: Found) -> None:

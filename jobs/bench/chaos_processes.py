@@ -35,7 +35,7 @@ import chaos_moments
 import chaos_worker
 from chaos_drivers import DriverProcess
 from chaos_moments import Doom
-from spark_queue import LocalQueue, QueueConfig, RetryPolicy
+from spark_queue import Limit, LocalQueue, QueueConfig, RetryPolicy
 
 app = typer.Typer(add_completion=False)
 
@@ -260,6 +260,7 @@ def _make(path: Path) -> None:
         fair_key="t",
         group_key="g",
         priority="p",
+        limits=tuple(Limit(by=by, default=most) for by, most in chaos_laws.LIMITS.items()),
         max_losses=None,
         retry=RetryPolicy(delay=timedelta(0)),
     )

@@ -18,7 +18,8 @@ def head(step: int, **facts: object) -> dict[str, Any]:
 
 def item(step: int, seq: int, key: str) -> dict[str, Any]:
     """Return the row of an item."""
-    return {"_kind": "item", "_step": step, "_seq": seq, "k": key, "_group_key": "g"}
+    keys = {"k": key, "_group_key": "g", "t": "t0", "p": 0}
+    return {"_kind": "item", "_step": step, "_seq": seq, **keys}
 
 
 def move(step: int, seq: int, state: str, lease: int | None, worker: str) -> dict[str, Any]:
@@ -86,6 +87,13 @@ def swapped(run: Run) -> None:
             row["_seq"] = 3 - row["_seq"]
 
 
+def crowded(run: Run) -> None:
+    """Have four items of a tenant served at once."""
+    for seq in range(3, 7):
+        run.items.append(item(1, seq, f"k{seq}"))
+        run.moves.insert(1, move(2, seq, "claimed", 2, "w3"))
+
+
 TAMPERED: dict[str, Callable[[Run], object]] = {
     "put and missing": lambda run: dropped(run.items, k="b"),
     "there twice": lambda run: run.items.append(item(1, 3, "a")),
@@ -96,6 +104,7 @@ TAMPERED: dict[str, Callable[[Run], object]] = {
     "held twice at a time": lambda run: run.deaths.update({1: 20}),
     "settled by others": lambda run: run.moves[-2].update(_lease=5),
     "two of a group": lambda run: run.moves.insert(1, move(2, 2, "claimed", 1, "w3")),
+    "above a limit": crowded,
     "out of order": swapped,
     "steps with gaps": lambda run: dropped(run.moves, _kind="head", _step=3),
     "kept by the dead": lambda run: dropped(run.moves, _state="ready"),
