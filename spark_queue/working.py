@@ -185,6 +185,8 @@ class Working(Looking[FrameT, SchemaT], Operating, Generic[FrameT, SchemaT, Clai
             raises fails the item, or all items of the batch; ``raise Reject(...)`` sends it to the
             dead letters at once. It runs once for a lease. An item that ends its Python worker, or
             its child, is charged a loss, up to ``max_losses``.
+            Without Spark it may be ``async def``: it is awaited in one event loop, in a thread of
+            its own, ``max_workers`` items at the same time.
         per : "item" or "batch"
             What one call gets.
         limit : int
@@ -210,8 +212,9 @@ class Working(Looking[FrameT, SchemaT], Operating, Generic[FrameT, SchemaT, Clai
             through any crash. Without Spark a path of this machine's disk, or of an object store
             that the queue is on.
         max_workers : int
-            Without Spark, how many items, or tables, are worked on at the same time. A group is
-            always in the hands of one worker, in order. With it the session says so.
+            Without Spark, how many items, or tables, are worked on at the same time; of a handler
+            that is ``async def``, how many are awaited. A group is always in the hands of one
+            worker, in order. With Spark the session says so.
         using : "threads" or "processes", optional
             Without Spark, what the workers are; threads by default. A thread shares the memory of
             this process, and its death: an item that ends the process is charged a loss by the next
@@ -220,9 +223,9 @@ class Working(Looking[FrameT, SchemaT], Operating, Generic[FrameT, SchemaT, Clai
             one is charged a loss at once, while the others go on.
         item_time_limit : timedelta, optional
             How long an item may take; one that takes longer has failed. A child, and with Spark the
-            worker, is killed. A thread cannot be ended: it counts as busy until it returns, and
-            its result then is lost. An item of a group holds that up until its thread
-            returns, or its lease ends.
+            worker, is killed; the task of an ``async def`` is cancelled. A thread cannot be ended:
+            it counts as busy until it returns, and its result then is lost. An item of a group
+            holds that up until its thread returns, or its lease ends.
         time_limit : timedelta, optional
             No further claim after this long.
         stop : threading.Event, optional
@@ -246,7 +249,8 @@ class Working(Looking[FrameT, SchemaT], Operating, Generic[FrameT, SchemaT, Clai
         InvalidArgumentError
             When an option is out of its range, the handler does not pickle, ``output`` is given
             without ``returns``, ``max_per_group`` is above 1 for batches, ``item_time_limit`` is
-            given for them, or ``max_workers`` or ``using`` with Spark.
+            given for them; or with Spark ``max_workers`` or ``using`` is given, or the handler is
+            ``async def``.
         InvalidConfigError
             When the driver lacks what Spark needs to run a handler: pandas, for example.
         OutputRefusedError

@@ -5,20 +5,19 @@ It is the same on an executor and in a process without Spark.
 
 from __future__ import annotations
 
+import inspect
 import math
 import signal
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from spark_queue import tracing
-from spark_queue.errors import Reject, ResultMismatchError
-from spark_queue.log.schema import TRACE
+from spark_queue.errors import InvalidArgumentError, Reject, ResultMismatchError
 from spark_queue.processing.apart import Cut, Died, Late, answers
+from spark_queue.processing.at_work import AtWork
 from spark_queue.processing.fitting import require_columns, require_fitting
 from spark_queue.wording import lasting, text_of
 
@@ -33,11 +32,14 @@ class Table(Protocol):
 
 TableT = TypeVar("TableT", bound=Table)
 
+_Row: TypeAlias = Mapping[str, Any] | None
+
 #: A handler of one item: the item as a dict; a dict with the columns of ``returns``, or nothing.
-ItemHandler = Callable[[dict[str, Any]], Mapping[str, Any] | None]
+#: One that is ``async def`` is awaited, where it runs in this process.
+ItemHandler = Callable[[dict[str, Any]], _Row | Awaitable[_Row]]
 
 #: A handler of many: a table of items; a table with ``_seq`` and the columns of ``returns``.
-BatchHandler = Callable[[TableT], TableT | None]
+BatchHandler = Callable[[TableT], TableT | Awaitable[TableT | None] | None]
 
 #: Either of them, where ``per`` says which.
 AnyHandler = ItemHandler | BatchHandler[Any]
@@ -131,6 +133,8 @@ class HandlerCalls:
         Tells whether no further item is to begin: the rest goes back.
     limit : float
         Seconds that an item may take in a child: then that is killed, and the item has failed.
+    at_work : AtWork, optional
+        Told of the items that the handler is at; says which of them are lost.
     """
 
     def __init__(
@@ -141,23 +145,35 @@ class HandlerCalls:
         blocks: bool,
         is_over: Callable[[], bool] = lambda: False,
         limit: float = math.inf,
+        at_work: AtWork | None = None,
     ) -> None:
         self._handler = handler
         self._schema = schema
         self._blocks = blocks
         self._is_over = is_over
         self._limit = limit
+        self._at_work = AtWork() if at_work is None else at_work
         self._stopped: str | None = None
 
     # rule: work of a group
     def run(self, item: Item) -> dict[str, Any]:
         """Return the outcome of an item."""
         group, columns = item
-        if (group is not None and group == self._stopped) or self._is_over():
+        if self._is_held_up(item):
             return back(item)
-        row = _call(self._handler, columns, self._schema)
+        with self._at_work.item(columns["_seq"]) as current:
+            row = _call(self._handler, columns, self._schema)
+        if current.cancelled:
+            # Its outcome counts no more, and its group goes on.
+            return back(item)
         self.saw(group, row["outcome"])
         return row
+
+    def _is_held_up(self, item: Item) -> bool:
+        """Whether an item goes back before the handler gets it."""
+        group, columns = item
+        is_stopped = group is not None and group == self._stopped
+        return is_stopped or self._is_over() or self._at_work.is_lost(columns["_seq"])
 
     def each_apart(self, items: Sequence[Item], cut: Cut | None = None) -> Iterator[pa.RecordBatch]:
         """Work items off in a child; where it dies of one, go on behind that in another.
@@ -253,7 +269,7 @@ def _call(handler: ItemHandler, item: dict[str, Any], schema: pa.Schema) -> dict
     if isinstance(item, _Unreadable):
         return {"_seq": seq, "outcome": "nack", "error": text_of(item.error)}
     try:
-        result = handler(item)
+        result = _plain(handler(item))
         if "result" not in schema.names:
             return {"_seq": seq, "outcome": "ack", "unasked": isinstance(result, Mapping)}
         return _fitting(seq, result, schema)
@@ -271,7 +287,7 @@ def called_with_table(
     seqs = table.column("_seq").combine_chunks()
     asked = "result" in schema.names
     try:
-        answer = handler(table.drop_columns("_group_key"))
+        answer = _plain(handler(table.drop_columns("_group_key")))
         results = _results(answer, seqs, schema) if asked else {}
     except _NOT_OURS:
         raise
@@ -280,6 +296,17 @@ def called_with_table(
     if not results:
         return _all("ack", seqs, schema, unasked=not asked and isinstance(answer, _TABLES))
     return batch_of([_result_of(seq, results, schema) for seq in seqs.to_pylist()], schema)
+
+
+def _plain(answer: Any) -> Any:
+    """Return an answer; raise where it is a coroutine, which nothing here awaits."""
+    if inspect.iscoroutine(answer):
+        answer.close()
+        raise InvalidArgumentError(
+            "the handler returned a coroutine, which executors do not await: process the queue as "
+            "a LocalQueue, or call asyncio.run in the handler"
+        )
+    return answer
 
 
 def _result_of(seq: int, results: Mapping[int, Any], schema: pa.Schema) -> dict[str, Any]:
@@ -355,43 +382,3 @@ def _to_bytes(batch: pa.RecordBatch) -> bytes:
 def _from_bytes(answer: bytes) -> pa.RecordBatch:
     with pa.ipc.open_stream(answer) as stream:
         return stream.read_next_batch()
-
-
-@dataclass(frozen=True, slots=True)
-class Continuing:
-    """Calls a handler; where what it gets belongs to traces, in a span that goes on with them.
-
-    An item's span is a child of its enqueuer's span; the span of a table with items of
-    several traces has links to them.
-    """
-
-    handler: AnyHandler
-    queue: str
-    """The queue's name or path."""
-
-    def __call__(self, given: Any) -> Any:
-        """Return what the handler returns; see :mod:`spark_queue.processing.calling`."""
-        if isinstance(given, dict):
-            trace = given.pop(TRACE, None)
-            return self._call(given, [trace], given["_seq"]) if trace else self.handler(given)
-        if TRACE not in given.schema.names:
-            return self.handler(given)
-        traces = given.column(TRACE).drop_null().to_pylist()
-        return self._call(given.drop_columns([TRACE]), traces, None)
-
-    def _call(self, given: Any, traces: list[str], seq: int | None) -> Any:
-        about: dict[str, Any] = {
-            "messaging.system": "spark_queue",
-            "messaging.operation.type": "process",
-            "messaging.destination.name": self.queue,
-        }
-        if seq is None:
-            about["messaging.batch.message_count"] = _count(given)
-        else:
-            about |= {"messaging.message.id": str(seq), "spark_queue.lease": given["_lease"]}
-        with tracing.continue_trace(f"process {self.queue}", traces, about):
-            return self.handler(given)
-
-
-def _count(table: pa.Table) -> int:
-    return int(table.num_rows)

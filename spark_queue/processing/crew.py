@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 from spark_queue.log.step_events import logger
+from spark_queue.processing.at_work import AtWork
 from spark_queue.processing.calling import (
     AnyHandler,
     HandlerCalls,
@@ -90,8 +91,10 @@ class ItemThread(threading.Thread):
             is_late, self._is_late, self._item = self._is_late, False, None
         return overtime(item[1]["_seq"], limit) if is_late else told
 
-    def look(self, limit: float) -> bool:
+    def look(self, limit: float, end: Callable[[int], bool]) -> bool:
         """Charge the item that it is at, if that takes too long; tell whether it was.
+
+        A task is ended, and the item is charged when it has ended.
 
         A group is free when all that is known of it has come to an end: an item of one is charged
         when its thread is back, or its lease is over.
@@ -101,6 +104,8 @@ class ItemThread(threading.Thread):
                 return False
             group, columns = self._item
             self._is_late = True
+            if end(columns["_seq"]):
+                return False
             logger.warning(
                 "item %d takes longer than its item_time_limit, %s: %s is busy until it returns",
                 columns["_seq"],
@@ -157,6 +162,8 @@ class Crew:
     """Set when no further claim is to begin."""
     item_limit: float = math.inf
     """Seconds that an item may take."""
+    at_work: AtWork = field(default_factory=AtWork)
+    """The items that threads are at."""
     _threads: list[ItemThread] = field(default_factory=list)
     _lost: list[ItemThread] = field(default_factory=list)
     """Threads that hang at an item, and count as busy."""
@@ -177,6 +184,7 @@ class Crew:
             Whether a group stops at its first failure.
         """
         self._told.clear()
+        self.at_work.forget()
         lines = lines_of(items["_group_key"].to_pylist(), items["_seq"].to_pylist())
         if self.per == "batch":
             self._each(self._batches(items, lines))
@@ -188,7 +196,7 @@ class Crew:
 
     def look(self) -> bool:
         """Charge the items whose threads are at them for too long; tell whether there were any."""
-        return sum(thread.look(self.item_limit) for thread in self._threads) > 0
+        return sum(thread.look(self.item_limit, self.at_work.end) for thread in self._threads) > 0
 
     def take(self) -> pa.Table:
         """Return the outcomes that are known, and were not taken yet, from any thread."""
@@ -206,7 +214,13 @@ class Crew:
         left = deque(lines)
 
         def work(thread: ItemThread) -> Iterator[Told]:
-            turns = HandlerCalls(self.handler, self.columns, blocks=blocks, is_over=self.cut.is_set)
+            turns = HandlerCalls(
+                self.handler,
+                self.columns,
+                blocks=blocks,
+                is_over=self.cut.is_set,
+                at_work=self.at_work,
+            )
             while not thread.is_lost and (line := _next(left)) is not None:
                 for at in line:
                     told = thread.outcome(rows[at], turns.run, self.item_limit)

@@ -23,9 +23,11 @@ from spark_queue.log.output.outputs import ResultTable
 from spark_queue.overriding import override
 from spark_queue.processing import interrupts
 from spark_queue.processing.apart import can_fork
-from spark_queue.processing.calling import Continuing, columns_of, warn_of_rows
+from spark_queue.processing.calling import columns_of, warn_of_rows
 from spark_queue.processing.claim_parts import Hands
 from spark_queue.processing.crew import Crew
+from spark_queue.processing.event_loop import Awaiting, EventLoop
+from spark_queue.processing.handler_span import Continuing
 from spark_queue.processing.loop import Asked, ProcessResult, run_claims
 from spark_queue.sql import file_rows
 from spark_queue.state.request import Request
@@ -170,12 +172,13 @@ def process(
     forever: bool,
 ) -> ProcessResult:
     """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
-    hands = hands_for(store, asked)
-    run = partial(run_claims, store, hands, time_limit, on_claim, forever=forever)
-    if threading.current_thread() is threading.main_thread():
-        cut = hands.crew.cut.set
-        return interrupts.on_a_thread(run, stop, cut=cut, again=cut)
-    return run(stop or threading.Event())
+    with EventLoop() as loop:
+        hands = hands_for(store, replace(asked, handler=Awaiting(asked.handler, loop)))
+        run = partial(run_claims, store, hands, time_limit, on_claim, forever=forever)
+        if threading.current_thread() is threading.main_thread():
+            cut = hands.crew.cut.set
+            return interrupts.on_a_thread(run, stop, cut=cut, again=cut)
+        return run(stop or threading.Event())
 
 
 def _columns(returns: object) -> pa.Schema | None:

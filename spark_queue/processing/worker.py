@@ -27,8 +27,9 @@ from spark_queue.log.job_descriptions import described
 from spark_queue.log.output import output_columns
 from spark_queue.overriding import override
 from spark_queue.processing import interrupts
-from spark_queue.processing.calling import AnyHandler, Apart, Continuing, warn_of_rows
+from spark_queue.processing.calling import AnyHandler, Apart, warn_of_rows
 from spark_queue.processing.claim_parts import Hands
+from spark_queue.processing.event_loop import is_async
 from spark_queue.processing.executor import (
     Runner,
     in_zone,
@@ -39,11 +40,13 @@ from spark_queue.processing.executor import (
     run_items,
     unpacking,
 )
+from spark_queue.processing.handler_span import Continuing
 from spark_queue.processing.learnt import Learnt
 from spark_queue.processing.loop import Asked, ProcessResult, run_claims
 from spark_queue.state.request import Request
 from spark_queue.state.store import Store
 from spark_queue.views import items
+from spark_queue.wording import shorten
 
 #: Parts of a claim where a session does not say how many.
 _CORES = 200
@@ -63,6 +66,11 @@ class Work:
 
 def check(asked: Asked) -> None:
     """Raise where an option is for handlers in this process, on any queue."""
+    if is_async(asked.handler):
+        raise InvalidArgumentError(
+            f"handler {shorten(asked.handler)} is async def, and executors await nothing: process "
+            "the queue as a LocalQueue, or call asyncio.run in a plain function"
+        )
     name, value = ("using", asked.using) if asked.using else ("max_workers", asked.max_workers)
     if value != 1:
         raise InvalidArgumentError(

@@ -22,6 +22,7 @@ from spark_queue.local_queue import LocalVerbs
 from spark_queue.log.schema import ACKED, CLAIMED
 from spark_queue.processing import local_processing
 from spark_queue.processing.calling import AnyHandler, BatchHandler, ItemHandler, TableT
+from spark_queue.processing.event_loop import Awaiting, EventLoop
 from spark_queue.processing.loop import Asked, ProcessResult, run_claims
 from spark_queue.queue_views import store_of
 from spark_queue.sql import without_spark
@@ -109,9 +110,17 @@ def drain(
     clock = _manual(store) if through_delays else None
     watched = _Watched(_done if handler is None else handler, raising=raising)
     around = store.handle.around or _as_it_is
-    asked = Asked(handler=_watching(around(watched.handler), watched), per=per, limit=limit)
+    asked = Asked(handler=watched.handler, per=per, limit=limit)
     asked.check(None)
     local_processing.check(asked)
+    with EventLoop() as loop:
+        called = _watching(Awaiting(around(watched.handler), loop), watched)
+        return _drain_all(store, replace(asked, handler=called), watched, clock)
+
+
+def _drain_all(
+    store: Store, asked: Asked, watched: _Watched, clock: ManualClock | None
+) -> ProcessResult:
     total = ProcessResult()
     while True:
         result = _worked_off(store, asked, watched)

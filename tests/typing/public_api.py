@@ -51,6 +51,14 @@ def _of_an_untyped_table(table: pa.Table) -> pa.Table:
     return table
 
 
+async def _of_an_awaited_item(item: dict[str, Any]) -> dict[str, Any] | None:
+    return item
+
+
+async def _of_an_awaited_table(table: pa.Table) -> pa.Table:
+    return table
+
+
 def _of_nothing() -> None: ...
 
 
@@ -86,6 +94,8 @@ def handlers_without_spark_are_of_the_kind_that_is_named(queue: LocalQueue) -> N
     queue.process(_of_a_table, per="batch", limit=10, using="processes")
     queue.process(_of_an_untyped_table, per="batch", returns=pa.schema([("n", pa.int64())]))
     queue.process(lambda item: {"n": item["n"]}, using="threads")
+    queue.process(_of_an_awaited_item, returns="n int", max_workers=100)
+    queue.process(_of_an_awaited_table, per="batch")
     queue.process(_of_a_table)  # type: ignore[arg-type]
     queue.process(_of_an_item, per="batch")  # type: ignore[call-overload]
     queue.process(_of_an_item, using="fibers")  # type: ignore[call-overload]

@@ -52,6 +52,19 @@ def reject(*_: object) -> None:
     raise Reject("never")
 
 
+async def _awaited(_: object) -> None: ...
+
+
+@pytest.mark.parametrize("run", [run_items, run_batches])
+def test_what_nothing_awaits_is_no_success(run: Any) -> None:
+    """A function that returns a coroutine fails its items, with what to do instead."""
+    ((_, outcome, error),) = outcomes(run(_awaited, None)([batch((1, None))]))
+
+    assert outcome == "nack"
+    assert error is not None
+    assert "executors do not await" in error
+
+
 @pytest.mark.parametrize("apart", [None, {}])
 def test_no_item_begins_when_the_time_is_over(apart: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those behind it go back uncharged, and those that began in time are told."""

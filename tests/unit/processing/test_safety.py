@@ -59,6 +59,20 @@ def test_a_driver_without_a_package_of_spark_s_is_refused(
         ingest(SimpleNamespace(), tmp_path, "./q", "./out")  # type: ignore[arg-type]
 
 
+async def _awaited(_item: object) -> None: ...
+
+
+class _Awaited:
+    async def __call__(self, _item: object) -> None: ...
+
+
+@pytest.mark.parametrize("handler", [_awaited, _Awaited()])
+def test_an_async_handler_is_refused_where_executors_work(handler: Any) -> None:
+    """They would never await it; the error says what does, before anything is claimed."""
+    with pytest.raises(InvalidArgumentError, match=r"is async def.*LocalQueue.*asyncio\.run"):
+        DeltaQueue(_queue()).process(handler)
+
+
 def _process(**options: Any) -> None:
     DeltaQueue(_queue()).process(lambda _: None, **options)
 

@@ -1,0 +1,98 @@
+"""Items in the hands of handlers: what cancels them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from spark_queue.current_item import CURRENT, CurrentItem
+
+
+class ItemAtWork(CurrentItem):
+    """The item of one call of a handler."""
+
+    def __init__(self, seq: int) -> None:
+        super().__init__(seq)
+        self._lock = threading.Lock()
+        self._end: Callable[[], object] | None = None
+
+    def lose(self) -> None:
+        """Note that the item is another's; end its task."""
+        self._is_lost = True
+        self.end()
+
+    def end(self) -> bool:
+        """End the task of the item; False where a plain function works on it."""
+        with self._lock:
+            if self._end is None:
+                return False
+            self._end()
+            return True
+
+    @contextmanager
+    def ended_by(self, end: Callable[[], object]) -> Iterator[None]:
+        """Let a call end the work of the block; at once for an item that is lost already."""
+        with self._lock:
+            self._end = end
+        if self.cancelled:
+            self.end()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._end = None
+
+
+class AtWork:
+    """The items that handlers are at, and those of their claim that were lost.
+
+    Any thread may ask and tell.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._items: dict[int, ItemAtWork] = {}
+        self._lost: set[int] = set()
+
+    @contextmanager
+    def item(self, seq: int) -> Iterator[ItemAtWork]:
+        """Make an item the current one while the block runs."""
+        work = ItemAtWork(seq)
+        with self._lock:
+            self._items[seq] = work
+            if seq in self._lost:
+                work.lose()
+        before = CURRENT.set(work)
+        try:
+            yield work
+        finally:
+            CURRENT.reset(before)
+            with self._lock:
+                # A thread that was given up may still be at the last attempt of the item.
+                if self._items.get(seq) is work:
+                    del self._items[seq]
+
+    def is_lost(self, seq: int) -> bool:
+        """Whether an item of the claim was lost."""
+        return seq in self._lost
+
+    def lose(self, seqs: Iterable[int]) -> None:
+        """Note items that are lost: their handlers see it, and their tasks are cancelled."""
+        with self._lock:
+            new = set(seqs) - self._lost
+            self._lost |= new
+            works = [self._items[seq] for seq in new if seq in self._items]
+        for work in works:
+            work.lose()
+
+    def end(self, seq: int) -> bool:
+        """End the task of an item; False where a plain function works on it."""
+        with self._lock:
+            work = self._items.get(seq)
+        return work is not None and work.end()
+
+    def forget(self) -> None:
+        """Forget what was lost, before the work on another claim."""
+        with self._lock:
+            self._lost.clear()
