@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from spark_queue.front.durable import DurableQueue, FrontOptions
     from spark_queue.front.journaled import journaled_queue
     from spark_queue.front.producer import PutResult
+    from spark_queue.item_context import CurrentItem, current_item
     from spark_queue.local_queue import LocalQueue, LocalReader
     from spark_queue.log.step_events import StepFacts, StepTimes
     from spark_queue.memory.journal.journal_options import QueueOptions, ReaderHooks
@@ -99,6 +100,7 @@ _HOMES = {
     "AioDurableQueue": "front.aio_durable",
     "Checkup": "report.finding",
     "Claim": "claim",
+    "CurrentItem": "item_context",
     "Delivery": "front.consumer",
     "DeltaIdempotencyKeyStore": "stores.keys",
     "DeltaQueue": "delta_queue",
@@ -149,6 +151,7 @@ _HOMES = {
     "StepLostError": "log_errors",
     "Thresholds": "report.finding",
     "Upgraded": "results",
+    "current_item": "item_context",
     "journaled_queue": "front.journaled",
     "local_session": "session",
     "open_report": "report.reading",
@@ -167,6 +170,7 @@ __all__ = [
     "CannotUndoError",
     "Checkup",
     "Claim",
+    "CurrentItem",
     "DeadlockError",
     "Delivery",
     "DeltaIdempotencyKeyStore",
@@ -239,6 +243,7 @@ __all__ = [
     "Upgraded",
     "WriterLockedError",
     "__version__",
+    "current_item",
     "journaled_queue",
     "local_session",
     "open_report",

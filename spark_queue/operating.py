@@ -101,7 +101,7 @@ class Operating(Opened):
         -------
         Affected
             How many items it is about: a number, which knows the step (:meth:`undo`). A holder of
-            such an item gets ``LeaseLostError``.
+            such an item gets ``LeaseLostError``; a handler hears of it (:func:`current_item`).
 
         Raises
         ------

@@ -15,7 +15,7 @@ from spark_queue.claim import Claim
 from spark_queue.commands import readers
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.processing import worker
-from spark_queue.processing.calling import AnyHandler, BatchHandler, ItemHandler, TableT
+from spark_queue.processing.handler_types import AnyHandler, BatchHandler, ItemHandler, TableT
 from spark_queue.processing.loop import Asked, ProcessResult
 from spark_queue.queue_views import ReaderFacts
 from spark_queue.spark import frames

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
     from typing_extensions import Unpack
 
-    from spark_queue.processing.calling import AnyHandler, BatchHandler, ItemHandler, TableT
     from spark_queue.processing.crew import Using
+    from spark_queue.processing.handler_types import AnyHandler, BatchHandler, ItemHandler, TableT
     from spark_queue.processing.loop import Asked, ProcessOptions, ProcessResult
 
 

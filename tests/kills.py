@@ -74,7 +74,7 @@ RESCUES: dict[str, tuple[dict[str, str], str, str, int]] = {
 }
 
 _SETTLE = dict.fromkeys(_HANDS, "spark_queue.commands.settle")
-_PARTS = dict.fromkeys(_HANDS, "spark_queue.processing.claim_parts")
+_PARTS = dict.fromkeys(_HANDS, "spark_queue.processing.claim_parts ClaimParts")
 
 #: Points of a claim that is written and settled in three parts: see :func:`work`.
 PARTS: dict[str, tuple[dict[str, str], str, str, int]] = {

@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 #: Bytes in front of each answer that say how long it is.
 _LENGTH = 8
@@ -41,6 +41,13 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 
 #: Set when all that goes on is to end.
 Cut = threading.Event
+
+
+class Ending(Protocol):
+    """Tells whether a child is to end."""
+
+    def is_set(self) -> bool:
+        """Whether it is."""
 
 
 #: Held while a child begins, or ends: what this process has open for its children is known then.
@@ -81,7 +88,7 @@ def can_fork() -> bool:
 
 
 def answers(
-    work: Callable[[], Iterable[bytes]], cut: Cut | None = None, limit: float = math.inf
+    work: Callable[[], Iterable[bytes]], cut: Ending | None = None, limit: float = math.inf
 ) -> Iterator[bytes | Died | Late]:
     """Run something in a child, and yield what it yields; last how it ended, if not by itself.
 
@@ -92,7 +99,7 @@ def answers(
     ----------
     work : callable
         Yields bytes.
-    cut : threading.Event, optional
+    cut : Ending, optional
         When it is set, the child is killed, and nothing more is yielded.
     limit : float
         Seconds that it may take for an answer.
@@ -198,7 +205,7 @@ def _flush() -> None:
 
 
 def _frames(
-    source: int, has_ended: Callable[[], bool], cut: Cut | None, limit: float
+    source: int, has_ended: Callable[[], bool], cut: Ending | None, limit: float
 ) -> Generator[bytes, None, _End]:
     """Yield the messages of a pipe; return how it ended."""
     pending, until = bytearray(), time.monotonic() + limit
@@ -218,7 +225,7 @@ def _frames(
         pending += chunk
 
 
-def _read(source: int, has_ended: Callable[[], bool], cut: Cut | None, until: float) -> bytes:
+def _read(source: int, has_ended: Callable[[], bool], cut: Ending | None, until: float) -> bytes:
     """Return some bytes; none at the writer's end, a cut or the limit."""
     pipe = select.poll()
     pipe.register(source, select.POLLIN)

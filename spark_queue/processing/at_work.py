@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from spark_queue.current_item import CURRENT, CurrentItem
+from spark_queue.item_context import CURRENT, CurrentItem
 
 
 class ItemAtWork(CurrentItem):
@@ -50,10 +50,14 @@ class AtWork:
     Any thread may ask and tell.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lost: Iterable[int] = ()) -> None:
         self._lock = threading.Lock()
         self._items: dict[int, ItemAtWork] = {}
-        self._lost: set[int] = set()
+        self._lost = set(lost)
+
+    def of_a_child(self) -> AtWork:
+        """Return that of a child of this process: a lock that another thread holds is not in it."""
+        return AtWork(self._lost)
 
     @contextmanager
     def item(self, seq: int) -> Iterator[ItemAtWork]:

@@ -9,9 +9,11 @@ import inspect
 import math
 import signal
 import warnings
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,35 +21,8 @@ from spark_queue.errors import InvalidArgumentError, Reject, ResultMismatchError
 from spark_queue.processing.apart import Cut, Died, Late, answers
 from spark_queue.processing.at_work import AtWork
 from spark_queue.processing.fitting import require_columns, require_fitting
+from spark_queue.processing.handler_types import Apart, BatchHandler, ItemHandler
 from spark_queue.wording import lasting, text_of
-
-
-class Table(Protocol):
-    """The part of ``pyarrow.Table`` that a type checker needs; it may have no types."""
-
-    @property
-    def num_rows(self) -> int:
-        """How many items it has."""
-
-
-TableT = TypeVar("TableT", bound=Table)
-
-_Row: TypeAlias = Mapping[str, Any] | None
-
-#: A handler of one item: the item as a dict; a dict with the columns of ``returns``, or nothing.
-#: One that is ``async def`` is awaited, where it runs in this process.
-ItemHandler = Callable[[dict[str, Any]], _Row | Awaitable[_Row]]
-
-#: A handler of many: a table of items; a table with ``_seq`` and the columns of ``returns``.
-BatchHandler = Callable[[TableT], TableT | Awaitable[TableT | None] | None]
-
-#: Either of them, where ``per`` says which.
-AnyHandler = ItemHandler | BatchHandler[Any]
-
-
-#: Handlers run apart. It says of items which of them one call may get at most so many: each was
-#: among twice as many when a worker died.
-Apart = Mapping[int, int]
 
 #: Raised in a handler, but not by it.
 _NOT_OURS = (KeyboardInterrupt, GeneratorExit)
@@ -171,43 +146,70 @@ class HandlerCalls:
 
     def _is_held_up(self, item: Item) -> bool:
         """Whether an item goes back before the handler gets it."""
-        group, columns = item
+        group, _ = item
         is_stopped = group is not None and group == self._stopped
-        return is_stopped or self._is_over() or self._at_work.is_lost(columns["_seq"])
+        return is_stopped or self._is_over() or self._is_lost(item)
 
     def each_apart(self, items: Sequence[Item], cut: Cut | None = None) -> Iterator[pa.RecordBatch]:
         """Work items off in a child; where it dies of one, go on behind that in another.
 
-        When it is cut, the child is killed, and what it has not done goes back.
+        When it is cut, the child is killed, and what it has not done goes back. So it is when the
+        item that it is at is lost; then another goes on behind that.
         """
-        done = 0
-        while done < len(items):
+        left = deque(items)
+        ending = (
+            None if cut is None else _ChildEnd(cut, lambda: bool(left) and self._is_lost(left[0]))
+        )
+        while left:
             if cut is not None and cut.is_set():
-                yield batch_of([back(item) for item in items[done:]], self._schema)
+                yield batch_of([back(item) for item in left], self._schema)
                 return
-            for answer in answers(partial(self._rows, items[done:]), cut, self._limit):
-                if done == len(items):
+            if self._is_lost(left[0]):
+                yield batch_of([back(left.popleft())], self._schema)
+                continue
+            for answer in answers(partial(self._rows, list(left)), ending, self._limit):
+                if not left:
                     break  # It died of nothing that we gave it.
                 if _is_cut(answer, cut):
                     break
-                group, item = items[done]
-                if isinstance(answer, Died):
-                    found = batch_of([_loss(item["_seq"], answer)], self._schema)
-                elif isinstance(answer, Late):
-                    found = batch_of([overtime(item["_seq"], self._limit)], self._schema)
-                else:
-                    found = _from_bytes(answer)
-                self.saw(group, found.column("outcome")[0].as_py())
-                done += 1
+                found = self._outcome(left[0], answer)
+                self.saw(left[0][0], found.column("outcome")[0].as_py())
+                left.popleft()
                 yield found
 
+    def _outcome(self, item: Item, answer: bytes | Died | Late) -> pa.RecordBatch:
+        """Return the outcome of an item, from what became of its child."""
+        seq = item[1]["_seq"]
+        if self._is_lost(item):
+            return batch_of([back(item)], self._schema)
+        if isinstance(answer, Died):
+            return batch_of([_loss(seq, answer)], self._schema)
+        if isinstance(answer, Late):
+            return batch_of([overtime(seq, self._limit)], self._schema)
+        return _from_bytes(answer)
+
+    def _is_lost(self, item: Item) -> bool:
+        return self._at_work.is_lost(item[1]["_seq"])
+
     def _rows(self, items: Sequence[Item]) -> Iterator[bytes]:
+        self._at_work = self._at_work.of_a_child()
         return (_to_bytes(batch_of([self.run(item)], self._schema)) for item in items)
 
     def saw(self, group: str | None, outcome: str) -> None:
         """Note what became of an item of a group."""
         if self._blocks and outcome in ("nack", "lose"):
             self._stopped = group
+
+
+@dataclass(frozen=True, slots=True)
+class _ChildEnd:
+    """Tells that a child is to end: all is, or the item that it is at was lost."""
+
+    cut: Cut
+    is_lost: Callable[[], bool]
+
+    def is_set(self) -> bool:
+        return self.cut.is_set() or self.is_lost()
 
 
 def parts_of(table: pa.Table, apart: Apart) -> Iterator[pa.Table]:

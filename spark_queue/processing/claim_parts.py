@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -14,6 +14,7 @@ from spark_queue.claim import Claim
 from spark_queue.commands import settle
 from spark_queue.commands.claims import new_claim_id
 from spark_queue.commands.settle import SettledStep, Some, Verdict
+from spark_queue.errors import LeaseLostError
 from spark_queue.log.schema import TERMINAL
 from spark_queue.log.step_events import logger
 from spark_queue.state.request import Request
@@ -145,6 +146,9 @@ class Hands(Protocol):
     def look(self) -> bool:
         """Charge what takes too long, and tell whether there was any."""
 
+    def lose(self, seqs: Sequence[int]) -> None:
+        """Tell the handler of items that the claim lost: cancelled, or taken over."""
+
     def after_settle(self, claim: Claim, done: SettledStep) -> None:
         """Say what there is to say of a claim that is settled."""
 
@@ -162,6 +166,7 @@ class ClaimParts:
         self._settling = threading.Lock()
         self._is_taken = False
         self._told: Mapping[int, tuple[str, str | None]] = {}
+        self._lost: frozenset[int] = frozenset()
         self.done = SettledStep(step=0, counts={}, lost=())
         """The settlements so far, added up."""
 
@@ -179,7 +184,7 @@ class ClaimParts:
                 if self._hands.look() or is_due:
                     self._settle_part()
                 if is_due:
-                    _renew(self._claim, held_for)
+                    self._renew(held_for)
                     due = time.monotonic() + each
 
         thread = threading.Thread(target=renew, name=f"renew-{self._claim.lease}", daemon=True)
@@ -189,6 +194,17 @@ class ClaimParts:
         finally:
             is_over.set()
             thread.join()
+
+    def _renew(self, by: timedelta) -> None:
+        try:
+            self._claim.renew(by)
+        except LeaseLostError as exc:
+            if not self._lost.issuperset(exc.seqs):
+                logger.warning("%s: %s", self._claim, exc)
+            self._lost |= {*exc.seqs}
+            self._hands.lose(exc.seqs)
+        except Exception as exc:  # noqa: BLE001 - the next may go well, and the settle tells
+            logger.warning("%s could not be renewed: %s", self._claim, exc)
 
     def finish(self, settle_rest: Callable[[Claim, Verdict], SettledStep]) -> SettledStep | None:
         """Settle the rest as the caller does; ``None`` where the claim was taken over."""
@@ -225,10 +241,3 @@ class ClaimParts:
         if self._told:
             done = settle.settle(self._store, self._claim.lease, Some(self._told))
             self.done, self._told = self.done.plus(done), {}
-
-
-def _renew(claim: Claim, by: timedelta) -> None:
-    try:
-        claim.renew(by)
-    except Exception as exc:  # noqa: BLE001 - the next renewal may go well, and the settle tells
-        logger.warning("%s could not be renewed: %s", claim, exc)

@@ -20,7 +20,6 @@ import pyarrow as pa
 from spark_queue.log.step_events import logger
 from spark_queue.processing.at_work import AtWork
 from spark_queue.processing.calling import (
-    AnyHandler,
     HandlerCalls,
     Item,
     back,
@@ -32,6 +31,7 @@ from spark_queue.processing.calling import (
     release,
     table_apart,
 )
+from spark_queue.processing.handler_types import AnyHandler
 from spark_queue.wording import lasting
 
 #: The outcome of an item, or the outcomes of several.
@@ -248,7 +248,13 @@ class Crew:
         rows = _items(items)
 
         def worker(part: list[int]) -> _Worker:
-            turns = HandlerCalls(self.handler, self.columns, blocks=blocks, limit=self.item_limit)
+            turns = HandlerCalls(
+                self.handler,
+                self.columns,
+                blocks=blocks,
+                limit=self.item_limit,
+                at_work=self.at_work,
+            )
             return lambda _: turns.each_apart([rows[at] for at in part], self.cut)
 
         return [worker(part) for part in spread(lines, self.max_workers)]

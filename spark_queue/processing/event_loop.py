@@ -13,7 +13,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from spark_queue.current_item import CURRENT
+from spark_queue.item_context import CURRENT
 from spark_queue.processing.at_work import ItemAtWork
 
 if TYPE_CHECKING:

@@ -22,10 +22,7 @@ import pyarrow.compute as pc
 from spark_queue.errors import InvalidConfigError
 from spark_queue.processing.apart import can_fork
 from spark_queue.processing.calling import (
-    Apart,
-    BatchHandler,
     HandlerCalls,
-    ItemHandler,
     batch_of,
     called_with_table,
     items_of,
@@ -33,6 +30,7 @@ from spark_queue.processing.calling import (
     release,
     table_apart,
 )
+from spark_queue.processing.handler_types import Apart, BatchHandler, ItemHandler
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spark_queue import tracing
 from spark_queue.log.schema import TRACE
-from spark_queue.processing.calling import AnyHandler
+from spark_queue.processing.handler_types import AnyHandler
 
 
 @dataclass(frozen=True, slots=True)

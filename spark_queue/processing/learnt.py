@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 
 from spark_queue.claim import Claim
 from spark_queue.log.step_events import logger
-from spark_queue.processing.calling import Apart
 from spark_queue.processing.claim_parts import RENEWALS, WorkerDied
+from spark_queue.processing.handler_types import Apart
 from spark_queue.wording import plural
 
 #: What Spark says where a Python worker ended by itself.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -153,6 +153,10 @@ class LocalHands(Hands):
     @override
     def look(self) -> bool:
         return self.crew.look()
+
+    @override
+    def lose(self, seqs: Sequence[int]) -> None:
+        self.crew.at_work.lose(seqs)
 
     @override
     def after_settle(self, claim: Claim, done: SettledStep) -> None:

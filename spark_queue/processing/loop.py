@@ -21,9 +21,9 @@ from spark_queue.commands.settle import SettledStep, Verdict
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.addresses import require_table
 from spark_queue.log.step_events import logger
-from spark_queue.processing.calling import AnyHandler
 from spark_queue.processing.claim_parts import ClaimParts, Hands, RunLength, WorkerDied
 from spark_queue.processing.crew import Using
+from spark_queue.processing.handler_types import AnyHandler
 from spark_queue.rules.rule_model import Reason
 from spark_queue.state import fence, step_waits
 from spark_queue.state.request import Request

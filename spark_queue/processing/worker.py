@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -27,7 +27,7 @@ from spark_queue.log.job_descriptions import described
 from spark_queue.log.output import output_columns
 from spark_queue.overriding import override
 from spark_queue.processing import interrupts
-from spark_queue.processing.calling import AnyHandler, Apart, warn_of_rows
+from spark_queue.processing.calling import warn_of_rows
 from spark_queue.processing.claim_parts import Hands
 from spark_queue.processing.event_loop import is_async
 from spark_queue.processing.executor import (
@@ -41,6 +41,7 @@ from spark_queue.processing.executor import (
     unpacking,
 )
 from spark_queue.processing.handler_span import Continuing
+from spark_queue.processing.handler_types import AnyHandler, Apart
 from spark_queue.processing.learnt import Learnt
 from spark_queue.processing.loop import Asked, ProcessResult, run_claims
 from spark_queue.state.request import Request
@@ -66,11 +67,7 @@ class Work:
 
 def check(asked: Asked) -> None:
     """Raise where an option is for handlers in this process, on any queue."""
-    if is_async(asked.handler):
-        raise InvalidArgumentError(
-            f"handler {shorten(asked.handler)} is async def, and executors await nothing: process "
-            "the queue as a LocalQueue, or call asyncio.run in a plain function"
-        )
+    _require_plain(asked.handler)
     name, value = ("using", asked.using) if asked.using else ("max_workers", asked.max_workers)
     if value != 1:
         raise InvalidArgumentError(
@@ -164,6 +161,11 @@ class SparkHands(Hands):
     def look(self) -> bool:
         # Executors watch the time themselves.
         return False
+
+    @override
+    def lose(self, seqs: Sequence[int]) -> None:
+        # Nothing reaches a task that runs.
+        del seqs
 
     @override
     def after_settle(self, claim: Claim, done: SettledStep) -> None:
@@ -342,13 +344,14 @@ def require_safe(store: Store, work: Work) -> None:
     Raises
     ------
     InvalidArgumentError
-        When options do not go together, or the handler does not pickle.
+        When options do not go together, or the handler does not pickle or is ``async def``.
     InvalidConfigError
         When the driver lacks what Spark needs to run a handler.
     UnsafeSessionError
         When the session runs tasks speculatively.
     """
     require_for_handlers()
+    _require_plain(work.handler)
     if work.output is not None and work.returns is None:
         raise InvalidArgumentError("output is given without returns: say which columns it gets")
     try:
@@ -361,4 +364,12 @@ def require_safe(store: Store, work: Work) -> None:
     if str(store.spark.conf.get("spark.speculation", "false")).lower() == "true":
         raise UnsafeSessionError(
             "spark.speculation", "a handler would run twice for one lease; set it to false"
+        )
+
+
+def _require_plain(handler: AnyHandler) -> None:
+    if is_async(handler):
+        raise InvalidArgumentError(
+            f"handler {shorten(handler)} is async def, and executors await nothing: process "
+            "the queue as a LocalQueue, or call asyncio.run in a plain function"
         )

@@ -21,8 +21,8 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalVerbs
 from spark_queue.log.schema import ACKED, CLAIMED
 from spark_queue.processing import local_processing
-from spark_queue.processing.calling import AnyHandler, BatchHandler, ItemHandler, TableT
 from spark_queue.processing.event_loop import Awaiting, EventLoop
+from spark_queue.processing.handler_types import AnyHandler, BatchHandler, ItemHandler, TableT
 from spark_queue.processing.loop import Asked, ProcessResult, run_claims
 from spark_queue.queue_views import store_of
 from spark_queue.sql import without_spark

@@ -11,7 +11,7 @@ import pytest
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, UnsafeSessionError
 from spark_queue.ingest import ingest
-from spark_queue.processing.calling import ItemHandler
+from spark_queue.processing.handler_types import ItemHandler
 from spark_queue.processing.worker import Work, require_safe
 from spark_queue.state.request import Request
 
@@ -71,6 +71,8 @@ def test_an_async_handler_is_refused_where_executors_work(handler: Any) -> None:
     """They would never await it; the error says what does, before anything is claimed."""
     with pytest.raises(InvalidArgumentError, match=r"is async def.*LocalQueue.*asyncio\.run"):
         DeltaQueue(_queue()).process(handler)
+    with pytest.raises(InvalidArgumentError, match=r"is async def"):
+        require_safe(_queue(), _work(handler))
 
 
 def _process(**options: Any) -> None:
