@@ -50,6 +50,7 @@ CHECKS: Mapping[str, Check] = {
     "nobody-claims": _alarm("nobody-claims"),
     "tenant-starves": _alarm("tenant-starves"),
     "priority-starves": _alarm("priority-starves"),
+    "limit-full": _alarm("limit-full"),
     "group-starves": _alarm("group-starves"),
     "held-long": _alarm("held-long"),
     "given-back": _alarm("given-back"),

@@ -255,6 +255,24 @@ def _name(key: str | None) -> str:
     return "what has no fair key" if key is None else f"tenant {key!r}"
 
 
+def limit_full(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
+    """Find keys whose limit kept items back for as long as counts as now."""
+    if report.paused or not report.full_limits:
+        return
+    first, *others = report.full_limits
+    more = f"; likewise {list_names([f'{one.by} {one.key!r}' for one in others])}" if others else ""
+    waits = f"{plural(first.items, 'item')} {'waits' if first.items == 1 else 'wait'}"
+    yield Finding(
+        id="limit-full",
+        severity="info",
+        what=f"{first.by} {first.key!r} has {first.used} of {first.most} items in flight, and "
+        f"{waits} for its limit, for {span(report.window)} and longer{more}",
+        since=first.since,
+        command=_show(report, first.seq),
+        reader=report.reader,
+    )
+
+
 def priority_starves(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
     """Find priorities whose items could run, but whose turns go to higher ones."""
     # A tenant that starves by its priority has a finding.
@@ -371,5 +389,6 @@ ALARMS: Mapping[str, Alarm] = {
     "group-starves": group_starves,
     "tenant-starves": tenant_starves,
     "priority-starves": priority_starves,
+    "limit-full": limit_full,
     "items-too-old": items_too_old,
 }

@@ -58,6 +58,25 @@ class StarvingKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FullLimit:
+    """A key whose limit kept items back for the whole window."""
+
+    by: str
+    """The expression of the limit."""
+    key: str
+    used: int
+    """Items of it in flight."""
+    most: int
+    """Items of it that may be."""
+    items: int
+    """Items that wait for room."""
+    since: datetime
+    """Since when the first of them does."""
+    seq: int
+    """That item."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutrankedPriority:
     """A priority whose items could run, but whose turns all went to higher ones."""
 
@@ -264,6 +283,8 @@ class Vitals(Heading):
     """The groups with most waiting items first."""
     starving: tuple[StarvingKey, ...]
     """The fair keys that starve, the longest first."""
+    full_limits: tuple[FullLimit, ...]
+    """The keys without room for all of the window, the longest first."""
     outranked: tuple[OutrankedPriority, ...]
     """The priorities that do."""
     stuck: tuple[StuckItem, ...]

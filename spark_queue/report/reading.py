@@ -12,6 +12,7 @@ from typing import Any
 from spark_queue import checks
 from spark_queue.clock import Clock
 from spark_queue.commands import readers
+from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.addresses import QueueAddress
 from spark_queue.log.disk import liveness
@@ -34,6 +35,7 @@ from spark_queue.report.lines import (
 )
 from spark_queue.report.model import (
     HOUR,
+    FullLimit,
     ItemReport,
     LongestWait,
     OutrankedPriority,
@@ -55,7 +57,7 @@ LOGS: tuple[LogName, ...] = ("queue", "status")
 #: What says how a queue does, and what else a report has of its logs.
 _VITALS = (
     *("overview", "retries", "workers", "errors", "groups"),
-    *("starving", "outranked", "stuck", "longest_wait", "settings_changes"),
+    *("starving", "full_limits", "outranked", "stuck", "longest_wait", "settings_changes"),
 )
 _PANELS = ("depth", "flow", "tenants", "behind", "steps")
 
@@ -281,10 +283,16 @@ def _vitals(
         "errors": tuple(error_group(name, reader, row) for row in found["errors"]),
         "groups": holders.groups(found["groups"], directory, asked.now),
         "starving": tuple(StarvingKey(**row) for row in found["starving"]),
+        "full_limits": tuple(_full_limit(asked.config, row) for row in found["full_limits"]),
         "outranked": tuple(OutrankedPriority(**row) for row in found["outranked"]),
         "stuck": tuple(StuckItem(**row) for row in found["stuck"]),
         "waits_longest": next((LongestWait(**row) for row in found["longest_wait"]), None),
     }
+
+
+def _full_limit(config: QueueConfig, row: Answer) -> FullLimit:
+    facts = {name: value for name, value in row.items() if name != "nth"}
+    return FullLimit(by=config.limits[row["nth"]].by, **facts)
 
 
 def _service(

@@ -77,6 +77,24 @@ GROUP BY w.priority, w.items, w.since, w.seq
 ORDER BY w.since, w.seq
 LIMIT 100
 
+-- full_limits(nth, key, used, most, items, seq, since instant)
+-- The keys with items that their limit has kept back for the whole window, how many, since when they
+-- could have run but for that, and the first of them. The longest first.
+WITH waiting AS (
+  SELECT
+    r.full_limit AS nth, r.full_key AS key, max(r.used) AS used, max(r.most) AS most, count(*) AS items,
+    min(r.seq) AS seq, min(greatest(r.waits_since, r.moved_at)) AS since
+  FROM sq_reasons r
+  WHERE r.reason = 'key limit'
+  GROUP BY r.full_limit, r.full_key
+)
+SELECT w.nth, w.key, w.used, w.most, w.items, w.seq, w.since
+FROM waiting w
+CROSS JOIN sq_asked a
+WHERE w.since <= a.since
+ORDER BY w.since, w.seq
+LIMIT 100
+
 -- stuck(seq, worker_id, since instant, given_back, lease)
 -- Open items that were given back untouched ten times and more, and those that somebody holds for three
 -- of the leases that he asked for, and longer. Those that are held come first, the longest first.

@@ -10,6 +10,7 @@ import pytest
 
 from spark_queue import journaled_queue
 from spark_queue.clock import ManualClock
+from spark_queue.flow import Limit
 from spark_queue.log.disk import liveness
 from spark_queue.retry_policy import RetryPolicy
 from tests.programs import run_python
@@ -172,6 +173,27 @@ def test_a_tenant_that_gets_no_turn_is_found(make: Make, clock: ManualClock) -> 
     with queue.claim(2) as claim:
         assert "slow" in [row["tenant"] for row in claim.rows]
     assert "tenant-starves" not in queue.doctor().ids()
+
+
+def test_a_limit_that_was_full_for_an_hour_is_told(make: Make, clock: ManualClock) -> None:
+    """It names the key, what it has in flight and what waits; one with room again is none."""
+    limits = (Limit(by="tenant", default=1),)
+    queue = make("tenant string", fair_key="tenant", limits=limits, lease=9 * HOUR)
+    queue.enqueue([{"tenant": "a"}, {"tenant": "a"}, {"tenant": "a"}, {"tenant": "b"}])
+    begun = clock.now()
+    held = queue.claim(9)
+    clock.advance(30 * MINUTE)
+    assert "limit-full" not in queue.doctor().ids()
+    clock.advance(31 * MINUTE)
+
+    found = only(queue.doctor(), "limit-full")
+
+    assert (found.severity, found.since) == ("info", begun)
+    assert found.what == (
+        "tenant 'a' has 1 of 1 items in flight, and 2 items wait for its limit, for 1 h and longer"
+    )
+    held.ack()
+    assert "limit-full" not in queue.doctor().ids()
 
 
 def test_a_tenant_of_low_priority_that_starves_is_explained(make: Make, clock: ManualClock) -> None:

@@ -25,6 +25,7 @@ _READERS = {
     "behind": (lines.ReaderLine, {"reader", "streams", "steps", "lost", "last_step_at", "paused"}),
     "steps": (lines.OperatorStep, {"detail", "undo"}),
     "starving": (model.StarvingKey, set()),
+    "full_limits": (model.FullLimit, {"by"}),
     "outranked": (model.OutrankedPriority, set()),
     "longest_wait": (model.LongestWait, set()),
     "stuck": (model.StuckItem, set()),
