@@ -16,6 +16,7 @@ from spark_queue.checks import require_duration, require_seq, require_string
 from spark_queue.commands import checkpoint, claims, forward_items, settle
 from spark_queue.commands.settle import Verdict
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, SparkNeededError
+from spark_queue.item_context import read_progress
 from spark_queue.log.schema import TRACE
 from spark_queue.sql import file_rows
 from spark_queue.state.request import GrantedClaim, Request
@@ -200,13 +201,21 @@ class Claim:
             )
         return self._settle(settle.Some(dict(map(_require_said, outcomes.items()))))
 
-    def renew(self, by: timedelta | None = None) -> datetime:
+    def renew(
+        self,
+        by: timedelta | None = None,
+        *,
+        progress: Mapping[int, float | tuple[float, str | None]] | None = None,
+    ) -> datetime:
         """Extend the lease of all that is left.
 
         Parameters
         ----------
         by : timedelta, optional
             How long from now on; the queue's ``lease`` by default.
+        progress : mapping, optional
+            By ``_seq``, how far the work on an item is, from 0 to 1, or that and a note of one
+            line: ``explain`` and reports show it. A queue of an older format than 6 keeps none.
 
         Returns
         -------
@@ -217,14 +226,17 @@ class Claim:
         ------
         LeaseLostError
             When some items were lost; the others were renewed.
+        InvalidArgumentError
+            When the time is not above zero, or a progress is none; nothing was written.
         """
+        said = read_progress(progress)
         if by is not None:
             require_duration("by", by)
         else:
             by = self._store.settings(self._store.status_head()).config.lease
         until = self._store.clock.now() + by
         try:
-            self._settle(settle.Renewed(by), "renew")
+            self._settle(settle.Renewed(by, said), "renew")
         except LeaseLostError:
             self.lease_expires_at = until
             raise

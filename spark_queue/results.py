@@ -174,6 +174,22 @@ class Lag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ItemProgress:
+    """How far the work on an item is, as its handler said."""
+
+    fraction: float
+    """From 0 to 1."""
+    note: str | None
+    """What the handler said of it."""
+    at: datetime
+    """When it was written, with a renewal of the lease."""
+
+    def __str__(self) -> str:
+        note = "" if self.note is None else f": {self.note}"
+        return f"{self.fraction:.0%} done{note}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """Why an item is not running."""
 
@@ -189,6 +205,8 @@ class Explanation:
     """When that ends by itself, where it does."""
     given_back: int = 0
     """How often it was claimed and given back untouched, where it is not over."""
+    progress: ItemProgress | None = None
+    """How far the work on it is, while it is leased, where its handler says so."""
 
     def _repr_html_(self) -> str:
         return f"item {self.seq}: <b>{in_html(self.reason)}</b>, {in_html(self.detail)}"

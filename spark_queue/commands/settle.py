@@ -6,6 +6,7 @@ claimed it since, and it has not ended. What a later claim has taken is reported
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Mapping
@@ -15,7 +16,15 @@ from datetime import datetime
 import pyarrow as pa
 
 from spark_queue.log.heads import StatusHead, following
-from spark_queue.log.schema import CLAIMED, READY, RENEWAL, RENEWAL_LANE, RENEWED, TERMINAL
+from spark_queue.log.schema import (
+    CLAIMED,
+    PROGRESS,
+    READY,
+    RENEWAL,
+    RENEWAL_LANE,
+    RENEWED,
+    TERMINAL,
+)
 from spark_queue.log.step_events import Engine
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
@@ -56,6 +65,9 @@ __all__ = [
     "report_step",
     "settle",
 ]
+
+#: The format from which on rows beside a renewal say how far the work on items is.
+_TELLS_PROGRESS = 6
 
 #: What the row of a renewal has of those of its items.
 _OF_THE_LEASE = ("_state", "_lease", "_claim_id", "_worker_id", "_at", "_lease_expires_at")
@@ -105,7 +117,8 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
             return Answer(answer=report_step(stage, 0))
         engine: Engine = "python" if here else engine_of(stage.rows)
         if isinstance(verdict, Renewed) and at.settings.format >= RENEWED:
-            stage = _in_one_row(stage)
+            said = verdict.progress if at.settings.format >= _TELLS_PROGRESS else {}
+            stage = _in_one_row(stage, said, now)
         after = log_settle(at.status, stage)
         return Step(
             head=after,
@@ -145,14 +158,22 @@ def _judge(at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedS
     return StagedSettle(rows=found.table(), counts=found.counts, lost=lost, failed=found.failed)
 
 
-def _in_one_row(stage: StagedSettle) -> StagedSettle:
-    """Return a renewal as one row, for all that its lease still holds."""
+def _in_one_row(
+    stage: StagedSettle, progress: Mapping[int, tuple[float, str | None]], now: datetime
+) -> StagedSettle:
+    """Return a renewal as one row, for all that its lease still holds; and rows of progress."""
     rows = stage.rows
     first = rows.slice(0, 1) if isinstance(rows, pa.Table) else rows.limit(1)
     (held,) = (first if isinstance(first, pa.Table) else first.toArrow()).to_pylist()
     row = {name: held[name] for name in _OF_THE_LEASE}
     row |= {"_gen": RENEWAL_LANE, "_kind": RENEWAL}
-    return replace(stage, rows=status_table([row]), is_one_row=True)
+    beside = {"_gen": RENEWAL_LANE, "_kind": PROGRESS, "_lease": held["_lease"], "_at": now}
+    said = [
+        {**beside, "_seq": seq, "_body": json.dumps({"fraction": fraction, "note": note})}
+        for seq, (fraction, note) in progress.items()
+        if seq not in stage.lost
+    ]
+    return replace(stage, rows=status_table([row, *said]), row_count=1 + len(said))
 
 
 def _has_many(at: Snapshot, replica: Replica, lease: int) -> bool:

@@ -23,7 +23,7 @@ from spark_queue.errors import SchemaMismatchError
 #: 3: a column of the item log for the trace that an item belongs to.
 #: 4: a column of both logs for the failures after which an item is dead; one row for a renewal.
 #: 5: a mark of a source says what its last batch did, and may leave the head.
-#: 6: a column of both logs for the keys of limits; the grace of leases.
+#: 6: a column of both logs for the keys of limits; the grace of leases; how far the work is.
 FORMAT_VERSION = 6
 
 #: The formats from which on keys have one text, items a trace, and a limit of their own.
@@ -56,6 +56,7 @@ GROUP = "group"
 OPEN = "open"
 SERVED = "served"
 RENEWAL = "renewal"
+PROGRESS = "progress"
 SOURCE = "source"
 
 #: States of an item. *Delayed* and *blocked* are not states: they are reasons not to run.
@@ -226,7 +227,7 @@ _LOG = [
     LogColumn(
         "_kind",
         "string",
-        "item, refused, key, group, head, config, open, served, renewal or source",
+        "item, refused, key, group, head, config, open, served, renewal, progress or source",
     ),
     LogColumn("_seq", "bigint", "the number of the item"),
 ]
@@ -299,7 +300,7 @@ STATUS_COLUMNS = Columns(
         LogColumn("_error", "string", "why it failed or ended"),
         *_SCHEDULE,
         LogColumn("_item_gen", "int", "the generation of the item, in a checkpoint"),
-        LogColumn("_body", "string", "the head, the configuration or the output, as text"),
+        LogColumn("_body", "string", "a head, settings, an output or a progress, as text"),
     ]
 )
 

@@ -1,12 +1,12 @@
-"""Items in the hands of handlers: what cancels them."""
+"""Items in the hands of handlers: what cancels them, and how far they are."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from spark_queue.item_context import CURRENT, CurrentItem
+from spark_queue.item_context import CURRENT, CurrentItem, Said
 
 
 class ItemAtWork(CurrentItem):
@@ -16,6 +16,16 @@ class ItemAtWork(CurrentItem):
         super().__init__(seq)
         self._lock = threading.Lock()
         self._end: Callable[[], object] | None = None
+        self._written: Said | None = None
+
+    @property
+    def news(self) -> Said | None:
+        """How far the work is, if that is not written yet."""
+        return None if self._said is self._written else self._said
+
+    def note_written(self, said: Said) -> None:
+        """Note that a progress is written."""
+        self._written = said
 
     def lose(self) -> None:
         """Note that the item is another's; end its task."""
@@ -89,6 +99,19 @@ class AtWork:
             works = [self._items[seq] for seq in new if seq in self._items]
         for work in works:
             work.lose()
+
+    def news(self) -> dict[int, Said]:
+        """Return how far items are, where that is not written yet."""
+        with self._lock:
+            found = {seq: work.news for seq, work in self._items.items()}
+        return {seq: said for seq, said in found.items() if said is not None}
+
+    def note_written(self, news: Mapping[int, Said]) -> None:
+        """Note that news are written."""
+        with self._lock:
+            for seq, said in news.items():
+                if seq in self._items:
+                    self._items[seq].note_written(said)
 
     def end(self, seq: int) -> bool:
         """End the task of an item; False where a plain function works on it."""

@@ -15,6 +15,7 @@ from spark_queue.commands import settle
 from spark_queue.commands.claims import new_claim_id
 from spark_queue.commands.settle import SettledStep, Some, Verdict
 from spark_queue.errors import LeaseLostError
+from spark_queue.item_context import Said
 from spark_queue.log.schema import TERMINAL
 from spark_queue.log.step_events import logger
 from spark_queue.state.request import Request
@@ -146,6 +147,12 @@ class Hands(Protocol):
     def look(self) -> bool:
         """Charge what takes too long, and tell whether there was any."""
 
+    def progress(self) -> Mapping[int, Said]:
+        """Return how far handlers are with items, where that is not written yet."""
+
+    def note_written(self, news: Mapping[int, Said]) -> None:
+        """Note that a renewal has written how far handlers are."""
+
     def lose(self, seqs: Sequence[int]) -> None:
         """Tell the handler of items that the claim lost: cancelled, or taken over."""
 
@@ -196,9 +203,13 @@ class ClaimParts:
             thread.join()
 
     def _renew(self, by: timedelta) -> None:
+        news = self._hands.progress()
         try:
-            self._claim.renew(by)
+            self._claim.renew(by, progress=news)
+            self._hands.note_written(news)
         except LeaseLostError as exc:
+            # The others were renewed.
+            self._hands.note_written(news)
             if not self._lost.issuperset(exc.seqs):
                 logger.warning("%s: %s", self._claim, exc)
             self._lost |= {*exc.seqs}

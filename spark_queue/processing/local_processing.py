@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -18,6 +18,7 @@ from spark_queue.columns.arrow.arrow_types import parse_fields
 from spark_queue.commands import asking
 from spark_queue.commands.settle import SettledStep, Some
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.item_context import Said
 from spark_queue.log.delta.claim_record import ClaimRecord, error_room
 from spark_queue.log.output.outputs import ResultTable
 from spark_queue.overriding import override
@@ -153,6 +154,14 @@ class LocalHands(Hands):
     @override
     def look(self) -> bool:
         return self.crew.look()
+
+    @override
+    def progress(self) -> Mapping[int, Said]:
+        return self.crew.at_work.news()
+
+    @override
+    def note_written(self, news: Mapping[int, Said]) -> None:
+        self.crew.at_work.note_written(news)
 
     @override
     def lose(self, seqs: Sequence[int]) -> None:

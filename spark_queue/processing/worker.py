@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -22,6 +22,7 @@ from spark_queue.commands import settle
 from spark_queue.commands.evidence import Output
 from spark_queue.commands.settle import SettledStep, Some, Verdict
 from spark_queue.errors import InvalidArgumentError, OutputRefusedError, UnsafeSessionError
+from spark_queue.item_context import Said
 from spark_queue.log.delta.claim_record import ClaimRecord, error_room
 from spark_queue.log.job_descriptions import described
 from spark_queue.log.output import output_columns
@@ -161,6 +162,15 @@ class SparkHands(Hands):
     def look(self) -> bool:
         # Executors watch the time themselves.
         return False
+
+    @override
+    def progress(self) -> Mapping[int, Said]:
+        # Nothing comes from a task that runs.
+        return {}
+
+    @override
+    def note_written(self, news: Mapping[int, Said]) -> None:
+        del news
 
     @override
     def lose(self, seqs: Sequence[int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timezone
 from itertools import pairwise
@@ -14,7 +14,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.log.disk.liveness import judge
 from spark_queue.log.schema import CLAIMED, READY, REFUSED, user_names
 from spark_queue.report.model import ItemEntry, Place, Transition
-from spark_queue.results import Explanation, Liveness
+from spark_queue.results import Explanation, ItemProgress, Liveness
 from spark_queue.rules.explain import Situation
 from spark_queue.rules.rule_model import FullKey, ItemReason
 from spark_queue.views import explaining
@@ -62,12 +62,15 @@ class Chains:
         The configuration in force.
     directory : Path, optional
         Where life locks are; without it a holder is known by its lease.
+    progress : callable, optional
+        Returns how far the work on an item under a lease is, if that is known.
     """
 
     answers: Answers
     asked: Question
     config: QueueConfig
     directory: Path | None = None
+    progress: Callable[[int, int], ItemProgress | None] = lambda _seq, _lease: None
 
     def history(self, seq: int) -> tuple[Transition, ...]:
         """Return what happened to an item, oldest first; nothing where there is none."""
@@ -95,6 +98,8 @@ class Chains:
         text = explaining.detail(told, why, states, at, self.directory)
         explained = explaining.because(row["seq"], reason, text, by=why.by, until=row["until"])
         explained = replace(explained, given_back=self._given_back(row["seq"]))
+        if reason == "leased":
+            explained = _with_progress(explained, self.progress(row["seq"], row["lease"]))
         held_until = row["until"] if reason == "leased" else row["lease_expires_at"]
         return Link(
             why=explained,
@@ -187,7 +192,7 @@ def _end(link: Link, now: datetime) -> str:
     if why.reason == "leased" and link.liveness is Liveness.GONE:
         return f"was in the hands of {link.worker}, which is gone; the next claim takes it over"
     texts: dict[Reason, str] = {
-        "leased": f"is in the hands of {link.worker}, and may be taken over{ends}",
+        "leased": f"is in the hands of {link.worker}{_so_far(why)}, and may be taken over{ends}",
         "delayed": f"{failed}, next attempt{ends}" if failed else f"is delayed and may run{ends}",
         "paused": "waits until the queue is resumed",
         "expired": "is past its time, which the next claim logs",
@@ -199,6 +204,16 @@ def _end(link: Link, now: datetime) -> str:
         "unknown": "is none of this queue",
     }
     return texts.get(why.reason, why.detail)
+
+
+def _so_far(why: Explanation) -> str:
+    return "" if why.progress is None else f" ({why.progress})"
+
+
+def _with_progress(why: Explanation, progress: ItemProgress | None) -> Explanation:
+    if progress is None:
+        return why
+    return replace(why, progress=progress, detail=f"{why.detail}; {progress}")
 
 
 def _failure_text(link: Link) -> str:

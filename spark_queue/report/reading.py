@@ -45,6 +45,7 @@ from spark_queue.report.model import (
     StuckItem,
     Vitals,
 )
+from spark_queue.results import ItemProgress
 from spark_queue.sql.file_rows import log_of
 from spark_queue.state import existence, fence
 from spark_queue.state.store import Store
@@ -136,7 +137,11 @@ def read_item(
     asked, config = asked_of(store, ends, HOUR), store.settings(ends.head).config
     source = source or source_of(store)
     with source.over(store, ends, asked) as answers:
-        about = Chains(answers, asked, config, holders.directory_at(store, ends))
+
+        def progress(seq: int, lease: int) -> ItemProgress | None:
+            return source.find_progress(store, {seq: lease}, ends.head.step).get(seq)
+
+        about = Chains(answers, asked, config, holders.directory_at(store, ends), progress)
         history, chain = about.history(seq), about.chain(seq)
         entry = read_entry(store, source, answers, seq) if history else None
         # Where the order of service stood then is not known.

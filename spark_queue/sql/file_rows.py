@@ -22,6 +22,7 @@ from spark_queue.log.schema import (
     ITEM,
     META_LANE,
     OPEN_LANE,
+    PROGRESS,
     REFUSED,
     REFUSED_LANE,
     RENEWAL,
@@ -77,7 +78,7 @@ def refused_of(store: Store, step: int | None = None) -> int | None:
 
 
 #: The lanes of kinds of rows; items are in generations.
-_LANES = {REFUSED: REFUSED_LANE, RENEWAL: RENEWAL_LANE}
+_LANES = {REFUSED: REFUSED_LANE, RENEWAL: RENEWAL_LANE, PROGRESS: RENEWAL_LANE}
 
 
 def user_fields(store: Store) -> list[kinds.Field]:

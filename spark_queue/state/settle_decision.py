@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -232,6 +232,8 @@ class Renewed:
     """A lease extended for all that is left of a claim, counted from now."""
 
     by: timedelta
+    progress: Mapping[int, tuple[float, str | None]] = field(default_factory=dict)
+    """How far the work on items is, as their handlers say."""
 
     def judge(
         self,
@@ -307,9 +309,9 @@ class StagedSettle:
     """Items that are no longer held; the first thousand where there are more."""
     failed: int
     """Of the items that would be ready again, the failed ones."""
-    is_one_row: bool = False
-    """Whether one row says it of all items."""
+    row_count: int | None = None
+    """How many rows say it, where that is not one for each item."""
 
     def total(self) -> int:
         """Return how many rows would be written."""
-        return 1 if self.is_one_row else sum(self.counts.values())
+        return sum(self.counts.values()) if self.row_count is None else self.row_count

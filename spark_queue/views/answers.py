@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.heads import QueueHead, StatusHead
+from spark_queue.results import ItemProgress
 from spark_queue.sql import catalogue
 from spark_queue.sql.asked_settings import setting_values
 from spark_queue.sql.log_rows import micros
@@ -174,3 +175,15 @@ class ViewSource(ABC):
         self, store: Store, seqs: Sequence[int], columns: Sequence[str]
     ) -> dict[int, Answer]:
         """Return some columns of the rows by which items entered, or were refused, by ``seq``."""
+
+    @abstractmethod
+    def find_progress(
+        self, store: Store, leases: Mapping[int, int], last: int
+    ) -> dict[int, ItemProgress]:
+        """Return how far the work on items is, by ``seq``, up to a step.
+
+        Parameters
+        ----------
+        leases : mapping
+            The lease of each item that is meant.
+        """

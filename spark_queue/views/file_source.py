@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,17 +13,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_queue.log.delta.commits import LogFile
 from spark_queue.log.delta.log import Log
-from spark_queue.log.schema import CONFIG, ITEM, REFUSED, RENEWAL
+from spark_queue.log.schema import CONFIG, ITEM, PROGRESS, REFUSED, RENEWAL
 from spark_queue.log.step_events import LogName
 from spark_queue.memory.waiting.processes import Owner
 from spark_queue.overriding import override
+from spark_queue.results import ItemProgress
 from spark_queue.sql.arrow_look import ArrowLook
 from spark_queue.sql.database import Database
 from spark_queue.sql.file_rows import files_of, having, log_of, once_more, rows_of
 from spark_queue.sql.log_rows import plain
 from spark_queue.sql.look import CONFIGURED, ENTERED, MOVES
 from spark_queue.state.store import Store
+from spark_queue.views import item_progress
 from spark_queue.views.answers import Answer, Answers, Ends, Question, ViewSource, by_seq
 
 #: Rows of a log in the form of views, by the path of the file that they are in.
@@ -267,6 +270,19 @@ class FileSource(ViewSource):
             wanted = rows.filter(pc.is_in(rows["_seq"], left.combine_chunks()))
             found |= by_seq(wanted.select(["_seq", *columns]))
         return found
+
+    @override
+    def find_progress(
+        self, store: Store, leases: Mapping[int, int], last: int
+    ) -> dict[int, ItemProgress]:
+        may_have = having(pa.chunked_array([pa.array(leases, pa.int64())]))
+        first = min(leases.values(), default=0)
+
+        def may_matter(file: LogFile) -> bool:
+            return file.may_have("_step", first, last) and may_have(file)
+
+        rows = rows_of(store, "status", item_progress.COLUMNS, may_matter, kind=PROGRESS)
+        return item_progress.newest(rows, leases, last)
 
 
 def _whole(rows: _Rows) -> pa.Table:

@@ -9,9 +9,10 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from spark_queue.log import instants
-from spark_queue.log.schema import ITEM, REFUSED
+from spark_queue.log.schema import ITEM, PROGRESS, REFUSED
 from spark_queue.log.spark.spark_types import column_named
 from spark_queue.overriding import override
+from spark_queue.results import ItemProgress
 from spark_queue.spark.frames import bring
 from spark_queue.spark.spark_look import SparkLook
 from spark_queue.sql.database import Database
@@ -19,6 +20,7 @@ from spark_queue.sql.log_rows import TooManyRowsError
 from spark_queue.sql.look import QueueLook
 from spark_queue.sql.where import Where
 from spark_queue.state.store import Store
+from spark_queue.views import item_progress
 from spark_queue.views.answers import Answer, Answers, Ends, Question, ViewSource, by_seq
 
 
@@ -73,6 +75,14 @@ class SparkSource(ViewSource):
         named = [column_named(name) for name in ("_seq", *columns)]
         rows = instants.clamp(store.queue.read().where(is_meant).select(*named).toArrow())
         return by_seq(rows)
+
+    @override
+    def find_progress(
+        self, store: Store, leases: Mapping[int, int], last: int
+    ) -> dict[int, ItemProgress]:
+        is_meant = (F.col("_kind") == PROGRESS) & F.col("_seq").isin(list(leases))
+        rows = store.status.read().where(is_meant).select(*item_progress.COLUMNS)
+        return item_progress.newest(rows.toArrow(), leases, last)
 
 
 def _look(store: Store, options: Mapping[str, Any]) -> QueueLook[Any]:

@@ -22,6 +22,7 @@ from spark_queue import (
     Reader,
     ReaderConfig,
     RetryPolicy,
+    current_item,
     inprocess,
     journaled_queue,
 )
@@ -199,6 +200,7 @@ MAKERS: dict[str, Callable[[World], Any]] = {
         NOBODY,
         GrantedClaim(step=3, count=2, claim_id="c", claimed_at=NOON, lease_expires_at=NOON),
     ),
+    "CurrentItem": lambda _: current_item(),
     "DeltaQueue": lambda _: DeltaQueue(NOBODY),
     "Reader": lambda _: Reader(NOBODY),
     "DeltaIdempotencyKeyStore": lambda _: _Keys(),
@@ -241,6 +243,7 @@ MAKERS: dict[str, Callable[[World], Any]] = {
 
 #: Good values by the name of a parameter, or of a call and its parameter.
 GOOD: dict[str, Callable[[World], Any]] = {
+    "fraction": lambda _: 0.5,
     "attempts": lambda _: 1,
     "by": lambda _: timedelta(seconds=1),
     "cls": lambda _: None,
