@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spark_queue.config import LIVE_SETTINGS, SETTINGS, QueueConfig, Setting
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.flow import merge_limits, require_limits
+from spark_queue.limit_texts import LimitTexts
 from spark_queue.wording import shorten
 
 
@@ -67,6 +69,30 @@ def read_weights(texts: Sequence[str] | None) -> dict[str, float] | None:
     return weights
 
 
+def with_options(file: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a file with those of options, which win; limits number by number."""
+    limits = options.get("limits")
+    if isinstance(limits, LimitTexts):
+        options = {**options, "limits": replace(limits, base=file.get("limits", ()))}
+    return {**file, **options}
+
+
+def new_config(asked: Mapping[str, Any]) -> QueueConfig:
+    """Return the configuration of a new queue, from plain data and limits as they are typed.
+
+    Raises
+    ------
+    InvalidConfigError, InvalidArgumentError
+        When a name is unknown or a value is wrong.
+    """
+    limits = asked.get("limits")
+    if not isinstance(limits, LimitTexts):
+        return QueueConfig.from_dict(asked)
+    others = {name: value for name, value in asked.items() if name != "limits"}
+    made = QueueConfig.from_dict(others)
+    return QueueConfig.from_dict({**others, "limits": limits.apply_to(made)})
+
+
 def changes(before: QueueConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the requested settings; fixed ones only where their values differ.
 
@@ -77,7 +103,10 @@ def changes(before: QueueConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
     InvalidConfigError
         When a name is unknown or a value is wrong.
     """
-    plain, weights = {**before.to_dict(), **asked}, asked.get("weights")
+    limits, weights = asked.get("limits"), asked.get("weights")
+    if isinstance(limits, LimitTexts):
+        asked = {**asked, "limits": limits.apply_to(before)}
+    plain = {**before.to_dict(), **asked}
     if isinstance(weights, Mapping):
         plain["weights"] = {**before.weights, **weights}
     after = QueueConfig.from_dict(plain)

@@ -11,6 +11,7 @@ from rich.table import Table
 from spark_queue.cli import words
 from spark_queue.cli.display import Whole, compact_table, text_of
 from spark_queue.cli.words import Plain
+from spark_queue.limit_texts import value_text
 from spark_queue.results import LINKED, NEEDED
 from spark_queue.wording import shell_command
 
@@ -322,7 +323,8 @@ def undone(data: Plain, *, dry_run: bool = False) -> list[RenderableType]:
     """Show which items an undo restores, or would restore, and which not."""
     if data["what"] != "cancel":
         verb = "would be" if dry_run else "is"
-        lines = [f"{name} {verb} {value} again" for name, value in data["settings"].items()]
+        found = data["settings"].items()
+        lines = [f"{name} {verb} {value_text(name, value)} again" for name, value in found]
         if not lines:
             return ["nothing is left to take back"]
         return [*lines] if dry_run else [*lines, f"in force from step {data['step']} on"]
@@ -357,7 +359,7 @@ def render_rehearsal(data: Plain, count: int) -> list[RenderableType]:
     lines: list[RenderableType] = [
         f"{words.plural(data['items'], 'item')} of {words.plural(len(tenants), 'key')}{first}",
         table,
-        *(f"after: {name} is {value}" for name, value in data["changed"].items()),
+        *(f"after: {name} is {value_text(name, value)}" for name, value in data["changed"].items()),
         f"before: {before}; after: {data['workers_after']:,}; was: what the queue has seen",
     ]
     if not data["is_trusted"]:

@@ -31,13 +31,14 @@ from spark_queue.cli.commands.setting_commands import (
 from spark_queue.cli.display import Whole
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.words import plain
-from spark_queue.config import QueueConfig
+from spark_queue.config_changes import new_config, with_options
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.wording import instant
 
 if TYPE_CHECKING:
     from spark_queue.cli.choice import AnyQueue
+    from spark_queue.config import QueueConfig
     from spark_queue.results import Affected
 
 
@@ -71,7 +72,7 @@ def read_config(file: Path | None, options: dict[str, Any]) -> QueueConfig:
         When the file cannot be read, is no mapping, or has an unknown name or a wrong value.
     """
     values = {} if file is None else read_mapping(file)
-    return QueueConfig.from_dict({**values, **options})
+    return new_config(with_options(values, options))
 
 
 @operating

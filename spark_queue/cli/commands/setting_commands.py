@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,12 +14,14 @@ from spark_queue.cli.command import Name, ReaderOption, Yes, looking, operating
 from spark_queue.cli.display import Whole
 from spark_queue.cli.scope import Scope
 from spark_queue.config import LIVE_SETTINGS, SETTINGS, Setting
-from spark_queue.config_changes import changes, read_options, read_weights
+from spark_queue.config_changes import changes, merge, read_options, read_weights, with_options
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SparkNeededError
+from spark_queue.limit_texts import read_limit_options
 from spark_queue.wording import close_to, shorten, visible
 
 if TYPE_CHECKING:
     from spark_queue.cli.choice import AnyQueue
+    from spark_queue.config import QueueConfig
 
 Lease = Annotated[float | None, Option(help="Seconds that a claim holds.")]
 ConfigFile = Annotated[Path | None, Option(help="A YAML file; options on the command line win.")]
@@ -38,25 +40,37 @@ class SettingOptions:
         """
         values = dict(vars(self))
         values["weights"] = read_weights(values.pop("weight", None))
+        values["limits"] = read_limit_options(
+            values.pop("limit", None), values.pop("limit_of", None)
+        )
         return read_options(values)
 
 
 def options_for(rows: Iterable[Setting]) -> type[SettingOptions]:
     """Return options for some settings, each of which says what its row does."""
-    shown = [row for row in rows if row.is_line]
-    given = [(_option_name(row), _option(row), field(default=None)) for row in shown]
+    shown = [option for row in rows if row.is_line for option in _options(row)]
+    given = [(name, kind, field(default=None)) for name, kind in shown]
     return make_dataclass("SettingOptions", given, bases=(SettingOptions,))
 
 
-def _option_name(row: Setting) -> str:
-    return "weight" if row.kind == "weights" else row.name
+def _options(row: Setting) -> Iterator[tuple[str, Any]]:
+    """Yield the names and types of the options of a setting."""
+    if row.kind == "weights":
+        yield "weight", _several("<key>=<weight>", row.says)
+    elif row.kind == "limits":
+        yield "limit", _several("<by>=<int>|none", row.says)
+        yield "limit_of", _several("<key>=<int>|none", "The same for one key, as in acme=20")
+    else:
+        yield row.name, _option(row)
+
+
+def _several(metavar: str, says: str) -> Any:
+    said = f"{says}; may be given several times."
+    return Annotated[list[str] | None, Option(metavar=metavar, help=said)]
 
 
 def _option(row: Setting) -> Any:
     """Return the type of an option; a text where ``none`` is allowed."""
-    if row.kind == "weights":
-        said = f"{row.says}; may be given several times."
-        return Annotated[list[str] | None, Option(metavar="<key>=<weight>", help=said)]
     if row.kind == "choice":
         return Annotated[str | None, Option(metavar="|".join(row.choices), help=f"{row.says}.")]
     if row.kind in {"count", "duration"} and row.is_optional:
@@ -95,26 +109,37 @@ def configure(
 ) -> None:
     """Change settings of a queue while it runs; all others stay.
 
-    A retry policy is changed by a file, as in "retry: {backoff: fixed, delay: 5}".
+    A retry policy is changed by a file, as in "retry: {backoff: fixed, delay: 5}". Of a limit by
+    key each number is changed by itself: --limit tenant=4 --limit-of acme=20, or --limit-of
+    tenant:acme=20 where there are several limits; "none" takes a number away.
     """
-    asked = {**({} if config is None else read_mapping(config)), **live.settings()}
+    asked = with_options({} if config is None else read_mapping(config), live.settings())
     if not asked:
         raise InvalidArgumentError("no setting is given; name one, as in --lease 60")
     _, queue = scope.open_queue(name, reader)
     settings = changes(queue.config, asked)
-    unknown = [] if yes else _unknown_keys(queue, settings.get("weights", {}))
+    unknown = [] if yes else _unknown_keys(queue, settings)
     if unknown and scope.display.asks():
         _require_consent(unknown)
-    step = queue.configure(**settings)
+    step = queue.configure(**_limits_before(queue, settings), **settings)
     shown = {"step": int(step), "settings": step.after}
     scope.display.show(shown, *step.lines(), f"in force from step {step:d} on")
     for said in [] if scope.display.asks() else unknown:
-        scope.display.warn(f"{said} Its weight is set all the same.")
+        scope.display.warn(f"{said} It is set all the same.")
 
 
-def _unknown_keys(queue: AnyQueue, weights: Mapping[str, float]) -> list[str]:
-    """Warn of each new weight whose key no item has, with the key it resembles."""
-    asked = [key for key in weights if key not in queue.config.weights]
+def _limits_before(queue: AnyQueue, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what limits that change were: numbers that are not named stay as they are by then."""
+    changed = {limit.by for limit in settings.get("limits", ())}
+    was = tuple(limit for limit in queue.config.limits if limit.by in changed)
+    return {"expected": {"limits": was}} if was else {}
+
+
+def _unknown_keys(queue: AnyQueue, settings: Mapping[str, Any]) -> list[str]:
+    """Warn of each new weight or limit whose fair key no item has, with the key it resembles."""
+    before, after = queue.config, merge(queue.config, settings)
+    known_by_number = {*before.weights, *_limited_keys(before)}
+    asked = [key for key in (*after.weights, *_limited_keys(after)) if key not in known_by_number]
     if not asked:
         return []
     from spark_queue.cli import views  # noqa: PLC0415 - help works without Arrow
@@ -128,15 +153,21 @@ def _unknown_keys(queue: AnyQueue, weights: Mapping[str, float]) -> list[str]:
         return []
     return [
         f"no item has the fair key {shorten(key)}{close_to(key, known) or '.'}"
-        for key in asked
+        for key in dict.fromkeys(asked)
         if key not in known
     ]
 
 
+def _limited_keys(config: QueueConfig) -> list[str]:
+    """Return the fair keys with limits of their own."""
+    own = [limit.overrides for limit in config.limits if limit.by == config.fair_key]
+    return [key for overrides in own for key in overrides]
+
+
 def _require_consent(unknown: Sequence[str]) -> None:
     said = " ".join(unknown)
-    if not typer.confirm(visible(f"{said} Set the weight all the same?"), err=True):
-        raise InvalidArgumentError(f"{said} Nothing was changed: say --yes to set the weight")
+    if not typer.confirm(visible(f"{said} Set it all the same?"), err=True):
+        raise InvalidArgumentError(f"{said} Nothing was changed: say --yes to set it")
 
 
 @looking

@@ -18,6 +18,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.config_changes import changes, read_options, read_weights
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SparkNeededError
+from spark_queue.flow import Limit
 from spark_queue.results import Reconfigured
 from spark_queue.retry_policy import RetryPolicy
 
@@ -185,9 +186,9 @@ def test_a_weight_of_an_unknown_tenant_is_warned_of(run: Run, tenants: str) -> N
 
     assert ended.code == 0
     assert ended.err == (
-        "spark-queue: warning: no item has the fair key 'acem'; did you mean 'acme'? Its weight is "
-        "set all the same.\n"
-        "spark-queue: warning: no item has the fair key 'zzz'. Its weight is set all the same.\n"
+        "spark-queue: warning: no item has the fair key 'acem'; did you mean 'acme'? It is set "
+        "all the same.\n"
+        "spark-queue: warning: no item has the fair key 'zzz'. It is set all the same.\n"
     )
     assert LocalQueue.open(tenants).config.weights == {"acem": 2.0, "zzz": 3.0}
     for words in (["acem=5"], ["beta=2"], ["new=2", "--yes"]):
@@ -206,7 +207,7 @@ def test_a_weight_of_an_unknown_tenant_is_asked_about(
 
     ended = run("configure", "--engine", "local", tenants, "--weight", "acem=2")
 
-    question = "no item has the fair key 'acem'; did you mean 'acme'? Set the weight all the same?"
+    question = "no item has the fair key 'acem'; did you mean 'acme'? Set it all the same?"
     assert question in ended.err
     assert (ended.code, LocalQueue.open(tenants).config.weights) == {
         "y": (0, {"acem": 2.0}),
@@ -234,3 +235,141 @@ def test_tenants_that_only_spark_tells_are_not_asked_for(
     ended = run("configure", "--engine", "local", tenants, "--weight", "acem=2")
     assert (ended.code, ended.err) == (0, "")
     assert LocalQueue.open(tenants).config.weights == {"acem": 2.0}
+
+
+@pytest.fixture
+def limited(tmp_path: Path) -> str:
+    """Make a queue with a limit by tenant, and one by another key; return its path."""
+    path = str(tmp_path / "q")
+    limits = (Limit(by="t", default=4, overrides={"acme": 9}), Limit(by="id", default=50))
+    LocalQueue.create(path, "id string, t string", QueueConfig(fair_key="t", limits=limits))
+    return path
+
+
+def _limits(path: str) -> dict[str, tuple[int | None, Any]]:
+    return {one.by: (one.default, one.overrides) for one in LocalQueue.open(path).config.limits}
+
+
+def _configure(run: Run, path: str, *words: str) -> Any:
+    return run("configure", "--engine", "local", path, "--yes", *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "limits"),
+    [
+        ("--limit t=5", {"t": (5, {"acme": 9}), "id": (50, {})}),
+        ("--limit t=none", {"t": (None, {"acme": 9}), "id": (50, {})}),
+        ("--limit t=5 --limit id=6", {"t": (5, {"acme": 9}), "id": (6, {})}),
+        ("--limit t=5 --limit-of b=0", {"t": (5, {"acme": 9, "b": 0}), "id": (50, {})}),
+        ("--limit id=5 --limit-of b=0", {"t": (4, {"acme": 9}), "id": (5, {"b": 0})}),
+        ("--limit-of b=unlimited", {"t": (4, {"acme": 9, "b": None}), "id": (50, {})}),
+        ("--limit-of acme=none --limit-of x=y=1", {"t": (4, {"x=y": 1}), "id": (50, {})}),
+        ("--limit-of id:a:b=7", {"t": (4, {"acme": 9}), "id": (50, {"a:b": 7})}),
+        ("--limit-of x:y=7", {"t": (4, {"acme": 9, "x:y": 7}), "id": (50, {})}),
+        ("--limit id=5 --limit-of t:b=7", {"t": (4, {"acme": 9, "b": 7}), "id": (5, {})}),
+    ],
+)
+def test_each_number_of_a_limit_is_changed_by_itself(
+    run: Run, limited: str, words: str, limits: dict[str, Any]
+) -> None:
+    """A key belongs to the limit that is named, or the only one, or the one by the fair key."""
+    assert _configure(run, limited, *words.split()).code == 0
+    assert _limits(limited) == limits
+
+
+def test_the_first_limit_by_the_fair_key_needs_no_name(run: Run, tenants: str) -> None:
+    """A queue that had no limit gets one, for one tenant alone."""
+    assert _configure(run, tenants, "--limit-of", "acme=20").code == 0
+    assert _limits(tenants) == {"t": (None, {"acme": 20})}
+
+
+def test_people_see_each_number_of_a_limit(run: Run, limited: str) -> None:
+    """Of limits only what is other than it was is shown, also where an undo takes it back."""
+    words = ("--limit", "t=5", "--limit-of", "acme=none", "--limit-of", "big corp=unlimited")
+    assert _configure(run, limited, *words).out.splitlines() == [
+        "limit by t: 4 -> 5",
+        "limit of acme by t: 9 -> default",
+        "limit of 'big corp' by t: default -> unlimited",
+        "in force from step 2 on",
+    ]
+    undone = run("undo", "--engine", "local", limited, "2")
+    assert undone.out.splitlines()[0] == "limits is t=4 t:acme=9 id=50 again"
+
+
+def test_limits_of_a_file_are_whole_and_options_are_on_top(
+    run: Run, limited: str, tmp_path: Path
+) -> None:
+    """A file says all numbers of the limits that it names; options change single ones of them."""
+    file = tmp_path / "live.yaml"
+    file.write_text("limits: [{by: t, default: 3, overrides: {b: 8}}]\n")
+    words = ("--config", str(file), "--limit-of", "t:c=1")
+    assert _configure(run, limited, *words).code == 0
+    assert _limits(limited) == {"t": (3, {"b": 8, "c": 1}), "id": (50, {})}
+
+    shown = yaml.safe_load(run("config", "--engine", "local", limited).out)
+    assert shown["limits"][0] == {"by": "t", "default": 3, "overrides": {"b": 8, "c": 1}}
+    again = tmp_path / "again.yaml"
+    again.write_text(yaml.safe_dump({"limits": shown["limits"]}))
+    place = str(tmp_path / "again")
+    made = run(
+        "create", "--engine", "local", place, "--schema", "id string, t string", "--fair-key", "t",
+        "--config", str(again), "--limit", "id=7",
+    )  # fmt: skip
+    assert made.code == 0
+    assert _limits(place) == {"t": (3, {"b": 8, "c": 1}), "id": (7, {})}
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("--limit t", "limit is 't': give it as BY=NUMBER, or BY=none"),
+        ("--limit t=few", "limit is 't=few': it must end with a whole number or none"),
+        ("--limit t=-1", "limit by t is -1"),
+        ("--limit-of acme", "limit-of is 'acme': give it as KEY=NUMBER, or KEY=none"),
+        ("--limit-of acme=1.5", "limit-of is 'acme=1.5': it must end with a whole number or none"),
+        ("--limit-of acme=-1", "limit of 'acme' by t is -1"),
+        ("--limit length(t)=4", "limits by 'length(t)'"),
+    ],
+)
+def test_a_wrong_limit_changes_nothing(run: Run, limited: str, words: str, why: str) -> None:
+    """What is wrong is named with its text, and the way out."""
+    ended = _configure(run, limited, *words.split())
+    assert (ended.code, _limits(limited)["t"]) == (2, (4, {"acme": 9}))
+    assert why in ended.err
+
+
+def test_a_key_of_several_limits_is_named_with_its_limit(run: Run, tmp_path: Path) -> None:
+    """Where nothing tells of which limit a key is, the error shows how to say it."""
+    path = str(tmp_path / "q")
+    limits = (Limit(by="t", default=4), Limit(by="id", default=50))
+    LocalQueue.create(path, "id string, t string", QueueConfig(limits=limits))
+    ended = _configure(run, path, "--limit-of", "acme=1")
+    assert (ended.code, _limits(path)["t"]) == (2, (4, {}))
+    assert "there are limits by 't', 'id'; name the one" in ended.err
+    assert "as in --limit-of t:acme=1" in ended.err
+    bare = str(tmp_path / "bare")
+    LocalQueue.create(bare, "id string")
+    ended = _configure(run, bare, "--limit-of", "acme=1")
+    assert "no limit by a key; give one as --limit BY=NUMBER" in ended.err
+
+
+def test_a_limit_of_an_unknown_tenant_is_warned_of(run: Run, tenants: str) -> None:
+    """It is set, as a weight is, and the tenant that was meant is named."""
+    words = ("--limit-of", "acem=2", "--limit-of", "beta=2")
+    ended = run("configure", "--engine", "local", tenants, *words)
+    assert ended.err == (
+        "spark-queue: warning: no item has the fair key 'acem'; did you mean 'acme'? It is set all "
+        "the same.\n"
+    )
+    assert _limits(tenants) == {"t": (None, {"acem": 2, "beta": 2})}
+
+
+def test_numbers_that_others_set_meanwhile_are_not_lost(run: Run, queue: Any) -> None:
+    """A changed limit is told as it was found, so that a change between the two is noticed."""
+    queue.config = QueueConfig(fair_key="tenant", limits=(Limit(by="tenant", default=1),))
+    assert run("configure", "./q", "--limit-of", "acme=3", "--yes").code == 0
+    ((_, _, told),) = queue.calls
+    assert told == {
+        "expected": {"limits": (Limit(by="tenant", default=1),)},
+        "limits": (Limit(by="tenant", default=1, overrides={"acme": 3}),),
+    }

@@ -29,6 +29,7 @@ _UNITS = {
     "duration": "seconds",
     "weights": "number above 0 for each key",
     "retry": "`backoff`, `delay`, `cap`, `jitter`",
+    "limits": "`by`, `default`, `overrides` of each",
 }
 
 _ABOUT = """# Settings of a queue
@@ -39,11 +40,20 @@ setting is fixed when a queue is created. On the command line a setting is an op
 name (`--max-attempts`; `--weight` for one weight); in a file it is a line of YAML, as in
 `conf/queue.example.yaml`, which `spark-queue files` copies.
 
+Of `limits` the command line and forms change each number by itself: `--limit tenant=4` is that of
+all tenants, `--limit-of acme=20` that of one. Where there are several limits one is named, as in
+`--limit-of tenant:acme=20`. `none` takes a number away, and `unlimited` leaves one key without a
+limit. A limit in a file, or in `queue.configure(limits=...)`, replaces the whole limit of its `by`.
+Limits by other keys stay.
+
 This page is made of the table `SETTINGS` in `spark_queue/config.py`.
 
 | setting | value | default | | meaning |
 |---|---|---|---|---|
 """
+
+#: Defaults that are no one value.
+_DEFAULTS = {"weights": "1", "retry": "1 s, doubled each time, up to 1 h", "limits": "none"}
 
 #: Values of the example: a queue of files.
 _VALUES: dict[str, Any] = {
@@ -54,6 +64,7 @@ _VALUES: dict[str, Any] = {
     "priority": "urgency",
     "weights": {"acme": 3, "test": 0.5},
     "max_in_flight": 100_000,
+    "limits": [{"by": "tenant", "default": 1000, "overrides": {"acme": 20_000}}],
     "max_losses": 3,
     "retry": {"backoff": "exponential", "delay": 10, "cap": 3600, "jitter": 0.2},
 }
@@ -81,8 +92,8 @@ def _line(row: Setting) -> str:
 
 
 def _default(row: Setting) -> str:
-    if row.kind in {"weights", "retry"}:
-        return "1" if row.kind == "weights" else "1 s, doubled each time, up to 1 h"
+    if row.kind in _DEFAULTS:
+        return _DEFAULTS[row.kind]
     value = _plain(row.default)
     return "none" if value is None else f"`{value}`"
 
