@@ -18,9 +18,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from spark_queue.config import RetryPolicy
 from spark_queue.errors import InvalidArgumentError, Reject
 from spark_queue.local_queue import LocalQueue
+from spark_queue.retry_policy import RetryPolicy
 from spark_queue.testing import drain, fail_next
 from tests.unit.local.conftest import Make
 

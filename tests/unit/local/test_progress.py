@@ -17,9 +17,9 @@ from spark_queue import ItemProgress, current_item
 from spark_queue.clock import ManualClock
 from spark_queue.commands import admin
 from spark_queue.commands.checkpoint import checkpoint
-from spark_queue.config import RetryPolicy
 from spark_queue.errors import InvalidArgumentError, LeaseLostError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.retry_policy import RetryPolicy
 from tests.unit.local.conftest import Make
 
 MINUTE = timedelta(minutes=1)
