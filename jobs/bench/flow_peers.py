@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import venv
@@ -139,12 +140,6 @@ def play(queue: str, setting: str, trial: Trial, work: Work) -> Outcome:
     )
 
 
-def play_both(queue: str, work: Work) -> Iterator[Outcome]:
-    """Let a callable of this process do both trials: two rows, beside those of the peers."""
-    yield play(queue, "a limit by key", LIMIT, work)
-    yield play(queue, "a rate", RATE, work)
-
-
 def most_in_flight(runs: Iterable[Run], key: str) -> int:
     """Return how many runs of a key there were at a time; one that ends makes room at once."""
     own = [run for run in runs if run.key == key]
@@ -202,6 +197,7 @@ def main(
 def peers(place: Path, limit: Trial, rate: Trial, only: Sequence[str] | None) -> Iterator[Outcome]:
     """Run the queues for which this machine has what they need."""
     sections: Mapping[str, Callable[[Path, Trial, Trial], Iterator[Outcome]]] = {
+        "spark_queue": ours,
         "pg-boss": pg_boss,
         "River": river,
         "BullMQ": bullmq,
@@ -225,8 +221,15 @@ def _missing(name: str) -> Iterator[str]:
         yield tool
     if name == "BullMQ" and shutil.which("redis-server") is None:
         yield "Redis (Debian: apt-get install redis-server)"
-    if name != "BullMQ" and postgres.programs() is None:
+    if name not in ("BullMQ", "spark_queue") and postgres.programs() is None:
         yield "PostgreSQL (Debian: apt-get install postgresql)"
+
+
+def ours(place: Path, limit: Trial, _: Trial) -> Iterator[Outcome]:
+    """Run this queue with a limit by key; it has no rate yet."""
+    program = [sys.executable, str(_HERE / "flow_spark_queue.py")]
+    more = {"place": str(place)}
+    yield play("spark_queue", "a limit by key", limit, partial(_run, program, more))
 
 
 def pg_boss(place: Path, limit: Trial, _: Trial) -> Iterator[Outcome]:

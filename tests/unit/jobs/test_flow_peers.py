@@ -43,7 +43,8 @@ def test_a_callable_gets_a_row_for_the_limit_and_one_for_the_rate(script: Import
         asked.append(trial)
         return [peers.Run(key, 0.1 * n, 0.1 * n + 0.35) for n in range(40) for key in trial.keys]
 
-    limit, rate = peers.play_both("mine", work)
+    limit = peers.play("mine", "a limit by key", peers.LIMIT, work)
+    rate = peers.play("mine", "a rate", peers.RATE, work)
     assert asked == [peers.LIMIT, peers.RATE]
     assert limit.cells()[:6] == ("mine", "a limit by key", "2", "4", "3.3", "+2")
     assert rate.cells() == ("mine", "a rate", *"----", "10", "10", "10.0", "1.00")
