@@ -344,45 +344,6 @@ def undone(data: Plain, *, dry_run: bool = False) -> list[RenderableType]:
     return [*lines]
 
 
-def render_rehearsal(data: Plain, count: int) -> list[RenderableType]:
-    """Show what keys waited, and would have: those first that would wait longest."""
-    tenants = sorted(data["tenants"], key=_longest)
-    figures = {f"{which}\n{name}": "right" for which in ("was", "before", "after") for name in _P}
-    table = compact_table(key="fold", items="right", **figures)
-    for one in tenants[:count]:
-        was = (one["was_p50"], one["was_p95"])
-        played = (one[which][f"wait_{name}"] for which in ("before", "after") for name in _P)
-        cells = (words.duration(wait) for wait in (*was, *played))
-        table.add_row(text_of(one["key"]), f"{one['items']:,}", *cells)
-    first = f", the first {count}" if count < len(tenants) else ""
-    before = words.plural(data["workers_before"], "worker")
-    lines: list[RenderableType] = [
-        f"{words.plural(data['items'], 'item')} of {words.plural(len(tenants), 'key')}{first}",
-        table,
-        *(f"after: {name} is {value_text(name, value)}" for name, value in data["changed"].items()),
-        f"before: {before}; after: {data['workers_after']:,}; was: what the queue has seen",
-    ]
-    if not data["is_trusted"]:
-        from spark_queue.replay.rehearsal import distrust  # noqa: PLC0415 - others need none of it
-
-        lines.append(distrust(data["off"], data["retries"]))
-    if data["guessed"]:
-        its = words.agree(data["guessed"], "its key", "their keys")
-        guessed = words.plural(data["guessed"], "item")
-        lines.append(f"{guessed} not worked on yet: counted with the mean of {its}")
-    if data["left_out"]:
-        lines.append(f"{words.plural(data['left_out'], 'item')} left out: ended without work")
-    return lines
-
-
-#: The waits that are shown of a key.
-_P = ("p50", "p95")
-
-
-def _longest(tenant: Plain) -> tuple[float, str]:
-    return -max(tenant["before"]["wait_p95"], tenant["after"]["wait_p95"]), tenant["key"]
-
-
 #: Why items do not come back: one, and several.
 _STAYS_OUT = ("stays out, as its key is taken", "stay out, as their keys are taken")
 

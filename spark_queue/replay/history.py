@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,7 +35,7 @@ MOST = 4_000_000
 NOBODY = "(none)"
 
 _ENTERED = (
-    *("_seq", "_step", "_fair_key", "_group_key", "_priority", "_cost"),
+    *("_seq", "_step", "_fair_key", "_group_key", "_flow_keys", "_priority", "_cost"),
     *("_available_at", "_enqueued_at"),
 )
 _MOVED = ("_seq", "_step", "_state", "_lease", "_losses", "_at")
@@ -47,6 +48,8 @@ class PastItem(Job):
     group_key: str | None = None
     priority: int = 0
     cost: float = 1.0
+    flow_keys: tuple[str | None, ...] = ()
+    """Its keys with limits that are neither the fair key nor the group key."""
     waited: float | None = None
     """Seconds from when it could first run to its first claim; ``None`` where it had none."""
 
@@ -218,6 +221,7 @@ def _past(
         group_key=row["_group_key"],
         priority=row["_priority"] or 0,
         cost=row["_cost"] or 1.0,
+        flow_keys=tuple(json.loads(row["_flow_keys"] or "[]")),
         waited=max(0.0, first[seq] - ready) if seq in first else None,
     )
 

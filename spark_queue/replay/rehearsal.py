@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spark_queue import checks
 from spark_queue.config import SETTINGS, QueueConfig
 from spark_queue.config_changes import merge
-from spark_queue.replay.history import Past, PastItem
+from spark_queue.replay.history import NOBODY, Past, PastItem
 from spark_queue.replay.play import NEVER, Run, run
 from spark_queue.replay.summary import SHOWN, UserSummary, by_user, percentile
 from spark_queue.rules import NewItem, Scheduler
@@ -60,6 +60,11 @@ class Rehearsal:
     """The settings that differ, as plain data, with what they would be."""
     tenants: tuple[TenantWait, ...]
     """By key."""
+    stuck_before: int
+    """Items that would never run in the first play, as no item of their key may: they count as if
+    they had waited until its end."""
+    stuck_after: int
+    """The same of the second play."""
     retries: int
     """Claims of items beyond the first of each, which are not played."""
     off: float
@@ -140,10 +145,11 @@ def rehearse(
     changed = merge(past.config, settings)
     after = past.workers if workers is None else workers
     plays = (("before", past.config, past.workers), ("after", changed, after))
-    found = [
+    begun = [
         _play(past, config, count, None if on_progress is None else partial(on_progress, name))
         for name, config, count in plays
     ]
+    found = [_with_stuck(past, runs) for runs in begun]
     old, new = past.config.to_dict(), changed.to_dict()
     off = _distance(found[0])
     return Rehearsal(
@@ -154,6 +160,8 @@ def rehearse(
         workers_after=after,
         changed={name: value for name, value in new.items() if value != old[name]},
         tenants=_tenants(past.items, *map(by_user, found)),
+        stuck_before=len(past.items) - len(begun[0]),
+        stuck_after=len(past.items) - len(begun[1]),
         retries=past.retries,
         off=off,
         is_trusted=off <= _TRUSTED,
@@ -185,11 +193,20 @@ def _play(
     return run(past.items, workers, scheduler, _item, on_progress)
 
 
+def _with_stuck(past: Past, runs: list[Run[PastItem]]) -> list[Run[PastItem]]:
+    """Return runs, and of each item that never ran one that begins at their end."""
+    begun = {one.job.number for one in runs}
+    end = max(one.ended for one in [*runs, *(Run(item, item.submitted) for item in past.items)])
+    return [*runs, *(Run(item, end) for item in past.items if item.number not in begun)]
+
+
 def _item(past: PastItem) -> NewItem:
     return NewItem(
         payload=past,
-        fair_key=past.user,
+        # Without a key there is no limit.
+        fair_key=None if past.user == NOBODY else past.user,
         group_key=past.group_key,
+        flow_keys=past.flow_keys,
         priority=past.priority,
         cost=past.cost,
     )

@@ -10,7 +10,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from typer import Argument, Option
 
-from spark_queue.cli import show_counts
 from spark_queue.cli.command import ReaderOption, command
 from spark_queue.cli.commands.setting_commands import RehearsedOptions
 from spark_queue.cli.display import SafeConsole, Whole, compact_table, text_of
@@ -70,13 +69,14 @@ def _rehearse(
     asked: Mapping[str, Any],
     shown: int,
 ) -> None:
+    from spark_queue.cli.show_rehearsal import render_rehearsal  # noqa: PLC0415 - help is quick
     from spark_queue.replay import history, rehearse  # noqa: PLC0415 - help is quick
 
     queue = scope.open_queue(name, reader)[1]
     past = history(queue)
     settings = changes(past.config, asked)
     done = rehearse(past, workers=servers, **settings)
-    scope.display.show(done, *show_counts.render_rehearsal(plain(done), shown))
+    scope.display.show(done, *render_rehearsal(plain(done), shown))
 
 
 def _trace(

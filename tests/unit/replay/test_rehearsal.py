@@ -12,6 +12,7 @@ import pytest
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
+from spark_queue.flow import Limit
 from spark_queue.local_queue import LocalQueue
 from spark_queue.replay import Past, PastItem, Rehearsal, history, rehearse
 from tests.conftest import CommandLine
@@ -238,3 +239,71 @@ def test_a_play_that_repeats_what_was_is_trusted(
 
     assert (done.retries, done.off, done.is_trusted) == (0, 1.0, True)
     assert "trusted" not in command_line("replay", queue_path, "--engine", "local").out
+
+
+def _worked_off_by_two(queue: LocalQueue, clock: ManualClock) -> None:
+    """Have two workers work all off, ten seconds an item."""
+    while (claims := [queue.claim(1), queue.claim(1)])[0].count:
+        clock.advance(10 * SECOND)
+        for claim in claims:
+            claim.ack()
+
+
+def test_a_limit_of_a_key_makes_that_key_wait(queue_path: str, clock: ManualClock) -> None:
+    """One item of a tenant at a time: it waits as long as with one worker, others no longer."""
+    queue = _make(queue_path, clock, fair_key="t", limits=(Limit(by="g", default=9),))
+    _put(queue, "a", 4, "one")
+    _put(queue, "b", 1, "two")
+    _put(queue, "c", 1)
+    queue.enqueue([{"id": "none", "t": None, "g": None}] * 2)
+    _worked_off_by_two(queue, clock)
+    past = history(queue)
+    assert past.workers == 2
+
+    def longest(**settings: Any) -> dict[str, float]:
+        return {one.key: one.after.wait_max for one in rehearse(past, **settings).tenants}
+
+    free = longest(workers=8)
+    assert set(free.values()) == {0}
+    alone = {"a": 30, "b": 0, "c": 0, "(none)": 0}
+    assert longest(workers=8, limits=(Limit(by="t", default=1),)) == alone
+    assert longest(workers=8, limits=(Limit(by="t", default=2, overrides={"a": 1}),)) == alone
+    # The key of a limit of the queue is known of each item.
+    assert longest(workers=8, limits=(Limit(by="g", default=1),)) == alone
+    assert longest(workers=8, limits=(Limit(by="g", overrides={"two": 1}),)) == free
+    with pytest.raises(InvalidConfigError, match="limits by 'id': by which keys there are limits"):
+        rehearse(past, limits=(Limit(by="id", default=1),))
+
+
+def test_limits_in_force_count_in_both_plays(queue_path: str, clock: ManualClock) -> None:
+    """The first play has the limits that the queue has, and the second what is changed of them."""
+    queue = _make(queue_path, clock, fair_key="t", limits=(Limit(by="t", default=1),))
+    _put(queue, "a", 4)
+    _put(queue, "b", 4)
+    _worked_off_by_two(queue, clock)
+
+    done = rehearse(history(queue), workers=8, limits=(Limit(by="t", default=4),))
+
+    assert _p95(done) == {"a": (30, 0), "b": (30, 0)}
+    assert done.is_trusted
+    assert done.changed == {"limits": [{"by": "t", "default": 4, "overrides": {}}]}
+
+
+def test_what_may_never_run_is_counted(
+    queue_path: str, clock: ManualClock, command_line: CommandLine
+) -> None:
+    """A key of which no item may run is told of, and counts as if it waited until the end."""
+    queue = _make(queue_path, clock, fair_key="t")
+    _put(queue, "a", 3)
+    _put(queue, "b", 2)
+    _worked_off(queue, clock)
+
+    done = rehearse(history(queue), limits=(Limit(by="t", overrides={"a": 0}),))
+
+    assert (done.stuck_before, done.stuck_after) == (0, 3)
+    assert {one.key: one.after.wait_max for one in done.tenants} == {"a": 20, "b": 10}
+    options = ("--limit-of", "a=0", "--limit", "t=2", "--engine", "local")
+    shown = command_line("replay", queue_path, *options).out
+    assert "after: limits is t=2 t:a=0" in shown
+    assert "after: 3 items would never run: of a key whose limit is 0" in " ".join(shown.split())
+    assert max(map(len, shown.splitlines())) <= 80
