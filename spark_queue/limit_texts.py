@@ -126,18 +126,32 @@ def read_limit_options(
     return LimitTexts(numbers or (), overrides or ()) if numbers or overrides else None
 
 
-def split_words(text: str) -> list[str]:
-    """Part the text of a field into words, which may be quoted as in a shell.
+def changed_words(typed: str, shown: str, now: str) -> tuple[list[str], bool]:
+    """Return the words of a field that differ from those shown, and whether these were old.
 
     Raises
     ------
     InvalidArgumentError
         When a quote has no end.
     """
+    want, was, current = map(_words, (typed, shown, now))
+    changed = [name for name, word in want.items() if was.get(name) != word]
+    is_old = any(was.get(name) != current.get(name) for name in changed)
+    return [want[name] for name in changed], is_old
+
+
+def _words(text: str) -> dict[str, str]:
+    """Return the words of a text, which may be quoted as in a shell, by what has the number."""
     try:
-        return shlex.split(text)
+        return {word.rpartition("=")[0] or word: word for word in shlex.split(text)}
     except ValueError as exc:
-        raise InvalidArgumentError(f"limits is {shorten(text)}: {exc}") from None
+        why = str(exc).lower()
+        raise InvalidArgumentError(f"limits is {shorten(text)}: it has {why}") from None
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Return words as the text of a field."""
+    return " ".join(map(shlex.quote, words))
 
 
 def read_limit_words(words: Iterable[str], config: QueueConfig) -> LimitTexts:
@@ -168,7 +182,7 @@ def limit_text(limits: Iterable[Mapping[str, Any]]) -> str:
             ),
         )
     ]
-    return " ".join(shlex.quote(word) for word in words if word.isprintable())
+    return join_words(word for word in words if word.isprintable())
 
 
 def _number_text(number: int | None, absent: str = _UNLIMITED) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from spark_queue.limit_texts import limit_changes
 from spark_queue.log.disk.liveness import judge
 from spark_queue.report.commands import undo_command
 from spark_queue.report.lines import HeldGroup, ItemLine, OperatorStep, WorkerLine
@@ -123,5 +124,8 @@ def _differences(new: Mapping[str, Any], old: Mapping[str, Any], at: str = "") -
         value, was = new.get(name), old.get(name)
         if isinstance(value, Mapping) and isinstance(was, Mapping):
             yield from _differences(value, was, f"{at}{name}.")
+        elif name == "limits":
+            changed = limit_changes(was or (), value or ())
+            yield from (f"{what} {old} -> {now}" for what, old, now in changed)
         elif value != was:
             yield f"{at}{name} {json.dumps(was)} -> {json.dumps(value)}"

@@ -15,6 +15,14 @@ from spark_queue.config_changes import (
     read_weights as _weights,
 )
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.limit_texts import (
+    changed_words,
+    each_change,
+    join_words,
+    limit_text,
+    read_limit_words,
+    value_text,
+)
 from spark_queue.results import Affected, Undone
 from spark_queue.serve.watching import FOR_A_REFRESH, Operable, WatchedQueue
 from spark_queue.wording import number, plural
@@ -110,6 +118,8 @@ def _where(asked: Mapping[str, str]) -> str:
 def _label(row: Setting) -> str:
     if row.kind == "weights":
         return "Weights of fair keys to set, as KEY=WEIGHT, with spaces between"
+    if row.kind == "limits":
+        return "Limits of keys to set, as BY=NUMBER or BY:KEY=NUMBER, with spaces between"
     said = f"{row.says}: {' or '.join(row.choices)}" if row.choices else row.says
     return f"{said}, or none" if row.is_optional else said
 
@@ -117,13 +127,17 @@ def _label(row: Setting) -> str:
 def _settings(config: QueueConfig) -> Sequence[FormField]:
     plain = config.to_dict()
     fields = [
-        FormField(name=row.name, label=_label(row), value=_text(plain[row.name]))
+        FormField(name=row.name, label=_label(row), value=_field_text(row, plain[row.name]))
         for row in SETTINGS
         if row.is_live and row.is_line
     ]
     # The input is a change of the values shown, even if they have changed since.
     shown = [replace(one, name=_SHOWN + one.name, label="", is_hidden=True) for one in fields]
     return [*fields, *shown]
+
+
+def _field_text(row: Setting, value: Any) -> str:
+    return limit_text(value) if row.kind == "limits" else _text(value)
 
 
 #: Begins the name of a field that has what another one showed.
@@ -143,7 +157,9 @@ def _undo(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
 
 def _say_undone(found: Undone) -> str:
     if found.settings:
-        return ", ".join(f"{name} is {value} again" for name, value in found.settings.items())
+        return ", ".join(
+            f"{name} is {value_text(name, value)} again" for name, value in found.settings.items()
+        )
     said = f"{plural(found.restored, 'item')} back"
     said += f", {found.taken:,} not, as another has their key" if found.taken else ""
     return said + (f", {found.left:,} back before, or gone" if found.left else "")
@@ -162,7 +178,8 @@ def _configure(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
         raise InvalidArgumentError("nothing is changed: every setting is as it was")
     after = plain_of(merge(before, change.settings), change.settings)
     expected = plain_of(before, change.settings)
-    said = ", ".join(f"{name} {_text(expected[name])} -> {_text(after[name])}" for name in after)
+    changed = each_change(expected, after)
+    said = ", ".join(f"{name} {_text(was)} -> {_text(now)}" for name, was, now in changed)
     seen = seat.report(FOR_A_REFRESH).overview
     served = seen.ready + seen.claimed
 
@@ -170,6 +187,9 @@ def _configure(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
         values = {name: getattr(before, name) for name in change.settings}
         if "weights" in values:
             values["weights"] = expected["weights"]
+        if "limits" in values:
+            by = {limit.by for limit in change.settings["limits"]}
+            values["limits"] = tuple(limit for limit in before.limits if limit.by in by)
         step = queue.configure(expected=values, **change.settings)
         return f"configured: {', '.join(step.lines())}, from step {step:d} on"
 
@@ -199,7 +219,7 @@ class _Change:
         typed = {name: text.strip() for name, text in asked.items() if name in now}
         shown = {name: asked.get(_SHOWN + name, now[name]).strip() for name in typed}
         told: dict[str, Any] = {name: text for name, text in typed.items() if text != shown[name]}
-        is_stale = any(shown[name] != now[name] for name in told if name != "weights")
+        is_stale = any(shown[n] != now[n] for n in told if n not in {"weights", "limits"})
         if "weights" in told:
             was = _weights(shown["weights"].split()) or {}
             weights = _weights(told["weights"].split()) or {}
@@ -207,6 +227,11 @@ class _Change:
             is_stale |= any(was.get(key) != before.weights.get(key) for key in weights)
             told["weights"] = weights
             typed["weights"] = _text(weights)
+        if "limits" in told:
+            words, is_old = changed_words(told["limits"], shown["limits"], now["limits"])
+            is_stale |= is_old
+            told["limits"] = read_limit_words(words, before)
+            typed["limits"] = join_words(words)
         settings = changes(before, read_options(told))
         again = {name: typed[name] for name in told}
         again |= {_SHOWN + name: now[name] for name in told}

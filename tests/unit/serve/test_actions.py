@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from html import unescape
 
 import pytest
 
 from spark_queue import acting
+from spark_queue.flow import Limit
 from spark_queue.local_queue import LocalQueue
 from spark_queue.serve.guard import Sessions
 from tests.unit.serve.conftest import EVIL, ORIGIN, TOKEN, Browser, Pages
@@ -166,6 +168,62 @@ def test_a_form_changes_what_was_typed(make: Make, pages: Pages) -> None:
     assert dict(config.weights) == {"a": 5.0, "b": 9.0, "c": 4.0}
 
 
+def test_a_form_changes_the_limits_that_were_typed(make: Make, pages: Pages) -> None:
+    """Number by number: what is left out or as it was stays, also where others have changed it."""
+    limit = Limit(by="tenant", default=4, overrides={"acme": 9, "big corp": 7, "two\nlines": 1})
+    queue = make(fair_key="tenant", limits=(limit, Limit(by="path", default=50)))
+    browser = pages(queue, acts=True)
+    browser.sign_in()
+    form = browser.fields("/queues/0/act/configure")
+    assert form["limits"] == "tenant=4 tenant:acme=9 'tenant:big corp=7' path=50"
+    queue.configure(limits=(replace(limit, overrides={**limit.overrides, "c": 3}),))
+    text = "tenant=5 tenant:acme=none 'tenant:big corp=unlimited' path=50 path:a=b=2"
+    shown = browser.act("configure", **{**form, "limits": text})
+    for said in (
+        "limit by tenant 4 -&gt; 5",
+        "limit of acme by tenant 9 -&gt; default",
+        "limit of &#39;big corp&#39; by tenant 7 -&gt; unlimited",
+        "limit of a=b by path default -&gt; 2",
+    ):
+        assert said in shown.text
+    assert browser.act("configure", **browser.fields_of(shown.text)).status_code == 303
+    of_tenants = {"big corp": None, "two\nlines": 1, "c": 3}
+    assert queue.config.limits == (
+        Limit(by="tenant", default=5, overrides=of_tenants),
+        Limit(by="path", default=50, overrides={"a=b": 2}),
+    )
+    page = browser.get("/queues/0").text
+    assert "limit of acme by tenant 9 -&gt; default" in page
+    undone = browser.act("undo", step="3", confirmed="0")
+    assert (undone.status_code, queue.config.limits[0].default) == (303, 4)
+    assert queue.config.limits[0].overrides["c"] == 3
+
+
+def test_a_limit_that_others_changed_is_shown_again(make: Make, pages: Pages) -> None:
+    """A number that is not what the form showed is confirmed once more; others do not matter."""
+    queue = make(fair_key="tenant", limits=(Limit(by="tenant", default=4),))
+    browser = pages(queue, acts=True)
+    browser.sign_in()
+    kept = browser.fields_of(browser.act("configure", limits="tenant=5").text)
+    queue.configure(limits=(Limit(by="tenant", default=8, overrides={"a": 1}),))
+    again = browser.act("configure", **kept)
+    assert "settings were changed since they were shown" in again.text
+    assert "limit by tenant 8 -&gt; 5" in again.text
+    assert browser.act("configure", **browser.fields_of(again.text)).status_code == 303
+    assert queue.config.limits == (Limit(by="tenant", default=5, overrides={"a": 1}),)
+
+
+def test_the_first_limit_by_the_fair_key_comes_by_a_form(make: Make, pages: Pages) -> None:
+    """A queue without a limit shows none, and takes one by the text of its fair key."""
+    queue = make(fair_key="tenant")
+    browser = pages(queue, acts=True)
+    browser.sign_in()
+    assert browser.fields("/queues/0/act/configure")["limits"] == ""
+    kept = browser.fields_of(browser.act("configure", limits="tenant:acme=2").text)
+    assert browser.act("configure", **kept).status_code == 303
+    assert queue.config.limits == (Limit(by="tenant", overrides={"acme": 2}),)
+
+
 def test_a_form_shows_numbers_as_they_are_typed(make: Make, pages: Pages) -> None:
     """Whole, without an exponent: 90 days are so many seconds, and a weight keeps its digits."""
     browser = pages(make("id string", fair_key="id", weights={"a": 1234567.5}), acts=True)
@@ -219,6 +277,9 @@ def test_settings_are_confirmed_of_a_queue_that_grows(
         ("configure", {"lease": "soon"}, "it must be a number"),
         ("configure", {"max_attempts": "few"}, "must be a whole number or none"),
         ("configure", {"weights": "a"}, "KEY=WEIGHT"),
+        ("configure", {"limits": "id"}, "limit is &#39;id&#39;: give it as BY=NUMBER"),
+        ("configure", {"limits": "'id=3"}, "it has no closing quotation"),
+        ("configure", {"limits": "id=3"}, "limits by &#39;id&#39;: by which keys there are limits"),
     ],
 )
 def test_form_that_is_wrong_says_so(
