@@ -1,4 +1,4 @@
-"""This queue in a trial of ``flow_peers.py``: puts items, or works them off."""
+"""Our queue in a trial of ``flow_peers.py``: puts items, or works them off."""
 
 from __future__ import annotations
 

@@ -65,9 +65,9 @@ def test_a_queue_without_its_server_is_left_out(
     monkeypatch.setattr(peers.shutil, "which", lambda _: None)
     monkeypatch.setattr(peers.postgres, "programs", lambda: None)
     names = ["pg-boss", "River", "BullMQ", "PgQueuer"]
-    assert list(peers.peers(tmp_path, peers.LIMIT, peers.RATE, None)) == []
+    assert list(peers.peers(tmp_path, peers.LIMIT, peers.RATE, names)) == []
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(" is left out, without ")[0] for line in lines] == names
     assert lines[2].endswith("npm, Redis (Debian: apt-get install redis-server)")
-    with pytest.raises(typer.BadParameter, match="Celery: not one of pg-boss, River"):
+    with pytest.raises(typer.BadParameter, match="Celery: not one of spark_queue, pg-boss"):
         list(peers.peers(tmp_path, peers.LIMIT, peers.RATE, ["Celery"]))
