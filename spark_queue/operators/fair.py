@@ -11,13 +11,22 @@ scheduling; Waldspurger and Weihl 1995).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import StructField
 
-from spark_queue.checks import MOST, is_positive, require_count, require_flag
+from spark_queue.checks import (
+    MOST,
+    is_positive,
+    optional,
+    require_count,
+    require_flag,
+    require_string,
+)
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.operators import running
 from spark_queue.operators.key_columns import (
@@ -170,10 +179,18 @@ def fair_take(
     weights: Mapping[str, float] | None = None,
     cost: str | Column | None = None,
     resume: Resume | None = None,
+    limits: int | Mapping[str, int] | None = None,
 ) -> DataFrame:
     """Return the ``n`` rows that are served next, in their order.
 
     Parameters and errors are those of :func:`fair_rank`; and ``n`` must be at least 1.
+
+    Parameters
+    ----------
+    limits : int or mapping of str to int, optional
+        How many rows of a key are taken at most: of each, or of those that are named, by the key as
+        a string. 0 takes none. A null key has no limit. What runs already the caller takes off.
+        Names are for a key of one column.
 
     Returns
     -------
@@ -186,7 +203,7 @@ def fair_take(
     a key with most of the rows costs no more than others.
     """
     require_count("n", n, most=MOST)
-    ranked = _add_rounds(df, key, order_by, weights, cost, resume, nearest=n)
+    ranked = _add_rounds(df, key, order_by, weights, cost, resume, nearest=n, limits=limits)
     return ranked.orderBy(ROUND, *resolve_columns(df, "order_by", order_by)).limit(n)
 
 
@@ -223,6 +240,7 @@ def _add_rounds(
     *,
     skewed: bool = False,
     nearest: int | None = None,
+    limits: int | Mapping[str, int] | None = None,
 ) -> DataFrame:
     """Add the rounds; with ``nearest``, of the first so many rows of each key only."""
     require_batch("the frame", df)
@@ -232,6 +250,7 @@ def _add_rounds(
     order = order_of(df, order_by)
     rows, keys, fields = add_key_columns(df, "key", key)
     require_shares(weights, len(keys))
+    optional(_require_limits, "limits", limits, keys=len(keys))
     _require_resumable(resume, fields)
     price = None if cost is None else price_of(df, "cost", cost)
     rows, amount = _with_amount(rows, keys[0], weights, price)
@@ -239,6 +258,7 @@ def _add_rounds(
         # Spark drops the others before the shuffle, where only the place is wanted.
         rows = rows.withColumn(_PLACE, running.along(keys, order, None))
         rows = rows.where(F.col(_PLACE) <= nearest)
+        rows = rows.where(F.lit(True) if limits is None else _is_within(keys, limits))
     if nearest is not None and amount is None:
         rows = rows.withColumnRenamed(_PLACE, _UPTO)
     elif skewed:
@@ -249,6 +269,28 @@ def _add_rounds(
     rows = _with_start(rows, keys, fields, resume)
     tag = (F.col(_LAST) + F.col(_UPTO)).cast("double")
     return rows.select(*all_columns(df), tag.alias(ROUND))
+
+
+def _require_limits(what: str, limits: object, keys: int) -> None:
+    if not isinstance(limits, Mapping):
+        require_count(what, limits, least=0)
+        return
+    for name, number in limits.items():
+        require_string("a key of limits", name)
+        require_count(f"limits[{name!r}]", number, least=0)
+    if keys > 1:
+        raise InvalidArgumentError("limits name keys of one column; the key has several")
+
+
+# rule again: limit of a key
+def _is_within(keys: Sequence[str], limits: int | Mapping[str, int]) -> Column:
+    """Tell whether a row is among the first of its key that may be taken."""
+    has_no_key = F.coalesce(*(F.col(key).cast("string") for key in keys)).isNull()
+    if not isinstance(limits, Mapping):
+        return has_no_key | (F.col(_PLACE) <= limits)
+    name = F.col(keys[0]).cast("string")
+    full = [(name == key) & (F.col(_PLACE) > most) for key, most in limits.items()]
+    return has_no_key | ~reduce(operator.or_, full, F.lit(False))
 
 
 def _require_resumable(resume: object, keys: Sequence[StructField]) -> None:

@@ -45,6 +45,24 @@ def test_keys_take_turns(frame: Frame) -> None:
     )
 
 
+def test_a_take_has_no_more_of_a_key_than_its_limit(frame: Frame) -> None:
+    """FQ-06: of each key so many, or of those that are named; a null key has no limit."""
+    names = [*"AABAABC", None, None, None]
+    df = frame([(name, at) for at, name in enumerate(names)], SCHEMA)
+
+    def taken(limits: Any) -> str:
+        rows = fair_take(df, 100, "tenant", order_by="at", limits=limits).collect()
+        return "".join(row["tenant"] or "-" for row in rows)
+
+    assert taken(1) == "ABC---"
+    assert taken({"A": 2, "B": 0}) == "AC-A--"
+    assert taken({}) == taken(None) == "ABC-AB-A-A"
+    with pytest.raises(InvalidArgumentError, match="limits is -1"):
+        taken(-1)
+    with pytest.raises(InvalidArgumentError, match=r"limits\['A'\] is 1.5"):
+        taken({"A": 1.5})
+
+
 def test_random_frames_are_ranked_as_snapshots_would(frame: Frame) -> None:
     """The order is that of snapshot rounds, for any mix of keys."""
     draw = random.Random(7)  # noqa: S311
