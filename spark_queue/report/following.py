@@ -23,9 +23,10 @@ from spark_queue.report.lines import (
     read_tenants,
 )
 from spark_queue.report.model import HOUR, ItemReport, Report, SharedReport
+from spark_queue.results import ItemProgress
 from spark_queue.sql.where import require_where
 from spark_queue.state.store import Store
-from spark_queue.views.answers import Answers, Question, ViewSource, ends_at
+from spark_queue.views.answers import Answer, Answers, Question, ViewSource, ends_at
 from spark_queue.wording import shorten, without_unsafe
 
 #: By what items are listed: what they share, by its digest (:func:`id_of`).
@@ -217,16 +218,28 @@ class Followed:
         rows = answers.rows("listed", where, most)
         directory = self._store.handle.place.directory()
         own = self._columns_of([row["seq"] for row in rows])
+        progress = self._progress_of(answers, rows)
         return SharedReport(
             queue=self._store.name,
             reader=self._store.registered().name,
             as_of=asked.now,
             about=about,
             items=tuple(
-                holders.item_line(row, own.get(row["seq"], {}), directory, asked.now)
+                holders.item_line(
+                    row, own.get(row["seq"], {}), progress.get(row["seq"]), directory, asked.now
+                )
                 for row in rows
             ),
         )
+
+    def _progress_of(self, answers: Answers, rows: Sequence[Answer]) -> Mapping[int, ItemProgress]:
+        """Return how far the work on items is, by ``seq``."""
+        held = ", ".join(str(row["seq"]) for row in rows if row["why"] == "leased")
+        if not held:
+            return {}
+        leases = {row["seq"]: row["lease"] for row in answers.rows("status", f"seq IN ({held})")}
+        step = self._store.status_head().step
+        return self._source.find_progress(self._store, leases, step)
 
     def _columns_of(self, seqs: Sequence[int]) -> Mapping[int, Mapping[str, Any]]:
         """Return the first of the user's columns, of some items; of keys a list has its own."""

@@ -13,7 +13,7 @@ from spark_queue.limit_texts import limit_changes
 from spark_queue.log.disk.liveness import judge
 from spark_queue.report.commands import undo_command
 from spark_queue.report.lines import HeldGroup, ItemLine, OperatorStep, WorkerLine
-from spark_queue.results import Liveness
+from spark_queue.results import ItemProgress, Liveness
 from spark_queue.sql.look import instant_of
 from spark_queue.state.store import Store
 from spark_queue.views.answers import Answer, Ends
@@ -49,12 +49,16 @@ def held_group(row: dict[str, Any], directory: Path | None, now: datetime) -> He
 
 
 def item_line(
-    row: dict[str, Any], columns: Mapping[str, Any], directory: Path | None, now: datetime
+    row: dict[str, Any],
+    columns: Mapping[str, Any],
+    progress: ItemProgress | None,
+    directory: Path | None,
+    now: datetime,
 ) -> ItemLine:
     """Return an item of a list; its holder is judged where it has one."""
     until = row["held_until"]
     liveness = None if until is None else judge(directory, row["worker_id"], until, now)
-    row = {**row, "liveness": liveness, "columns": columns}
+    row = {**row, "liveness": liveness, "progress": progress, "columns": columns}
     return ItemLine(**{one.name: row[one.name] for one in fields(ItemLine)})
 
 

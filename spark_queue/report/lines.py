@@ -7,7 +7,7 @@ from dataclasses import Field, dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from spark_queue.results import Liveness
+from spark_queue.results import ItemProgress, Liveness
 
 if TYPE_CHECKING:
     from spark_queue.views.answers import Answer
@@ -347,6 +347,8 @@ class ItemLine:
     """Whether the worker lives that holds it; None where nobody does."""
     error: str | None
     """Its last error."""
+    progress: ItemProgress | None = None
+    """How far the work on it is, while it is leased, where its handler says so."""
     columns: Mapping[str, Any] = field(default_factory=dict)
     """The first of the user's columns, but for its fair key and its group."""
 

@@ -355,6 +355,7 @@ ITEMS: Sequence[tuple[str, str, Callable[[ItemLine, datetime], str]]] = (
     ("tries", "left", lambda one, _: _tries(one)),
     ("tenant", "fold", lambda one, _: one.fair_key or ""),
     ("group", "fold", lambda one, _: one.group_key or ""),
+    ("progress", "fold", lambda one, _: "" if one.progress is None else str(one.progress)),
     ("by", "fold", lambda one, _: _holder(one) or _first_line(one.error)),
 )
 

@@ -265,3 +265,18 @@ def test_many_values_of_a_column_mean_the_items_that_have_one(
     assert queue.cancel({"id": many, "_state": "ready"}, dry_run=True) == 3
     assert queue.cancel({"id": many}) == 3
     assert [row["id"] for row in queue.claim(9).items.collect()] == [1]
+
+
+@pytest.mark.usefixtures("by_spark")
+def test_a_renewal_by_spark_says_how_far_items_are(spark: SparkSession, queue: DeltaQueue) -> None:
+    """Its rows are no state of their items, to Spark either."""
+    _enqueue(spark, queue, (1, "a", None), (2, "b", None))
+    held = queue.claim(2)
+
+    held.renew(2 * MINUTE, progress={1: (0.4, "page 12 of 30"), 2: 0.9})
+
+    assert str(queue.explain(1).progress) == "40% done: page 12 of 30"
+    assert [row["_state"] for row in queue.status().collect()] == ["claimed"] * 2
+    assert queue.claim(2).count == 0
+    assert held.ack().acked == 2
+    assert queue.explain(1).progress is None

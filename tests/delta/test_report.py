@@ -58,7 +58,9 @@ def _busy_queue(path: str, clock: ManualClock) -> None:
     queue.configure(max_in_flight=2)
     queue.cancel({"_seq": [20, 21]})
     queue.redrive({"_state": "dead"})
-    queue.claim(1, worker_id="w9").renew(99 * _SECOND)
+    held = queue.claim(1, worker_id="w9")
+    (last,) = held.rows
+    held.renew(99 * _SECOND, progress={last["_seq"]: (0.4, "page 12 of 30")})
     clock.advance(_SECOND)
 
 
@@ -124,6 +126,13 @@ def test_both_engines_find_items_and_their_places(
     lists = [following.follow(store, source=by).find(wanted, 3) for by in (there, here)]
     assert lists[0] == lists[1]
     assert [sorted(one.columns) for one in lists[0].items] == [["id"]] * 3
+    held = following.Wanted(text="w9", state="claimed")
+    progress = [following.follow(store, source=by).find(held, 3).items[0] for by in (there, here)]
+    assert progress[0] == progress[1]
+    assert str(progress[0].progress) == "40% done: page 12 of 30"
+    told = [reading.read_item(store, progress[0].seq, source=by) for by in (there, here)]
+    assert told[0] == told[1]
+    assert told[0].chain[0].progress == progress[0].progress
     only_spark = following.Wanted(where="sqrt(_seq) = 3")
     assert [one.seq for one in following.follow(store, source=there).find(only_spark, 3).items] == [
         9

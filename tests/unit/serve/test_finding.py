@@ -17,6 +17,7 @@ from deltalake import write_deltalake
 from spark_queue.clock import ManualClock
 from spark_queue.local_queue import LocalQueue
 from spark_queue.report.finding import Checkup
+from spark_queue.report.following import id_of
 from spark_queue.serve.watching import KeptCheckup
 from tests.unit.serve.conftest import EVIL, Browser, Pages
 
@@ -85,6 +86,25 @@ def test_items_are_found_by_what_they_are(
     answer = pages(queue).get(f"/queues/0/items?{asked}")
     assert (answer.status_code, _items(answer.text)) == (200, found)
     assert ("No item is like that" in answer.text) == (not found)
+
+
+def test_items_at_work_say_how_far_they_are(make: Make, pages: Pages) -> None:
+    """In lists, and on the page of each; a note is a text there, also one with markup."""
+    queue = make()
+    queue.enqueue([{"id": str(n), "tenant": "a", "path": "p"} for n in range(3)])
+    browser = pages(queue)
+    assert "progress" not in browser.get("/queues/0/items").text
+    held = queue.claim(2, worker_id="anvil")
+    held.renew(progress={1: (0.4, "page 12 of 30"), 2: (1, EVIL)})
+
+    shown = browser.get("/queues/0/items?state=claimed").text
+    of_a_worker = browser.get(f"/queues/0/workers/{id_of('anvil')}").text
+
+    for page in (shown, of_a_worker):
+        assert "40% done: page 12 of 30" in page
+        assert "100% done: &lt;script&gt;" in page
+        assert "<script>alert" not in page
+    assert "(40% done: page 12 of 30), and may be" in browser.get("/queues/0/items/1").text
 
 
 def test_filter_stays_in_its_form(queue: LocalQueue, pages: Pages) -> None:
