@@ -73,9 +73,9 @@ def current_item() -> CurrentItem:
     """Return the item that the calling handler is at.
 
     Outside a handler, and in a handler of batches, it returns an item without a ``seq``, which is
-    never cancelled: so a test can call a handler without a queue. On executors of Spark, and in
-    children (``using="processes"``), an item has its ``seq``; it is never cancelled, and its
-    progress is not shown.
+    never cancelled: so a test can call a handler without a queue. On executors of Spark an item has
+    its ``seq``; it is never cancelled, and its progress is not shown. Of a cancelled item a child
+    (``using="processes"``) sees nothing: it is killed.
 
     Returns
     -------

@@ -18,10 +18,13 @@ import warnings
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import IO, Literal, Protocol
 
 #: Bytes in front of each answer that say how long it is.
 _LENGTH = 8
+
+#: Set in the length of a message that is no answer.
+_BESIDE = 1 << 63
 
 _CHUNK = 1 << 16
 
@@ -53,6 +56,30 @@ class Ending(Protocol):
 #: Held while a child begins, or ends: what this process has open for its children is known then.
 _beginning = threading.Lock()
 _ours: set[int] = set()
+
+
+class _Messages:
+    """Messages of a child to its parent, from any of its threads."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe = pipe
+        self._lock = threading.Lock()
+
+    def send(self, message: bytes, mark: int = 0) -> None:
+        """Send a message; an empty one says that it was the last."""
+        with self._lock:
+            self._pipe.write((len(message) | mark).to_bytes(_LENGTH, "big") + message)
+            self._pipe.flush()
+
+
+#: Of a child.
+_to_parent: _Messages | None = None
+
+
+def tell_parent(message: bytes) -> None:
+    """Say something beside the answers, in a child."""
+    if _to_parent is not None:
+        _to_parent.send(message, _BESIDE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +115,10 @@ def can_fork() -> bool:
 
 
 def answers(
-    work: Callable[[], Iterable[bytes]], cut: Ending | None = None, limit: float = math.inf
+    work: Callable[[], Iterable[bytes]],
+    cut: Ending | None = None,
+    limit: float = math.inf,
+    hear: Callable[[bytes], object] = len,
 ) -> Iterator[bytes | Died | Late]:
     """Run something in a child, and yield what it yields; last how it ended, if not by itself.
 
@@ -103,11 +133,13 @@ def answers(
         When it is set, the child is killed, and nothing more is yielded.
     limit : float
         Seconds that it may take for an answer.
+    hear : callable, optional
+        Gets what the child says beside (:func:`tell_parent`).
     """
     child, source, lifeline = _begin(work)
     ended: list[int] = []
     try:
-        how = yield from _frames(source, lambda: _has_ended(child, ended), cut, limit)
+        how = yield from _frames(source, lambda: _has_ended(child, ended), cut, limit, hear)
         is_cut = cut is not None and cut.is_set() and not ended
         if how == "late":
             yield Late()
@@ -151,8 +183,8 @@ def _begin(work: Callable[[], Iterable[bytes]]) -> tuple[int, int, int]:
 
 def _part_from_others() -> None:
     """Close what any child of this process has of others: each would live as long as the other."""
-    global _beginning  # noqa: PLW0603 - that of the parent is held for ever
-    _beginning = threading.Lock()
+    global _beginning, _to_parent
+    _beginning, _to_parent = threading.Lock(), None
     for end in _ours:
         os.close(end)
     _ours.clear()
@@ -173,6 +205,7 @@ def _live(
     work: Callable[[], Iterable[bytes]], out: int, parent: int, heard: Collection[int]
 ) -> None:
     """Be the child: this never returns."""
+    global _to_parent  # noqa: PLW0603 - of this process
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -180,10 +213,10 @@ def _live(
         signal.pthread_sigmask(signal.SIG_SETMASK, heard)
         threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
         with os.fdopen(out, "wb", closefd=False) as pipe:
+            _to_parent = _Messages(pipe)
             for answer in work():
-                pipe.write(len(answer).to_bytes(_LENGTH, "big") + answer)
-                pipe.flush()
-            pipe.write(_DONE.to_bytes(_LENGTH, "big"))
+                _to_parent.send(answer)
+            _to_parent.send(b"")
         code = 0
     except BaseException:  # noqa: BLE001 - it must not go on as a second parent
         traceback.print_exc()
@@ -205,19 +238,30 @@ def _flush() -> None:
 
 
 def _frames(
-    source: int, has_ended: Callable[[], bool], cut: Ending | None, limit: float
+    source: int,
+    has_ended: Callable[[], bool],
+    cut: Ending | None,
+    limit: float,
+    hear: Callable[[bytes], object],
 ) -> Generator[bytes, None, _End]:
     """Yield the messages of a pipe; return how it ended."""
     pending, until = bytearray(), time.monotonic() + limit
     while True:
         while len(pending) >= _LENGTH:
-            end = _LENGTH + int.from_bytes(pending[:_LENGTH], "big")
-            if end == _LENGTH:
+            length = int.from_bytes(pending[:_LENGTH], "big")
+            end = _LENGTH + (length & ~_BESIDE)
+            if length == _DONE:
                 return "done"
             if len(pending) < end:
                 break
-            yield bytes(pending[_LENGTH:end])
+            message = bytes(pending[_LENGTH:end])
             del pending[:end]
+            if length & _BESIDE:
+                hear(message)
+                if time.monotonic() >= until:
+                    return "late"
+                continue
+            yield message
             until = time.monotonic() + limit
         chunk = _read(source, has_ended, cut, until)
         if not chunk:

@@ -7,16 +7,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from spark_queue.item_context import CURRENT, CurrentItem, Said
+from spark_queue.overriding import override
 
 
 class ItemAtWork(CurrentItem):
     """The item of one call of a handler."""
 
-    def __init__(self, seq: int) -> None:
+    def __init__(self, seq: int, tell: Callable[[Said], object] | None = None) -> None:
         super().__init__(seq)
+        self._tell = tell
         self._lock = threading.Lock()
         self._end: Callable[[], object] | None = None
         self._written: Said | None = None
+
+    @override
+    def progress(self, fraction: float, note: str | None = None) -> None:
+        super().progress(fraction, note)
+        if self._tell is not None and self._said is not None:
+            self._tell(self._said)
 
     @property
     def news(self) -> Said | None:
@@ -60,19 +68,28 @@ class AtWork:
     Any thread may ask and tell.
     """
 
-    def __init__(self, lost: Iterable[int] = ()) -> None:
+    def __init__(
+        self, lost: Iterable[int] = (), tell: Callable[[Said], object] | None = None
+    ) -> None:
         self._lock = threading.Lock()
         self._items: dict[int, ItemAtWork] = {}
         self._lost = set(lost)
+        self._tell = tell
 
-    def of_a_child(self) -> AtWork:
-        """Return that of a child of this process: a lock that another thread holds is not in it."""
-        return AtWork(self._lost)
+    def of_a_child(self, tell: Callable[[Said], object]) -> AtWork:
+        """Return that of a child of this process: a lock that another thread holds is not in it.
+
+        Parameters
+        ----------
+        tell : callable
+            Gets how far the item of the child is.
+        """
+        return AtWork(self._lost, tell)
 
     @contextmanager
     def item(self, seq: int) -> Iterator[ItemAtWork]:
         """Make an item the current one while the block runs."""
-        work = ItemAtWork(seq)
+        work = ItemAtWork(seq, self._tell)
         with self._lock:
             self._items[seq] = work
             if seq in self._lost:
@@ -99,6 +116,17 @@ class AtWork:
             works = [self._items[seq] for seq in new if seq in self._items]
         for work in works:
             work.lose()
+
+    def note_progress(self, seq: int, said: Said) -> None:
+        """Note how far an item is that a child is at."""
+        with self._lock:
+            work = self._items.setdefault(seq, ItemAtWork(seq))
+        work.progress(*said)
+
+    def drop(self, seq: int) -> None:
+        """Forget an item that a child is no longer at."""
+        with self._lock:
+            self._items.pop(seq, None)
 
     def news(self) -> dict[int, Said]:
         """Return how far items are, where that is not written yet."""

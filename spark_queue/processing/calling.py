@@ -6,6 +6,7 @@ It is the same on an executor and in a process without Spark.
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import signal
 import warnings
@@ -18,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_queue.errors import InvalidArgumentError, Reject, ResultMismatchError
-from spark_queue.processing.apart import Cut, Died, Late, answers
+from spark_queue.processing.apart import Cut, Died, Late, answers, tell_parent
 from spark_queue.processing.at_work import AtWork
 from spark_queue.processing.fitting import require_columns, require_fitting
 from spark_queue.processing.handler_types import Apart, BatchHandler, ItemHandler
@@ -167,14 +168,16 @@ class HandlerCalls:
             if self._is_lost(left[0]):
                 yield batch_of([back(left.popleft())], self._schema)
                 continue
-            for answer in answers(partial(self._rows, list(left)), ending, self._limit):
+            rows, hear = partial(self._rows, list(left)), partial(self._hear, left)
+            for answer in answers(rows, ending, self._limit, hear):
                 if not left:
                     break  # It died of nothing that we gave it.
                 if _is_cut(answer, cut):
                     break
                 found = self._outcome(left[0], answer)
-                self.saw(left[0][0], found.column("outcome")[0].as_py())
-                left.popleft()
+                group, item = left.popleft()
+                self._at_work.drop(item["_seq"])
+                self.saw(group, found.column("outcome")[0].as_py())
                 yield found
 
     def _outcome(self, item: Item, answer: bytes | Died | Late) -> pa.RecordBatch:
@@ -188,11 +191,18 @@ class HandlerCalls:
             return batch_of([overtime(seq, self._limit)], self._schema)
         return _from_bytes(answer)
 
+    def _hear(self, left: Sequence[Item], message: bytes) -> None:
+        """Note how far the item is that the child is at."""
+        if left:
+            self._at_work.note_progress(left[0][1]["_seq"], tuple(json.loads(message)))
+
     def _is_lost(self, item: Item) -> bool:
         return self._at_work.is_lost(item[1]["_seq"])
 
     def _rows(self, items: Sequence[Item]) -> Iterator[bytes]:
-        self._at_work = self._at_work.of_a_child()
+        self._at_work = self._at_work.of_a_child(
+            lambda said: tell_parent(json.dumps(said).encode())
+        )
         return (_to_bytes(batch_of([self.run(item)], self._schema)) for item in items)
 
     def saw(self, group: str | None, outcome: str) -> None:

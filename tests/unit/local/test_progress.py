@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -114,6 +117,44 @@ def test_a_handler_says_it_and_the_next_renewal_writes_it(
     assert queue.process(handle, lease=LEASE).acked == 4
     assert seen == ["40% done: page 12 of 30"]
     assert _said(queue) == [(2, '{"fraction": 0.4, "note": "page 12 of 30"}')]
+
+
+def test_a_child_says_it_as_well(queue: LocalQueue, tmp_path: Path) -> None:
+    """From any of its threads; nothing that it says is taken for an answer."""
+    seen = tmp_path / "seen"
+
+    def handle(item: dict[str, Any]) -> dict[str, Any]:
+        current = current_item()
+        with ThreadPoolExecutor() as helpers:
+            list(helpers.map(lambda n: current.progress(n / 400, "x" * n), range(201)))
+        current.progress(0.75, f"of {item['id']}")
+        until(lambda: item["id"] != 1 or seen.exists())
+        return {"n": item["id"]}
+
+    def see() -> None:
+        until(lambda: (2, '{"fraction": 0.75, "note": "of 1"}') in _said(queue))
+        seen.touch()
+
+    operator = threading.Thread(target=see)
+    operator.start()
+    done = queue.process(handle, returns="n bigint", lease=LEASE, using="processes")
+    operator.join()
+
+    assert (done.acked, done.failed) == (4, 0)
+
+
+def test_a_child_has_no_more_time_for_what_it_says(make: Make) -> None:
+    """It is killed at the end of its time, however often it says how far it is."""
+    queue = make("id long", max_attempts=1)
+    queue.enqueue({"id": 1})
+
+    def handle(_item: dict[str, Any]) -> None:
+        while True:
+            current_item().progress(0.1)
+
+    done = queue.process(handle, using="processes", item_time_limit=timedelta(seconds=0.3))
+
+    assert done.dead == 1
 
 
 def test_handlers_that_run_at_the_same_time_say_it_of_their_own_items(queue: LocalQueue) -> None:
