@@ -1091,7 +1091,7 @@ CREATE OR REPLACE VIEW sq_raw_groups AS
 WITH behind AS (
   SELECT group_key, held_by, count(*) AS behind, min(waits_since) AS oldest
   FROM sq_raw_reasons
-  WHERE held_by IS NOT NULL
+  WHERE reason = 'held by group' AND held_by IS NOT NULL
   GROUP BY group_key, held_by
 ),
 failed AS (

@@ -13,6 +13,7 @@ import spark_queue
 from spark_queue.clock import ManualClock
 from spark_queue.commands import readers
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.flow import Limit
 from spark_queue.local_queue import LocalQueue
 from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
@@ -209,6 +210,19 @@ def test_groups_name_the_head_that_is_in_the_way(make: Make, clock: ManualClock)
     assert delayed.error == "ValueError: no"
     assert (held.group_key, held.why, held.worker_id, held.behind) == ("y", "leased", "w2", 1)
     assert held.oldest_age == 10.0
+
+
+def test_who_waits_for_a_limit_of_its_key_is_in_no_held_group(make: Make) -> None:
+    """Items of a full key are in the way of their own group alone."""
+    queue = make(fair_key="tenant", group_key="path", limits=(Limit(by="tenant", default=1),))
+    queue.enqueue(_rows("1", "2", tenant="a"))
+    assert queue.claim(2).count == 1
+    assert queue.report().groups == ()
+
+    queue.enqueue(_rows("3", tenant="a", path="x"))
+    queue.enqueue(_rows("4", tenant="b", path="x"))
+    (held,) = queue.report().groups
+    assert (held.group_key, held.head, held.why, held.behind) == ("x", 3, "key limit", 1)
 
 
 def test_an_item_says_what_it_waits_for_to_the_end(make: Make, clock: ManualClock) -> None:
