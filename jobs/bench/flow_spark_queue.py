@@ -42,7 +42,7 @@ def work(trial: dict[str, Any]) -> None:
 
 
 def _place_of(trial: dict[str, Any]) -> Path:
-    return Path(trial["place"]) / trial["queue"]
+    return Path(str(trial["place"]), str(trial["queue"]))
 
 
 if __name__ == "__main__":
