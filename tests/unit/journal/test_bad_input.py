@@ -12,7 +12,14 @@ from typing import Any
 
 import pytest
 
-from spark_queue import DurableQueue, FrontOptions, LocalQueue, journaled_queue
+from spark_queue import (
+    DurableQueue,
+    FrontOptions,
+    Limit,
+    LocalQueue,
+    QueueConfig,
+    journaled_queue,
+)
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, ReaderNotFoundError
 from spark_queue.journal import JournaledQueue, MemoryJournal, QueueOptions, ReaderHooks
 from tests.unit.journal.conftest import Queue
@@ -26,6 +33,21 @@ NO_TIME: tuple[Any, ...] = (
     5, math.nan, True, "1s", timedelta(0), timedelta(-1), timedelta.max,
 )  # fmt: skip
 NO_READ: tuple[Any, ...] = ("x", None, 1.0, True, [1], object())
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("dedup_key", QueueConfig(dedup_key="data")),
+        ("priority", QueueConfig(priority="1")),
+        ("limits", QueueConfig(limits=(Limit(by="data", default=1),))),
+    ],
+)
+def test_a_queue_with_keys_is_no_journal(tmp_path: Path, name: str, config: QueueConfig) -> None:
+    """A journal is first in, first out, and says which setting is in the way."""
+    plain = LocalQueue.create(tmp_path / "q", "data binary", config)
+    with pytest.raises(InvalidArgumentError, match=f"has {name}: a journaled queue is first in"):
+        journaled_queue(plain)
 
 
 @pytest.mark.parametrize("name", NO_NAME, ids=lambda name: repr(name)[:12])
