@@ -33,8 +33,8 @@ class Operating(Opened):
     ) -> Reconfigured:
         """Change live settings (see ``LIVE_SETTINGS``) from the next step on.
 
-        Other settings, and other weights, stay: two callers may change the weights of two keys at
-        once. A weight of ``None`` is removed.
+        Other settings, other weights, and limits by other expressions stay: two callers may change
+        the weights of two keys at once. A weight of ``None`` is removed.
 
         Parameters
         ----------

@@ -14,6 +14,7 @@ from spark_queue.acting import operator
 from spark_queue.config import QueueConfig
 from spark_queue.config_changes import merge, plain_of
 from spark_queue.errors import SettingsChangedError
+from spark_queue.limit_texts import value_text
 from spark_queue.log.heads import StatusHead, following
 from spark_queue.log.schema import (
     ACKED,
@@ -102,9 +103,10 @@ def change(store: Store, settings: Mapping[str, Any], expected: Mapping[str, Any
 
     def decide(old: Settings, at: StatusHead) -> Settings:
         for name, value in expected.items():
-            if merge(old.config, {name: value}) != old.config:
-                found = plain_of(old.config, {name: value})[name]
-                raise SettingsChangedError(store.name, name, value, found)
+            wanted = merge(old.config, {name: value})
+            if wanted != old.config:
+                both = (plain_of(one, {name: value})[name] for one in (wanted, old.config))
+                raise SettingsChangedError(store.name, name, *(value_text(name, v) for v in both))
         replaced[:] = old.config, merge(old.config, settings)
         return old.reconfigured(replaced[1], at.pointers)
 

@@ -17,7 +17,12 @@ from spark_queue.cli.commands.setting_commands import config_text
 from spark_queue.config import QueueConfig
 from spark_queue.config_changes import changes, read_options, read_weights
 from spark_queue.delta_queue import DeltaQueue
-from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SparkNeededError
+from spark_queue.errors import (
+    InvalidArgumentError,
+    InvalidConfigError,
+    SettingsChangedError,
+    SparkNeededError,
+)
 from spark_queue.flow import Limit
 from spark_queue.results import Reconfigured
 from spark_queue.retry_policy import RetryPolicy
@@ -373,3 +378,13 @@ def test_numbers_that_others_set_meanwhile_are_not_lost(run: Run, queue: Any) ->
         "expected": {"limits": (Limit(by="tenant", default=1),)},
         "limits": (Limit(by="tenant", default=1, overrides={"acme": 3}),),
     }
+
+
+def test_numbers_that_others_have_set_are_shown(limited: str) -> None:
+    """A change that was decided by other numbers is refused, and says both."""
+    queue = LocalQueue.open(limited)
+    queue.configure(limits=(Limit(by="t", default=8),))
+    expected = {"limits": (Limit(by="t", default=4, overrides={"acme": 9}),)}
+    with pytest.raises(SettingsChangedError, match=r"was t=4 t:acme=9 when .*, and is t=8 now"):
+        queue.configure(expected=expected, limits=(Limit(by="t", default=5),))
+    assert _limits(limited)["t"] == (8, {})
