@@ -256,8 +256,8 @@ def _about(
     panel, key = _PANELS[by]
     rows = answers.rows(panel)
     if by == "tenant":
-        weights = store.settings(store.status_head()).config.weights
-        yield from (one for one in read_tenants(rows, weights) if id_of(one.fair_key) == digest)
+        config = store.settings(store.status_head()).config
+        yield from (one for one in read_tenants(rows, config) if id_of(one.fair_key) == digest)
         return
     yield from (_line_of(by, store, row, now) for row in rows if id_of(row[key]) == digest)
 

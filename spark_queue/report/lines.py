@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spark_queue.results import ItemProgress, Liveness
 
 if TYPE_CHECKING:
+    from spark_queue.config import QueueConfig
     from spark_queue.views.answers import Answer
 
 
@@ -143,6 +144,8 @@ class Tenant:
     fair_key: str | None
     ready: int
     claimed: int
+    most: int | None
+    """How many may be claimed, by a limit of the fair key; None for any number."""
     dead: int
     """Without items that were enqueued again."""
     turns: int
@@ -353,21 +356,27 @@ class ItemLine:
     """The first of the user's columns, but for its fair key and its group."""
 
 
-def read_tenants(rows: Sequence[Answer], weights: Mapping[str, float]) -> tuple[Tenant, ...]:
+def read_tenants(rows: Sequence[Answer], config: QueueConfig) -> tuple[Tenant, ...]:
     """Return the panel of tenants.
 
     Parameters
     ----------
     rows : sequence of dict
         Rows of the view ``tenants``, all that it has.
-    weights : mapping
-        Weights by fair key; others have 1.
+    config : QueueConfig
+        The configuration in force.
     """
+    weights = config.weights
+    limits = [limit for limit in config.limits if limit.by == config.fair_key]
     busy = [row["fair_key"] for row in rows if not row["idle"]]
     # The view names a hundred; others may be busy, too.
     unnamed = rows[0]["keys"] - rows[0]["idle_keys"] - len(busy) if rows else 0
     whole = sum(weights.get(key, 1.0) for key in busy) + unnamed
     return tuple(
-        Tenant(**row, due=None if row["idle"] else weights.get(row["fair_key"], 1.0) / whole)
+        Tenant(
+            **row,
+            most=limits[0].most(row["fair_key"]) if limits else None,
+            due=None if row["idle"] else weights.get(row["fair_key"], 1.0) / whole,
+        )
         for row in rows
     )

@@ -261,7 +261,7 @@ def _report(
         **_vitals(store, ends, asked, found),
         depth=tuple(DepthPoint(**row) for row in found["depth"]),
         flow=tuple(FlowPoint(**row) for row in found["flow"]),
-        tenants=read_tenants(found["tenants"], store.settings(ends.head).config.weights),
+        tenants=read_tenants(found["tenants"], store.settings(ends.head).config),
         readers=tuple(_readers(store, source, found["behind"], ends, asked)),
         steps=holders.steps(found["steps"], name, reader),
         columns=tuple(user_names(store.columns())),

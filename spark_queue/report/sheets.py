@@ -267,6 +267,10 @@ def _tries(one: Transition | ItemLine) -> str:
     return ", ".join([*counts, plural(one.losses, "loss", "losses")] if one.losses else counts)
 
 
+def _of_most(one: Tenant) -> str:
+    return _count(one.claimed) if one.most is None else f"{one.claimed:,} of {one.most:,}"
+
+
 _ERRORS: Sequence[tuple[str, str, Callable[[ErrorGroup, datetime], str]]] = (
     ("error", "fold", lambda one, _: one.wording),
     ("now", "right", lambda one, _: _count(one.in_window)),
@@ -288,7 +292,7 @@ _TENANTS: Sequence[tuple[str, str, Callable[[Tenant, datetime], str]]] = (
     ("oldest", "right", lambda one, _: duration(one.oldest_age)),
     ("failed", "right", lambda one, _: _count(one.failures)),
     ("ready", "right", lambda one, _: _count(one.ready)),
-    ("claimed", "right", lambda one, _: _count(one.claimed)),
+    ("claimed", "right", lambda one, _: _of_most(one)),
     ("dead", "right", lambda one, _: _count(one.dead)),
     ("turns", "right", lambda one, _: _count(one.turns)),
     ("share", "right", lambda one, _: "" if one.share is None else f"{one.share:.0%}"),

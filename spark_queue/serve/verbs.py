@@ -119,7 +119,8 @@ def _label(row: Setting) -> str:
     if row.kind == "weights":
         return "Weights of fair keys to set, as KEY=WEIGHT, with spaces between"
     if row.kind == "limits":
-        return "Limits of keys to set, as BY=NUMBER or BY:KEY=NUMBER, with spaces between"
+        how = "as BY=NUMBER or BY:KEY=NUMBER, with spaces between; none takes a number away"
+        return f"Limits of keys to set, {how}"
     said = f"{row.says}: {' or '.join(row.choices)}" if row.choices else row.says
     return f"{said}, or none" if row.is_optional else said
 

@@ -18,6 +18,7 @@ from spark_queue.local_queue import LocalQueue
 from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report.model import HOUR
+from spark_queue.report.sheets import sheets
 from spark_queue.retry_policy import RetryPolicy
 from tests.unit.report.conftest import Make
 
@@ -210,6 +211,28 @@ def test_groups_name_the_head_that_is_in_the_way(make: Make, clock: ManualClock)
     assert delayed.error == "ValueError: no"
     assert (held.group_key, held.why, held.worker_id, held.behind) == ("y", "leased", "w2", 1)
     assert held.oldest_age == 10.0
+
+
+def test_a_tenant_has_how_many_of_its_limit_it_holds(make: Make) -> None:
+    """By the number of its key, where it has one by the fair key; else there is only a count."""
+    limits = (Limit(by="tenant", default=4, overrides={"b": 20, "c": None}), Limit(by="path"))
+    queue = make(fair_key="tenant", limits=limits)
+    queue.enqueue([row for tenant in "abc" for row in _rows(*"12345", tenant=tenant)])
+    queue.enqueue(_rows("none", tenant=None))
+    assert queue.claim(11).count == 11
+
+    report = queue.report()
+
+    assert {one.fair_key: one.most for one in report.tenants} == {
+        "a": 4,
+        "b": 20,
+        "c": None,
+        None: None,
+    }
+    (sheet,) = [sheet for sheet in sheets(report) if sheet.name == "tenants"]
+    at = [head for head, _ in sheet.heads].index("claimed")
+    shown = {row[0]: row[at] for row in sheet.rows}
+    assert shown == {"a": "4 of 4", "b": "3 of 20", "c": "3", "(none)": "1"}
 
 
 def test_who_waits_for_a_limit_of_its_key_is_in_no_held_group(make: Make) -> None:

@@ -14,10 +14,19 @@ from deltalake import DeltaTable
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, Reject
+from spark_queue.flow import Limit
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.output.outputs import ResultTable
 from spark_queue.retry_policy import RetryPolicy
-from spark_queue.testing import assert_dead, assert_done, drain, fail_next, lose_lease, memory_queue
+from spark_queue.testing import (
+    assert_dead,
+    assert_done,
+    assert_order,
+    drain,
+    fail_next,
+    lose_lease,
+    memory_queue,
+)
 from tests.unit.testing.conftest import Make, put
 
 AT_ONCE = RetryPolicy(delay=timedelta(0))
@@ -350,3 +359,19 @@ def test_a_queue_on_a_disk_is_driven_alike(queue_path: str, clock: ManualClock) 
 
     assert_dead(queue, path="a")
     assert_done(queue, path="b")
+
+
+def test_a_full_key_is_driven_through(clock: ManualClock) -> None:
+    """Others of its queue go on; what waits for a lease of its key runs when that has ended."""
+    config = QueueConfig(fair_key="t", limits=(Limit(by="t", default=1),))
+    queue = memory_queue("id string, t string", config, clock=clock)
+    queue.enqueue([{"id": "1", "t": "a"}, {"id": "2", "t": "a"}, {"id": "3", "t": "b"}])
+    queue.claim(1)
+
+    done = drain(queue, limit=5)
+    assert (done.acked, done.stopped) == (1, "waiting")
+    assert done.waiting == {"leased": 1, "key limit": 1}
+    assert_done(queue, id="3")
+
+    assert drain(queue, limit=5, through_delays=True).acked == 2
+    assert_order(queue, {"t": "a"}, id=["1", "1", "2"])
