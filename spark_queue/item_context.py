@@ -26,6 +26,8 @@ class CurrentItem:
         The number of the item (``_seq``).
     """
 
+    __slots__ = ("_is_lost", "_said", "seq")
+
     def __init__(self, seq: int | None) -> None:
         self.seq = seq
         self._is_lost = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import Token
 
 from spark_queue.item_context import CURRENT, CurrentItem, Said
 from spark_queue.overriding import override
@@ -13,12 +14,23 @@ from spark_queue.overriding import override
 class ItemAtWork(CurrentItem):
     """The item of one call of a handler."""
 
+    __slots__ = ("_before", "_end", "_tell", "_written")
+
     def __init__(self, seq: int, tell: Callable[[Said], object] | None = None) -> None:
         super().__init__(seq)
         self._tell = tell
-        self._lock = threading.Lock()
         self._end: Callable[[], object] | None = None
         self._written: Said | None = None
+        self._before: Token[CurrentItem | None] | None = None
+
+    def begin(self) -> None:
+        """Be the current item, up to :meth:`leave`."""
+        self._before = CURRENT.set(self)
+
+    def leave(self) -> None:
+        """Be the current item no longer."""
+        if self._before is not None:
+            CURRENT.reset(self._before)
 
     @override
     def progress(self, fraction: float, note: str | None = None) -> None:
@@ -42,24 +54,23 @@ class ItemAtWork(CurrentItem):
 
     def end(self) -> bool:
         """End the task of the item; False where a plain function works on it."""
-        with self._lock:
-            if self._end is None:
-                return False
-            self._end()
-            return True
+        end = self._end
+        if end is None:
+            return False
+        # A task that has just ended takes no harm from it.
+        end()
+        return True
 
     @contextmanager
     def ended_by(self, end: Callable[[], object]) -> Iterator[None]:
         """Let a call end the work of the block; at once for an item that is lost already."""
-        with self._lock:
-            self._end = end
+        self._end = end
         if self.cancelled:
             self.end()
         try:
             yield
         finally:
-            with self._lock:
-                self._end = None
+            self._end = None
 
 
 class AtWork:
@@ -86,23 +97,23 @@ class AtWork:
         """
         return AtWork(self._lost, tell)
 
-    @contextmanager
-    def item(self, seq: int) -> Iterator[ItemAtWork]:
-        """Make an item the current one while the block runs."""
+    def begin(self, seq: int) -> ItemAtWork:
+        """Make an item the current one, up to :meth:`leave`."""
         work = ItemAtWork(seq, self._tell)
         with self._lock:
             self._items[seq] = work
             if seq in self._lost:
                 work.lose()
-        before = CURRENT.set(work)
-        try:
-            yield work
-        finally:
-            CURRENT.reset(before)
-            with self._lock:
-                # A thread that was given up may still be at the last attempt of the item.
-                if self._items.get(seq) is work:
-                    del self._items[seq]
+        work.begin()
+        return work
+
+    def leave(self, seq: int, work: ItemAtWork) -> None:
+        """Make an item the current one no longer."""
+        work.leave()
+        with self._lock:
+            # A thread that was given up may still be at the last attempt of the item.
+            if self._items.get(seq) is work:
+                del self._items[seq]
 
     def is_lost(self, seq: int) -> bool:
         """Whether an item of the claim was lost."""

@@ -137,8 +137,11 @@ class HandlerCalls:
         group, columns = item
         if self._is_held_up(item):
             return back(item)
-        with self._at_work.item(columns["_seq"]) as current:
+        current = self._at_work.begin(columns["_seq"])
+        try:
             row = _call(self._handler, columns, self._schema)
+        finally:
+            self._at_work.leave(columns["_seq"], current)
         if current.cancelled:
             # Its outcome counts no more, and its group goes on.
             return back(item)
