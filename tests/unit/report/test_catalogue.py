@@ -21,7 +21,7 @@ _READERS = {
     "retries": (lines.RetryPoint, set()),
     "groups": (lines.HeldGroup, {"liveness"}),
     "workers": (lines.WorkerLine, {"liveness"}),
-    "listed": (lines.ItemLine, {"liveness", "columns"}),
+    "listed": (lines.ItemLine, {"liveness", "columns", "progress"}),
     "behind": (lines.ReaderLine, {"reader", "streams", "steps", "lost", "last_step_at", "paused"}),
     "steps": (lines.OperatorStep, {"detail", "undo"}),
     "starving": (model.StarvingKey, set()),
