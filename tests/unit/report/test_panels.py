@@ -218,7 +218,7 @@ def test_a_tenant_has_how_many_of_its_limit_it_holds(make: Make) -> None:
     limits = (Limit(by="tenant", default=4, overrides={"b": 20, "c": None}), Limit(by="path"))
     queue = make(fair_key="tenant", limits=limits)
     queue.enqueue([row for tenant in "abc" for row in _rows(*"12345", tenant=tenant)])
-    queue.enqueue(_rows("none", tenant=None))
+    queue.enqueue([{"id": "none", "tenant": None, "path": None}])
     assert queue.claim(11).count == 11
 
     report = queue.report()
