@@ -205,7 +205,9 @@ def _in_groups(
 
 def _limits(evidence: Evidence, found: Found) -> None:
     """Check that no claim has started an item of a key that had its limit in flight."""
-    keys = {row["_seq"]: [(by, row[by]) for by in LIMITS] for row in evidence.entered()}
+    keys = {
+        row["_seq"]: [(by, row[by]) for by in LIMITS if by in row] for row in evidence.entered()
+    }
     held: dict[int, int] = {}
     for step, rows in evidence.steps().items():
         before = Counter(key for seq in held for key in keys.get(seq, ()))

@@ -32,16 +32,19 @@ def test_each_row_takes_its_default() -> None:
 
 @pytest.mark.parametrize("row", _LIVE, ids=lambda row: row.name)
 def test_a_live_setting_is_an_option(row: Setting) -> None:
-    """But for a policy, which takes a file, and one weight at a time."""
+    """But for a policy, which takes a file, and one weight or limit at a time."""
     names = {one.name for one in fields(LiveOptions)}  # type: ignore[arg-type]
-    assert {"weights": "weight"}.get(row.name, row.name) in names or not row.is_line
+    one_by_one = {"weights": "weight", "limits": "limit"}
+    assert one_by_one.get(row.name, row.name) in names or not row.is_line
 
 
 @pytest.mark.parametrize("row", _LIVE, ids=lambda row: row.name)
 def test_a_live_setting_is_a_field_of_a_form(row: Setting) -> None:
     """But for a policy; its label says what the option says."""
     shown = {one.name: one.label for one in VERBS["configure"].fields(QueueConfig())}
-    assert row.kind == "weights" or not row.is_line or shown[row.name].startswith(row.says)
+    assert (
+        row.kind in {"weights", "limits"} or not row.is_line or shown[row.name].startswith(row.says)
+    )
 
 
 def test_sql_is_asked_with_the_rows_that_say_so() -> None:

@@ -217,7 +217,6 @@ MAKERS: dict[str, Callable[[World], Any]] = {
     "QueueConfig": lambda _: CONFIG,
     "ReaderConfig": lambda _: ReaderConfig(),
     "RetryPolicy": lambda _: RetryPolicy(),
-    "Limit": lambda _: Limit(by="tenant", default=2),
     "ManualClock": lambda _: ManualClock(),
     "BlockingQueue": _blocking,
     "AioBlockingQueue": lambda world: world.get("BlockingQueue").aio,
