@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from spark_queue.checks import known_options, optional, require_count, require_expression
 from spark_queue.errors import InvalidConfigError
 from spark_queue.wording import shorten
-
-if TYPE_CHECKING:
-    from spark_queue.config import QueueConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +94,23 @@ def merge_limits(before: Iterable[Limit], changed: Iterable[Limit]) -> tuple[Lim
     return tuple({one.by: one for one in (*before, *changed)}.values())
 
 
-def stored_texts(config: QueueConfig) -> tuple[str, ...]:
+class Keyed(Protocol):
+    """What says by which keys items are told apart: a configuration of a queue."""
+
+    @property
+    def fair_key(self) -> str | None:
+        """The expression of the key that takes turns."""
+
+    @property
+    def group_key(self) -> str | None:
+        """The expression of the key whose items run in order."""
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits by keys."""
+
+
+def stored_texts(config: Keyed) -> tuple[str, ...]:
     """Return the key expressions of limits of which an item has the keys stored.
 
     The fair key and the group key stand with it anyway.
@@ -106,7 +119,7 @@ def stored_texts(config: QueueConfig) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.by for one in config.limits if one.by not in known))
 
 
-def require_same_texts(before: QueueConfig, after: QueueConfig) -> None:
+def require_same_texts(before: Keyed, after: Keyed) -> None:
     """Raise where a queue's items would need the keys of other expressions than they have.
 
     Raises
