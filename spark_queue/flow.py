@@ -95,7 +95,7 @@ def merge_limits(before: Iterable[Limit], changed: Iterable[Limit]) -> tuple[Lim
 
 
 class Keyed(Protocol):
-    """What says by which keys items are told apart: a configuration of a queue."""
+    """Keys and limits of a configuration."""
 
     @property
     def fair_key(self) -> str | None:

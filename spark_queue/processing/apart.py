@@ -77,7 +77,7 @@ _to_parent: _Messages | None = None
 
 
 def tell_parent(message: bytes) -> None:
-    """Say something beside the answers, in a child."""
+    """Send the parent a message beside the answers."""
     if _to_parent is not None:
         _to_parent.send(message, _BESIDE)
 

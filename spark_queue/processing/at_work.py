@@ -88,7 +88,7 @@ class AtWork:
         self._tell = tell
 
     def of_a_child(self, tell: Callable[[Said], object]) -> AtWork:
-        """Return that of a child of this process: a lock that another thread holds is not in it.
+        """Return the items at work in a child, without the locks of this process.
 
         Parameters
         ----------
@@ -159,6 +159,6 @@ class AtWork:
         return work is not None and work.end()
 
     def forget(self) -> None:
-        """Forget what was lost, before the work on another claim."""
+        """Forget the lost items of the last claim."""
         with self._lock:
             self._lost.clear()

@@ -83,7 +83,7 @@ class EventLoop:
 
 
 async def _answer(awaited: Awaitable[Any]) -> tuple[Any, BaseException | None]:
-    """Return what was awaited, or what would end the loop instead of its caller."""
+    """Return the answer of an awaitable, or the exception that would end the loop."""
     loop, task, item = asyncio.get_running_loop(), asyncio.current_task(), CURRENT.get()
     end = None if task is None else partial(loop.call_soon_threadsafe, task.cancel)
     with item.ended_by(end) if isinstance(item, ItemAtWork) and end else nullcontext():

@@ -194,7 +194,7 @@ def _play(
 
 
 def _with_stuck(past: Past, runs: list[Run[PastItem]]) -> list[Run[PastItem]]:
-    """Return runs, and of each item that never ran one that begins at their end."""
+    """Return runs, with one at their end for each item that never ran."""
     begun = {one.job.number for one in runs}
     end = max(one.ended for one in [*runs, *(Run(item, item.submitted) for item in past.items)])
     return [*runs, *(Run(item, end) for item in past.items if item.number not in begun)]

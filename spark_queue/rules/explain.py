@@ -79,7 +79,7 @@ class Situation:
         return None
 
     def with_flights(self, items: Iterable[Live]) -> Situation:
-        """Return the situation with these items in flight, but those that the next claim ends."""
+        """Return the situation with items in flight, without those that the next claim ends."""
         flights: dict[Limited, list[int]] = {}
         staying = [item for item in items if not self.ends(item)]
         for item in staying:
@@ -155,7 +155,7 @@ def _explain_place(item: Live, members: Iterable[Live], at: Situation) -> ItemRe
 
 # rule again: pass of a claim
 def _in_the_way(item: Live, members: Sequence[Live], at: Situation) -> Live | None:
-    """Return the member of a group that another one waits for; one that a limit keeps back, too."""
+    """Return the member of its group that an item waits for."""
     blocking = at.config.on_failure == "block"
 
     def find(one: Live) -> Live | None:

@@ -20,7 +20,7 @@ Part = tuple[Limited, ...]
 
 
 class PartedHeap(Heap[V]):
-    """A heap in parts. What is in a closed part stays, and is not found.
+    """A heap in parts, which finds nothing in closed ones.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class LimitedLine(KeyLine):
             self._end(part)
 
     def look_at(self, limited: Limited) -> None:
-        """Close the parts of a key that has become full; open those that have room again."""
+        """Close or open the parts of a key, by its room."""
         for part in self._parts.get(limited, ()):
             self.close(part, closed=any(map(self._owner.is_full, part)))
 
@@ -177,7 +177,7 @@ class LimitedLines(Line):
         return LimitedLine(account, self)
 
     def look_at(self, limited: Limited) -> None:
-        """Keep back what is of a key that has become full; let stand what is of one with room."""
+        """Close or open the parts of a key in all lines."""
         for line in self.lines_of.get(limited, ()):
             line.look_at(limited)
             self.refresh(line.account)

@@ -79,7 +79,7 @@ class Cursor:
         self._taken.append(served)
 
     def keep_back(self, served: Served) -> None:
-        """Look no further at items of the same limited keys as one that was taken.
+        """Hide the items of the same limited keys as a taken one.
 
         Where items take the slots in their own order, each of them uses one, and is looked at.
         """
@@ -197,7 +197,7 @@ class Service:
 
     # rule: later member of a group
     def _take(self, served: Served, cursor: Cursor | None) -> bool:
-        """Take the next item, of a key or of those that waited; say whether it is served now."""
+        """Take the next item; tell whether it is served now."""
         if cursor is None:
             return self._limits is None or self._limits.admits(served.record)
         cursor.take(served)

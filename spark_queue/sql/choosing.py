@@ -235,7 +235,7 @@ class _Claim:
         return is_sure(self.at, self.head, within, wanted, reach)
 
     def _look_at_keys(self) -> None:
-        """Learn which keys are in flight: of what was touched alone."""
+        """Learn which keys are in flight, from touched items alone."""
         self.database.give("entered", log_rows.NOTHING_ENTERED)
         self.database.keep("with_place")
         self.keys.learn(self.database.rows("keys_in_flight"))

@@ -1,4 +1,4 @@
-"""Progress of items under a lease, as rows beside its renewals say it."""
+"""Progress of leased items, from rows beside renewals."""
 
 from __future__ import annotations
 
