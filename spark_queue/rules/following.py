@@ -67,8 +67,10 @@ def enter(state: SchedulerState, plain: Mapping[str, Any]) -> None:
 
 
 def _new_of(plain: Mapping[str, Any]) -> NewItem:
+    if "flow_keys" not in plain:
+        return NewItem(**plain)
     # JSON has lists alone.
-    return NewItem(**{**plain, "flow_keys": tuple(plain.get("flow_keys") or ())})
+    return NewItem(**{**plain, "flow_keys": tuple(plain["flow_keys"])})
 
 
 def _add(state: SchedulerState, values: Mapping[str, Any]) -> None:

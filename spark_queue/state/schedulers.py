@@ -205,12 +205,18 @@ def item(row: Row, limits: ReaderConfig | None) -> dict[str, Any]:
         "new": {
             "fair_key": row["_fair_key"],
             "group_key": row["_group_key"],
-            "flow_keys": json.loads(row["_flow_keys"] or "[]"),
             "cost": row["_cost"],
             "expires_at": _instant(expires_at(row, limits)),
             "max_attempts": _max_attempts(row, limits),
+            **_flow_keys(row),
         },
     }
+
+
+def _flow_keys(row: Row) -> dict[str, Any]:
+    # Most queues have no limits, and a claim may look at thousands of items.
+    stored = row["_flow_keys"]
+    return {} if stored is None else {"flow_keys": json.loads(stored)}
 
 
 # rule: deadline of an item
