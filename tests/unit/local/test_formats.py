@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from spark_queue import LocalQueue
+from spark_queue import Limit, LocalQueue
 from spark_queue.clock import ManualClock
 from spark_queue.commands import admin
 from spark_queue.errors import (
     FormatVersionError,
+    InvalidConfigError,
     LogDamagedError,
     QueueExistsError,
     SchemaMismatchError,
@@ -106,6 +107,28 @@ def test_an_older_queue_goes_on(
     assert queue.config.weights == {"ann": 2.0}
     _works(queue, clock)
     assert _format(queue) == (FORMAT_VERSION if upgraded else version)
+
+
+@pytest.mark.parametrize("version", OLDER)
+def test_an_upgraded_queue_takes_limits_that_rule_its_backlog(
+    golden: Opened, clock: ManualClock, version: int
+) -> None:
+    """By the fair key, whose text each item has; any other key its items have not stored."""
+    queue = golden(version, "strings")
+    limits = (Limit(by="tenant", default=0),)
+
+    with pytest.raises(InvalidConfigError, match=r"limits.*format 6.*upgrade it"):
+        queue.configure(limits=limits)
+    queue.upgrade()
+    with pytest.raises(InvalidConfigError, match="limits by 'path'"):
+        queue.configure(limits=(Limit(by="path", default=1),))
+    queue.configure(limits=limits)
+    clock.advance(timedelta(days=1))
+    lapsed = {row["_seq"] for row in queue.claim(9).rows}
+    waiting = [seq for seq in range(1, 8) if queue.explain(seq).reason == "key limit"]
+    assert (len(lapsed), len(waiting)) == (1, queue.counts()["ready"])
+    queue.configure(limits=(Limit(by="tenant"),))
+    assert {row["_seq"] for row in queue.claim(9).rows} == set(waiting)
 
 
 def test_a_queue_that_was_made_without_spark_goes_on(golden: Opened, clock: ManualClock) -> None:
