@@ -178,9 +178,7 @@ def _waits(link: Link) -> str:
     if link.why.reason == "duplicate":
         return f"was refused, as it has the key of item {link.why.by}, which "
     if link.why.reason == "key limit":
-        return (
-            f"waits for room, as {link.why.detail}, the first of which is item {link.why.by}; it "
-        )
+        return f"waits for room: {link.why.detail}, the first of them item {link.why.by}, which "
     return f"waits for item {link.why.by}, which "
 
 
@@ -197,6 +195,7 @@ def _end(link: Link, now: datetime) -> str:
         "paused": "waits until the queue is resumed",
         "expired": "is past its time, which the next claim logs",
         "lease lost": "lost its last lease, which the next claim logs",
+        "key limit": f"waits for room: {why.detail}",
         "limit": "waits until fewer items are in flight",
         "runnable": f"{failed + ' and ' if failed else ''}may run at the next claim",
         "finished": f"is {why.detail}",

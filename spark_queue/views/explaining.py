@@ -133,7 +133,7 @@ def detail(
 
 def _say_full(full: FullKey) -> str:
     return (
-        f"{full.by} {full.key!r} has {plural(full.used, 'item')} in flight, {full.most} are allowed"
+        f"{full.by} {full.key!r} has {full.used} of {plural(full.most, 'allowed item')} in flight"
     )
 
 

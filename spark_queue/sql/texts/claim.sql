@@ -365,9 +365,8 @@ FROM (
 CROSS JOIN sq_room m
 WHERE m.room IS NULL OR (m.room > 0 AND f.starts <= m.room)
 
--- pass_candidates(seq, priority, turn, place, fair_key, group_key, flow_keys)
--- The next items in the order of service, behind one of them.
--- rule: pass of a claim
+-- items_behind(seq, priority, turn, place, fair_key, group_key, flow_keys)
+-- What comes behind an item in the order of service.
 SELECT
   r.seq, r.rank_priority AS priority, r.rank_turn AS turn, r.place, r.fair_key, r.group_key, j.flow_keys
 FROM sq_ranked_items r
@@ -376,33 +375,29 @@ CROSS JOIN sq_reached p
 WHERE
   r.rank_priority < p.priority
   OR (r.rank_priority = p.priority AND $ahead(r.rank_turn, r.seq, p.turn, p.seq))
-ORDER BY $in_order(r.rank_priority, r.rank_turn, r.seq) LIMIT $limit
+
+-- pass_candidates(seq, priority, turn, place, fair_key, group_key, flow_keys)
+-- The next items in the order of service, behind one of them.
+-- rule: pass of a claim
+SELECT b.* FROM sq_items_behind b ORDER BY $in_order(b.priority, b.turn, b.seq) LIMIT $limit
 
 -- pass_candidates_of_open_keys(seq, priority, turn, place, fair_key, group_key, flow_keys)
 -- The same, without those that would be passed as a key of theirs is closed in this claim.
 -- rule: pass of a claim
-SELECT
-  r.seq, r.rank_priority AS priority, r.rank_turn AS turn, r.place, r.fair_key, r.group_key, j.flow_keys
-FROM sq_ranked_items r
-JOIN sq_with_place j ON r.seq = j.seq
-CROSS JOIN sq_reached p
-WHERE
-  (
-    r.rank_priority < p.priority
-    OR (r.rank_priority = p.priority AND $ahead(r.rank_turn, r.seq, p.turn, p.seq))
-  )
-  AND NOT EXISTS (
-    SELECT 1
-    FROM (
-      SELECT e.seq, m.nth, $limited_key(e, m) AS key
-      FROM sq_eligible_items e
-      CROSS JOIN sq_limited m
-      WHERE e.place = 'due'
-    ) k
-    JOIN sq_closed c ON k.nth = c.nth AND k.key = c.key
-    WHERE k.seq = r.seq
-  )
-ORDER BY $in_order(r.rank_priority, r.rank_turn, r.seq) LIMIT $limit
+SELECT b.*
+FROM sq_items_behind b
+WHERE NOT EXISTS (
+  SELECT 1
+  FROM (
+    SELECT e.seq, m.nth, $limited_key(e, m) AS key
+    FROM sq_eligible_items e
+    CROSS JOIN sq_limited m
+    WHERE e.place = 'due'
+  ) k
+  JOIN sq_closed c ON k.nth = c.nth AND k.key = c.key
+  WHERE k.seq = b.seq
+)
+ORDER BY $in_order(b.priority, b.turn, b.seq) LIMIT $limit
 
 -- first_in_order_by_pass(seq, priority, fair_key, group_key, place, slot, overdue, turn, rank_priority, rank_turn, pos, starts)
 -- The items that the pass has taken.
