@@ -47,15 +47,15 @@ SELECT
 FROM sq_asked;
 
 CREATE OR REPLACE VIEW sq_raw_items AS
-SELECT q._seq AS own, q._seq AS seq, q._gen AS gen, q._step AS step, q._errors AS errors, q._dedup_key AS dedup_key, q._duplicate_of AS duplicate_of, q._origin AS origin, q._priority AS priority, q._round AS round, q._cost AS cost, q._max_attempts AS max_attempts, q._fair_key AS fair_key, q._group_key AS group_key, q._flow_keys AS flow_keys, unix_micros(q._available_at) AS available_at, unix_micros(q._expires_at) AS expires_at, unix_micros(q._enqueued_at) AS enqueued_at
+SELECT q._seq AS own, q._seq AS seq, q._gen AS gen, q._step AS step, q._errors AS errors, q._dedup_key AS dedup_key, q._duplicate_of AS duplicate_of, q._origin AS origin, q._priority AS priority, q._round AS round, q._cost AS cost, q._max_attempts AS max_attempts, q._fair_key AS fair_key, q._group_key AS group_key, q._flow_keys AS flow_keys, q._units AS units, q._chain AS chain, unix_micros(q._available_at) AS available_at, unix_micros(q._expires_at) AS expires_at, unix_micros(q._enqueued_at) AS enqueued_at
 FROM `main`.`ops`.`files_queue` q CROSS JOIN sq_asked a WHERE q._step > a.since_step AND q._kind = 'item';
 
 CREATE OR REPLACE VIEW sq_raw_rejected AS
-SELECT q._seq AS own, q._seq AS seq, q._gen AS gen, q._step AS step, q._errors AS errors, q._dedup_key AS dedup_key, q._duplicate_of AS duplicate_of, q._origin AS origin, q._priority AS priority, q._round AS round, q._cost AS cost, q._max_attempts AS max_attempts, q._fair_key AS fair_key, q._group_key AS group_key, q._flow_keys AS flow_keys, unix_micros(q._available_at) AS available_at, unix_micros(q._expires_at) AS expires_at, unix_micros(q._enqueued_at) AS enqueued_at
+SELECT q._seq AS own, q._seq AS seq, q._gen AS gen, q._step AS step, q._errors AS errors, q._dedup_key AS dedup_key, q._duplicate_of AS duplicate_of, q._origin AS origin, q._priority AS priority, q._round AS round, q._cost AS cost, q._max_attempts AS max_attempts, q._fair_key AS fair_key, q._group_key AS group_key, q._flow_keys AS flow_keys, q._units AS units, q._chain AS chain, unix_micros(q._available_at) AS available_at, unix_micros(q._expires_at) AS expires_at, unix_micros(q._enqueued_at) AS enqueued_at
 FROM `main`.`ops`.`files_queue` q CROSS JOIN sq_asked a WHERE q._step > a.since_step AND q._kind = 'refused';
 
 CREATE OR REPLACE VIEW sq_raw_states AS
-SELECT q._kind AS kind, q._seq AS seq, q._gen AS gen, q._step AS step, q._state AS state, q._lease AS lease, q._attempts AS attempts, q._losses AS losses, q._claim_id AS claim_id, q._worker_id AS worker_id, unix_micros(q._at) AS at, unix_micros(q._lease_expires_at) AS lease_expires_at, q._error AS error, unix_micros(q._available_at) AS available_at, unix_micros(q._expires_at) AS expires_at, unix_micros(q._enqueued_at) AS enqueued_at
+SELECT q._kind AS kind, q._seq AS seq, q._gen AS gen, q._step AS step, q._state AS state, q._lease AS lease, q._attempts AS attempts, q._losses AS losses, q._deferrals AS deferrals, q._claim_id AS claim_id, q._worker_id AS worker_id, unix_micros(q._at) AS at, unix_micros(q._lease_expires_at) AS lease_expires_at, q._error AS error, unix_micros(q._available_at) AS available_at, unix_micros(q._expires_at) AS expires_at, unix_micros(q._enqueued_at) AS enqueued_at
 FROM `main`.`ops`.`files_status` q WHERE q._kind IN ('item', 'renewal');
 
 CREATE OR REPLACE VIEW sq_raw_configs AS
@@ -129,7 +129,9 @@ CREATE OR REPLACE VIEW sq_raw_status AS
 SELECT /*+ BROADCAST(r) */
   i.own, i.seq, coalesce(m.state, 'ready') AS state,
   coalesce(m.attempts, i.errors, 0) AS attempts, coalesce(m.losses, 0) AS losses,
-  i.dedup_key, i.fair_key, i.group_key, i.flow_keys, i.priority, i.round, i.cost, i.max_attempts,
+  coalesce(m.deferrals, 0) AS deferrals,
+  i.dedup_key, i.fair_key, i.group_key, i.flow_keys, i.units, i.chain,
+  i.priority, i.round, i.cost, i.max_attempts,
   CASE WHEN m.enqueued_at IS NULL THEN i.available_at ELSE m.available_at END AS available_at,
   CASE WHEN m.enqueued_at IS NULL THEN i.expires_at ELSE m.expires_at END AS expires_at,
   least(CASE WHEN m.enqueued_at IS NULL THEN i.expires_at ELSE m.expires_at END, i.enqueued_at + a.max_age) AS deadline,
@@ -156,7 +158,7 @@ LEFT JOIN sq_raw_renewals r ON m.lease = r.lease;
 -- the one that the reader's `max_age` sets. It waits since it entered, or since its delay ended, whichever
 -- is later; `waited` is for how long it did until its first claim.
 CREATE OR REPLACE VIEW sq_status AS
-SELECT r.seq, r.state, r.attempts, r.losses, r.dedup_key, r.fair_key, r.group_key, r.flow_keys, r.priority, r.round, r.cost, r.max_attempts, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, timestamp_micros(r.deadline) AS deadline, timestamp_micros(r.waits_since) AS waits_since, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.first_claimed_at) AS first_claimed_at, timestamp_micros(r.claimed_at) AS claimed_at, r.waited, timestamp_micros(r.finished_at) AS finished_at, r.lease, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.error, r.origin, r.step, r.gen, r.moved_step, timestamp_micros(r.moved_at) AS moved_at, r.moved_error, r.failed_step
+SELECT r.seq, r.state, r.attempts, r.losses, r.deferrals, r.dedup_key, r.fair_key, r.group_key, r.flow_keys, r.units, r.chain, r.priority, r.round, r.cost, r.max_attempts, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, timestamp_micros(r.deadline) AS deadline, timestamp_micros(r.waits_since) AS waits_since, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.first_claimed_at) AS first_claimed_at, timestamp_micros(r.claimed_at) AS claimed_at, r.waited, timestamp_micros(r.finished_at) AS finished_at, r.lease, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.error, r.origin, r.step, r.gen, r.moved_step, timestamp_micros(r.moved_at) AS moved_at, r.moved_error, r.failed_step
 FROM sq_raw_status r;
 
 CREATE OR REPLACE VIEW sq_raw_transitions AS

@@ -23,7 +23,9 @@ from spark_queue.errors import SchemaMismatchError
 #: 3: a column of the item log for the trace that an item belongs to.
 #: 4: a column of both logs for the failures after which an item is dead; one row for a renewal.
 #: 5: a mark of a source says what its last batch did, and may leave the head.
-#: 6: a column of both logs for the keys of limits; the grace of leases; how far the work is.
+#: 6: columns of both logs for the keys of limits, the units of rates and the chains of items that
+#: replace each other; of the status log for deferrals and charges; the grace of leases; how far the
+#: work is.
 FORMAT_VERSION = 6
 
 #: The formats from which on keys have one text, items a trace, and a limit of their own.
@@ -254,6 +256,14 @@ _SCHEDULE = [
     LogColumn("_group_key", "string", "the key whose items run in order"),
     LogColumn("_flow_keys", "string", "its other keys with limits, in JSON", since=6, stays=True),
     LogColumn(
+        "_units", "string", "the units that it takes of each rate, in JSON", since=6, stays=True
+    ),
+    LogColumn(
+        *("_chain", "bigint", "the first of the items that replace each other, with it"),
+        since=6,
+        stays=True,
+    ),
+    LogColumn(
         "_available_at",
         "timestamp",
         "the time before which it is not claimed",
@@ -279,6 +289,8 @@ QUEUE_COLUMNS = Columns(
         LogColumn("_errors", "int", "failures that it came with"),
         LogColumn("_body", "string", "the head or the origin of the row, as text"),
         LogColumn(TRACE, "string", "the trace that it belongs to", since=TRACED),
+        LogColumn("_replaces", "bigint", "the item that its put replaced or follows", since=6),
+        LogColumn("_chain_at", "timestamp", "when the first of its chain was put", since=6),
     ]
 )
 
@@ -291,6 +303,7 @@ STATUS_COLUMNS = Columns(
         LogColumn("_lease", "bigint", "the claim that holds it, or that settled it"),
         LogColumn("_attempts", "int", "how often it failed"),
         LogColumn("_losses", "int", "how often its lease was lost"),
+        LogColumn("_deferrals", "int", "how often its handler deferred it", since=6),
         LogColumn("_turn", "double", "the turn at which it was claimed"),
         LogColumn("_overdue", "boolean", "whether the order had passed it then"),
         LogColumn("_claim_id", "string", "the id of that claim"),
@@ -301,14 +314,35 @@ STATUS_COLUMNS = Columns(
         *_SCHEDULE,
         LogColumn("_item_gen", "int", "the generation of the item, in a checkpoint"),
         LogColumn("_body", "string", "a head, settings, an output or a progress, as text"),
+        LogColumn("_by", "string", "the key by which a rate goes", since=6),
+        LogColumn("_key", "string", "the text of a key of it", since=6),
+        LogColumn("_tat", "bigint", "when the key owes no units, in nanoseconds", since=6),
+        LogColumn(
+            "_refunds", "bigint", "what came back to the key in all, in nanoseconds", since=6
+        ),
+        LogColumn(
+            "_charges", "string", "what the item was charged, by each rate, in JSON", since=6
+        ),
     ]
 )
 
 #: What places an item in the order of service, in both logs.
 SCHEDULE = tuple(column.name for column in _SCHEDULE)
 
-#: Those of a later format than the first: to an older log they are null.
-LATER = Columns([column for column in _SCHEDULE if column.since > 1])
+#: Those of each log that are of a later format than the first, and that rows without them are read
+#: with.
+_LATER = {
+    which: Columns([c for c in columns.columns if c.since > 1 and c.name != TRACE])
+    for which, columns in (("queue", QUEUE_COLUMNS), ("status", STATUS_COLUMNS))
+}
+
+
+def later_of(there: Collection[str]) -> Columns:
+    """Return the later columns of the log that has some: to an older one they are null."""
+    if "_round" not in there:
+        return Columns([])
+    return _LATER["queue" if "_dedup_key" in there else "status"]
+
 
 #: What of it is shown of an item; its keys are shown beside.
 SHOWN = tuple(name for name in SCHEDULE if name not in ("_fair_key", "_group_key"))
@@ -322,6 +356,7 @@ STATE = (
     "_lease",
     "_attempts",
     "_losses",
+    "_deferrals",
     "_claim_id",
     "_worker_id",
     "_lease_expires_at",

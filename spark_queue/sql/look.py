@@ -41,8 +41,8 @@ ENTERED = (
     *SCHEDULE,
 )
 MOVES = (
-    *("_kind", "_seq", "_gen", "_step", "_state", "_lease", "_attempts", "_losses", "_claim_id"),
-    *("_worker_id", "_at", "_lease_expires_at", "_error"),
+    *("_kind", "_seq", "_gen", "_step", "_state", "_lease", "_attempts", "_losses", "_deferrals"),
+    *("_claim_id", "_worker_id", "_at", "_lease_expires_at", "_error"),
     *("_available_at", "_expires_at", "_enqueued_at"),
 )
 
@@ -51,7 +51,8 @@ CONFIGURED = ("_step", "_at", "_worker_id", "_error", "_body")
 
 #: What is shown of an item without the user's columns, in this order.
 STATUS = (
-    *("_seq", "_state", "_attempts", "_losses", "_dedup_key", "_fair_key", "_group_key"),
+    *("_seq", "_state", "_attempts", "_losses", "_deferrals", "_dedup_key", "_fair_key"),
+    "_group_key",
     *SHOWN,
     *("_first_claimed_at", "_claimed_at", "_finished_at", "_lease", "_worker_id"),
     *("_lease_expires_at", "_error", "_origin", "_step", "_gen"),
@@ -66,7 +67,7 @@ HISTORY = (
 )
 
 #: What a row says of an item that comes to another state.
-MOVED = ("_seq", "_gen", "_state", "_attempts", "_losses", *SCHEDULE)
+MOVED = ("_seq", "_gen", "_state", "_attempts", "_losses", "_deferrals", *SCHEDULE)
 
 #: What columns of views are that no log has.
 _MADE = [

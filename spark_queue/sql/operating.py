@@ -188,7 +188,8 @@ class ItemPlanner:
     @named("redrive")
     def revive(self, found: Any, now: datetime) -> Moved:
         """Return the rows by which found items are ready again, without failures."""
-        nothing = {"attempts": 0, "losses": 0, "available_at": None, "expires_at": None}
+        nothing: dict[str, object] = dict.fromkeys(("attempts", "losses", "deferrals"), 0)
+        nothing |= dict.fromkeys(("available_at", "expires_at"))
         return self._move(found, {"state": READY, "at": now, **nothing})
 
     def _move(self, found: Any, said: Mapping[str, object]) -> Moved:

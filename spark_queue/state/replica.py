@@ -380,10 +380,14 @@ def _is_given_back(row: Row) -> bool:
     return row["_state"] == READY and row.get("_lease") is None and row.get("_error") is None
 
 
+#: What was counted of an item that nobody has claimed.
+_UNTRIED: Row = {"_losses": 0, "_deferrals": 0}
+
+
 def _as_entered(row: Row) -> Row:
     """Return an item that waits as it entered."""
     item: Row = dict.fromkeys(STATE) | {name: row[name] for name in ("_seq", "_gen", *SCHEDULE)}
-    return item | {"_state": READY, "_attempts": row.get("_errors") or 0, "_losses": 0}
+    return item | {"_state": READY, "_attempts": row.get("_errors") or 0, **_UNTRIED}
 
 
 def _standing_for(peer: Peer, group_key: str) -> Row:
@@ -393,5 +397,5 @@ def _standing_for(peer: Peer, group_key: str) -> Row:
     """
     rank, turn, seq = peer.place
     told = {"_seq": seq, "_priority": int(-rank), "_round": turn, "_group_key": group_key}
-    nothing = dict.fromkeys(STATE) | {"_attempts": 0, "_losses": 0, "_cost": 1.0}
+    nothing = dict.fromkeys(STATE) | {"_attempts": 0, "_cost": 1.0, **_UNTRIED}
     return nothing | told | {"_state": READY, "_enqueued_at": _LONG_AGO}

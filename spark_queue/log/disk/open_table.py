@@ -26,7 +26,7 @@ from spark_queue.log.disk.append_files import Appending
 from spark_queue.log.disk.delta_rs import opened, telling, write_checkpoint
 from spark_queue.log.disk.fsync import birth_of
 from spark_queue.log.disk.table_place import TablePlace
-from spark_queue.log.schema import LATER, SKIPPING_COLUMNS
+from spark_queue.log.schema import SKIPPING_COLUMNS, later_of
 
 #: The column whose values are in the names of directories, and not in the files.
 PARTITION = "_gen"
@@ -224,7 +224,8 @@ class OpenTable:
         self.protocol = table_properties.Protocol.of(self.table.protocol())
         self.schema = pa.schema(self.table.schema().to_arrow())
         # What a log of an older format has not is null in it.
-        missing = [one for one in LATER.arrow if one.name not in self.schema.names]
+        later = later_of(self.schema.names).arrow
+        missing = [one for one in later if one.name not in self.schema.names]
         self.readable = pa.schema([*self.schema, *missing])
         self.columns = table_properties.known_columns(self.table.schema().to_json(), settings)
         self.is_read = self.protocol.is_read()

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.log.delta import table_properties
-from spark_queue.log.schema import LATER, foreign_names, is_item_log
+from spark_queue.log.schema import foreign_names, is_item_log, later_of
 from spark_queue.log.spark.spark_types import struct_of
 
 
@@ -34,8 +34,7 @@ class SparkColumns:
         What a log of an older format has not is null in them.
         """
         rows = self.drop_foreign(rows)
-        kinds = {field.name: field.dataType for field in struct_of(LATER)}
-        nulls = {name: F.lit(None).cast(kinds[name]) for name in missing(rows)}
+        nulls = {name: F.lit(None).cast(kind) for name, kind in missing(rows)}
         return rows.withColumns(nulls) if nulls else rows
 
     def drop_foreign(self, rows: DataFrame) -> DataFrame:
@@ -79,7 +78,7 @@ class SparkColumns:
         return said
 
 
-def missing(rows: DataFrame) -> list[str]:
-    """Return what an item log or a status log of an older format has not."""
+def missing(rows: DataFrame) -> list[tuple[str, str]]:
+    """Return what an item log or a status log of an older format has not, with types."""
     there = set(rows.columns)
-    return [name for name in LATER.names if name not in there] if "_round" in there else []
+    return [(name, kind) for name, kind in later_of(there).kinds if name not in there]

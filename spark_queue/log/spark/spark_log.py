@@ -286,7 +286,7 @@ class SparkLog(DeltaLog[_Head]):
         if self._lacks_later is not False:
             later = missing(self._read())
             self._lacks_later = bool(later)
-            step = step.drop(*later)
+            step = step.drop(*(name for name, _ in later))
         writer = step.write.format("delta").mode("append")
         writer = writer.option("txnAppId", APP_ID).option("txnVersion", head.step)
         writer = writer.option("userMetadata", head.token)

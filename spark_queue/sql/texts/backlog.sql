@@ -33,11 +33,11 @@ SELECT
 FROM sq_with_turn t
 CROSS JOIN sq_asked a
 
--- oldest_items(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq)
+-- oldest_items(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq)
 -- The items that have waited longest.
 SELECT t.* FROM sq_with_turn t WHERE t.state = 'ready' ORDER BY t.seq LIMIT $limit
 
--- oldest_items_by_bytes(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, passed)
+-- oldest_items_by_bytes(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, passed)
 -- The items that have waited longest, up to a number of bytes.
 SELECT s.*
 FROM (

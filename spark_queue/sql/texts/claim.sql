@@ -22,7 +22,7 @@ WHERE l.state = 'claimed' AND $freed(l.held_until, a) <= a.now
 -- Open items whose newest row lacks the time of their enqueue, as rows of a front do.
 SELECT l.seq FROM sq_newest_rows l WHERE l.state IN ('ready', 'claimed') AND l.enqueued_at IS NULL
 
--- with_place(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, place, over_by)
+-- with_place(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, place, over_by)
 -- Open items with their place now, and with the state that ends them, if one does. A lease that ran out
 -- and is spared still holds its items.
 -- rule: place at an instant, deadline of an item, loss of a lease
@@ -476,12 +476,12 @@ FROM (
 ) b
 ORDER BY stage, pos LIMIT $limit
 
--- claim_rows(seq, gen, state, was, attempts, losses, turn, overdue, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant, stage, pos)
+-- claim_rows(seq, gen, state, was, attempts, losses, deferrals, turn, overdue, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, stage, pos)
 -- The rows of a claim: the items that it gets, in order, and the items that end.
 -- rule: loss of a lease
 SELECT
   j.seq, j.gen, 'claimed' AS state, j.state AS was, j.attempts,
-  j.losses + CASE WHEN j.place = 'lost' THEN 1 ELSE 0 END AS losses,
+  j.losses + CASE WHEN j.place = 'lost' THEN 1 ELSE 0 END AS losses, j.deferrals,
   g.turn, g.overdue,
   $schedule(j),
   g.stage, g.pos
@@ -490,7 +490,7 @@ JOIN sq_with_place j ON g.seq = j.seq
 UNION ALL
 SELECT
   j.seq, j.gen, j.over_by AS state, j.state AS was, j.attempts,
-  j.losses + CASE WHEN j.over_by = 'dead' THEN 1 ELSE 0 END AS losses,
+  j.losses + CASE WHEN j.over_by = 'dead' THEN 1 ELSE 0 END AS losses, j.deferrals,
   cast(NULL AS double) AS turn, cast(NULL AS boolean) AS overdue,
   $schedule(j),
   3 AS stage, j.seq AS pos

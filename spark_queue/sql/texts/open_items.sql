@@ -2,20 +2,21 @@
 -- Uses: log.
 -- Tables: asked, entered, pointers, states, times, weights.
 
--- leased_items(seq, gen, state, attempts, losses, lease, claim_id, worker_id, lease_expires_at instant, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant)
+-- leased_items(seq, gen, state, attempts, losses, deferrals, lease, claim_id, worker_id, lease_expires_at instant, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant)
 -- Items in flight as of a step, with the ends of their leases.
 SELECT
-  l.seq, coalesce(l.item_gen, l.gen) AS gen, l.state, l.attempts, l.losses, l.lease, l.claim_id,
+  l.seq, coalesce(l.item_gen, l.gen) AS gen, l.state, l.attempts, l.losses, l.deferrals, l.lease, l.claim_id,
   l.worker_id, l.held_until AS lease_expires_at, $schedule(l)
 FROM sq_newest_rows l
 WHERE l.state = 'claimed'
 
--- open_items(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step)
+-- open_items(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step)
 -- Every open item: a touched one by its newest row, any other as it entered.
 -- rule: newest row of an item
 SELECT
   l.seq, coalesce(l.item_gen, l.gen) AS gen, $schedule(l, t),
-  l.state, l.attempts, l.losses, l.lease, l.held_until AS lease_expires_at,
+  l.state, l.attempts, l.losses, coalesce(l.deferrals, 0) AS deferrals, l.lease,
+  l.held_until AS lease_expires_at,
   cast(NULL AS bigint) AS step
 FROM sq_newest_rows l
 LEFT JOIN sq_times t ON l.seq = t.seq
@@ -23,14 +24,14 @@ WHERE l.state IN ('ready', 'claimed')
 UNION ALL
 SELECT
   i.seq, i.gen, $schedule(i),
-  'ready' AS state, coalesce(i.errors, 0) AS attempts, 0 AS losses,
+  'ready' AS state, coalesce(i.errors, 0) AS attempts, 0 AS losses, 0 AS deferrals,
   cast(NULL AS bigint) AS lease, cast(NULL AS bigint) AS lease_expires_at,
   i.step
 FROM sq_entered i
 LEFT JOIN sq_newest_rows l ON i.seq = l.seq
 WHERE l.seq IS NULL
 
--- with_turn(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq)
+-- with_turn(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq)
 -- Open items on the scale of their key's weight: `tag` is the turn of the stored tag, (`v`, `s`) the
 -- turn and the item that the order has reached. An item that only entered counts if the checkpoint does
 -- not know it, within reach of the claim.

@@ -2,7 +2,7 @@
 -- Uses: log.
 -- Tables: asked, delays, outcome_rows, outcomes, states, workers_ended.
 
--- lease_items(kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
+-- lease_items(kind, seq, gen, step, state, lease, attempts, losses, deferrals, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
 -- The newest row of each item that a lease was granted for: whether the holder still has it and the
 -- settle means it, and whether he has settled it.
 -- rule: holder of a lease
@@ -31,14 +31,14 @@ LEFT JOIN sq_renewals r ON n.lease = r.lease
 LEFT JOIN sq_workers_ended e ON n.worker_id = e.worker_id
 CROSS JOIN sq_asked a
 
--- settle_by_item(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
+-- settle_by_item(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, deferrals, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
 -- Each item with an outcome of its own.
 -- rule: holder of a lease
 SELECT o.seq AS told_seq, o.outcome, o.error AS told_error, h.*
 FROM sq_outcomes o
 LEFT JOIN sq_lease_items h ON o.seq = h.seq
 
--- settle_alike(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
+-- settle_alike(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, deferrals, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
 -- One outcome for all items that the holder has not settled.
 -- rule: holder of a lease
 SELECT h.seq AS told_seq, a.outcome, a.error AS told_error, h.*
@@ -46,7 +46,7 @@ FROM sq_lease_items h
 CROSS JOIN sq_asked a
 WHERE NOT h.is_settled
 
--- settle_of_gone_worker(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
+-- settle_of_gone_worker(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, deferrals, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
 -- A loss of each item whose worker is gone.
 -- rule: end of a worker
 SELECT h.seq AS told_seq, a.outcome, a.error AS told_error, h.*
@@ -54,14 +54,14 @@ FROM sq_lease_items h
 CROSS JOIN sq_asked a
 WHERE NOT h.is_settled AND h.is_held
 
--- with_attempt_limit(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled, most_attempts)
+-- with_attempt_limit(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, deferrals, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled, most_attempts)
 -- Items with their outcomes, and the number of failures after which each is dead; null without a limit.
 -- rule: attempts of an item
 SELECT t.*, least(coalesce(t.max_attempts, a.max_attempts), a.punted_at) AS most_attempts
 FROM sq_settle_by_item t
 CROSS JOIN sq_asked a
 
--- with_outcome(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled, most_attempts, max_losses, failures, lost, becomes)
+-- with_outcome(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, deferrals, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled, most_attempts, max_losses, failures, lost, becomes)
 -- Items with what their outcome makes of them.
 -- rule: loss of a lease, outcome of an item
 SELECT
@@ -111,11 +111,11 @@ FROM (
   CROSS JOIN sq_asked a
 ) d
 
--- settle_rows(seq, gen, lease, is_held, outcome, error, claim_id, worker_id, attempts, losses, at instant, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant, state)
+-- settle_rows(seq, gen, lease, is_held, outcome, error, claim_id, worker_id, attempts, losses, deferrals, at instant, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state)
 -- The rows of a settle; of an item lost to its holder only the seq counts.
 SELECT
   o.told_seq AS seq, o.gen, o.lease, coalesce(o.is_held, false) AS is_held, o.outcome,
-  o.told_error AS error, o.claim_id, o.worker_id, o.failures AS attempts, o.lost AS losses,
+  o.told_error AS error, o.claim_id, o.worker_id, o.failures AS attempts, o.lost AS losses, o.deferrals,
   a.now AS at,
   $schedule(o, r: available_at),
   o.becomes AS state
@@ -124,11 +124,12 @@ CROSS JOIN sq_asked a
 LEFT JOIN sq_retry_times r ON o.told_seq = r.seq
 ORDER BY seq
 
--- renewal_rows(seq, gen, state, lease, is_held, outcome, attempts, losses, turn, overdue, claim_id, worker_id, error, at instant, lease_expires_at instant, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant)
+-- renewal_rows(seq, gen, state, lease, is_held, outcome, attempts, losses, deferrals, turn, overdue, claim_id, worker_id, error, at instant, lease_expires_at instant, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant)
 -- The rows of a renewal; of an item lost to its holder only the seq counts.
 -- rule: renewal of a lease
 SELECT
-  h.seq, h.gen, h.state, h.lease, h.is_held, 'renew' AS outcome, h.attempts, h.losses, h.turn, h.overdue,
+  h.seq, h.gen, h.state, h.lease, h.is_held, 'renew' AS outcome, h.attempts, h.losses, h.deferrals,
+  h.turn, h.overdue,
   h.claim_id, h.worker_id, h.error, a.now AS at, a.until AS lease_expires_at,
   $schedule(h)
 FROM sq_lease_items h
@@ -148,6 +149,6 @@ GROUP BY CASE WHEN s.is_held THEN s.state END
 -- Items lost to their holder.
 SELECT DISTINCT s.seq FROM sq_outcome_rows s WHERE NOT s.is_held ORDER BY s.seq LIMIT $limit
 
--- logged_rows(seq, gen, lease, is_held, outcome, error, claim_id, worker_id, attempts, losses, at instant, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, available_at instant, expires_at instant, enqueued_at instant, state)
+-- logged_rows(seq, gen, lease, is_held, outcome, error, claim_id, worker_id, attempts, losses, deferrals, at instant, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state)
 -- The rows of a settle that are written.
 SELECT s.* FROM sq_outcome_rows s WHERE s.is_held

@@ -16,7 +16,7 @@ FROM sq_states s
 WHERE s.kind = 'item'
 GROUP BY s.seq
 
--- status(own, seq, state, attempts, losses, dedup_key, fair_key, group_key, flow_keys, priority, round, cost, max_attempts, available_at instant, expires_at instant, deadline instant, waits_since instant, enqueued_at instant, first_claimed_at instant, claimed_at instant, waited, finished_at instant, lease, worker_id, lease_expires_at instant, error, origin, step, gen, moved_step, moved_at instant, moved_error, failed_step)
+-- status(own, seq, state, attempts, losses, deferrals, dedup_key, fair_key, group_key, flow_keys, units, chain, priority, round, cost, max_attempts, available_at instant, expires_at instant, deadline instant, waits_since instant, enqueued_at instant, first_claimed_at instant, claimed_at instant, waited, finished_at instant, lease, worker_id, lease_expires_at instant, error, origin, step, gen, moved_step, moved_at instant, moved_error, failed_step)
 -- One row an item: where it stands, and since when. A transition has all times, or those of a journal
 -- none. `own` are the user's columns, or what leads to them; `deadline` is the sooner of its own and
 -- the one that the reader's `max_age` sets. It waits since it entered, or since its delay ended, whichever
@@ -24,7 +24,9 @@ GROUP BY s.seq
 SELECT /*+ BROADCAST(r) */
   i.own, i.seq, coalesce(m.state, 'ready') AS state,
   coalesce(m.attempts, i.errors, 0) AS attempts, coalesce(m.losses, 0) AS losses,
-  i.dedup_key, i.fair_key, i.group_key, i.flow_keys, i.priority, i.round, i.cost, i.max_attempts,
+  coalesce(m.deferrals, 0) AS deferrals,
+  i.dedup_key, i.fair_key, i.group_key, i.flow_keys, i.units, i.chain,
+  i.priority, i.round, i.cost, i.max_attempts,
   CASE WHEN m.enqueued_at IS NULL THEN i.available_at ELSE m.available_at END AS available_at,
   CASE WHEN m.enqueued_at IS NULL THEN i.expires_at ELSE m.expires_at END AS expires_at,
   $deadline(
@@ -48,7 +50,7 @@ LEFT JOIN sq_touched t ON i.seq = t.seq
 LEFT JOIN sq_states m ON t.seq = m.seq AND t.step = m.step AND m.kind = 'item'
 LEFT JOIN sq_renewals r ON m.lease = r.lease
 
--- dead_letters(own, seq, state, attempts, losses, dedup_key, fair_key, group_key, flow_keys, priority, round, cost, max_attempts, available_at instant, expires_at instant, deadline instant, waits_since instant, enqueued_at instant, first_claimed_at instant, claimed_at instant, waited, finished_at instant, lease, worker_id, lease_expires_at instant, error, origin, step, gen, moved_step, moved_at instant, moved_error, failed_step, successor)
+-- dead_letters(own, seq, state, attempts, losses, deferrals, dedup_key, fair_key, group_key, flow_keys, units, chain, priority, round, cost, max_attempts, available_at instant, expires_at instant, deadline instant, waits_since instant, enqueued_at instant, first_claimed_at instant, claimed_at instant, waited, finished_at instant, lease, worker_id, lease_expires_at instant, error, origin, step, gen, moved_step, moved_at instant, moved_error, failed_step, successor)
 -- The dead letters, each with the newest item that it was redriven as.
 SELECT s.*, r.seq AS successor
 FROM sq_status s
