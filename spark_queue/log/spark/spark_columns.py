@@ -11,7 +11,6 @@ from pyspark.sql.types import StructType
 
 from spark_queue.log.delta import table_properties
 from spark_queue.log.schema import foreign_names, is_item_log, later_of
-from spark_queue.log.spark.spark_types import struct_of
 
 
 class SparkColumns:
