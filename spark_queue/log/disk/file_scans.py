@@ -64,8 +64,12 @@ class Part:
         schema = pa.schema([columns.field(name) for name in names])
         found = dict(zip(rows.column_names, rows.columns, strict=True))
         found[_PARTITION] = pa.repeat(pa.scalar(self.file.gen, pa.int32()), rows.num_rows)
-        none = {field.name: pa.nulls(rows.num_rows, field.type) for field in schema}
-        cast = [(found.get(field.name, none[field.name])).cast(field.type) for field in schema]
+        cast = [
+            found[field.name].cast(field.type)
+            if field.name in found
+            else pa.nulls(rows.num_rows, field.type)
+            for field in schema
+        ]
         return pa.table(cast, schema=schema)
 
 
