@@ -200,7 +200,9 @@ class _Claim:
         return facts
 
     def _enter(self, reach: float | None, names: Sequence[str] = log_rows.ENTERED) -> Any:
-        return self.engine.logs.entered_of(self.at.store, self.head, self.at.settings, reach, names)
+        at, wanted = self.at, self.keys.wanted(self.at.limits)
+        logs = self.engine.logs
+        return logs.entered_of(at.store, self.head, at.settings, reach, names, wanted)
 
     def _judge(self, *entered: Any) -> dict[str, int | None]:
         """Judge all open items, entered ones too; return facts about them."""

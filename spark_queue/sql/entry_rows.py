@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from spark_queue.errors import SparkNeededError
 from spark_queue.log.delta.commits import LogFile
+from spark_queue.log.delta.log_files import Wanted
 from spark_queue.log.heads import Pointer, QueueHead
 from spark_queue.log.schema import GROUP, ITEM, KEY, META_LANE, QUEUE_COLUMNS, REFUSED, REFUSED_LANE
 from spark_queue.log.settings import Settings
@@ -191,16 +192,13 @@ def keyed_of(entry: EnqueueState, batch: EntryBatch) -> pa.Table:
     """Return logged items that may share a dedup key with the batch."""
     log, last = log_of(entry.store, "queue"), entry.before.step
     hashes = pc.drop_null(pc.unique(batch.given["_dedup_hash"]))
+    wanted = Wanted(("_dedup_hash",), lambda rows: pc.is_in(rows["_dedup_hash"], hashes))
 
     def parts() -> Iterator[pa.Table]:
         yield log.rows_of([], KEYED)
-        for file in _files(entry, lambda file: file.gen >= 0):
-            known = log.parts_of([file], ("_dedup_hash",), None)
-            masks = [pc.is_in(part["_dedup_hash"], hashes) for part in known]
-            if any(pc.any(mask).as_py() for mask in masks):
-                for rows, mask in zip(log.parts_of([file], KEYED, None), masks, strict=True):
-                    found = rows.filter(mask)
-                    yield found.filter(pc.less_equal(found["_step"], last))
+        files = _files(entry, lambda file: file.gen >= 0)
+        for rows in log.parts_of(files, KEYED, None, wanted):
+            yield rows.filter(pc.less_equal(rows["_step"], last))
 
     return log_rows.plain(once_more(lambda: pa.concat_tables(parts())))
 

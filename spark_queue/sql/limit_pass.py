@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from spark_queue.columns.arrow.functions import join_texts
 from spark_queue.config import QueueConfig
 from spark_queue.flow import stored_texts
+from spark_queue.log.delta.log_files import Wanted
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules.limiting import Limits, Pass
 from spark_queue.sql.sql_engines import Tables
@@ -122,12 +123,24 @@ class KeysInFlight:
         The claim passes them. Those that may be past their time stay, as it ends them, and so do
         those of a queue with groups, whose later members stay behind them.
         """
-        may = isinstance(entered, pa.Table) and not self._is_grouped and limits.max_age is None
-        if not may or not self._full:
+        if not isinstance(entered, pa.Table) or not self._may_leave_out(limits):
             return entered
-        is_full = [pc.is_in(entered[name], keys) for name, keys in self._full.items()]
-        goes = pc.and_(reduce(pc.or_, is_full), pc.is_null(entered["expires_at"]))
-        return entered.filter(pc.invert(goes))
+        return entered.filter(self._stays(entered))
+
+    def wanted(self, limits: ReaderConfig) -> Wanted | None:
+        """Return the same for items that are read; ``None`` for all."""
+        if not self._may_leave_out(limits):
+            return None
+        names = ("expires_at", *self._full)
+        own = [f"_{name}" for name in names]
+        return Wanted(own, lambda rows: self._stays(rows.select(own).rename_columns(names)))
+
+    def _may_leave_out(self, limits: ReaderConfig) -> bool:
+        return bool(self._full) and not self._is_grouped and limits.max_age is None
+
+    def _stays(self, rows: pa.Table) -> pa.ChunkedArray:
+        is_full = [pc.is_in(rows[name], keys) for name, keys in self._full.items()]
+        return pc.invert(pc.and_(reduce(pc.or_, is_full), pc.is_null(rows["expires_at"])))
 
 
 def _columns_of(config: QueueConfig) -> dict[int, str]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.log.delta.commits import LogFile
+from spark_queue.log.delta.log_files import Wanted
 from spark_queue.log.heads import Pointer, StatusHead
 from spark_queue.log.schema import (
     CLAIMED,
@@ -82,6 +83,7 @@ def entered_of(
     settings: Settings,
     reach: float | None,
     names: Sequence[str] = ENTERED,
+    wanted: Wanted | None = None,
 ) -> pa.Table:
     """Return items that may wait within reach, and were not touched before the checkpoint.
 
@@ -89,6 +91,8 @@ def entered_of(
     ----------
     reach : float, optional
         How many turns ahead of the order of service; ``None`` for all.
+    wanted : Wanted, optional
+        Which of them are read.
 
     Raises
     ------
@@ -114,7 +118,7 @@ def entered_of(
         kept = [_between(rows, priority, later, *bounds) for priority, bounds in ends.items()]
         return reduce(pc.or_, kept)
 
-    return _rows(store, "queue", names, may, counts if ends else None)
+    return _rows(store, "queue", names, may, counts if ends else None, wanted)
 
 
 def nearer(
@@ -280,13 +284,14 @@ def _rows(
     names: Sequence[str],
     may: Callable[[LogFile], bool],
     counts: Callable[[pa.Table], pa.ChunkedArray] | None,
+    wanted: Wanted | None = None,
 ) -> pa.Table:
     """Return rows of a log, of files that may matter."""
     log, schema = log_of(store, which), _schema_of(store, which, names)
 
     def parts() -> Iterator[pa.Table]:
         read, most = 0, most_rows()
-        for rows in log.parts_of([file for file in log.files() if may(file)], names, may):
+        for rows in log.parts_of([file for file in log.files() if may(file)], names, may, wanted):
             found = rows if counts is None else rows.filter(counts(rows))
             read += found.num_rows
             if read > most:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_queue.errors import SparkNeededError
 from spark_queue.log.addresses import TableAddress
@@ -13,12 +18,41 @@ from spark_queue.log.schema import column_names
 from spark_queue.log.session_options import Session
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from spark_queue.log.disk.staged_rows import Staging
 
 _NO_SESSION = "the queue was opened without one"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which rows of a log are read: what has none is not read but for some columns."""
+
+    columns: Sequence[str]
+    picks: Callable[[pa.Table], pa.ChunkedArray]
+    """Tells of rows with these columns which are wanted."""
+
+
+def read_parts(
+    parts: Iterable[Callable[[Sequence[str]], pa.Table]],
+    columns: Sequence[str],
+    wanted: Wanted | None,
+) -> Iterator[pa.Table]:
+    """Return some columns of parts of a log, each read by them; of wanted rows only."""
+    if wanted is None:
+        yield from (read(columns) for read in parts)
+        return
+    reads = list(parts)
+    known = [read(wanted.columns) for read in reads]
+    # Of all at once: to look values up among many takes longer to begin than to do.
+    mask = wanted.picks(pa.concat_tables(known)) if known else pa.chunked_array([], pa.bool_())
+    at = 0
+    for read, rows in zip(reads, known, strict=True):
+        mine = mask.slice(at, rows.num_rows)
+        at += rows.num_rows
+        if pc.any(mine).as_py():
+            yield read(columns).filter(mine)
 
 
 class LogFrames:
@@ -111,17 +145,18 @@ class LogFiles(LogFrames, ABC):
         files: Iterable[LogFile],
         columns: Sequence[str],
         may_matter: Callable[[LogFile], bool] | None,
+        wanted: Wanted | None = None,
     ) -> Iterator[pa.Table]:
-        """Return the same part by part; of large files only relevant parts.
+        """Return the same part by part; of large files only relevant parts, and wanted rows.
 
         Raises
         ------
         OSError
             As :meth:`rows_of` does.
         """
-        for file in files:
-            if may_matter is None or may_matter(file):
-                yield self.rows_of([file], columns)
+        matter = (file for file in files if may_matter is None or may_matter(file))
+        reads = (partial(self.rows_of, [file]) for file in matter)
+        return read_parts(reads, columns, wanted)
 
     @abstractmethod
     def written(self, gen: int, rows: pa.Table) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from spark_queue.log import instants
 from spark_queue.log.delta.commits import RANGED, LogFile, opened, read_file
 from spark_queue.log.delta.integrity import naming
+from spark_queue.log.delta.log_files import Wanted, read_parts
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -99,11 +100,12 @@ def tables_of(
     columns: Sequence[str],
     schema: pa.Schema,
     may_matter: Callable[[LogFile], bool] | None,
+    wanted: Wanted | None,
 ) -> Iterator[pa.Table]:
-    """Return the same part by part, relevant parts only."""
-    for part in parts:
-        if may_matter is None or may_matter(part.file):
-            yield instants.clamp(part.read(columns, schema))
+    """Return the same part by part, relevant parts and wanted rows only."""
+    matter = (part for part in parts if may_matter is None or may_matter(part.file))
+    reads = (partial(part.read, columns=schema) for part in matter)
+    return map(instants.clamp, read_parts(reads, columns, wanted))
 
 
 def bytes_of(
