@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 
 from spark_queue.checks import known_options, optional, require_count, require_expression
@@ -55,6 +56,29 @@ class Limit:
         if key is None:
             return None
         return self.overrides.get(key, self.default) if isinstance(key, str) else self.default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """A key of which no item starts, and none is taken over, until an instant."""
+
+    by: str
+    """The SQL expression of the key."""
+    key: str
+    """Its text."""
+    until: datetime | None
+    """When it ends; ``None`` for when the key is resumed."""
+    at: datetime
+    """When it began."""
+    who: str
+    """Who paused the key last."""
+    times: int = 1
+    """How often the key was paused before it was resumed, or left alone for as long again."""
+
+    # rule: pause of a key
+    def is_in_force(self, now: datetime) -> bool:
+        """Tell whether items of the key are kept back."""
+        return self.until is None or self.until > now
 
 
 def _require_number(what: str, value: object) -> None:
@@ -117,6 +141,11 @@ def stored_texts(config: Keyed) -> tuple[str, ...]:
     """
     known = (config.fair_key, config.group_key)
     return tuple(dict.fromkeys(one.by for one in config.limits if one.by not in known))
+
+
+def key_texts(config: Keyed) -> tuple[str | None, ...]:
+    """Return the key expressions of a queue by their places: fair key, group key, stored ones."""
+    return (config.fair_key, config.group_key, *stored_texts(config))
 
 
 def require_same_texts(before: Keyed, after: Keyed) -> None:

@@ -65,6 +65,7 @@ FROM `main`.`ops`.`files_status` q WHERE q._kind = 'config';
 CREATE OR REPLACE VIEW sq_raw_limits AS
 SELECT
   l.nth,
+  get_json_object(l.config, concat('$.limits[', l.nth, '].by')) AS expression,
   cast(get_json_object(l.config, concat('$.limits[', l.nth, '].default')) AS bigint) AS most,
   get_json_object(l.config, concat('$.limits[', l.nth, '].overrides')) AS overrides,
   CASE get_json_object(l.config, concat('$.limits[', l.nth, '].by'))
@@ -87,7 +88,7 @@ FROM (
 
 CREATE OR REPLACE VIEW sq_raw_limited AS
 SELECT
-  n.nth, n.most, CASE WHEN n.kind < 2 THEN n.kind ELSE n.stored + 1 END AS place,
+  n.nth, n.expression, n.most, CASE WHEN n.kind < 2 THEN n.kind ELSE n.stored + 1 END AS place,
   concat('$[', n.stored - 1, ']') AS path
 FROM (
   SELECT l.*, sum(CASE WHEN l.kind = 2 THEN 1 ELSE 0 END) OVER (ORDER BY l.nth) AS stored
@@ -106,6 +107,37 @@ FROM (
   ) AS at
   FROM sq_raw_limits l
 ) o;
+
+CREATE OR REPLACE VIEW sq_raw_pauses AS
+SELECT
+  CASE p.expression WHEN p.fair_key THEN 0 WHEN p.group_key THEN 1 ELSE m.place END AS nth,
+  p.key, coalesce(p.until, 9223372036854775807) AS until
+FROM (
+  SELECT
+    k.fair_key, k.group_key,
+    get_json_object(k.pauses, concat('$[', k.at, '][0]')) AS expression,
+    get_json_object(k.pauses, concat('$[', k.at, '][1]')) AS key,
+    cast(get_json_object(k.pauses, concat('$[', k.at, '][2]')) AS bigint) AS until
+  FROM (
+    SELECT
+      get_json_object(s._body, '$.config.fair_key') AS fair_key,
+      get_json_object(s._body, '$.config.group_key') AS group_key,
+      get_json_object(s._body, '$.pauses') AS pauses,
+      explode(
+        CASE WHEN json_array_length(get_json_object(s._body, '$.pauses')) > 0
+          THEN sequence(
+            0, cast(json_array_length(get_json_object(s._body, '$.pauses')) - 1 AS int)
+          ) END
+      ) AS at
+    FROM `main`.`ops`.`files_status` s
+    JOIN (SELECT max(_step) AS step FROM `main`.`ops`.`files_status` WHERE _kind = 'config') c ON c.step = s._step
+    WHERE s._kind = 'config'
+  ) k
+) p
+LEFT JOIN sq_raw_limited m ON p.expression = m.expression;
+
+CREATE OR REPLACE VIEW sq_raw_paused_by AS
+SELECT DISTINCT p.nth, p.nth AS place, concat('$[', p.nth - 2, ']') AS path FROM sq_raw_pauses p;
 
 CREATE OR REPLACE VIEW sq_raw_renewals AS
 SELECT lease, max_by(lease_expires_at, step) AS until
@@ -222,13 +254,13 @@ SELECT
 FROM sq_raw_status s
 WHERE s.state IN ('ready', 'claimed');
 
-CREATE OR REPLACE VIEW sq_raw_with_place_of_status AS
+CREATE OR REPLACE VIEW sq_raw_timed_items_of_status AS
 SELECT
   p.*,
   CASE
-    WHEN p.place = 'held' THEN NULL
+    WHEN p.by_time = 'held' THEN NULL
     WHEN p.ends_at <= a.now THEN 'expired'
-    WHEN p.place = 'lost' AND p.losses + 1 >= a.max_losses THEN 'dead'
+    WHEN p.by_time = 'lost' AND p.losses + 1 >= a.max_losses THEN 'dead'
   END AS over_by
 FROM (
   SELECT
@@ -240,16 +272,43 @@ FROM (
       WHEN t.state = 'claimed' THEN 'held'
       WHEN t.available_at > b.now THEN 'delayed'
       ELSE 'due'
-    END AS place
+    END AS by_time
   FROM sq_raw_with_turn_of_status t
   CROSS JOIN sq_raw_asked b
 ) p
 CROSS JOIN sq_raw_asked a;
 
+CREATE OR REPLACE VIEW sq_raw_paused_items_of_status AS
+SELECT k.seq, max(p.until) AS until
+FROM (
+  SELECT t.seq, m.nth, CASE m.place WHEN 0 THEN t.fair_key WHEN 1 THEN t.group_key
+  ELSE get_json_object(t.flow_keys, m.path) END AS key
+  FROM sq_raw_with_turn_of_status t
+  CROSS JOIN sq_raw_paused_by m
+) k
+JOIN sq_raw_pauses p ON k.nth = p.nth AND k.key = p.key
+GROUP BY k.seq;
+
+CREATE OR REPLACE VIEW sq_raw_kept_items_of_status AS
+SELECT p.seq, p.until FROM sq_raw_paused_items_of_status p;
+
+CREATE OR REPLACE VIEW sq_raw_with_place_of_status AS
+SELECT
+  t.*, k.until AS kept_until,
+  CASE
+    WHEN k.until IS NULL OR k.until <= a.now THEN t.by_time
+    WHEN t.by_time = 'due' THEN 'delayed'
+    WHEN t.by_time = 'lost' THEN 'kept'
+    ELSE t.by_time
+  END AS place
+FROM sq_raw_timed_items_of_status t
+LEFT JOIN sq_raw_kept_items_of_status k ON t.seq = k.seq
+CROSS JOIN sq_raw_asked a;
+
 CREATE OR REPLACE VIEW sq_raw_first_members AS
 SELECT
   j.group_key,
-  min(CASE WHEN j.place = 'held' THEN j.seq END) AS held,
+  min(CASE WHEN j.place IN ('held', 'kept') THEN j.seq END) AS held,
   min(CASE WHEN j.place = 'lost' THEN j.seq END) AS lost,
   min(CASE WHEN j.place = 'due' THEN j.seq END) AS due
 FROM sq_raw_with_place_of_status j
@@ -259,7 +318,7 @@ GROUP BY j.group_key;
 CREATE OR REPLACE VIEW sq_raw_group_slots_of_status AS
 SELECT
   j.group_key,
-  count(CASE WHEN j.place = 'held' THEN 1 END) AS held,
+  count(CASE WHEN j.place IN ('held', 'kept') THEN 1 END) AS held,
   count(CASE WHEN j.place = 'lost' THEN 1 END) AS lost,
   min(CASE WHEN j.place = 'delayed' THEN j.seq END) AS barrier
 FROM sq_raw_with_place_of_status j
@@ -270,7 +329,7 @@ CREATE OR REPLACE VIEW sq_raw_room_of_status AS
 SELECT
   CASE WHEN max(a.max_in_flight) IS NOT NULL
     THEN greatest(0, max(a.max_in_flight)
-      - count(CASE WHEN j.over_by IS NULL AND j.place IN ('held', 'lost') THEN 1 END))
+      - count(CASE WHEN j.over_by IS NULL AND j.place IN ('held', 'kept', 'lost') THEN 1 END))
   END AS room
 FROM sq_raw_asked a
 LEFT JOIN sq_raw_with_place_of_status j ON true;
@@ -282,7 +341,7 @@ FROM (
   ELSE get_json_object(j.flow_keys, m.path) END AS key
   FROM sq_raw_with_place_of_status j
   CROSS JOIN sq_raw_limited m
-  WHERE j.over_by IS NULL AND j.place IN ('held', 'lost')
+  WHERE j.over_by IS NULL AND j.place IN ('held', 'kept', 'lost')
 ) k
 WHERE k.key IS NOT NULL
 GROUP BY k.nth, k.key;

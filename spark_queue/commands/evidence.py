@@ -40,7 +40,7 @@ from spark_queue.log.schema import CLAIMED, DEAD, ITEM
 from spark_queue.log.session_options import promises_disk, whole_times
 from spark_queue.log.spark.spark_log import is_delta
 from spark_queue.log.step_events import logger
-from spark_queue.rules.rule_model import lapsed_by
+from spark_queue.rules.places import lapsed_by
 from spark_queue.spark.spark_look import SparkLook
 from spark_queue.sql.look import newest_rows
 from spark_queue.state.replica import Row

@@ -13,7 +13,7 @@ from spark_queue.commands.settle import SettledStep
 from spark_queue.log.disk import liveness
 from spark_queue.log.schema import DEAD
 from spark_queue.log.session_options import PlainSession
-from spark_queue.rules.rule_model import lapsed_by
+from spark_queue.rules.places import lapsed_by
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
 from spark_queue.state.replica import RememberedClaim, Replica, Row

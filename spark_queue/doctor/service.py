@@ -11,7 +11,7 @@ from spark_queue.errors import FormatVersionError, UnsafeSessionError
 from spark_queue.log.schema import FORMAT_VERSION
 from spark_queue.log.session_options import STALENESS, PlainSession, is_fresh, kept_by
 from spark_queue.report.finding import Finding, Severity, span
-from spark_queue.rules.rule_model import lapsed_by
+from spark_queue.rules.places import lapsed_by
 from spark_queue.session import DURABILITY
 from spark_queue.state import fence
 from spark_queue.wording import agree, plural, shell_command

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pyarrow as pa
@@ -12,12 +13,18 @@ import pyarrow.compute as pc
 
 from spark_queue.config import SETTINGS, QueueConfig
 from spark_queue.errors import FormatVersionError, InvalidConfigError, LogDamagedError
+from spark_queue.flow import Pause
 from spark_queue.log.heads import Checkpoint, Pointer
 from spark_queue.log.schema import FORMAT_VERSION
 from spark_queue.rules.fairness import Scale
 
 #: Pinned together where nothing is said: the tag, and the turn.
 _UNPINNED = (0.0, 0.0)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+#: The format with which pauses of keys came.
+_PAUSES_SINCE = 6
 
 #: By how much a bound of tags is wider than what it is worked out from, in parts of it.
 SLACK = 1e-9
@@ -72,6 +79,8 @@ class Settings:
 
     config: QueueConfig
     paused: bool = False
+    pauses: tuple[Pause, ...] = ()
+    """Keys that are paused, or were until a moment ago."""
     stretches: Mapping[str, Stretch] = field(default_factory=dict)
     """Fair keys whose weight is, or once was, not 1."""
     format: int = FORMAT_VERSION
@@ -104,6 +113,49 @@ class Settings:
             if weight != old.weight:
                 stretches[key] = old.reweighted(weight, pointers)
         return replace(self, config=config, stretches=stretches)
+
+    def paused_at(self, now: datetime) -> tuple[Pause, ...]:
+        """Return the pauses of keys that are in force."""
+        return tuple(one for one in self.pauses if one.is_in_force(now))
+
+    # rule: pause of a key
+    def with_pause(self, pause: Pause) -> Settings:
+        """Return the settings with a key paused: of two pauses the longer one wins.
+
+        Raises
+        ------
+        InvalidConfigError
+            When the queue's format has no pauses of keys.
+        """
+        self._require_pauses()
+        known = {(one.by, one.key): one for one in self._pauses_left(pause.at)}
+        old = known.get((pause.by, pause.key))
+        if old is not None:
+            pause = replace(pause, times=old.times + 1)
+            if old.is_in_force(pause.at):
+                ends = (old.until, pause.until)
+                until = None if None in ends else max(filter(None, ends))
+                pause = replace(pause, at=old.at, until=until)
+        return replace(self, pauses=tuple({**known, (pause.by, pause.key): pause}.values()))
+
+    def without_pause(self, by: str, key: str, now: datetime) -> Settings:
+        """Return the settings with a key resumed."""
+        self._require_pauses()
+        left = (one for one in self._pauses_left(now) if (one.by, one.key) != (by, key))
+        return replace(self, pauses=tuple(left))
+
+    def _pauses_left(self, now: datetime) -> Iterator[Pause]:
+        """Return the pauses without those that ended as long ago as they lasted."""
+        for one in self.pauses:
+            if one.until is None or one.until + (one.until - one.at) > now:
+                yield one
+
+    def _require_pauses(self) -> None:
+        if self.format < _PAUSES_SINCE:
+            raise InvalidConfigError(
+                f"a pause of a key came with format {_PAUSES_SINCE}, and the queue is of format "
+                f"{self.format}; upgrade it"
+            )
 
     def turn(self, priority: int, fair_key: str | None, tag: float) -> float:
         """Return the turn of the stored tag of a key, at its weight."""
@@ -141,6 +193,8 @@ class Settings:
                 for key, s in self.stretches.items()
             },
         }
+        if self.pauses:
+            plain["pauses"] = [_pause_to_list(pause) for pause in self.pauses]
         return json.dumps(plain, separators=(",", ":"))
 
     def _config(self) -> dict[str, Any]:
@@ -180,9 +234,29 @@ class Settings:
         return cls(
             config=QueueConfig.from_dict(plain["config"]),
             paused=plain["paused"],
+            pauses=tuple(_pause_of(*one) for one in plain.get("pauses", ())),
             stretches=stretches,
             format=plain["format"],
         )
+
+
+def _pause_to_list(pause: Pause) -> list[Any]:
+    # As plain values in order, and times in microseconds: SQL reads them.
+    until = None if pause.until is None else _micros(pause.until)
+    return [pause.by, pause.key, until, _micros(pause.at), pause.who, pause.times]
+
+
+def _pause_of(by: str, key: str, until: int | None, at: int, who: str, times: int) -> Pause:
+    end = None if until is None else _instant(until)
+    return Pause(by=by, key=key, until=end, at=_instant(at), who=who, times=times)
+
+
+def _micros(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+def _instant(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)
 
 
 def format_of(text: str) -> int:

@@ -13,6 +13,7 @@ from typing import cast
 from spark_queue.log.addresses import QueueAddress
 from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_columns_of
 from spark_queue.sql.catalogue import View, views
+from spark_queue.sql.limit_pass import KEY_TABLES
 from spark_queue.sql.look import CONFIGURED, ENTERED, MOVES, VIEWED
 from spark_queue.sql.statements import needed_by, view_of
 
@@ -73,6 +74,7 @@ FROM sq_asked"""
 _LIMITS = """CREATE OR REPLACE VIEW sq_raw_limits AS
 SELECT
   l.nth,
+  get_json_object(l.config, concat('$.limits[', l.nth, '].by')) AS expression,
   cast(get_json_object(l.config, concat('$.limits[', l.nth, '].default')) AS bigint) AS most,
   get_json_object(l.config, concat('$.limits[', l.nth, '].overrides')) AS overrides,
   CASE get_json_object(l.config, concat('$.limits[', l.nth, '].by'))
@@ -95,7 +97,7 @@ FROM (
 
 _LIMITED = """CREATE OR REPLACE VIEW sq_raw_limited AS
 SELECT
-  n.nth, n.most, CASE WHEN n.kind < 2 THEN n.kind ELSE n.stored + 1 END AS place,
+  n.nth, n.expression, n.most, CASE WHEN n.kind < 2 THEN n.kind ELSE n.stored + 1 END AS place,
   concat('$[', n.stored - 1, ']') AS path
 FROM (
   SELECT l.*, sum(CASE WHEN l.kind = 2 THEN 1 ELSE 0 END) OVER (ORDER BY l.nth) AS stored
@@ -114,6 +116,38 @@ FROM (
   ) AS at
   FROM sq_raw_limits l
 ) o"""
+
+#: Pauses of keys; what has no instant has no end.
+_PAUSES = """CREATE OR REPLACE VIEW sq_raw_pauses AS
+SELECT
+  CASE p.expression WHEN p.fair_key THEN 0 WHEN p.group_key THEN 1 ELSE m.place END AS nth,
+  p.key, coalesce(p.until, 9223372036854775807) AS until
+FROM (
+  SELECT
+    k.fair_key, k.group_key,
+    get_json_object(k.pauses, concat('$[', k.at, '][0]')) AS expression,
+    get_json_object(k.pauses, concat('$[', k.at, '][1]')) AS key,
+    cast(get_json_object(k.pauses, concat('$[', k.at, '][2]')) AS bigint) AS until
+  FROM (
+    SELECT
+      get_json_object(s._body, '$.config.fair_key') AS fair_key,
+      get_json_object(s._body, '$.config.group_key') AS group_key,
+      get_json_object(s._body, '$.pauses') AS pauses,
+      explode(
+        CASE WHEN json_array_length(get_json_object(s._body, '$.pauses')) > 0
+          THEN sequence(
+            0, cast(json_array_length(get_json_object(s._body, '$.pauses')) - 1 AS int)
+          ) END
+      ) AS at
+    FROM {status} s
+    JOIN (SELECT max(_step) AS step FROM {status} WHERE _kind = 'config') c ON c.step = s._step
+    WHERE s._kind = 'config'
+  ) k
+) p
+LEFT JOIN sq_raw_limited m ON p.expression = m.expression"""
+
+_PAUSED_BY = """CREATE OR REPLACE VIEW sq_raw_paused_by AS
+SELECT DISTINCT p.nth, p.nth AS place, concat('$[', p.nth - 2, ']') AS path FROM sq_raw_pauses p"""
 
 _HEADER = """-- Views of a queue: each panel of a report, for dashboards and for one's own queries.
 -- They are made by `python -m spark_queue.report.publishing {queue}`; give it another
@@ -143,12 +177,13 @@ def statements(queue: str) -> list[str]:
         _leaf("states", MOVES, f"{status} q WHERE q._kind IN ('item', 'renewal')"),
         _leaf("configs", CONFIGURED, f"{status} q WHERE q._kind = 'config'"),
     )
-    known = {"asked", "items", "rejected", "states", "configs", "limited", "overrides"}
+    known = {"asked", "items", "rejected", "states", "configs", *KEY_TABLES}
     limits = (_LIMITS.format(status=status), _LIMITED, _OVERRIDES)
+    pauses = (_PAUSES.format(status=status), _PAUSED_BY)
     settings = ",\n  ".join(setting_columns_of("s._body"))
     asked = _ASKED.format(queue=log, status=status, settings=settings)
     names = ", ".join(name for name, _ in SETTING_COLUMNS)
-    made = [asked, _RAW_ASKED.format(names=names), *leaves, *limits]
+    made = [asked, _RAW_ASKED.format(names=names), *leaves, *limits, *pauses]
     for view in VIEWS:
         for name in sorted({view, *needed_by(view)} - known, key=_order):
             known.add(name)

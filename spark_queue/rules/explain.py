@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -9,13 +10,14 @@ from typing import Protocol
 from spark_queue.config import QueueConfig
 from spark_queue.rules.grouping import Member, in_the_way
 from spark_queue.rules.limiting import Limited
-from spark_queue.rules.rule_model import WAITS, FullKey, ItemReason, State
+from spark_queue.rules.places import LAPSED, TIMED, WAITS
+from spark_queue.rules.rule_model import FullKey, ItemReason, State
 from spark_queue.rules.scheduler_state import (
     TERMINAL,
     SchedulerState,
-    last_loss,
     room_beside,
 )
+from spark_queue.rules.timing import last_loss
 
 
 class Live(Member, Protocol):
@@ -36,6 +38,10 @@ class Live(Member, Protocol):
     @property
     def losses(self) -> int:
         """How many leases of it ran out and were superseded."""
+
+    @property
+    def kept_until(self) -> float:
+        """Until when a pause of a key keeps it out of the lines."""
 
     @property
     def limited(self) -> Sequence[Limited]:
@@ -61,7 +67,7 @@ class Situation:
         """Whether a claim would end the item before it looks for others to serve."""
         place = item.place_at(self.now)
         is_over = place in WAITS and item.has_expired(self.now)
-        return is_over or (place == "lost" and self.is_worn_out(item))
+        return is_over or (place in LAPSED and self.is_worn_out(item))
 
     def is_worn_out(self, item: Live) -> bool:
         """Whether the item dies when one more lease of it has run out."""
@@ -109,8 +115,8 @@ def explain(state: SchedulerState, seq: int, now: float) -> ItemReason:
 def explain_live(item: Live, members: Iterable[Live], at: Situation) -> ItemReason:
     """Give the first reason why a live item is not claimed.
 
-    Reasons are tried in the order lease, pause, end, delay, group, limit of a key, limit of the
-    queue. A lapsed lease or an expired member is no reason: the next claim removes it.
+    Reasons are tried in the order lease, pause, end, pause of a key, delay, group, limit of a key,
+    limit of the queue. A lapsed lease or an expired member is no reason: the next claim removes it.
 
     Parameters
     ----------
@@ -124,10 +130,10 @@ def explain_live(item: Live, members: Iterable[Live], at: Situation) -> ItemReas
         return ItemReason(reason="paused", state=item_state)
     if item.has_expired(at.now):
         return ItemReason(reason="expired", state=item_state)
-    if place == "lost" and at.is_worn_out(item):
+    if place in LAPSED and at.is_worn_out(item):
         return ItemReason(reason="lease lost", state=item_state)
-    if place == "delayed":
-        return ItemReason(reason="delayed", until=item.available_at, state=item_state)
+    if place in TIMED:
+        return _explain_time(item, at)
     return _explain_place(item, members, at)
 
 
@@ -138,6 +144,14 @@ def next_event_at(state: SchedulerState, now: float) -> float | None:
         return None
     at = state.timing.next_at()
     return None if at is None else max(at, now)
+
+
+def _explain_time(item: Live, at: Situation) -> ItemReason:
+    until = item.kept_until
+    if until <= at.now:
+        return ItemReason(reason="delayed", until=item.available_at, state=item.state)
+    end = until if until < math.inf else None
+    return ItemReason(reason="key paused", until=end, state=item.state)
 
 
 def _explain_place(item: Live, members: Iterable[Live], at: Situation) -> ItemReason:

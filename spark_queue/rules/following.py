@@ -10,7 +10,8 @@ from typing import Any
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.rules.dedup_keys import Holder, kept_for
 from spark_queue.rules.fairness import Account, Level
-from spark_queue.rules.rule_model import Grant, Leased, NewItem, Record, freed_at
+from spark_queue.rules.places import freed_at
+from spark_queue.rules.rule_model import Grant, Leased, NewItem, Record
 from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState
 
 #: What an account has, in the order of a snapshot.
@@ -112,6 +113,7 @@ def dump(state: SchedulerState) -> dict[str, Any]:
         "tally": dict(state.tally),
         "levels": [_dump_level(level) for level in state.turns.levels.values()],
         "items": [_dump_record(record) for record in state.records.values()],
+        **_dump_pauses(state),
         "refused": [list(pair) for pair in state.refused.items()],
         "holders": [[key, h.seq, _finite(h.until), h.live] for key, h in holders.items()],
         "grants": [[claim_id, dataclasses.asdict(g)] for claim_id, g in state.grants.items()],
@@ -138,6 +140,9 @@ def load(state: SchedulerState, plain: Mapping[str, Any]) -> None:
     state.tally.update(plain["tally"])
     for level in plain["levels"]:
         _load_level(state, level)
+    pauses = plain.get("pauses")
+    if pauses:
+        state.pause_keys({(by, key): math.inf if u is None else u for by, key, u in pauses})
     for item in plain["items"]:
         _load_record(state, item)
     state.refused.update((seq, holder) for seq, holder in plain["refused"])
@@ -165,6 +170,13 @@ def _upgrade(plain: Mapping[str, Any]) -> dict[str, Any]:
         raw = item["raw_tag"] if is_over else (base + scale * item["raw_tag"]) * weight
         items.append({**item, "raw_tag": raw})
     return {**plain, "levels": levels, "items": items}
+
+
+def _dump_pauses(state: SchedulerState) -> dict[str, Any]:
+    """Return the pauses of keys, if there are some."""
+    if state.pauses is None:
+        return {}
+    return {"pauses": [[*key, _finite(until)] for key, until in state.pauses.keys.items()]}
 
 
 def _dump_level(level: Level) -> dict[str, Any]:

@@ -12,13 +12,15 @@ from contextlib import contextmanager
 from functools import partial
 from typing import cast
 
-from spark_queue.config import QueueConfig
-from spark_queue.errors import InvalidArgumentError
+from spark_queue.config import LIVE_SETTINGS, QueueConfig
+from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.rules.limiting import Pass
+from spark_queue.rules.places import Place, freed_at
 from spark_queue.rules.ready import Line
-from spark_queue.rules.rule_model import Grant, Leased, Place, Record, freed_at
-from spark_queue.rules.scheduler_state import SchedulerState, add_loss
+from spark_queue.rules.rule_model import Grant, Leased, Record
+from spark_queue.rules.scheduler_state import SchedulerState
 from spark_queue.rules.service_order import Horizon, Served, Service
+from spark_queue.rules.timing import add_loss
 
 
 def carry_out(state: SchedulerState, grant: Grant, limit: int, run: int, worker_id: str) -> Grant:
@@ -73,6 +75,8 @@ def bury(state: SchedulerState) -> tuple[int, ...]:
 
 def configure(state: SchedulerState, config: QueueConfig) -> None:
     """Put changed settings in force: limits, weights, graces of leases, and what groups allow."""
+    require_live(state.config, config)
+    state.begin()
     if config.limits != state.config.limits:
         state.change_limits(config)
     state.config = config
@@ -83,6 +87,14 @@ def configure(state: SchedulerState, config: QueueConfig) -> None:
             record.freed_at = freed_at(record.lease_expires_at, config)
             state.move(record, record.place_at(state.clock))
     regroup(state, state.run)
+
+
+def require_live(before: QueueConfig, after: QueueConfig) -> None:
+    """Raise where a configuration changes a setting that is fixed at creation."""
+    for field in dataclasses.fields(QueueConfig):
+        is_changed = getattr(after, field.name) != getattr(before, field.name)
+        if is_changed and field.name not in LIVE_SETTINGS:
+            raise InvalidConfigError(f"{field.name} is fixed when a queue is created")
 
 
 def regroup(state: SchedulerState, run: int) -> None:

@@ -9,9 +9,13 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from spark_queue.rules.heap import Heap
-from spark_queue.rules.rule_model import Place, Record
+from spark_queue.rules.places import Place
+from spark_queue.rules.rule_model import Record
 
 _CLAIMABLE = frozenset({"due", "lost"})
+
+#: Places of members that have a slot which no claim can give on.
+_HELD = frozenset({"held", "kept"})
 
 
 class ServiceLine(Protocol):
@@ -203,7 +207,7 @@ class Serial(Ungrouped):
 
     def _take_out(self, group: SerialGroup, record: Record, old: Place) -> None:
         seq = record.seq
-        if old == "held":
+        if old in _HELD:
             group.held.discard(seq)
         elif old == "delayed":
             group.delayed.discard(seq)
@@ -217,7 +221,7 @@ class Serial(Ungrouped):
 
     @staticmethod
     def _put_in(group: SerialGroup, seq: int, new: Place) -> None:
-        if new == "held":
+        if new in _HELD:
             group.held.add(seq)
         elif new == "delayed":
             group.delayed.put(seq, seq)
@@ -291,7 +295,8 @@ def in_the_way(
     """
     at: dict[Place, list[_AnyMember]] = {"held": [], "lost": [], "due": [], "delayed": []}
     for member in members:
-        at[member.place_at(now)].append(member)
+        place = member.place_at(now)
+        at["held" if place in _HELD else place].append(member)
     first = at["delayed"][0].seq if at["delayed"] else math.inf
     lost, due, barrier = opening(limit, 1, blocking, len(at["held"]), len(at["lost"]), first)
     place = record.place_at(now)

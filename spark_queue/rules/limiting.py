@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_queue.config import QueueConfig
-from spark_queue.flow import stored_texts
+from spark_queue.flow import key_texts
 
 if TYPE_CHECKING:
     from spark_queue.rules.rule_model import Record
@@ -34,7 +34,7 @@ class LimitKeys:
     @classmethod
     def of(cls, config: QueueConfig) -> LimitKeys:
         """Return where they are by a configuration."""
-        texts = (config.fair_key, config.group_key, *stored_texts(config))
+        texts = key_texts(config)
         return cls([texts.index(limit.by) for limit in config.limits])
 
     def find(

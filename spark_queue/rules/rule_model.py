@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 from spark_queue.checks import LARGEST, optional, require_count
-from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.rules.fairness import is_passed, share
+from spark_queue.rules.places import Place, Timed
 
 if TYPE_CHECKING:
     from spark_queue.rules.fairness import Account
@@ -25,6 +25,7 @@ Reason = Literal[
     "key limit",
     "limit",
     "paused",
+    "key paused",
     "leased",
     "expired",
     "lease lost",
@@ -254,62 +255,6 @@ class ItemReason:
     """The key whose limit has no room."""
 
 
-#: Where an item is: waiting for its time, due, under a lease, under a lease that ran out, done.
-Place = Literal["delayed", "due", "held", "lost", "done"]
-
-# A deadline ends the waiting only: an item under a live lease may finish.
-# rule: deadline of an item
-WAITS = frozenset({"delayed", "due", "lost"})
-
-
-_Instant = TypeVar("_Instant", float, datetime)
-
-
-# rule: place at an instant
-def freed_at(lease_expires_at: _Instant, config: QueueConfig) -> _Instant:
-    """Return the instant from which on a claim may take over the items of a lease."""
-    if isinstance(lease_expires_at, datetime):
-        return lease_expires_at + config.lease_grace
-    # Of two numbers of microseconds the sum is one, too.
-    return round(lease_expires_at + config.lease_grace.total_seconds(), 6)
-
-
-# rule: place at an instant
-def lapsed_by(now: datetime, config: QueueConfig) -> datetime:
-    """Return the instant by which a lease has ended that a claim may take over now."""
-    return now - config.lease_grace
-
-
-class _Times(Protocol):
-    """The instants that an item waits for, where it does."""
-
-    @property
-    def state(self) -> State: ...
-    @property
-    def available_at(self) -> float | None: ...
-    @property
-    def freed_at(self) -> float | None: ...
-    @property
-    def expires_at(self) -> float | None: ...
-
-
-class Timed:
-    """A live item, by the instants that it waits for."""
-
-    __slots__ = ()
-
-    # rule: place at an instant
-    def place_at(self: _Times, now: float) -> Place:
-        """Return where the item is at an instant."""
-        if self.state != "claimed":
-            return "due" if self.available_at is None or self.available_at <= now else "delayed"
-        return "held" if self.freed_at is None or self.freed_at > now else "lost"
-
-    def has_expired(self: _Times, now: float) -> bool:
-        """Whether the item's deadline has passed."""
-        return self.expires_at is not None and self.expires_at <= now
-
-
 @dataclass(slots=True, kw_only=True, eq=False)
 class Record(Timed):
     """An item as it stands. Its place follows the scheduler's clock, its state only its steps."""
@@ -335,6 +280,9 @@ class Record(Timed):
     error: str | None = None
     limited: tuple[tuple[int, Hashable], ...] = ()
     """Its keys that have limits."""
+    kept_until: float = -math.inf
+    """It is out of the lines until then, whatever it waits for besides; infinity for an open end.
+    :meth:`SchedulerState.keep` sets it."""
 
     @property
     def tag(self) -> float:
@@ -347,6 +295,11 @@ class Record(Timed):
     def increment(self) -> float:
         """How far the item moves its key: cost / weight, rounded so that sums of it are exact."""
         return share(self.new.cost / self.account.weight)
+
+    @property
+    def due_at(self) -> float:
+        """When it may be claimed, as far as that is a matter of time."""
+        return max(-math.inf if self.available_at is None else self.available_at, self.kept_until)
 
     @property
     def passed(self) -> bool:

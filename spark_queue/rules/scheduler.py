@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from spark_queue.config import LIVE_SETTINGS, QueueConfig
-from spark_queue.errors import InvalidConfigError
+from spark_queue.config import QueueConfig
 from spark_queue.rules import explain, following, granting
 from spark_queue.rules.following import dump, load
 from spark_queue.rules.outcomes import apply
+from spark_queue.rules.pausing import PausedKeys
 from spark_queue.rules.rule_model import (
     Admitted,
     Counts,
@@ -288,9 +288,9 @@ class Scheduler:
     def redrive(self, seqs: Iterable[int], now: float, *, again: bool = False) -> list[Admitted]:
         """Enqueue dead, expired and cancelled items again, as new items that name the old ones.
 
-        The others are passed over, and so is an item whose successor is known, unless ``again`` is
-        asked for. A new item is available at once, and has no deadline. It may be refused as a
-        duplicate, but not because of the item it repeats.
+        The others are passed over, and so is an item whose successor is known, unless ``again``.
+        A new item is available at once, and has no deadline. It may be refused as a duplicate, but
+        not because of the item it repeats.
         """
         self._state.begin(now)
         return self._state.redrive(seqs, again=again)
@@ -330,6 +330,15 @@ class Scheduler:
         self._state.begin()
         self._state.paused = False
 
+    # rule: pause of a key
+    def pause_keys(self, keys: PausedKeys) -> None:
+        """Start nothing of some keys, and take nothing of them over, up to an instant each.
+
+        These are all pauses from now on. What runs goes on, and a claim ends what it would end.
+        """
+        self._state.begin()
+        self._state.pause_keys(keys)
+
     def configure(self, config: QueueConfig) -> None:
         """Put changed live settings in force for the next step.
 
@@ -338,13 +347,7 @@ class Scheduler:
         InvalidConfigError
             When the configuration changes a setting that is fixed at creation.
         """
-        state = self._state
-        for field in dataclasses.fields(QueueConfig):
-            changed = getattr(config, field.name) != getattr(state.config, field.name)
-            if changed and field.name not in LIVE_SETTINGS:
-                raise InvalidConfigError(f"{field.name} is fixed when a queue is created")
-        state.begin()
-        granting.configure(state, config)
+        granting.configure(self._state, config)
 
     def state(self, seq: int) -> State | None:
         """Return an item's state; None for refused, forgotten and unknown ones."""

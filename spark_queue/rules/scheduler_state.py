@@ -5,99 +5,20 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from typing import cast, get_args
 
 from spark_queue.config import QueueConfig
 from spark_queue.rules.dedup_keys import Distinct
 from spark_queue.rules.fairness import OneLine, Turns
 from spark_queue.rules.grouping import Serial, Ungrouped
-from spark_queue.rules.heap import Heap
 from spark_queue.rules.limiting import Limits, Pass
 from spark_queue.rules.parted import LimitedLines
+from spark_queue.rules.pausing import KeyPauses, PausedKeys
+from spark_queue.rules.places import Place, freed_at
 from spark_queue.rules.ready import Line
-from spark_queue.rules.rule_model import (
-    WAITS,
-    Admitted,
-    Grant,
-    NewItem,
-    Place,
-    Record,
-    State,
-    Terminal,
-    freed_at,
-)
-
-Move = Callable[[Record, Place], None]
-
-
-class Timing:
-    """The items by the instants for which they wait.
-
-    Hooks: ``move`` when an item changes its place, ``advance`` when the clock moves,
-    ``past_deadline`` and ``worn_out`` when a claim looks for what it must end first. A heap is
-    touched only by items that use it.
-    """
-
-    __slots__ = ("_deadlines", "_delays", "_leases", "_losses", "_records")
-
-    def __init__(self, records: Mapping[int, Record]) -> None:
-        self._records = records
-        self._delays: Heap[int] = Heap()
-        self._leases: Heap[int] = Heap()
-        self._deadlines: Heap[int] = Heap()
-        self._losses: Heap[int] = Heap()
-
-    def move(self, record: Record, old: Place | None, new: Place) -> None:
-        """Move an item's entry from its old place's instants to the new one's."""
-        seq = record.seq
-        if old == "held":
-            self._leases.discard(seq)
-        elif old == "delayed":
-            self._delays.discard(seq)
-        elif old == "lost":
-            self._losses.discard(seq)
-        if new == "held":
-            self._leases.put(seq, (record.freed_at, seq))
-        elif new == "delayed":
-            self._delays.put(seq, (record.available_at, seq))
-        elif new == "lost":
-            self._losses.put(seq, (-record.losses, seq))
-        if record.new.expires_at is not None:
-            self._watch_deadline(record, new)
-
-    def _watch_deadline(self, record: Record, new: Place) -> None:
-        if new in WAITS:
-            self._deadlines.put(record.seq, (record.new.expires_at, record.seq))
-        else:
-            self._deadlines.discard(record.seq)
-
-    # rule: place at an instant
-    def advance(self, now: float, move: Move) -> None:
-        """Move the items whose delay or lease has ended."""
-        for seq in self._delays.take_until(now):
-            move(self._records[seq], "due")
-        for seq in self._leases.take_until(now):
-            move(self._records[seq], "lost")
-
-    def past_deadline(self, now: float) -> list[Record]:
-        """Return the waiting items whose deadline has passed, by deadline and seq."""
-        return [self._records[seq] for seq in self._deadlines.take_until(now)]
-
-    def worn_out(self, max_losses: int | None) -> list[Record]:
-        """Return the items for which the lease that ran out was the last one allowed."""
-        worn = sorted(self._losses.take_until(-last_loss(max_losses)))
-        return [self._records[seq] for seq in worn]
-
-    def lost_records(self) -> list[Record]:
-        """Return the items whose lease ran out."""
-        return [self._records[seq] for seq in self._losses]
-
-    def next_at(self) -> float | None:
-        """Return the earliest instant that anything waits for."""
-        heaps = (self._delays, self._leases, self._deadlines)
-        return min((entry[0][0] for heap in heaps if (entry := heap.first())), default=None)
-
+from spark_queue.rules.rule_model import Admitted, Grant, NewItem, Record, State, Terminal
+from spark_queue.rules.timing import Timing
 
 TERMINAL: frozenset[str] = frozenset(get_args(Terminal))
 
@@ -137,6 +58,7 @@ class SchedulerState:
         self.grants: dict[str, Grant] = {}
         self._claim_ids: dict[int, str] = {}
         self._raised: dict[int, float] = {}
+        self.pauses: KeyPauses | None = None
         self.limits: Limits | None = None
         self.line = self._limited_line()
         self.turns = OneLine({}) if config.fair_key is None else Turns(config.weights)
@@ -244,9 +166,28 @@ class SchedulerState:
         self.records[record.seq] = record
         if self.limits is not None:
             self.limit(record)
+        if self.pauses is not None:
+            record.kept_until = self.pauses.end_of(record.new)
         self.turns.join(record.account)
         # A lease that ran out is noted when time passes.
         self.move(record, "held" if record.state == "claimed" else record.place_at(self.clock))
+
+    def pause_keys(self, keys: PausedKeys) -> None:
+        """Put pauses of keys in force, in the place of those before."""
+        pauses = self.pauses = KeyPauses(self.config, keys) if keys else None
+        for record in self.records.values():
+            if record.state not in TERMINAL:
+                self.keep(record, -math.inf if pauses is None else pauses.end_of(record.new))
+
+    def keep(self, record: Record, until: float) -> None:
+        """Keep a live item out of the lines until an instant, if that lies ahead.
+
+        One that waits counts as one that waits for its time. One that is claimed goes on; if its
+        lease runs out before, it has its slots until then, and none takes it over.
+        """
+        if record.kept_until != until:
+            record.kept_until = until
+            self.move(record, record.place_at(self.clock))
 
     def limit(self, record: Record) -> None:
         """Give an item its limited keys, and count it where it is in flight."""
@@ -365,18 +306,6 @@ def _afresh(new: NewItem) -> NewItem:
 def is_held_by(lease: int, state: str, of: int | None) -> bool:
     """Tell whether a lease holds an item in a state and of a lease."""
     return state == "claimed" and of == lease
-
-
-# rule: loss of a lease
-def last_loss(max_losses: int | None) -> float:
-    """Return how many losses an item has behind it that dies of the next one."""
-    return math.inf if max_losses is None else max_losses - 1
-
-
-# rule: loss of a lease
-def add_loss(losses: int) -> int:
-    """Return the losses of an item after one more lease of it ran out."""
-    return losses + 1
 
 
 # rule: room of a claim

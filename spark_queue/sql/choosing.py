@@ -87,7 +87,7 @@ def choose(
     head, settled = (at.status, None) if after is None else after
     if not at.has_to_give(head):
         return None
-    with closing(by.start(_variants(at.settings, request))) as database:
+    with closing(by.start(_variants(at.settings, request, now))) as database:
         claim = _Claim(by, database, at, head, request, now, KeysInFlight(at.settings.config))
         claim.read_states(settled)
         said = _say(head, request, now)
@@ -95,7 +95,7 @@ def choose(
     return choice if choice.total() else None
 
 
-def _variants(settings: Settings, request: Request) -> dict[str, str]:
+def _variants(settings: Settings, request: Request, now: datetime) -> dict[str, str]:
     """Return the variants of views for a configuration."""
     config = settings.config
     variants = {
@@ -108,7 +108,7 @@ def _variants(settings: Settings, request: Request) -> dict[str, str]:
         variants["startable_items"] = "startable_items_without_groups"
     if config.group_key is None or config.group_limit * request.run == 1:
         variants["ranked_items"] = "ranked_items_one_by_one"
-    return variants | limit_pass.variants_of(config)
+    return variants | limit_pass.variants_of(settings, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,8 @@ class _Claim:
         database.give("states", states)
         database.keep("newest_rows")
         self._ask(None)
-        database.give("limited", limit_pass.limited_of(self.at.settings.config))
-        database.give("overrides", limit_pass.overrides_of(self.at.settings.config))
+        for name, rows in limit_pass.key_tables(self.at.settings, self.now).items():
+            database.give(name, rows)
         found = database.rows("recovery_facts").to_pylist()[0]
         if found["lapsed"]:
             leases = {*database.rows("lapsed_leases")["lease"].to_pylist()} - self.request.spared

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -14,20 +15,27 @@ import pyarrow.compute as pc
 
 from spark_queue.columns.arrow.functions import join_texts
 from spark_queue.config import QueueConfig
-from spark_queue.flow import stored_texts
+from spark_queue.flow import Pause, key_texts, stored_texts
 from spark_queue.log.delta.log_files import Wanted
+from spark_queue.log.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules.limiting import Limits, Pass
+from spark_queue.sql.log_rows import micros
 from spark_queue.sql.sql_engines import Tables
 
 LIMITED = pa.schema(
     [("nth", pa.int64()), ("place", pa.int64()), ("path", pa.string()), ("most", pa.int64())]
 )
 OVERRIDES = pa.schema([("nth", pa.int64()), ("key", pa.string()), ("most", pa.int64())])
+PAUSED_BY = pa.schema([("nth", pa.int64()), ("place", pa.int64()), ("path", pa.string())])
+PAUSES = pa.schema([("nth", pa.int64()), ("key", pa.string()), ("until", pa.int64())])
 CLOSED = pa.schema([("nth", pa.int64()), ("key", pa.string())])
 CHOSEN = pa.schema([("seq", pa.int64()), ("pos", pa.int64())])
 GROUPS = pa.schema([("group_key", pa.string()), ("seq", pa.int64())])
 REACHED = pa.schema([("priority", pa.int64()), ("turn", pa.float64()), ("seq", pa.int64())])
+
+#: When a pause ends that lasts until its key is resumed.
+OPEN_END = 2**63 - 1
 
 #: What a block of candidates has beside those that the claim wants, and before the first.
 _MORE = 1_000
@@ -49,14 +57,21 @@ class Candidate(NamedTuple):
     flow_keys: str | None
 
 
-def variants_of(config: QueueConfig) -> dict[str, str]:
-    """Return the variants of a claim's views in a queue with limits."""
-    if not config.limits:
-        return {}
+def variants_of(settings: Settings, now: datetime) -> dict[str, str]:
+    """Return the variants of a claim's views by limits and pauses of keys."""
+    kept = _variants_of_pauses(settings, now)
+    if not settings.config.limits:
+        return kept
     return {
+        **kept,
         "standing_items": "standing_items_with_limits",
         "first_in_order": "first_in_order_by_pass",
     }
+
+
+def _variants_of_pauses(settings: Settings, now: datetime) -> dict[str, str]:
+    """Return the variants of views where no key is paused."""
+    return {} if settings.paused_at(now) else {"with_place": "with_place_by_time"}
 
 
 def two_stages(config: QueueConfig) -> str:
@@ -64,30 +79,51 @@ def two_stages(config: QueueConfig) -> str:
     return "granted_items_with_limits" if config.limits else "granted_items"
 
 
-def question_variants(config: QueueConfig) -> dict[str, str]:
-    """Return the variants of views that say what limits keep back."""
-    return {} if config.limits else {"kept_back": "nothing_kept_back"}
+def question_variants(settings: Settings, now: datetime) -> dict[str, str]:
+    """Return the variants of views that say what limits and pauses keep back."""
+    kept = {} if settings.config.limits else {"kept_back": "nothing_kept_back"}
+    return kept | _variants_of_pauses(settings, now)
 
 
-def limited_of(config: QueueConfig) -> pa.Table:
-    """Return the number of each limit, and where its key is in an item."""
-    rows = [
-        {"nth": nth, "place": place, "path": f"$[{place - _OWN}]", "most": limit.default}
-        for nth, (limit, place) in enumerate(
-            zip(config.limits, Limits(config).keys.places, strict=True)
-        )
+#: The tables of limits and pauses.
+KEY_TABLES = ("limited", "overrides", "paused_by", "pauses")
+
+
+def key_tables(settings: Settings, now: datetime) -> dict[str, pa.Table]:
+    """Return where the keys of limits and pauses are in an item, and their numbers and ends."""
+    limits, pauses = settings.config.limits, settings.paused_at(now)
+    texts = key_texts(settings.config)
+    limited = [
+        {**_place_row(nth, texts.index(one.by)), "most": one.default}
+        for nth, one in enumerate(limits)
     ]
-    return pa.Table.from_pylist(rows, LIMITED)
-
-
-def overrides_of(config: QueueConfig) -> pa.Table:
-    """Return the numbers of keys that have their own."""
-    rows = [
+    overrides = [
         {"nth": nth, "key": key, "most": most}
-        for nth, limit in enumerate(config.limits)
+        for nth, limit in enumerate(limits)
         for key, most in limit.overrides.items()
     ]
-    return pa.Table.from_pylist(rows, OVERRIDES)
+    places = [texts.index(one.by) for one in pauses]
+    paused_by = [_place_row(place, place) for place in sorted({*places})]
+    ends = [
+        {"nth": place, "key": one.key, "until": _end_of(one)}
+        for place, one in zip(places, pauses, strict=True)
+    ]
+    rows = (limited, overrides, paused_by, ends)
+    return {
+        name: pa.Table.from_pylist(some, kind)
+        for name, some, kind in zip(
+            KEY_TABLES, rows, (LIMITED, OVERRIDES, PAUSED_BY, PAUSES), strict=True
+        )
+    }
+
+
+def _place_row(nth: int, place: int) -> dict[str, object]:
+    """Return the number of a rule by key, and where its key is in an item."""
+    return {"nth": nth, "place": place, "path": f"$[{place - _OWN}]"}
+
+
+def _end_of(pause: Pause) -> int:
+    return OPEN_END if pause.until is None else micros(pause.until)
 
 
 class KeysInFlight:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
@@ -255,21 +256,19 @@ class QueueLook(ABC, Generic[FrameT]):
             "configs": self.configs,
             "weights": lambda: self._order_of_service("weights"),
             "pointers": lambda: self._order_of_service("pointers"),
-            "limited": lambda: self._limits("limited"),
-            "overrides": lambda: self._limits("overrides"),
+            **{name: partial(self._of_keys, name) for name in limit_pass.KEY_TABLES},
             "items": lambda: self.entries(ITEM),
             "rejected": lambda: self.entries(REFUSED),
         }
         return read[leaf]()
 
-    def _limits(self, leaf: str) -> pa.Table:
-        config = self.store.settings(self.store.status_head()).config
-        self.database.variants |= limit_pass.question_variants(config)
-        return (
-            limit_pass.overrides_of(config)
-            if leaf == "overrides"
-            else limit_pass.limited_of(config)
-        )
+    def _of_keys(self, leaf: str) -> pa.Table:
+        """Return the limits or pauses of keys as of the last step that is looked at."""
+        at = None if self.status_step is None else self.store.status.head_at(self.status_step)
+        settings = self.store.settings(at or self.store.status_head())
+        now = instant_of(int(str(self._asked["now"])))
+        self.database.variants |= limit_pass.question_variants(settings, now)
+        return limit_pass.key_tables(settings, now)[leaf]
 
     def _order_of_service(self, leaf: str) -> pa.Table:
         """Return how tags map to turns, or which turn the order has come to."""

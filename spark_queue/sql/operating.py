@@ -13,7 +13,7 @@ from spark_queue.log.job_descriptions import named
 from spark_queue.log.schema import CLAIMED, ITEM, READY, inputs_of, moves_of, user_names
 from spark_queue.log.settings import Settings
 from spark_queue.results import SAMPLED, SAMPLES, Affected
-from spark_queue.rules.rule_model import freed_at
+from spark_queue.rules.places import freed_at
 from spark_queue.sql import log_rows
 from spark_queue.sql.asked_settings import setting_values
 from spark_queue.sql.decisions import RESTORED, TAKEN, Coming, Made, Moved

@@ -14,8 +14,8 @@ from spark_queue.log.schema import CLAIMED, DEAD, EXPIRED, ITEM
 from spark_queue.overriding import override
 from spark_queue.rules import Grant, Leased
 from spark_queue.rules.fairness import Level
-from spark_queue.rules.rule_model import freed_at
-from spark_queue.rules.scheduler_state import add_loss
+from spark_queue.rules.places import freed_at
+from spark_queue.rules.timing import add_loss
 from spark_queue.state.replica import Replica, Row
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.request import MARGIN, Choice, Request

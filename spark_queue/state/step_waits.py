@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from spark_queue.log.delta.log import Log
 from spark_queue.log.schema import CLAIMED
-from spark_queue.rules.rule_model import freed_at
+from spark_queue.rules.places import freed_at
 from spark_queue.state.catch_up import Seen
 from spark_queue.state.store import Store
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -17,7 +18,8 @@ from spark_queue.log.settings import Settings
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation, explain_live
 from spark_queue.rules.limiting import Limited, LimitKeys
-from spark_queue.rules.rule_model import FullKey, ItemReason, Reason, State, Timed, freed_at
+from spark_queue.rules.places import Timed, freed_at
+from spark_queue.rules.rule_model import FullKey, ItemReason, Reason, State
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
 from spark_queue.state.schedulers import expires_at
@@ -69,6 +71,7 @@ class LiveItem(Timed):
     expires_at: float | None
     freed_at: float | None
     limited: Sequence[Limited] = ()
+    kept_until: float = -math.inf
 
     @classmethod
     def of(cls, row: AnyRow, config: QueueConfig, keys: LimitKeys | None = None) -> LiveItem:

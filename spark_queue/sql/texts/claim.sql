@@ -1,6 +1,6 @@
 -- The walk of a claim, from open items to the rows that it writes.
 -- Uses: log, open_items.
--- Tables: asked, chosen, closed, limited, overrides, passed_groups, pointers, reached, waiting, weights.
+-- Tables: asked, chosen, closed, limited, overrides, passed_groups, paused_by, pauses, pointers, reached, waiting, weights.
 
 -- recovery_facts(without_times, lapsed)
 -- Of touched items: how many open ones lack the time of their enqueue, as rows of a front do, and how
@@ -22,16 +22,16 @@ WHERE l.state = 'claimed' AND $freed(l.held_until, a) <= a.now
 -- Open items whose newest row lacks the time of their enqueue, as rows of a front do.
 SELECT l.seq FROM sq_newest_rows l WHERE l.state IN ('ready', 'claimed') AND l.enqueued_at IS NULL
 
--- with_place(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, place, over_by)
--- Open items with their place now, and with the state that ends them, if one does. A lease that ran out
--- and is spared still holds its items.
+-- timed_items(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, by_time, over_by)
+-- Open items with the place that they have by time alone, and with the state that ends them, if one
+-- does. A lease that ran out and is spared still holds its items.
 -- rule: place at an instant, deadline of an item, loss of a lease
 SELECT
   p.*,
   CASE
-    WHEN p.place = 'held' THEN NULL
+    WHEN p.by_time = 'held' THEN NULL
     WHEN p.ends_at <= a.now THEN 'expired'
-    WHEN p.place = 'lost' AND p.losses + 1 >= a.max_losses THEN 'dead'
+    WHEN p.by_time = 'lost' AND p.losses + 1 >= a.max_losses THEN 'dead'
   END AS over_by
 FROM (
   SELECT
@@ -43,11 +43,48 @@ FROM (
       WHEN t.state = 'claimed' THEN 'held'
       WHEN t.available_at > b.now THEN 'delayed'
       ELSE 'due'
-    END AS place
+    END AS by_time
   FROM sq_with_turn t
   CROSS JOIN sq_asked b
 ) p
 CROSS JOIN sq_asked a
+
+-- paused_items(seq, until)
+-- The items of paused keys, and until when: in microseconds.
+-- rule: pause of a key
+SELECT k.seq, max(p.until) AS until
+FROM (
+  SELECT t.seq, m.nth, $limited_key(t, m) AS key
+  FROM sq_with_turn t
+  CROSS JOIN sq_paused_by m
+) k
+JOIN sq_pauses p ON k.nth = p.nth AND k.key = p.key
+GROUP BY k.seq
+
+-- kept_items(seq, until)
+-- The items that are kept out of the lines, and until when.
+SELECT p.seq, p.until FROM sq_paused_items p
+
+-- with_place(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, by_time, over_by, kept_until, place)
+-- Open items with their place now. One that is kept out of the lines waits for its time; or its lease ran
+-- out, and it keeps its slots.
+-- rule: place at an instant
+SELECT
+  t.*, k.until AS kept_until,
+  CASE
+    WHEN k.until IS NULL OR k.until <= a.now THEN t.by_time
+    WHEN t.by_time = 'due' THEN 'delayed'
+    WHEN t.by_time = 'lost' THEN 'kept'
+    ELSE t.by_time
+  END AS place
+FROM sq_timed_items t
+LEFT JOIN sq_kept_items k ON t.seq = k.seq
+CROSS JOIN sq_asked a
+
+-- with_place_by_time(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, by_time, over_by, kept_until, place)
+-- The same where nothing is kept out of the lines.
+-- rule: place at an instant
+SELECT t.*, cast(NULL AS bigint) AS kept_until, t.by_time AS place FROM sq_timed_items t
 
 -- room(room)
 -- How many items may start that have no slot yet; null without a limit.
@@ -55,7 +92,7 @@ CROSS JOIN sq_asked a
 SELECT
   CASE WHEN max(a.max_in_flight) IS NOT NULL
     THEN greatest(0, max(a.max_in_flight)
-      - count(CASE WHEN j.over_by IS NULL AND j.place IN ('held', 'lost') THEN 1 END))
+      - count(CASE WHEN j.over_by IS NULL AND j.place IN ('held', 'kept', 'lost') THEN 1 END))
   END AS room
 FROM sq_asked a
 LEFT JOIN sq_with_place j ON true
@@ -66,7 +103,7 @@ LEFT JOIN sq_with_place j ON true
 -- rule: slots of a group
 SELECT
   j.group_key,
-  count(CASE WHEN j.place = 'held' THEN 1 END) AS held,
+  count(CASE WHEN j.place IN ('held', 'kept') THEN 1 END) AS held,
   count(CASE WHEN j.place = 'lost' THEN 1 END) AS lost,
   min(CASE WHEN j.place = 'delayed' THEN j.seq END) AS barrier
 FROM sq_with_place j
@@ -108,7 +145,7 @@ FROM (
   SELECT j.seq, m.nth, $limited_key(j, m) AS key
   FROM sq_with_place j
   CROSS JOIN sq_limited m
-  WHERE j.over_by IS NULL AND j.place IN ('held', 'lost')
+  WHERE j.over_by IS NULL AND j.place IN ('held', 'kept', 'lost')
 ) k
 WHERE k.key IS NOT NULL
 GROUP BY k.nth, k.key

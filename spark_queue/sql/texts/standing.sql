@@ -14,7 +14,7 @@ WHERE s.state IN ('ready', 'claimed')
 -- Of each group the first member that is in flight, whose lease ran out, and that is due.
 SELECT
   j.group_key,
-  min(CASE WHEN j.place = 'held' THEN j.seq END) AS held,
+  min(CASE WHEN j.place IN ('held', 'kept') THEN j.seq END) AS held,
   min(CASE WHEN j.place = 'lost' THEN j.seq END) AS lost,
   min(CASE WHEN j.place = 'due' THEN j.seq END) AS due
 FROM sq_with_place_of_status j

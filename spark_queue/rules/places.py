@@ -1,0 +1,79 @@
+"""Places of items at an instant, by the instants that they wait for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+
+from spark_queue.config import QueueConfig
+
+if TYPE_CHECKING:
+    from spark_queue.rules.rule_model import State
+
+#: Where an item is: waiting for its time, due, under a lease, under a lease that ran out, done. One
+#: that is kept had a lease that ran out, and may not be taken over yet: it has its slots still.
+Place = Literal["delayed", "due", "held", "lost", "kept", "done"]
+
+# A deadline ends the waiting only: an item under a live lease may finish.
+# rule: deadline of an item
+WAITS = frozenset({"delayed", "due", "lost", "kept"})
+
+#: The item waits for its time alone.
+TIMED: frozenset[Place | None] = frozenset({"delayed", "kept"})
+
+#: Its lease ran out.
+LAPSED: frozenset[Place | None] = frozenset({"lost", "kept"})
+
+
+_Instant = TypeVar("_Instant", float, datetime)
+
+
+# rule: place at an instant
+def freed_at(lease_expires_at: _Instant, config: QueueConfig) -> _Instant:
+    """Return the instant from which on a claim may take over the items of a lease."""
+    if isinstance(lease_expires_at, datetime):
+        return lease_expires_at + config.lease_grace
+    # Of two numbers of microseconds the sum is one, too.
+    return round(lease_expires_at + config.lease_grace.total_seconds(), 6)
+
+
+# rule: place at an instant
+def lapsed_by(now: datetime, config: QueueConfig) -> datetime:
+    """Return the instant by which a lease has ended that a claim may take over now."""
+    return now - config.lease_grace
+
+
+class _Times(Protocol):
+    """The instants that an item waits for, where it does."""
+
+    @property
+    def state(self) -> State: ...
+    @property
+    def available_at(self) -> float | None: ...
+    @property
+    def freed_at(self) -> float | None: ...
+    @property
+    def expires_at(self) -> float | None: ...
+    @property
+    def kept_until(self) -> float: ...
+
+
+class Timed:
+    """A live item, by the instants that it waits for."""
+
+    __slots__ = ()
+
+    # rule: place at an instant
+    def place_at(self: _Times, now: float) -> Place:
+        """Return where the item is at an instant."""
+        is_kept = self.kept_until > now
+        if self.state != "claimed":
+            is_due = self.available_at is None or self.available_at <= now
+            return "due" if is_due and not is_kept else "delayed"
+        if self.freed_at is None or self.freed_at > now:
+            return "held"
+        return "kept" if is_kept else "lost"
+
+    def has_expired(self: _Times, now: float) -> bool:
+        """Whether the item's deadline has passed."""
+        return self.expires_at is not None and self.expires_at <= now
