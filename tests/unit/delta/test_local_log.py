@@ -8,10 +8,13 @@ from typing import Any
 
 import deltalake
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
+from spark_queue import LocalQueue
 from spark_queue.errors import SparkNeededError
 from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta_log import DeltaLog
@@ -128,3 +131,19 @@ def test_a_listing_that_misses_a_commit_is_made_again(
     monkeypatch.setattr(deltalake, "DeltaTable", opened)
 
     assert _seen(tmp_path).head().text == "one"
+
+
+def test_a_file_lacks_the_columns_that_are_null_in_all_its_rows(tmp_path: Path) -> None:
+    """Each costs a small step its time; to readers of Delta what is missing is null."""
+    place = tmp_path / "q"
+    queue = LocalQueue.create(place, "id long, note string", durability="process")
+    queue.enqueue([{"id": 1, "note": None}])
+    (item,) = place.glob("queue/_gen=0/*.parquet")
+    (head,) = place.glob("queue/_gen=-1/*.parquet")
+    assert pq.read_schema(head).names == ["_step", "_kind", "_body"]
+    assert {"note", "_fair_key"}.isdisjoint(pq.read_schema(item).names)
+    assert [row["note"] for row in queue.claim(1).rows] == [None]
+    written = DeltaTable(str(place / "queue")).to_pyarrow_table().filter(pc.field("_seq") == 1)
+    assert written.select(["id", "note", "_fair_key"]).to_pylist() == [
+        {"id": 1, "note": None, "_fair_key": None}
+    ]
