@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 
 DedupScope = Literal["live", "forever"] | timedelta
 OnFailure = Literal["block", "skip"]
+OnDuplicate = Literal["skip", "raise", "replace"]
 
 
 class LiveSettings(TypedDict, total=False):
     """The settings that may change while a queue runs, as :class:`QueueConfig` explains them."""
 
+    at_most: timedelta | None
+    debounce: timedelta | None
     forget_sources_after: timedelta | None
     group_limit: int
     lease: timedelta
@@ -42,6 +45,7 @@ class LiveSettings(TypedDict, total=False):
     max_attempts: int | None
     max_in_flight: int | None
     max_losses: int | None
+    on_duplicate: OnDuplicate
     on_failure: OnFailure
     retry: RetryPolicy
     weights: Mapping[str, float | None]
@@ -57,6 +61,7 @@ _KINDS: Mapping[str, Kind] = {
     "DedupScope": "scope",
     "int": "count",
     "timedelta": "duration",
+    "OnDuplicate": "choice",
     "OnFailure": "choice",
     "Mapping[str, float]": "weights",
     "RetryPolicy": "retry",
@@ -85,11 +90,8 @@ class Setting:
     """Whether the order of service depends on it, so that a rehearsal tries it."""
     since: int
     """The format of a queue from which on the setting is known."""
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The words of a choice."""
-        return get_args(OnFailure) if self.kind == "choice" else ()
+    choices: tuple[str, ...] = ()
+    """The words of a choice."""
 
     @property
     def is_line(self) -> bool:
@@ -100,7 +102,9 @@ class Setting:
         """Raise :class:`InvalidConfigError` where a value is not one of this setting."""
         if self.takes_zero and isinstance(value, timedelta) and not value:
             return
-        if value is not None or not self.is_optional:
+        if self.choices:
+            require_choice(self.name, value, self.choices, InvalidConfigError)
+        elif value is not None or not self.is_optional:
             _CHECKS[self.kind](self.name, value)
 
 
@@ -144,6 +148,19 @@ class QueueConfig:
     dedup_scope: DedupScope = _setting("live", "How long a key is taken: live, forever or seconds")
     """``"live"``: unique until acked, dead, expired or cancelled (default); a ``timedelta``: also
     that long from the enqueue of the first; ``"forever"``: once accepted, never again."""
+    on_duplicate: OnDuplicate = _setting(
+        "skip", "What becomes of a row whose key an item has", since=6
+    )
+    """``"skip"``: it is refused, which is said (default); ``"raise"``: all rows are; ``"replace"``:
+    it enters, instead of the item that waits, or to run when the one is over that has begun."""
+    debounce: timedelta | None = _setting(
+        None, "Seconds that a replacing row waits for the next one", since=6
+    )
+    """How long a row that replaces others of its key waits for one that replaces it."""
+    at_most: timedelta | None = _setting(
+        None, "Seconds that rows may so put off the first of them", since=6
+    )
+    """How long after the first of them the last one is available at the latest."""
     fair_key: str | None = _setting(None, "SQL expression: keys take turns", orders=True)
     """Keys are served in rounds, one turn each. Null keys share one key. ``None``: one line."""
     group_key: str | None = _setting(
@@ -212,6 +229,11 @@ class QueueConfig:
                 f"dedup_scope is {shorten(self.dedup_scope)} but dedup_key is not set; name a "
                 "dedup_key"
             )
+        if self.on_duplicate == "replace" and self.dedup_key is None:
+            raise InvalidConfigError(
+                "on_duplicate is 'replace' but dedup_key is not set; name a dedup_key"
+            )
+        require_debounce(self.on_duplicate, self.debounce, self.at_most, InvalidConfigError)
         if self.weights and self.fair_key is None:
             raise InvalidConfigError("weights are given but fair_key is not set; name a fair_key")
         if self.group_limit != 1 and self.group_key is None:
@@ -291,11 +313,29 @@ _CHECKS: Mapping[Kind, Callable[[str, Any], None]] = {
     "scope": _require_scope,
     "count": partial(require_count, error=InvalidConfigError),
     "duration": partial(require_duration, error=InvalidConfigError),
-    "choice": partial(require_choice, choices=get_args(OnFailure), error=InvalidConfigError),
     "weights": lambda _, value: require_weights(value),
     "retry": require_policy,
     "limits": require_limits,
 }
+
+
+def require_debounce(
+    on_duplicate: OnDuplicate,
+    debounce: timedelta | None,
+    at_most: timedelta | None,
+    error: type[Exception],
+) -> None:
+    """Check that a debounce is given with its bound, and for rows that replace others."""
+    if (debounce is None) != (at_most is None):
+        raise error(
+            f"debounce is {debounce} and at_most is {at_most}: give both, as rows that come all "
+            "the time would put off the first for ever, or none"
+        )
+    if debounce is not None and on_duplicate != "replace":
+        raise error(
+            f"debounce is {debounce} but on_duplicate is {on_duplicate!r}; only rows that replace "
+            "others are put off"
+        )
 
 
 def require_config(config: object) -> QueueConfig:
@@ -318,6 +358,7 @@ def require_config(config: object) -> QueueConfig:
 
 def _row(one: dataclasses.Field[Any]) -> Setting:
     kind = str(one.type)
+    words = {"OnFailure": get_args(OnFailure), "OnDuplicate": get_args(OnDuplicate)}
     default = one.default if one.default_factory is dataclasses.MISSING else one.default_factory()
     return Setting(
         name=one.name,
@@ -325,6 +366,7 @@ def _row(one: dataclasses.Field[Any]) -> Setting:
         default=default,
         is_live=one.name in LIVE_SETTINGS,
         is_optional=kind.endswith(" | None"),
+        choices=words.get(kind, ()),
         **one.metadata,
     )
 

@@ -12,6 +12,7 @@ from spark_queue.columns.kinds import Field
 from spark_queue.commands import create_drop, dry_runs, enqueue, upgrade
 from spark_queue.commands.batches import SourceBatch, read_batch
 from spark_queue.commands.enqueue import Enqueued
+from spark_queue.config import OnDuplicate
 from spark_queue.errors import QueueNotFoundError
 from spark_queue.log import maintenance
 from spark_queue.log.addresses import require_table
@@ -22,7 +23,7 @@ from spark_queue.queue_views import FrameT, SchemaT
 from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
 from spark_queue.sql.where import Where, require_where
 from spark_queue.state import existence
-from spark_queue.state.request import EnqueueRules, OnDuplicate, OnFull, OnMismatch
+from spark_queue.state.request import EnqueueRules, OnFull, OnMismatch
 from spark_queue.state.store import Store
 from spark_queue.tracing import Trace, Traces
 from spark_queue.upkeep import clones, maintain, purge_items
@@ -63,7 +64,9 @@ class Queue(
         rows: Rows,
         order_by: Order = None,
         *,
-        on_duplicate: OnDuplicate = "skip",
+        on_duplicate: OnDuplicate | None = None,
+        debounce: timedelta | None = None,
+        at_most: timedelta | None = None,
         on_full: OnFull = "raise",
         trace: Trace | Sequence[Trace | None] | None = None,
         batch: Batch | None = None,
@@ -84,8 +87,14 @@ class Queue(
         order_by : str, Column or list of them, optional
             The order in which rows enter; their own order by default. Without Spark it has names
             of columns alone.
-        on_duplicate : "skip" or "raise"
-            What to do with rows whose key is taken: refuse them and say so, or refuse all.
+        on_duplicate : "skip", "raise" or "replace", optional
+            What to do with rows whose key is taken; by default what the queue is configured for.
+            Refuse them and say so, or refuse all, or take them: of a key the newest row runs. It
+            replaces the item that waits, and follows one that has begun, which is not touched.
+            Where ``dedup_scope`` is more than live, one that has begun or ended refuses the row.
+        debounce, at_most : timedelta, optional
+            With "replace", how long a row waits for one that replaces it, and how long after the
+            first of them the last one waits at most. One that has a time of its own keeps to it.
         on_full : "raise" or "partial"
             Where a reader has no room: refuse all, or take what fits, in order, and say so.
         trace : str, mapping or sequence of them, optional
@@ -131,7 +140,13 @@ class Queue(
         The rows are evaluated once, so a source that changes cannot put a row half in. Duplicates
         are detected inside the commit, against concurrent enqueues too.
         """
-        rules = EnqueueRules(on_duplicate=on_duplicate, on_full=on_full, on_mismatch=on_mismatch)
+        rules = EnqueueRules(
+            on_duplicate=on_duplicate,
+            on_full=on_full,
+            on_mismatch=on_mismatch,
+            debounce=debounce,
+            at_most=at_most,
+        )
         main, views = self._main, self._views
         traces, marked = tracing.stored_traces(trace), read_batch(batch)
         done = self._enter(rows, order_by, rules, traces, marked)

@@ -71,8 +71,9 @@ class EnqueueResult(Generic[_FrameT]):
         """One row for each row of the frame, read from the log, where it was stored with them.
 
         They are in the order in which they entered, and have the user's columns, ``_seq``,
-        ``outcome`` (``inserted``, ``duplicate`` or ``refused``) and ``duplicate_of``, the seq that
-        holds the key.
+        ``outcome`` and ``duplicate_of``, the seq that holds the key. An outcome is ``inserted``,
+        ``duplicate``, ``refused`` (a reader was full), ``replaces`` or ``follows`` (it entered,
+        instead of that item or to run after it), or ``replaced`` (a later row has its key).
         """
         # Made on demand: the rows are in the queue, even if no frame can be made.
         return self.read_outcomes()

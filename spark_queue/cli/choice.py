@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-from spark_queue.config import QueueConfig
+from spark_queue.config import OnDuplicate, QueueConfig
 from spark_queue.errors import InvalidArgumentError, SparkQueueError
 from spark_queue.extras import is_installed, java_problem
 from spark_queue.log import addresses
@@ -126,7 +126,7 @@ class RowSource:
     kind: Format | None
     """The format of the files."""
     order_by: str | None
-    on_duplicate: Literal["skip", "raise"]
+    on_duplicate: OnDuplicate | None
     on_mismatch: Literal["warn", "raise"]
     batch: tuple[str, int] | None = None
     """The source of the rows, and the number of this batch of it."""

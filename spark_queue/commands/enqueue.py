@@ -11,15 +11,15 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from spark_queue.commands import batches, readers, rows
 from spark_queue.commands.batches import SourceBatch
-from spark_queue.errors import DuplicateItemError, SparkNeededError
+from spark_queue.errors import DuplicateItemError, InvalidArgumentError, SparkNeededError
 from spark_queue.log.heads import Mark, QueueHead, following
-from spark_queue.log.schema import ITEM, REFUSED, carries_traces
+from spark_queue.log.schema import CHAINED, ITEM, OUTCOME, REFUSED, carries_traces
 from spark_queue.log.step_events import logger
 from spark_queue.results import RepeatedBatch
 from spark_queue.sql import admission
@@ -235,16 +235,24 @@ class _Enqueue:
         last = None if self.batch is None else batches.find_done(at, self.batch)
         if self.batch is not None and last is not None:
             return Answer(answer=Enqueued.again(self.batch, last))
+        rules = self.rules.within(at.settings.config)
+        if rules.replacing is not None and at.settings.format < CHAINED:
+            raise InvalidArgumentError(
+                f"on_duplicate is 'replace', which came with format {CHAINED}, and "
+                f"{at.store.name!r} is of format {at.settings.format}; upgrade it"
+            )
         # Before the cache's lock: it may create a reader's log, and wait for that.
         every = readers.all_of(at)
-        found = self._in_python(at, every)
+        found = self._in_python(at, every, rules)
         if found is None:
-            return self._by_planner(at, every)
-        return self._step_of(at, found)
+            return self._by_planner(at, every, rules)
+        return self._step_of(at, found, rules)
 
-    def _in_python(self, at: Snapshot, every: Sequence[Snapshot]) -> Entered | None:
+    def _in_python(
+        self, at: Snapshot, every: Sequence[Snapshot], rules: EnqueueRules
+    ) -> Entered | None:
         """Decide a small step in this process; ``None`` where a planner has to."""
-        since = self.rules.redriven_since
+        since = rules.redriven_since
         if since is not None and at.queue.step > since:
             return None
         rows = self.frame.rows
@@ -259,20 +267,24 @@ class _Enqueue:
             if replica is None:
                 return None
             return enqueue_decision.decide_entry(
-                replica, at.settings, rows, at.queue, pointers, self.now
+                replica, at.settings, rows, at.queue, pointers, self.now, rules.replacing
             )
 
-    def _step_of(self, at: Snapshot, found: Entered) -> Step[QueueHead, Enqueued]:
-        if found.duplicates and self.rules.on_duplicate == "raise":
+    def _step_of(
+        self, at: Snapshot, found: Entered, rules: EnqueueRules
+    ) -> Step[QueueHead, Enqueued]:
+        if found.duplicates and rules.on_duplicate == "raise":
             key, holder = found.first_duplicate()
             raise DuplicateItemError(len(found.duplicates), f"key {key!r} of seq {holder}")
-        facts = _facts_of(found)
+        facts = found.facts()
         head = self._following(at, facts, self.batch)
         answer = Enqueued.of(facts, head.step, found.rows)
         return Step(head=head, rows=found.rows, counts=facts.counts(), answer=answer)
 
-    def _by_planner(self, at: Snapshot, every: Sequence[Snapshot]) -> Step[QueueHead, Enqueued]:
-        rows, facts = self._plan_by_tables(at, every, self.rules)
+    def _by_planner(
+        self, at: Snapshot, every: Sequence[Snapshot], rules: EnqueueRules
+    ) -> Step[QueueHead, Enqueued]:
+        rows, facts = self._plan_by_tables(at, every, rules)
         head = self._following(at, facts, self.batch)
         logged = rows if isinstance(rows, pa.Table) else None
         return Step(
@@ -317,11 +329,8 @@ class _Enqueue:
             status_step=at.status.step,
             gen_since=before.gen_since or self.now.isoformat(),
             streams=streams,
+            chain_step=before.step + 1 if facts.replacing else before.chain_step,
         )
-
-
-def _facts_of(found: Entered) -> EnqueueFacts:
-    return EnqueueFacts(found.count, len(found.duplicates), 0, found.tops)
 
 
 def _higher(a: Mapping[int, float], b: Mapping[int, float]) -> dict[int, float]:
@@ -332,18 +341,30 @@ def outcome_of_rows(done: Enqueued) -> list[tuple[int, str, int | None]]:
     """Return each row's seq, outcome and duplicate's seq, where decided in this process."""
     if done.rows is None:
         return []
-    rows = done.rows.select(["_kind", "_seq", "_duplicate_of"]).to_pylist()
+    names = [name for name in OUTCOME if name in done.rows.column_names]
+    rows = done.rows.select(names).to_pylist()
     return [
-        (row["_seq"], _outcome_of(row), row["_duplicate_of"])
+        (row["_seq"], outcome_of(row), other_of(row))
         for row in rows
         if row["_kind"] in (ITEM, REFUSED)
     ]
 
 
-def _outcome_of(row: Mapping[str, object]) -> str:
+# rule: outcome of a row
+def outcome_of(row: Mapping[str, Any]) -> str:
+    """Return what became of a row."""
+    other = row["_duplicate_of"]
     if row["_kind"] == ITEM:
-        return "inserted"
-    return "refused" if row["_duplicate_of"] is None else "duplicate"
+        return "inserted" if row.get("_replaces") is None else "follows" if other else "replaces"
+    return "refused" if other is None else "replaced" if other > row["_seq"] else "duplicate"
+
+
+def other_of(row: Mapping[str, Any]) -> int | None:
+    """Return the item that has the key of a row, or had it."""
+    other: int | None = (
+        row.get("_replaces") if row["_duplicate_of"] is None else row["_duplicate_of"]
+    )
+    return other
 
 
 def outcomes(store: Store, done: Enqueued) -> DataFrame:

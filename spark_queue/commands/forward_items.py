@@ -293,7 +293,7 @@ def _put(
         place,
         rows,
         order_by=None,
-        rules=EnqueueRules(on_full=on_full),
+        rules=EnqueueRules(on_duplicate="skip", on_full=on_full),
         extra=("_errors", "_body"),
         batch=batch,
         dry_run=dry_run,

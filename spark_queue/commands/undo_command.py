@@ -93,10 +93,15 @@ def enqueued_again(
         with store.writing("queue"):
             frame = rows.checked_again(store, find(), extra)
             done = enqueue.commit(
-                Snapshot(store), frame, EnqueueRules(), action=action, dry_run=dry_run
+                Snapshot(store),
+                frame,
+                EnqueueRules(on_duplicate="skip"),
+                action=action,
+                dry_run=dry_run,
             )
     else:
-        rules = EnqueueRules(redriven_since=None if again else store.queue_head().step)
+        since = None if again else store.queue_head().step
+        rules = EnqueueRules(on_duplicate="skip", redriven_since=since)
         done = enqueue.enqueue(
             store,
             find(),

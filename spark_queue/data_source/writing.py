@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from spark_queue.checks import require_choice
+from spark_queue.checks import optional, require_choice
+from spark_queue.config import OnDuplicate
 from spark_queue.data_source.options import number, open_queue
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.queue_views import main_store_of
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from spark_queue.local_queue import LocalQueue
     from spark_queue.log.disk.staged_rows import Staging
     from spark_queue.queue import Batch
-    from spark_queue.state.request import OnDuplicate
 
 #: What names a query in its tasks, and stays the same when it is started again.
 _QUERY = "sql.streaming.queryId"
@@ -79,10 +79,10 @@ def discard(staging: Staging, messages: Sequence[WriterCommitMessage | None]) ->
     staging.remove(files_of(messages))
 
 
-def _on_duplicate(options: Options) -> OnDuplicate:
-    asked = options.get("onDuplicate") or "skip"
-    require_choice("option onDuplicate", asked, ("skip", "raise"))
-    return cast("OnDuplicate", asked)
+def _on_duplicate(options: Options) -> OnDuplicate | None:
+    asked = options.get("onDuplicate") or None
+    optional(require_choice, "option onDuplicate", asked, choices=get_args(OnDuplicate))
+    return cast("OnDuplicate | None", asked)
 
 
 def require_append(*, overwrite: bool) -> None:

@@ -147,6 +147,8 @@ class QueueHead:
     """How many items had been accepted up to there."""
     hold: Hold = field(default_factory=Hold)
     """The front that holds the queue, if one does."""
+    chain_step: int = 0
+    """The last step at which an item entered that replaces or follows another; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +187,8 @@ class StatusHead:
     """How far above the pointer the last claim had to look."""
     hold: Hold = field(default_factory=Hold)
     """The front that holds the queue, if one does."""
+    looked: int = 0
+    """The step of the item log to which a claim has looked, where items replace each other."""
 
     def advanced(self, pointers: Mapping[int, Pointer]) -> dict[int, Pointer]:
         """Return the pointers after more turns were handed out; a pointer never goes back."""
@@ -202,15 +206,23 @@ class StatusHead:
 
 
 def to_json(head: Any) -> str:
-    """Write a head as the text of its row."""
+    """Write a head as the text of its row; what an older format lacks only where it is used."""
     return json.dumps(head, separators=(",", ":"), default=_plain)
+
+
+#: What came with format 6.
+_LATER = frozenset({"chain_step", "looked"})
 
 
 def _plain(part: Any) -> Any:
     if isinstance(part, Mark):
         return part.plain()
     # As ``asdict``, which copies all that is in it, for each step.
-    return {one.name: getattr(part, one.name) for one in fields(part)}
+    return {
+        one.name: value
+        for one in fields(part)
+        if (value := getattr(part, one.name)) or one.name not in _LATER
+    }
 
 
 def queue_head(text: str) -> QueueHead:

@@ -37,6 +37,9 @@ RENEWED = 4
 #: The format from which on the mark of a source says when its batch came, and what it did.
 MARKED = 5
 
+#: The format from which on items replace each other.
+CHAINED = 6
+
 #: The column that came with format 3: a queue of an older one has it when it was upgraded.
 TRACE = "_trace"
 
@@ -366,6 +369,9 @@ STATE = (
 
 #: What a fold reads of a row of the status log.
 RECENT = ("_kind", *STATE, "_turn", "_overdue")
+
+#: What says what became of a row.
+OUTCOME = ("_kind", "_seq", "_duplicate_of", "_replaces")
 
 #: Columns that rows may have beside the queue's own, by their names there.
 INPUTS = {column.input.name: column for column in _SCHEDULE if column.input is not None}

@@ -1,4 +1,4 @@
-"""Dedup keys: at most one item per key, while it is live, for a time, or for ever."""
+"""Dedup keys: who has one, while it is live, for a time, or for ever."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ class Holder:
 
 
 class Distinct:
-    """The holders of the keys.
+    """The holders of the keys: of each the newest item, and those that it replaces or follows.
 
     Hooks: ``holder`` before an item is admitted, ``take`` when it is, ``leave`` when it is done.
     """
 
-    __slots__ = ("_kept", "_lapses", "holders")
+    __slots__ = ("_kept", "_lapses", "_older", "holders")
 
     def __init__(self, scope: DedupScope) -> None:
         self._kept = kept_for(scope)
         self.holders: dict[Hashable, Holder] = {}
         self._lapses: Heap[Hashable] = Heap()
+        self._older: dict[Hashable, list[Holder]] = {}
 
     # rule: one item of a key
     def holder(self, key: Hashable, now: float, origin: int | None = None) -> int | None:
@@ -57,7 +58,10 @@ class Distinct:
             self.put(key, Holder(seq, now + self._kept))
 
     def put(self, key: Hashable, holder: Holder) -> None:
-        """Enter a holder."""
+        """Enter a holder; one that is live comes before it."""
+        was = self.holders.get(key)
+        if was is not None and was.live:
+            self._older.setdefault(key, []).append(was)
         self.holders[key] = holder
         if self._lapses:
             self._lapses.discard(key)
@@ -71,6 +75,14 @@ class Distinct:
             holder.live = False
             self._rest(key, holder)
             self._forget_lapsed(now)
+        elif key in self._older:
+            left = [one for one in self._older.pop(key) if one.seq != seq]
+            self._older |= {key: left} if left else {}
+
+    def all_of(self) -> list[tuple[Hashable, Holder]]:
+        """Return all holders with their keys, the newest of each key last."""
+        older = [(key, one) for key, many in self._older.items() for one in many]
+        return [*older, *self.holders.items()]
 
     def _rest(self, key: Hashable, holder: Holder) -> None:
         if holder.until < math.inf:
@@ -79,3 +91,6 @@ class Distinct:
     def _forget_lapsed(self, now: float) -> None:
         for key in self._lapses.take_until(now):
             del self.holders[key]
+            if older := self._older.pop(key, None):
+                self.holders[key] = older.pop()
+                self._older |= {key: older} if older else {}

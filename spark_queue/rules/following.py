@@ -22,6 +22,8 @@ USUAL: Mapping[str, Any] = {
     "priority": 0,
     "available_at": None,
     "origin": None,
+    "chain": None,
+    "chain_at": None,
     "state": "ready",
     "attempts": 0,
     "losses": 0,
@@ -105,7 +107,7 @@ _NEW: Mapping[str, Any] = {field.name: field.default for field in dataclasses.fi
 
 def dump(state: SchedulerState) -> dict[str, Any]:
     """Return the state as plain data, without values that follow from it."""
-    holders = {} if state.distinct is None else state.distinct.holders
+    holders = [] if state.distinct is None else state.distinct.all_of()
     return {
         "format": FORMAT,
         **{name: getattr(state, name) for name in _STATE},
@@ -115,7 +117,7 @@ def dump(state: SchedulerState) -> dict[str, Any]:
         "items": [_dump_record(record) for record in state.records.values()],
         **_dump_pauses(state),
         "refused": [list(pair) for pair in state.refused.items()],
-        "holders": [[key, h.seq, _finite(h.until), h.live] for key, h in holders.items()],
+        "holders": [[key, h.seq, _finite(h.until), h.live] for key, h in holders],
         "grants": [[claim_id, dataclasses.asdict(g)] for claim_id, g in state.grants.items()],
     }
 

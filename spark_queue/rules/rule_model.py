@@ -11,6 +11,7 @@ from spark_queue.checks import LARGEST, optional, require_count
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.rules.fairness import is_passed, share
 from spark_queue.rules.places import Place, Timed
+from spark_queue.rules.replacing import is_busy
 
 if TYPE_CHECKING:
     from spark_queue.rules.fairness import Account
@@ -85,6 +86,10 @@ class Admitted:
     """The holder of the key, when the row was refused."""
     origin: int | None = None
     """The finished item that a redrive enqueued again."""
+    replaces: int | None = None
+    """The item of the key that the row replaces."""
+    follows: int | None = None
+    """The item of the key that has begun: the row waits until it is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +205,10 @@ class Item:
     """The last error."""
     origin: int | None
     """The finished item that it repeats."""
+    chain: int | None = None
+    """The first of the items that replace each other, of those after it."""
+    chain_at: float | None = None
+    """When the first of those came that wait with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +276,10 @@ class Record(Timed):
     enqueued_at: float
     available_at: float | None
     origin: int | None = None
+    chain: int | None = None
+    """The first of the items that replace each other, for those after it."""
+    chain_at: float | None = None
+    """When the first of those came that wait with it."""
     state: State = "ready"
     place: Place | None = None
     attempts: int = 0
@@ -308,6 +321,11 @@ class Record(Timed):
         return is_passed(self.tag, self.seq, (level.turn, level.seq))
 
     @property
+    def is_busy(self) -> bool:
+        """Whether it has begun: no item of its key replaces it."""
+        return is_busy(self.state, self.attempts, self.losses)
+
+    @property
     def expires_at(self) -> float | None:
         """When the item expires."""
         return self.new.expires_at
@@ -330,4 +348,6 @@ class Record(Timed):
             finished_at=self.finished_at,
             error=self.error,
             origin=self.origin,
+            chain=self.chain,
+            chain_at=self.chain_at,
         )

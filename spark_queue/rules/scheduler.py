@@ -11,6 +11,7 @@ from spark_queue.rules import explain, following, granting
 from spark_queue.rules.following import dump, load
 from spark_queue.rules.outcomes import apply
 from spark_queue.rules.pausing import PausedKeys
+from spark_queue.rules.replacing import Replacing
 from spark_queue.rules.rule_model import (
     Admitted,
     Counts,
@@ -81,8 +82,11 @@ class Scheduler:
         items: Iterable[NewItem],
         now: float,
         origins: Mapping[int, int] | None = None,
+        replacing: Replacing | None = None,
     ) -> list[Admitted]:
         """Enqueue items, in order. Duplicates are refused one by one, with the holder's seq.
+
+        Items that replace others are not: of a key the last one enters.
 
         Parameters
         ----------
@@ -93,13 +97,24 @@ class Scheduler:
         origins : mapping, optional
             By the place of an item among these, from 0, the finished item that it repeats: that one
             is not in its way.
+        replacing : Replacing, optional
+            That they replace others, and how.
         """
         items = list(items)
         for new in items:
             check_hashable(new)
         self._state.begin(now)
-        named = origins or {}
-        return [self._state.admit(new, named.get(place)) for place, new in enumerate(items)]
+        named, admit = origins or {}, self._state.admit
+        if replacing is None:
+            return [admit(new, named.get(place)) for place, new in enumerate(items)]
+        first = self._state.last_seq + 1
+        last = {new.dedup_key: first + n for n, new in enumerate(items)}
+        last.pop(None, None)
+        later = (last.get(new.dedup_key) for new in items)
+        return [
+            admit(new, None, replacing, None if end in (None, first + n) else end)
+            for n, (new, end) in enumerate(zip(items, later, strict=True))
+        ]
 
     def claim(
         self,

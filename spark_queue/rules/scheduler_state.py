@@ -17,6 +17,7 @@ from spark_queue.rules.parted import LimitedLines
 from spark_queue.rules.pausing import KeyPauses, PausedKeys
 from spark_queue.rules.places import Place, freed_at
 from spark_queue.rules.ready import Line
+from spark_queue.rules.replacing import Replacing, place_of
 from spark_queue.rules.rule_model import Admitted, Grant, NewItem, Record, State, Terminal
 from spark_queue.rules.timing import Timing
 
@@ -79,20 +80,44 @@ class SchedulerState:
         """Let time pass; it never runs backwards."""
         self.clock = max(self.clock, now)
 
-    def admit(self, new: NewItem, origin: int | None = None) -> Admitted:
-        """Accept a row as an item, or refuse it as a duplicate."""
+    def admit(
+        self,
+        new: NewItem,
+        origin: int | None = None,
+        replacing: Replacing | None = None,
+        later: int | None = None,
+    ) -> Admitted:
+        """Accept a row as an item, or refuse it as a duplicate.
+
+        Parameters
+        ----------
+        replacing : Replacing, optional
+            Whether and how it replaces others of its key.
+        later : int, optional
+            A later row of the step that replaces it.
+        """
         self.last_seq += 1
         seq = self.last_seq
         holder = None
         if self.distinct is not None:
             holder = self.distinct.holder(new.dedup_key, self.clock, origin)
+        older = None if replacing is None or holder is None else self._replaceable(holder)
+        if holder is None or older is not None:
+            holder = later
         if holder is None:
-            self._accept(seq, new, origin)
-        else:
-            self.tally["refused"] += 1
-            if self.keep_finished:
-                self.refused[seq] = holder
+            return self._accept(seq, new, origin, replacing, older)
+        self.tally["refused"] += 1
+        if self.keep_finished:
+            self.refused[seq] = holder
         return Admitted(seq=seq, duplicate_of=holder, origin=origin)
+
+    # rule: replaced item of a key
+    def _replaceable(self, holder: int) -> Record | None:
+        """Return the holder of a key where a put replaces or follows it."""
+        record = self.records.get(holder)
+        if record is None or record.state in TERMINAL:
+            return None
+        return record if self.config.dedup_scope == "live" or not record.is_busy else None
 
     # rule: redrive of an ended item
     def redrive(self, seqs: Iterable[int], *, again: bool) -> list[Admitted]:
@@ -230,7 +255,14 @@ class SchedulerState:
         return line
 
     # rule: place of a new member
-    def _accept(self, seq: int, new: NewItem, origin: int | None) -> None:
+    def _accept(
+        self,
+        seq: int,
+        new: NewItem,
+        origin: int | None,
+        replacing: Replacing | None,
+        older: Record | None,
+    ) -> Admitted:
         bound = self.serial.predecessor(new.group_key)
         priority = 0 if self.config.priority is None else new.priority
         if bound is not None:
@@ -240,7 +272,8 @@ class SchedulerState:
         if bound is not None and bound.priority == priority:
             # A turn is not the same, to the last digit, once it was stored as a tag.
             floor = self._raised.get(bound.seq, bound.tag)
-        raw_tag, turn = self.turns.stamp(account, seq, new.cost, floor, new.tag)
+        kept = new.tag if older is None else place_of(older, account, new)
+        raw_tag, turn = self.turns.stamp(account, seq, new.cost, floor, kept)
         if floor is not None:
             self._raised[seq] = turn
         record = Record(
@@ -253,11 +286,18 @@ class SchedulerState:
             available_at=new.available_at,
             origin=origin,
         )
+        if replacing is not None:
+            replacing.chain(record, older, self.clock)
         self.tally["enqueued"] += 1
         self.tally["ready"] += 1
         self.enter(record)
         if self.distinct is not None:
             self.distinct.take(new.dedup_key, seq, self.clock)
+        if older is None:
+            return Admitted(seq=seq, origin=origin)
+        if older.is_busy:
+            return Admitted(seq=seq, origin=origin, follows=older.seq)
+        return Admitted(seq=seq, origin=origin, replaces=older.seq)
 
     def _set_state(self, record: Record, state: State) -> None:
         self.tally[record.state] -= 1

@@ -222,12 +222,20 @@ def frame(
 def outcomes(store: Store, step: int, logged: pa.Table | None) -> DataFrame:
     """Return the outcome of each row of an enqueue, as it was logged."""
     rows = _step_rows(store, step, logged).where(F.col("_kind").isin(ITEM, REFUSED))
-    refused = F.when(F.col("_duplicate_of").isNull(), "refused").otherwise("duplicate")
-    outcome = F.when(F.col("_kind") == ITEM, "inserted").otherwise(refused)
     users = [c for c in rows.columns if c not in QUEUE_COLUMNS.names]
-    return rows.select(
-        *users, "_seq", outcome.alias("outcome"), F.col("_duplicate_of").alias("duplicate_of")
-    )
+    holder = F.col("_duplicate_of")
+    replaced = F.col("_replaces") if "_replaces" in rows.columns else F.lit(None).cast("long")
+    outcome = _became(holder, replaced).alias("outcome")
+    return rows.select(*users, "_seq", outcome, F.coalesce(holder, replaced).alias("duplicate_of"))
+
+
+# rule again: outcome of a row
+def _became(holder: Column, replaced: Column) -> Column:
+    """Return what became of each row."""
+    refused = F.when(holder.isNull(), "refused").when(holder > F.col("_seq"), "replaced")
+    entered = F.when(replaced.isNull(), "inserted").when(holder.isNull(), "replaces")
+    is_item = F.col("_kind") == ITEM
+    return F.when(is_item, entered.otherwise("follows")).otherwise(refused.otherwise("duplicate"))
 
 
 def _step_rows(store: Store, step: int, logged: pa.Table | None) -> DataFrame:
@@ -235,4 +243,6 @@ def _step_rows(store: Store, step: int, logged: pa.Table | None) -> DataFrame:
         return store.queue.read().where(F.col("_step") == step).orderBy("_seq")
     schema = spark_frames.user_schema(store).add("_seq", "long").add("_kind", "string")
     schema = schema.add("_duplicate_of", "long")
+    if "_replaces" in logged.column_names:
+        schema = schema.add("_replaces", "long")
     return frames.frame_of(store.spark, logged.select(schema.names).sort_by("_seq"), schema)

@@ -83,6 +83,10 @@ class FrameEntries(EntryRows):
         # What a step took back waits since the item that it was has.
         since = F.coalesce(columns["_enqueued_at"], now) if "_enqueued_at" in columns else now
         place = {"_priority": F.col("lowest"), "_round": F.col("place")}
+        if decided.replacing is not None:
+            items, said = _chained(items, decided.replacing)
+            own_time = [columns["_available_at"]] if "_available_at" in columns else []
+            place |= said | {"_available_at": F.coalesce(*own_time, said["_available_at"])}
         own = {"_gen": entry.before.gen, "_kind": ITEM}
         step = _rows_to_log(items, columns | place | {"_enqueued_at": since}, own)
         # A sort by one number is a radix sort; by two columns it compares rows.
@@ -185,6 +189,20 @@ def _beside(batch: EntryBatch, rows: DataFrame | pa.Table) -> DataFrame:
         rows = rows.select([name for name in decided if name in rows.column_names])
         rows = frame_of(batch.given.sparkSession, rows)
     return rows if "given" in rows.columns else rows.join(batch.given, "seq")
+
+
+def _chained(
+    items: DataFrame, replacing: DataFrame | pa.Table
+) -> tuple[DataFrame, dict[str, Column]]:
+    """Return decided rows, and what they say of those that they replace."""
+    if isinstance(replacing, pa.Table):
+        replacing = frame_of(items.sparkSession, replacing)
+    names = [name for name in replacing.columns if name != "seq"]
+    named = [F.col(name).alias(f"said_{name}") for name in names]
+    said = {f"_{name}": F.col(f"said_{name}") for name in names}
+    for name in ("_chain_at", "_available_at"):
+        said[name] = F.timestamp_micros(said[name])
+    return items.join(replacing.select("seq", *named), "seq", "left"), said
 
 
 def _given_columns(batch: EntryBatch) -> dict[str, Column]:

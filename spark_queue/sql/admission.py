@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,9 @@ ASKED = pa.schema(
         ("checkpoint_step", pa.int64()),
         ("now", pa.int64()),
         ("kept_for", pa.float64()),
+        ("is_live", pa.bool_()),
+        ("debounce", pa.int64()),
+        ("at_most", pa.int64()),
         ("room_items", pa.int64()),
         ("room_bytes", pa.int64()),
         ("cut", pa.int64()),
@@ -40,6 +44,12 @@ NOTHING = {
     "repeated_hashes": [("dedup_hash", pa.int64())],
     "key_holders": [("dedup_key", pa.string()), ("seq", pa.int64())],
     "open": [("seq", pa.int64())],
+    "busy": [("seq", pa.int64())],
+    "older_items": [
+        *(("dedup_key", pa.string()), ("seq", pa.int64()), ("follows", pa.int64())),
+        *(("chain", pa.int64()), ("began", pa.int64()), ("priority", pa.int32())),
+        *(("round", pa.float64()), ("fair_key", pa.string()), ("group_key", pa.string())),
+    ],
     "duplicates": [
         ("seq", pa.int64()),
         ("dedup_key", pa.string()),
@@ -71,7 +81,10 @@ def admit(frame: Frame, entry: EnqueueState, engine: SqlEngine) -> tuple[Any, En
         duplicates, full = decision.refuse()
         decided = decision.place(has_refused=bool(duplicates or full))
         rows = engine.entries.step_rows(batch, decided, entry)
-    return rows, EnqueueFacts(batch.count, duplicates, full, decided.tops, engine.name)
+        facts = EnqueueFacts(
+            *(batch.count, duplicates, full, decided.tops, engine.name), decision.count_replacing()
+        )
+    return rows, facts
 
 
 def _room_of(readers: Sequence[Store]) -> Room:
@@ -87,6 +100,10 @@ def _room_of(readers: Sequence[Store]) -> Room:
         left = None if most_bytes is None else most_bytes - count_bytes(Snapshot(reader))
         room = room.within(reader.registered().name, items, left)
     return room
+
+
+def _micros(duration: timedelta | None) -> int | None:
+    return None if duration is None else duration // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +125,8 @@ class _Decision:
         database.give("batch", self.batch.rows)
         self._ask()
         found = [self._find_repeated(), self._find_holders(), self._find_successors()]
+        if self.replaces:
+            self._find_older(has_holders=found[1])
         if any(found):
             database.keep("duplicates")
         else:
@@ -121,7 +140,9 @@ class _Decision:
     def place(self, *, has_refused: bool) -> Decided:
         """Place the accepted rows, and move the ends of lines and groups."""
         database, settings = self.database, self.entry.settings
-        if not has_refused:
+        if self.replaces:
+            database.variants["accepted_rows"] = "accepted_rows_when_replacing"
+        elif not has_refused:
             database.variants["accepted_rows"] = "accepted_rows_when_all"
         self._give_scales()
         is_clamped, has_lines = settings.is_clamped(), settings.config.fair_key is not None
@@ -144,7 +165,28 @@ class _Decision:
             line_ends=database.table("line_ends") if has_lines else None,
             group_ends=database.table("group_ends") if is_clamped else None,
             tops=tops,
+            replacing=database.table("replacing_rows") if self.replaces else None,
         )
+
+    @property
+    def replaces(self) -> bool:
+        """Whether rows replace others of their key."""
+        return self.entry.rules.replacing is not None
+
+    def count_replacing(self) -> int:
+        """Return how many rows enter although an item has their key."""
+        if not self.replaces:
+            return 0
+        count: int = self.database.rows("replacing_count")["items"][0].as_py()
+        return count
+
+    def _find_older(self, *, has_holders: bool) -> None:
+        """Find the items that rows replace, or follow."""
+        self.database.variants["duplicates"] = "duplicates_when_replacing"
+        if has_holders:
+            self.database.keep("older_items")
+        else:
+            self._have_none("older_items")
 
     def _find_repeated(self) -> bool:
         """Tell whether the batch may have a key twice."""
@@ -163,10 +205,11 @@ class _Decision:
         if database.is_empty("key_matches"):
             return self._have_none("key_holders")
         database.keep("newest_key_matches")
-        if entry.settings.config.dedup_scope == "forever":
+        self._have_none("busy")
+        if entry.settings.config.dedup_scope == "forever" and not self.replaces:
             self._have_none("open")
         else:
-            self._find_open(database.table("newest_key_matches"))
+            self._find_open(database.table("newest_key_matches"), has_busy=self.replaces)
         database.keep("key_holders")
         return True
 
@@ -207,6 +250,9 @@ class _Decision:
             "room_items": self.room.items,
             "room_bytes": self.room.bytes,
             "cut": cut,
+            "is_live": self.entry.settings.config.dedup_scope == "live",
+            "debounce": _micros(self.entry.rules.debounce),
+            "at_most": _micros(self.entry.rules.at_most),
         }
         self.database.give("asked", pa.Table.from_pylist([asked], ASKED))
 
@@ -269,20 +315,29 @@ class _Decision:
         self.database.give("members", members)
         return self.database.find("open_members")
 
-    def _find_open(self, candidates: Any) -> None:
-        """Give the seqs of candidates that some reader has open."""
+    def _find_open(self, candidates: Any, *, has_busy: bool = False) -> None:
+        """Give the seqs of candidates that some reader has open, and perhaps has begun."""
         claiming = {reader.reader: reader for reader in self.entry.readers}
         found = [
-            self._standing(candidates, facts.since_step, claiming.get(number))
+            self._standing(candidates, facts.since_step, claiming.get(number), has_busy=has_busy)
             for number, facts in self.entry.before.readers.items()
         ]
-        if not found:
-            self._have_none("open")
-        else:
-            self.database.give("open", *found)
+        for name, seqs in (
+            ("open", [open_seqs for open_seqs, _ in found]),
+            ("busy", [busy for _, busy in found if busy is not None]),
+        ):
+            if seqs:
+                self.database.give(name, *seqs)
+            else:
+                self._have_none(name)
 
-    def _standing(self, candidates: Any, since_step: int, reader: Store | None) -> Any:
-        """Return the candidates that one reader has open; a stream has all it sees."""
+    def _standing(
+        self, candidates: Any, since_step: int, reader: Store | None, *, has_busy: bool
+    ) -> tuple[Any, Any]:
+        """Return the candidates that one reader has open; a stream has all it sees.
+
+        Also those that it has begun, where they are asked for.
+        """
         asked = {"since_step": since_step}
         with closing(self.engine.start({"newest_rows": "newest_rows_of_candidates"})) as database:
             database.give("candidates", candidates)
@@ -293,7 +348,10 @@ class _Decision:
                 give_order(database.give, head, settings, priorities)
                 asked["checkpoint_step"] = head.checkpoint.queue_step
             database.give("asked", pa.Table.from_pylist([asked], ASKED))
-            return database.find("visible_candidates" if reader is None else "open_candidates")
+            if reader is None:
+                return database.find("visible_candidates"), None
+            busy = database.find("busy_candidates") if has_busy else None
+            return database.find("open_candidates"), busy
 
     def _states_of(self, reader: Store) -> tuple[StatusHead, Any]:
         if reader.reader not in self.states:

@@ -26,8 +26,8 @@ from spark_queue.state.store import Store
 
 #: What is read of an item that may hold a key, of a member of a group, and of the end of a line.
 KEYED = (
-    *("_seq", "_step", "_priority", "_round", "_fair_key"),
-    *("_dedup_key", "_dedup_hash", "_enqueued_at"),
+    *("_seq", "_step", "_priority", "_round", "_fair_key", "_group_key"),
+    *("_dedup_key", "_dedup_hash", "_enqueued_at", "_errors", "_chain", "_chain_at"),
 )
 MEMBER = ("_seq", "_step", "_priority", "_round", "_fair_key", "_group_key")
 LINE = ("_priority", "_fair_key", "_round")
@@ -112,6 +112,8 @@ class Decided:
     """``priority``, ``fair_key`` and ``round``."""
     group_ends: Any | None
     """``group_key``, ``seq`` and the place of the last member of each group."""
+    replacing: Any | None = None
+    """Of rows that replace others: ``seq``, and what the log says of that."""
     tops: Mapping[int, float]
     """The highest tag at each priority."""
 
@@ -258,6 +260,8 @@ def step_rows(batch: EntryBatch, decided: Decided, entry: EnqueueState) -> pa.Ta
         "_round": decided.items["place"],
         "_duplicate_of": pa.nulls(items.num_rows, pa.int64()),
     }
+    if decided.replacing is not None:
+        columns |= _chained(items, decided.items["seq"], decided.replacing)
     items = _with(items, said, columns)
     parts = [items.sort_by([("_priority", "ascending"), ("_round", "ascending")])]
     if decided.refused is not None:
@@ -273,6 +277,16 @@ def step_rows(batch: EntryBatch, decided: Decided, entry: EnqueueState) -> pa.Ta
             named = ends.rename_columns([f"_{name}" for name in ends.column_names])
             parts.append(_with(named, {"_kind": kind, "_gen": META_LANE}, {}))
     return pa.concat_tables(parts, promote_options="default")
+
+
+def _chained(
+    items: pa.Table, seqs: pa.ChunkedArray, replacing: pa.Table
+) -> dict[str, pa.ChunkedArray | pa.Array]:
+    """Return what items say of those that they replace; own times stay."""
+    said = replacing.take(pc.index_in(seqs, replacing["seq"].combine_chunks()))
+    found = {f"_{name}": said[name] for name in said.column_names if name != "seq"}
+    at = found["_available_at"].cast(items["_available_at"].type)
+    return {**found, "_available_at": pc.coalesce(items["_available_at"], at)}
 
 
 def _take_rows(rows: pa.Table, seqs: pa.ChunkedArray, before: QueueHead) -> pa.Table:

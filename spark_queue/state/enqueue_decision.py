@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,12 +15,17 @@ from spark_queue.log.schema import GROUP, ITEM, KEY, META_LANE, QUEUE_COLUMNS, R
 from spark_queue.log.settings import Settings
 from spark_queue.rules import Admitted, NewItem, Scheduler
 from spark_queue.rules.fairness import tag_of
+from spark_queue.rules.replacing import Replacing
 from spark_queue.state import schedulers
 from spark_queue.state.replica import LineKey, Row
-from spark_queue.state.schedulers import Measure
+from spark_queue.state.request import EnqueueFacts
+from spark_queue.state.schedulers import Measure, seconds
 
 #: Columns decided for each row of a frame.
 _DECIDED = ("_seq", "_gen", "_kind", "_priority", "_round", "_enqueued_at", "_duplicate_of")
+
+#: Those of rows that replace others.
+_OF_CHAINS = ("_replaces", "_chain", "_chain_at", "_available_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,13 @@ class Entered:
         """Return the key of a refused row, and the item that holds it."""
         return self.duplicates[0]["_dedup_key"], self.duplicates[0]["_duplicate_of"]
 
+    def facts(self) -> EnqueueFacts:
+        """Return the facts that the step is reported by."""
+        replacing = 0
+        if "_replaces" in self.rows.column_names:
+            replacing = len(self.rows) - self.rows["_replaces"].null_count
+        return EnqueueFacts(self.count, len(self.duplicates), 0, self.tops, replacing=replacing)
+
 
 def decide_entry(
     known: Measure,
@@ -48,8 +60,9 @@ def decide_entry(
     before: QueueHead,
     pointers: Mapping[int, Pointer],
     now: datetime,
-) -> Entered:
-    """Decide the rows of a step.
+    replacing: Replacing | None = None,
+) -> Entered | None:
+    """Decide the rows of a step; ``None`` where a planner has to read more.
 
     Parameters
     ----------
@@ -65,26 +78,37 @@ def decide_entry(
         How far the order of service has come, by priority.
     now : datetime
         The instant of the enqueue.
+    replacing : Replacing, optional
+        Whether and how rows replace others of their key.
     """
     config = settings.config
     ours = [name for name in frame.column_names if name in QUEUE_COLUMNS.names]
     given = frame.select(ours).to_pylist()
-    scheduler = _scheduler(known, settings, given, before, pointers)
+    asked = {row["_dedup_key"]: row.get("_dedup_hash") for row in given}
+    asked.pop(None, None)
+    older = [] if replacing is None else known.open_holders(asked)
+    if replacing is not None and not all(map(_has_beginning, older)):
+        return None
+    scheduler = _scheduler(known, settings, given, before, pointers, asked, older)
     named = {n: row["_origin"] for n, row in enumerate(given) if row.get("_origin") is not None}
-    admitted = scheduler.admit([_new(row, config) for row in given], schedulers.seconds(now), named)
+    new = [_new(row, config) for row in given]
+    admitted = scheduler.admit(new, schedulers.seconds(now), named, replacing)
     log = [
-        _row(row, answer, scheduler, before, now)
+        _row(row, answer, scheduler, before, now, is_replacing=replacing is not None)
         for row, answer in zip(given, admitted, strict=True)
     ]
+    decided = _DECIDED if replacing is None else (*_DECIDED, *_OF_CHAINS)
     accepted = [row for row in log if row["_kind"] == ITEM]
     # Who keeps a place is not the last of its line.
     tagged = [row["_seq"] for row, was in zip(log, given, strict=True) if was.get("_round") is None]
     ends = [] if config.fair_key is None else _line_ends(scheduler, _only(accepted, tagged))
     meta = [*ends, *_group_ends(config, accepted)]
     return Entered(
-        rows=pa.concat_tables([_table(frame, log), *_meta(meta)], promote_options="default"),
+        rows=pa.concat_tables(
+            [_table(frame, log, decided), *_meta(meta)], promote_options="default"
+        ),
         count=len(log),
-        duplicates=[row for row in log if row["_duplicate_of"] is not None],
+        duplicates=[row for row in log if row["_kind"] == REFUSED],
         tops=_tops(config, accepted, ends, before.last_seq + len(log)),
     )
 
@@ -95,15 +119,16 @@ def _scheduler(
     given: list[Row],
     before: QueueHead,
     pointers: Mapping[int, Pointer],
+    asked: Mapping[str, int | None],
+    older: list[Row],
 ) -> Scheduler:
     """Return a scheduler that knows the items and keys that a frame's rows may meet."""
     config = settings.config
     members = known.members({row["_group_key"] for row in given} - {None}, pointers)
+    members += [row for row in older if all(row["_seq"] != one["_seq"] for one in members)]
     entered = [] if config.fair_key is None else _lines(given, members)
     known.learn_ends(entered)
     lines = [schedulers.line_of(known, settings, at) for at in entered]
-    asked = {row["_dedup_key"]: row.get("_dedup_hash") for row in given}
-    asked.pop(None, None)
     return schedulers.scheduler(
         config,
         members,
@@ -131,10 +156,24 @@ def _new(row: Row, config: QueueConfig) -> NewItem:
         priority=row["_priority"],
         cost=1.0 if config.fair_key is None else row["_cost"],
         tag=row.get("_round"),
+        available_at=None if row["_available_at"] is None else seconds(row["_available_at"]),
     )
 
 
-def _row(row: Row, answer: Admitted, scheduler: Scheduler, before: QueueHead, now: datetime) -> Row:
+def _has_beginning(row: Row) -> bool:
+    """Tell whether it is known since when an item, or one that it replaced, waits."""
+    return row["_chain"] is None or row.get("_chain_at") is not None
+
+
+def _row(
+    row: Row,
+    answer: Admitted,
+    scheduler: Scheduler,
+    before: QueueHead,
+    now: datetime,
+    *,
+    is_replacing: bool,
+) -> Row:
     logged = {**row, "_seq": answer.seq, "_enqueued_at": now, "_duplicate_of": answer.duplicate_of}
     item = scheduler.item(answer.seq)
     if item is None:
@@ -143,7 +182,19 @@ def _row(row: Row, answer: Admitted, scheduler: Scheduler, before: QueueHead, no
     # What a step took back waits since the item that it was has.
     since = row.get("_enqueued_at") or now
     placed = {"_priority": item.priority, "_round": tag, "_enqueued_at": since}
+    if is_replacing:
+        placed |= {
+            "_replaces": answer.replaces or answer.follows,
+            "_duplicate_of": answer.follows,
+            "_chain": item.chain,
+            "_chain_at": _instant(item.chain_at),
+            "_available_at": _instant(item.available_at),
+        }
     return {**logged, **placed, "_gen": before.gen, "_kind": ITEM}
+
+
+def _instant(at: float | None) -> datetime | None:
+    return None if at is None else datetime.fromtimestamp(at, timezone.utc)
 
 
 def _only(rows: list[Row], seqs: Collection[int]) -> list[Row]:
@@ -180,9 +231,9 @@ def _tops(
     return tops
 
 
-def _table(frame: pa.Table, log: list[Row]) -> pa.Table:
+def _table(frame: pa.Table, log: list[Row], names: Sequence[str]) -> pa.Table:
     """Return the rows with the user's columns, in the order of service."""
-    decided = {name: pa.array([row[name] for row in log], _types[name]) for name in _DECIDED}
+    decided = {name: pa.array([row.get(name) for row in log], _types[name]) for name in names}
     given = {name: frame[name] for name in frame.column_names if name not in decided}
     table = pa.table(given | decided)
     if len(log) <= 1:
@@ -210,4 +261,8 @@ _types = {
     "_group_key": pa.string(),
     "_enqueued_at": pa.timestamp("us", "UTC"),
     "_duplicate_of": pa.int64(),
+    "_replaces": pa.int64(),
+    "_chain": pa.int64(),
+    "_chain_at": pa.timestamp("us", "UTC"),
+    "_available_at": pa.timestamp("us", "UTC"),
 }

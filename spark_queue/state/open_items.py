@@ -233,6 +233,7 @@ class OpenItems(dict[int, Row]):
         super().__init__()
         self._held: set[int] = set()
         self._groups: dict[str, set[int]] = {}
+        self._chains: dict[int, set[int]] = {}
 
     def in_flight(self) -> list[Row]:
         """Return the rows of the items in flight, in the order of their seqs."""
@@ -242,6 +243,10 @@ class OpenItems(dict[int, Row]):
         """Return the rows of the members of some groups, in the order of their seqs."""
         seqs = [seq for group in groups for seq in self._groups.get(group, ())]
         return [self[seq] for seq in sorted(seqs)]
+
+    def of_chain(self, chain: int) -> list[int]:
+        """Return the seqs of the items that replace each other, the first of which is named."""
+        return sorted(self._chains.get(chain, set()) | ({chain} & self.keys()))
 
     def __setitem__(self, seq: int, row: Row) -> None:
         """Let a row be the newest one of an item."""
@@ -254,6 +259,8 @@ class OpenItems(dict[int, Row]):
             self._held.discard(seq)
         if row["_group_key"] is not None:
             self._groups.setdefault(row["_group_key"], set()).add(seq)
+        if row["_chain"] is not None:
+            self._chains.setdefault(row["_chain"], set()).add(seq)
 
     def __delitem__(self, seq: int) -> None:
         """Forget an item that is over."""
@@ -261,6 +268,10 @@ class OpenItems(dict[int, Row]):
         super().__delitem__(seq)
         self._held.discard(seq)
         self._leave(seq, row["_group_key"])
+        if (chain := row["_chain"]) is not None:
+            self._chains[chain].discard(seq)
+            if not self._chains[chain]:
+                del self._chains[chain]
 
     def _leave(self, seq: int, group: str | None) -> None:
         if group is None:

@@ -46,7 +46,10 @@ __all__ = [
 STATE = tuple(name for name in RECENT if name not in ("_kind", "_step"))
 
 #: Columns read of a row of the item log.
-ENTERED = ("_kind", "_gen", "_step", "_seq", *SCHEDULE, "_dedup_key", "_errors")
+ENTERED = ("_kind", "_gen", "_step", "_seq", *SCHEDULE, "_dedup_key", "_errors", "_chain_at")
+
+#: What later rows of an item may leave out, or have not.
+_KEPT = (*ENTERED_WITH, "_chain_at")
 
 #: Columns read of a row of the status log.
 FOLLOWED = ("_kind", "_step", "_at", "_body", *STATE)
@@ -87,6 +90,8 @@ class Replica:
         The newest row of each item that is ready or claimed, by seq.
     keys : dict
         The newest item of each dedup key, and when it was enqueued.
+    chains : dict
+        The first of the items that replace each other, by the dedup key of the newest.
     ends : dict
         The last tag that each line has given out.
     served : dict
@@ -99,6 +104,7 @@ class Replica:
     status: str = ""
     items: OpenItems = field(default_factory=OpenItems)
     keys: dict[str, tuple[int, datetime]] = field(default_factory=dict)
+    chains: dict[str, int] = field(default_factory=dict)
     ends: dict[LineKey, float] = field(default_factory=dict)
     served: dict[tuple[LineKey, bool], float] = field(default_factory=dict)
     grants: dict[int, RememberedClaim] = field(default_factory=dict)
@@ -200,7 +206,8 @@ class Replica:
         """
         known = {key: self.keys[key] for key in asked if key in self.keys}
         if self.window is None:
-            return {key: (seq, at, seq in self.items) for key, (seq, at) in known.items()}
+            found = {key: (seq, at, seq in self.items) for key, (seq, at) in known.items()}
+            return found if not self.chains else {k: self._newest(k, *v) for k, v in found.items()}
         left_out = {key: seq for key, (seq, _) in known.items() if seq in self.window.left_out}
         hashes = {hashed for key, hashed in asked.items() if key not in known and hashed}
         found = {key: (seq, at, seq in self.items) for key, (seq, at) in known.items()}
@@ -215,6 +222,16 @@ class Replica:
             if key not in known or key in left_out:
                 found[key] = (row["_seq"], row["_enqueued_at"], self.is_open(row))
         return found
+
+    def _newest(self, key: str, seq: int, at: datetime, live: bool) -> tuple[int, datetime, bool]:  # noqa: FBT001
+        """Return the newest open item of a key, or the newest at all."""
+        left = [] if live or key not in self.chains else self.items.of_chain(self.chains[key])
+        return (left[-1], at, True) if left else (seq, at, live)
+
+    def open_holders(self, asked: Mapping[str, int | None]) -> list[Row]:
+        """Return the rows of the items that have one of some keys, and are open."""
+        found = (seq for seq, _, is_open in self.holders(asked).values() if is_open)
+        return [row for seq in found if (row := self.find(seq)) is not None]
 
     def find(self, seq: int) -> Row | None:
         """Return the newest row of an item that is ready or claimed, wherever it is."""
@@ -257,8 +274,11 @@ class Replica:
         self.keys = {
             key: (seq, at)
             for key, (seq, at) in self.keys.items()
-            if seq in self.items or (now - at).total_seconds() < kept
+            if seq in self.items
+            or (now - at).total_seconds() < kept
+            or (key in self.chains and self.items.of_chain(self.chains[key]))
         }
+        self.chains = {key: chain for key, chain in self.chains.items() if key in self.keys}
 
     def claim_of(self, claim_id: str) -> tuple[int, RememberedClaim] | None:
         """Return the lease and the items of a claim, if remembered.
@@ -302,6 +322,10 @@ class Replica:
     def _enter(self, row: Row, *, is_seen: bool) -> None:
         if row.get("_dedup_key") is not None:
             self.keys[row["_dedup_key"]] = (row["_seq"], row["_enqueued_at"])
+            if row["_chain"] is not None:
+                self.chains[row["_dedup_key"]] = row["_chain"]
+            elif self.chains:
+                self.chains.pop(row["_dedup_key"], None)
         if not is_seen:
             return
         if self.window is None or not self.window.leaves_out(row):
@@ -340,7 +364,7 @@ class Replica:
         seq, lease, state = row["_seq"], row.get("_lease"), row["_state"]
         item = {name: row.get(name) for name in STATE}
         known = self.items.get(seq, {})
-        item |= {name: known.get(name) for name in ENTERED_WITH if item[name] is None}
+        item |= {name: known.get(name) for name in _KEPT if item.get(name) is None}
         if state == CLAIMED and lease == step:
             grant = self.grants.setdefault(lease, RememberedClaim({}, set(), row.get("_body")))
             grant.rows[seq] = {**item, "_at": row["_at"]}
@@ -386,7 +410,8 @@ _UNTRIED: Row = {"_losses": 0, "_deferrals": 0}
 
 def _as_entered(row: Row) -> Row:
     """Return an item that waits as it entered."""
-    item: Row = dict.fromkeys(STATE) | {name: row[name] for name in ("_seq", "_gen", *SCHEDULE)}
+    named = ("_seq", "_gen", *SCHEDULE, "_chain_at")
+    item: Row = dict.fromkeys(STATE) | {name: row.get(name) for name in named}
     return item | {"_state": READY, "_attempts": row.get("_errors") or 0, **_UNTRIED}
 
 

@@ -114,6 +114,7 @@ def replica_of(entered: pa.Table, followed: pa.Table, since: int, begins: int = 
     replica.grants = {lease: replica.grants[lease] for lease in sorted(in_flight)}
     replica.has_forgotten = granted > in_flight
     replica.keys = _keys(entered)
+    replica.chains = _chains(entered)
     replica.ends = {(p, key): tag for p, key, tag in _ends(entered)}
     counted = followed.filter(pc.greater_equal(followed["_step"], begins))
     replica.served = {((p, key), late): turn for p, key, late, turn in _served_turns(counted)}
@@ -171,6 +172,15 @@ def _keys(entered: pa.Table) -> dict[str, tuple[int, datetime]]:
     newest = named.sort_by("_seq").select(["_dedup_key", "_seq", "_enqueued_at"])
     columns = (newest[name].to_pylist() for name in newest.column_names)
     return {key: (seq, at) for key, seq, at in zip(*columns, strict=True)}
+
+
+def _chains(entered: pa.Table) -> dict[str, int]:
+    """Return the first of the items that replace each other, by the key of the newest."""
+    if entered["_chain"].null_count == entered.num_rows:
+        return {}
+    named = entered.filter(pc.is_valid(entered["_dedup_key"])).sort_by("_seq")
+    newest = dict(zip(named["_dedup_key"].to_pylist(), named["_chain"].to_pylist(), strict=True))
+    return {key: chain for key, chain in newest.items() if chain is not None}
 
 
 def _ends(entered: pa.Table) -> Iterator[tuple[Any, ...]]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.checks import BYTES_PER_CLAIM, require_choice
+from spark_queue.checks import BYTES_PER_CLAIM, optional, require_choice, require_duration
+from spark_queue.config import OnDuplicate, QueueConfig, require_debounce
+from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.heads import Pointer
 from spark_queue.log.schema import CLAIMED
 from spark_queue.log.step_events import Engine
+from spark_queue.rules.replacing import Replacing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -101,8 +104,6 @@ class GrantedClaim:
     """Of a claim that is repeated, the items that it does not hold any more."""
 
 
-OnDuplicate = Literal["skip", "raise"]
-
 OnFull = Literal["raise", "partial"]
 
 OnMismatch = Literal["warn", "raise"]
@@ -112,20 +113,52 @@ OnMismatch = Literal["warn", "raise"]
 class EnqueueRules:
     """The rules for a frame's rows that cannot be taken."""
 
-    on_duplicate: OnDuplicate = "skip"
+    on_duplicate: OnDuplicate | None = None
+    """``None``: as the queue is configured."""
     on_full: OnFull = "raise"
     on_mismatch: OnMismatch = "warn"
     redriven_since: int | None = None
     """The step of the item log as of which no row of a redrive was redriven before; ``None`` where
     that does not matter."""
+    debounce: timedelta | None = None
+    at_most: timedelta | None = None
+    """How rows wait for others that replace them; ``None``: as the queue is configured."""
 
     def __post_init__(self) -> None:
+        asked = self.on_duplicate
         for name, value, choices in (
-            ("on_duplicate", self.on_duplicate, ("skip", "raise")),
+            ("on_duplicate", "skip" if asked is None else asked, get_args(OnDuplicate)),
             ("on_full", self.on_full, ("raise", "partial")),
             ("on_mismatch", self.on_mismatch, ("warn", "raise")),
         ):
             require_choice(name, value, choices)
+        optional(require_duration, "debounce", self.debounce)
+        optional(require_duration, "at_most", self.at_most)
+
+    def within(self, config: QueueConfig) -> EnqueueRules:
+        """Return the rules with what the queue says where they say nothing.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When there is a debounce without its bound, or for rows that replace none.
+        """
+        asked = self.on_duplicate or config.on_duplicate
+        is_timed = (self.debounce, self.at_most) != (None, None)
+        if asked == "skip" and not is_timed:
+            return self
+        if asked != "replace" or is_timed:
+            require_debounce(asked, self.debounce, self.at_most, InvalidArgumentError)
+            return replace(self, on_duplicate=asked)
+        return replace(self, on_duplicate=asked, debounce=config.debounce, at_most=config.at_most)
+
+    @property
+    def replacing(self) -> Replacing | None:
+        """How rows replace others of their key; ``None`` where they do not."""
+        if self.on_duplicate != "replace":
+            return None
+        ends = (None if t is None else t.total_seconds() for t in (self.debounce, self.at_most))
+        return Replacing(*ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +173,8 @@ class EnqueueFacts:
     """The highest tag that is given at each priority."""
     engine: Engine = "python"
     """The engine that decided them."""
+    replacing: int = 0
+    """Rows that enter although an item has their key."""
 
     def count_inserted(self) -> int:
         """Return how many items would be added."""
@@ -148,4 +183,5 @@ class EnqueueFacts:
     def counts(self) -> dict[str, int]:
         """Return the counts that the step reports."""
         counts = {"inserted": self.count_inserted(), "duplicates": self.duplicates}
-        return {**counts, "refused": self.full} if self.full else counts
+        more = {"refused": self.full, "replacing": self.replacing}
+        return counts | {name: count for name, count in more.items() if count}

@@ -18,6 +18,7 @@ from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules import Grant, Scheduler
 from spark_queue.rules.dedup_keys import kept_for
 from spark_queue.rules.following import FORMAT
+from spark_queue.rules.replacing import is_busy
 from spark_queue.state.replica import LineKey, Replica, Row
 from spark_queue.state.request import Request
 
@@ -63,6 +64,16 @@ class Several:
                 known = found.get(key, (0, at, False))
                 found[key] = max(known, (seq, at, is_open))
         return found
+
+    def open_holders(self, asked: Mapping[str, int | None]) -> list[Row]:
+        """Return :meth:`Replica.open_holders`, an item as one has it that has begun it."""
+        found: dict[int, Row] = {}
+        for seq, _, is_open in self.holders(asked).values():
+            rows = (replica.find(seq) for replica in self.replicas) if is_open else ()
+            for row in filter(None, rows):
+                if seq not in found or is_busy(row["_state"], row["_attempts"], row["_losses"]):
+                    found[seq] = row
+        return list(found.values())
 
 
 #: What new items are measured against.
@@ -150,7 +161,14 @@ def punted_at(limits: ReaderConfig) -> int | None:
 
 def without_keys(config: QueueConfig) -> QueueConfig:
     """Return a configuration without keys, for steps that accept nothing."""
-    return replace(config, dedup_key=None, dedup_scope="live")
+    return replace(
+        config,
+        dedup_key=None,
+        dedup_scope="live",
+        on_duplicate="skip",
+        debounce=None,
+        at_most=None,
+    )
 
 
 def line_of(known: Measure, settings: Settings, at: LineKey) -> list[Any]:
@@ -210,7 +228,15 @@ def item(row: Row, limits: ReaderConfig | None) -> dict[str, Any]:
             "max_attempts": _max_attempts(row, limits),
             **_flow_keys(row),
         },
+        **_chain(row),
     }
+
+
+def _chain(row: Row) -> dict[str, Any]:
+    # As most items are in none, they leave it out.
+    if row["_chain"] is None:
+        return {}
+    return {"chain": row["_chain"], "chain_at": _instant(row.get("_chain_at"))}
 
 
 def _flow_keys(row: Row) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from spark_queue.columns.arrow.arrow_types import schema_of
 from spark_queue.commands.enqueue import Enqueued
 from spark_queue.commands.rows import columns_of
 from spark_queue.errors import OutcomesGoneError
-from spark_queue.log.schema import ITEM, QUEUE_COLUMNS, READY, REFUSED, STATES, user_names
+from spark_queue.log.schema import ITEM, OUTCOME, QUEUE_COLUMNS, READY, REFUSED, STATES, user_names
 from spark_queue.results import Lag, QueueStats
 from spark_queue.sql import log_rows
 from spark_queue.sql.arrow_look import ArrowLook
@@ -226,19 +226,32 @@ def outcomes(store: Store, done: Enqueued) -> pa.Table:
     users = schema(store)
     rows = _step_rows(store, done.step, users) if done.rows is None else done.rows
     rows = rows.filter(pc.is_in(rows["_kind"], pa.array([ITEM, REFUSED]))).sort_by("_seq")
-    left_out = pc.if_else(pc.is_null(rows["_duplicate_of"]), "refused", "duplicate")
-    became = pc.if_else(pc.equal(rows["_kind"], ITEM), "inserted", left_out)
-    kept = rows.select([*users.names, "_seq"]).append_column("outcome", became)
-    return kept.append_column("duplicate_of", rows["_duplicate_of"])
+    kept = rows.select([*users.names, "_seq"])
+    holder, replaced = rows["_duplicate_of"], pa.nulls(rows.num_rows, pa.int64())
+    replaced = rows["_replaces"] if "_replaces" in rows.column_names else replaced
+    kept = kept.append_column("outcome", _became(rows, holder, replaced))
+    return kept.append_column("duplicate_of", pc.coalesce(holder, replaced))
+
+
+# rule again: outcome of a row
+def _became(rows: pa.Table, holder: pa.ChunkedArray, replaced: Any) -> pa.ChunkedArray:
+    """Return what became of each row."""
+    is_later = pc.fill_null(pc.greater(holder, rows["_seq"]), False)
+    left_out = pc.if_else(is_later, "replaced", "duplicate")
+    left_out = pc.if_else(pc.is_null(holder), "refused", left_out)
+    entered = pc.if_else(pc.is_null(holder), "replaces", "follows")
+    entered = pc.if_else(pc.is_null(replaced), "inserted", entered)
+    return pc.if_else(pc.equal(rows["_kind"], ITEM), entered, left_out)
 
 
 def _step_rows(store: Store, step: int, users: pa.Schema) -> pa.Table:
     """Return the rows of a step of the item log, and of the users' columns all."""
-    names = ("_kind", "_step", "_seq", "_duplicate_of")
+    log = log_of(store, "queue")
+    ours = log.columns() if step else QUEUE_COLUMNS.names
+    names = [name for name in ("_step", *OUTCOME) if name in ours]
     if not step:
         ours = QUEUE_COLUMNS.arrow
         return pa.unify_schemas([users, pa.schema([ours.field(n) for n in names])]).empty_table()
-    log = log_of(store, "queue")
 
     def read() -> pa.Table:
         files = [file for file in item_files(log) if file.may_have("_step", step, step)]

@@ -11,7 +11,7 @@ from datetime import timedelta
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from typer import Argument, Option
 
@@ -28,6 +28,7 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import plural
 
 if TYPE_CHECKING:
+    from spark_queue.config import OnDuplicate
     from spark_queue.processing.loop import ProcessResult
     from spark_queue.results import Affected
 
@@ -39,6 +40,7 @@ class Duplicates(str, Enum):
 
     SKIP = "skip"
     RAISE = "raise"
+    REPLACE = "replace"
 
 
 class Mismatch(str, Enum):
@@ -90,7 +92,9 @@ def enqueue(
     order_by: Annotated[
         str | None, Option(help="The column whose order the rows enter in.")
     ] = None,
-    on_duplicate: Annotated[Duplicates, Option()] = Duplicates.SKIP,
+    on_duplicate: Annotated[
+        Duplicates | None, Option(help="By default as the queue is configured.")
+    ] = None,
     batch: Annotated[
         str | None,
         Option(metavar="<source>:<int>", help="Whose batch it is: a repeated one writes nothing."),
@@ -114,7 +118,7 @@ def enqueue(
         files=files,
         kind=kind,
         order_by=order_by,
-        on_duplicate="skip" if on_duplicate is Duplicates.SKIP else "raise",
+        on_duplicate=cast("OnDuplicate | None", on_duplicate and on_duplicate.value),
         on_mismatch="warn" if on_mismatch is Mismatch.WARN else "raise",
         batch=None if batch is None else _read_batch(batch),
     )

@@ -1,6 +1,6 @@
 -- The walk of a batch: duplicates, room, places in the order, and ends of lines and groups.
 -- Uses: log.
--- Tables: asked, batch, candidates, ends, keyed, line_rows, members, open, pointers, there, weights.
+-- Tables: asked, batch, busy, candidates, ends, keyed, line_rows, members, open, pointers, there, weights.
 
 -- repeated_hashes(dedup_hash)
 -- Hashes that a batch has twice, of one key or of two: hardly any, as a rule.
@@ -13,7 +13,7 @@ FROM (
 GROUP BY b.dedup_hash
 HAVING count(*) > 1
 
--- key_matches(seq, step, priority, round, fair_key, dedup_key, dedup_hash, enqueued_at instant)
+-- key_matches(seq, step, priority, round, fair_key, group_key, dedup_key, dedup_hash, enqueued_at instant, errors, chain, chain_at instant)
 -- Items that have a key of the batch.
 SELECT k.*
 FROM sq_keyed k
@@ -21,12 +21,16 @@ WHERE EXISTS (
   SELECT 1 FROM sq_batch b WHERE b.dedup_hash = k.dedup_hash AND b.dedup_key = k.dedup_key
 )
 
--- newest_key_matches(seq, step, priority, round, fair_key, dedup_key, dedup_hash, enqueued_at instant)
--- The newest item of each key of the batch.
+-- newest_key_matches(seq, step, priority, round, fair_key, group_key, dedup_key, dedup_hash, enqueued_at instant, errors, chain, chain_at instant)
+-- The newest item of each key of the batch, and those that it may have replaced, or follow.
 -- rule: one item of a key
 SELECT k.*
 FROM sq_key_matches k
-JOIN (SELECT i.dedup_key, max(i.seq) AS seq FROM sq_key_matches i GROUP BY i.dedup_key) n ON k.seq = n.seq
+JOIN (
+  SELECT i.dedup_key, max(coalesce(i.chain, i.seq)) AS chain
+  FROM sq_key_matches i
+  GROUP BY i.dedup_key
+) n ON k.dedup_key = n.dedup_key AND k.seq >= n.chain
 
 -- visible_candidates(seq)
 -- The candidates that a reader sees.
@@ -57,16 +61,64 @@ WHERE
     )
   )
 
+-- busy_candidates(seq)
+-- The candidates that a reader has begun.
+-- rule: busy item of a key
+SELECT c.seq
+FROM sq_candidates c
+LEFT JOIN sq_newest_rows l ON c.seq = l.seq
+WHERE
+  l.state = 'claimed'
+  OR coalesce(l.attempts, c.errors, 0) > 0 OR coalesce(l.losses, 0) > 0 OR coalesce(l.deferrals, 0) > 0
+
 -- key_holders(dedup_key, seq)
 -- The holders of keys of the batch: an item holds its key while it is open, and for as long as the scope
 -- says.
 -- rule: scope of a key
-SELECT n.dedup_key, n.seq
+SELECT n.dedup_key, max(n.seq) AS seq
 FROM sq_newest_key_matches n
 CROSS JOIN sq_asked a
 WHERE
   (a.now - n.enqueued_at) / 1e6 < a.kept_for
   OR EXISTS (SELECT 1 FROM sq_open o WHERE o.seq = n.seq)
+GROUP BY n.dedup_key
+
+-- older_items(dedup_key, seq, follows, chain, began instant, priority, round, fair_key, group_key)
+-- Of each key of the batch the item that a row replaces, or follows as it has begun: then those that wait
+-- for each other are new ones.
+-- rule: replaced item of a key
+SELECT
+  n.dedup_key, n.seq,
+  CASE WHEN b.seq IS NOT NULL THEN n.seq END AS follows,
+  coalesce(n.chain, n.seq) AS chain,
+  CASE WHEN b.seq IS NULL THEN coalesce(n.chain_at, n.enqueued_at) ELSE a.now END AS began,
+  n.priority, n.round, n.fair_key, n.group_key
+FROM sq_newest_key_matches n
+JOIN sq_key_holders h ON n.seq = h.seq
+JOIN sq_open o ON n.seq = o.seq
+LEFT JOIN sq_busy b ON n.seq = b.seq
+CROSS JOIN sq_asked a
+WHERE b.seq IS NULL OR a.is_live
+
+-- duplicates_when_replacing(seq, dedup_key, duplicate_of)
+-- The rows of a batch whose key an item holds that they do not replace, or that a later row replaces.
+-- rule: replaced item of a key
+SELECT q.seq, q.dedup_key, q.duplicate_of
+FROM (
+  SELECT
+    b.seq, b.dedup_key,
+    CASE WHEN h.seq IS NOT NULL AND i.seq IS NULL THEN h.seq WHEN l.seq > b.seq THEN l.seq END AS duplicate_of
+  FROM sq_batch b
+  LEFT JOIN sq_key_holders h ON b.dedup_key = h.dedup_key
+  LEFT JOIN sq_older_items i ON b.dedup_key = i.dedup_key
+  LEFT JOIN (
+    SELECT c.dedup_key, max(c.seq) AS seq
+    FROM sq_batch c
+    JOIN sq_repeated_hashes r ON c.dedup_hash = r.dedup_hash
+    GROUP BY c.dedup_key
+  ) l ON b.dedup_key = l.dedup_key
+) q
+WHERE q.duplicate_of IS NOT NULL
 
 -- duplicates(seq, dedup_key, duplicate_of)
 -- The rows of a batch whose key an item holds already, or an earlier row of the batch (`f` is the first
@@ -143,6 +195,35 @@ SELECT b.* FROM sq_batch b WHERE NOT EXISTS (SELECT 1 FROM sq_refused_rows r WHE
 -- accepted_rows_when_all(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line)
 -- The same if all are.
 SELECT b.* FROM sq_batch b
+
+-- accepted_rows_when_replacing(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line)
+-- The same, each at the place of the item that it replaces where they are in one line, and in no group.
+-- rule: replaced item of a key
+SELECT
+  b.priority, b.fair_key, b.group_key, b.cost, b.dedup_key, b.dedup_hash, b.origin,
+  CASE
+    WHEN i.follows IS NULL AND i.group_key IS NULL AND b.group_key IS NULL
+      AND i.priority = b.priority AND i.fair_key IS NOT DISTINCT FROM b.fair_key THEN i.round
+  END AS round,
+  b.given, b.seq, b.bytes, b.line
+FROM sq_batch b
+LEFT JOIN sq_older_items i ON b.dedup_key = i.dedup_key
+WHERE NOT EXISTS (SELECT 1 FROM sq_refused_rows r WHERE r.seq = b.seq)
+
+-- replacing_rows(seq, replaces, duplicate_of, chain, chain_at instant, available_at instant)
+-- What accepted rows say of the items that they replace or follow, and when they may be claimed.
+-- rule: replaced item of a key, debounce of a key
+SELECT
+  b.seq, i.seq AS replaces, i.follows AS duplicate_of, i.chain, i.began AS chain_at,
+  least(a.now + a.debounce, coalesce(i.began, a.now) + a.at_most) AS available_at
+FROM sq_accepted_rows b
+LEFT JOIN sq_older_items i ON b.dedup_key = i.dedup_key
+CROSS JOIN sq_asked a
+WHERE i.seq IS NOT NULL OR a.debounce IS NOT NULL
+
+-- replacing_count(items)
+-- How many of them replace or follow an item.
+SELECT count(r.replaces) AS items FROM sq_replacing_rows r
 
 -- batch_priorities(priority)
 -- The priorities of a batch.

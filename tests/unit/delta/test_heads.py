@@ -114,6 +114,16 @@ def test_a_head_is_written_whole() -> None:
         tops={0: 1.5},
         readers={2: Registered(name="b", config={"max_items": 5}, pointers={1: (2.0, 7)})},
         hold=Hold(by="me", until="then"),
+        chain_step=2,
     )
 
     assert to_json(head) == json.dumps(dataclasses.asdict(head), separators=(",", ":"))
+
+
+@pytest.mark.parametrize("head", [QueueHead(step=3), StatusHead(step=3)])
+def test_a_head_says_what_came_later_only_where_it_is_used(head: QueueHead | StatusHead) -> None:
+    """To an older release, which reads queues of its format, the names would be unknown."""
+    known = json.loads(to_json(head))
+
+    assert {"chain_step", "looked"}.isdisjoint(known)
+    assert known["step"] == 3

@@ -21,7 +21,7 @@ def test_who_is_in_flight_or_in_a_group_is_known_without_a_look_at_all(
     items = OpenItems()
     for seq, state, group in changes:
         if state != "over":
-            items[seq] = {"_seq": seq, "_state": state, "_group_key": group}
+            items[seq] = {"_seq": seq, "_state": state, "_group_key": group, "_chain": None}
         elif seq in items:
             del items[seq]
     rows = [items[seq] for seq in sorted(items)]

@@ -119,7 +119,7 @@ def _enqueue() -> dict[str, pa.Table]:
         "keyed": _queue(*entry_rows.KEYED),
         "members": _queue(*entry_rows.MEMBER),
         "there": _queue("_seq"),
-        **{name: nothing[name] for name in ("open", "ends", "line_rows")},
+        **{name: nothing[name] for name in ("open", "busy", "ends", "line_rows")},
     }
 
 
