@@ -15,7 +15,7 @@ from spark_queue.commands.settle import SettledStep, Verdict
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk.file_scans import bytes_of
-from spark_queue.log.heads import StatusHead, following
+from spark_queue.log.heads import QueueHead, StatusHead, following
 from spark_queue.log.schema import CLAIMED, READY
 from spark_queue.sql.decisions import EvidenceFirst
 from spark_queue.sql.planner_choice import planner_of
@@ -66,10 +66,11 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
         if not at.has_to_give(at.status):
             # Nothing is read to find nothing.
             return Answer(answer=nothing)
+        at.look_as_far()
         here, stage = _choose(at, request, now)
         if stage is None or stage.total() == 0:
             return Answer(answer=nothing)
-        after = log_claim(at.status, stage)
+        after = log_claim(at.status, stage, at.queue)
         replica_choice.note_large(at, stage.count_claimed(), after)
         rows = stage.table()
         return Step(
@@ -136,8 +137,8 @@ def grant(stage: Choice, request: Request, now: datetime, step: int) -> GrantedC
     )
 
 
-def log_claim(head: StatusHead, stage: Choice) -> StatusHead:
-    """Return the head of the step that writes a stage."""
+def log_claim(head: StatusHead, stage: Choice, queue: QueueHead) -> StatusHead:
+    """Return the head of the step that writes a stage, as of a step of the item log."""
     taken = sum(n for (state, was), n in stage.counts.items() if state == CLAIMED and was == READY)
     ended = sum(n for (state, was), n in stage.counts.items() if state != CLAIMED and was != READY)
     finished = {state: n for state, n in stage.by_state().items() if state != CLAIMED}
@@ -148,6 +149,7 @@ def log_claim(head: StatusHead, stage: Choice) -> StatusHead:
         finished=head.finishing(finished),
         log_rows=head.log_rows + stage.total(),
         width=stage.width,
+        looked=queue.step if queue.chain_step else head.looked,
     )
 
 
@@ -245,6 +247,7 @@ def settle_and_claim(
     def decide(at: Snapshot) -> Answer[tuple[SettledStep, GrantedClaim] | None]:
         if checkpoint.is_due(at.status, request.limit):
             return _NEITHER
+        at.look_as_far()
         here = both = _here(at, lease, verdict, request, now)
         if here is None and not at.has_spark and not at.are_files_read:
             # Without Spark and files, only items in memory can be decided.
@@ -254,7 +257,7 @@ def settle_and_claim(
         if both is None or not both.fits(at.status):
             return _NEITHER
         engine = "python" if here else engine_of(both.rows)
-        return replace(both.step(request, now), lease=lease, engine=engine)
+        return replace(both.step(request, now, at.queue), lease=lease, engine=engine)
 
     return once_on_status(store, "settle and claim", decide)
 
@@ -275,11 +278,11 @@ class _Both:
         return READY not in self.done.counts and not others and self.stage.total() > 0
 
     def step(
-        self, request: Request, now: datetime
+        self, request: Request, now: datetime, queue: QueueHead
     ) -> Step[StatusHead, tuple[SettledStep, GrantedClaim] | None]:
         """Return the step that writes both."""
         done, stage = self.done, self.stage
-        after = log_claim(self.settled, stage)
+        after = log_claim(self.settled, stage, queue)
         return Step(
             head=after,
             rows=self.rows,

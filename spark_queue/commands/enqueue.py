@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from spark_queue.sql.planner_choice import last_planner_of, planner_of
 from spark_queue.sql.sql_engines import SqlEngine, engines_of, first_able
 from spark_queue.state import enqueue_decision, replica_choice
 from spark_queue.state.enqueue_decision import Entered
+from spark_queue.state.replica import TooManyItemsError
 from spark_queue.state.request import EnqueueFacts, EnqueueRules
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.steps import KNOWN_FOR, Answer, Step, is_small, known_first, on_items
@@ -266,9 +268,11 @@ class _Enqueue:
             replica = replica_choice.of_all(at, every)
             if replica is None:
                 return None
-            return enqueue_decision.decide_entry(
-                replica, at.settings, rows, at.queue, pointers, self.now, rules.replacing
-            )
+            with suppress(TooManyItemsError):
+                return enqueue_decision.decide_entry(
+                    replica, at.settings, rows, at.queue, pointers, self.now, rules.replacing
+                )
+        return None
 
     def _step_of(
         self, at: Snapshot, found: Entered, rules: EnqueueRules

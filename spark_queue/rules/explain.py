@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -11,7 +12,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.rules.grouping import Member, in_the_way
 from spark_queue.rules.limiting import Limited
 from spark_queue.rules.places import LAPSED, TIMED, WAITS
-from spark_queue.rules.rule_model import FullKey, ItemReason, State
+from spark_queue.rules.rule_model import FullKey, ItemReason, Record, State
 from spark_queue.rules.scheduler_state import (
     TERMINAL,
     SchedulerState,
@@ -44,6 +45,14 @@ class Live(Member, Protocol):
         """Until when a pause of a key keeps it out of the lines."""
 
     @property
+    def follows(self) -> int | None:
+        """The item of its key that has begun, until which is over it waits."""
+
+    @property
+    def replaced_by(self) -> int | None:
+        """The newest item of its key, where the next claim ends this one."""
+
+    @property
     def limited(self) -> Sequence[Limited]:
         """Its keys that have limits."""
 
@@ -67,6 +76,7 @@ class Situation:
         """Whether a claim would end the item before it looks for others to serve."""
         place = item.place_at(self.now)
         is_over = place in WAITS and item.has_expired(self.now)
+        is_over = is_over or item.replaced_by is not None
         return is_over or (place in LAPSED and self.is_worn_out(item))
 
     def is_worn_out(self, item: Live) -> bool:
@@ -108,7 +118,23 @@ def explain(state: SchedulerState, seq: int, now: float) -> ItemReason:
         return ItemReason(reason="duplicate", by=holder)
     if record.state in TERMINAL:
         return ItemReason(reason="finished", state=record.state)
-    return explain_live(record, state.serial.members(record), _situation(state, now))
+    at, members = _situation(state, now), state.serial.members(record)
+    with _freed(state.records, [record, *members], at):
+        return explain_live(record, members, at)
+
+
+@contextmanager
+def _freed(records: Mapping[int, Record], items: Iterable[Record], at: Situation) -> Iterator[None]:
+    """Let items wait for none that the next claim ends, for a while."""
+    waiting = [(one, one.follows) for one in items if one.follows is not None]
+    freed = [(one, seq) for one, seq in waiting if at.ends(records[seq])]
+    for one, _ in freed:
+        one.follows = None
+    try:
+        yield
+    finally:
+        for one, seq in freed:
+            one.follows = seq
 
 
 # rule: reason of an item
@@ -128,10 +154,8 @@ def explain_live(item: Live, members: Iterable[Live], at: Situation) -> ItemReas
         return ItemReason(reason="leased", until=item.freed_at, state=item_state)
     if at.paused:
         return ItemReason(reason="paused", state=item_state)
-    if item.has_expired(at.now):
-        return ItemReason(reason="expired", state=item_state)
-    if place in LAPSED and at.is_worn_out(item):
-        return ItemReason(reason="lease lost", state=item_state)
+    if at.ends(item):
+        return _explain_end(item, at)
     if place in TIMED:
         return _explain_time(item, at)
     return _explain_place(item, members, at)
@@ -146,8 +170,18 @@ def next_event_at(state: SchedulerState, now: float) -> float | None:
     return None if at is None else max(at, now)
 
 
+def _explain_end(item: Live, at: Situation) -> ItemReason:
+    if item.has_expired(at.now):
+        return ItemReason(reason="expired", state=item.state)
+    if item.replaced_by is not None:
+        return ItemReason(reason="replaced", by=item.replaced_by, state=item.state)
+    return ItemReason(reason="lease lost", state=item.state)
+
+
 def _explain_time(item: Live, at: Situation) -> ItemReason:
     until = item.kept_until
+    if until <= at.now and item.follows is not None:
+        return ItemReason(reason="follows", by=item.follows, state=item.state)
     if until <= at.now:
         return ItemReason(reason="delayed", until=item.available_at, state=item.state)
     end = until if until < math.inf else None

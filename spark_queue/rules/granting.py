@@ -22,13 +22,20 @@ from spark_queue.rules.scheduler_state import SchedulerState
 from spark_queue.rules.service_order import Horizon, Served, Service
 from spark_queue.rules.timing import add_loss
 
+#: The error of an item that another one of its key has replaced.
+REPLACED = "replaced by {}"
+
 
 def carry_out(state: SchedulerState, grant: Grant, limit: int, run: int, worker_id: str) -> Grant:
     """Carry out a claim, and return its grant and the items it ended."""
+    older = _replaced(state)
     expired, dead = expire(state), bury(state)
+    replaced = _cancel(state, older)
     regroup(state, run)
     leased = [_lease(state, served, grant, worker_id) for served in _serve(state, limit)]
-    return dataclasses.replace(grant, items=tuple(leased), expired=expired, dead=dead)
+    return dataclasses.replace(
+        grant, items=tuple(leased), expired=expired, dead=dead, replaced=replaced
+    )
 
 
 def propose(
@@ -41,7 +48,7 @@ def propose(
     state.timing.advance(state.clock, state.move)
     if horizon is not None and _is_passed(state, horizon):
         return None
-    with _set_aside(state) as (expired, dead):
+    with _set_aside(state) as (expired, dead, replaced):
         regroup(state, run)
         freed = sum(record.state == "claimed" for record in [*expired, *dead])
         looked = _look(state, limit, freed, horizon)
@@ -52,6 +59,7 @@ def propose(
         items=tuple(_lease_of(served) for served in looked),
         expired=tuple(record.seq for record in expired),
         dead=tuple(record.seq for record in dead),
+        replaced=replaced,
     )
 
 
@@ -71,6 +79,21 @@ def bury(state: SchedulerState) -> tuple[int, ...]:
         record.losses = add_loss(record.losses)
         state.finish(record, "dead", "lease lost")
     return tuple(record.seq for record in dead)
+
+
+# rule: replaced item of a key
+def _replaced(state: SchedulerState) -> list[tuple[Record, int]]:
+    """Return the items that another one has replaced, each with that, as the claim begins."""
+    found = {} if state.chains is None else state.chains.replaced
+    return [(one, by) for _, one in sorted(found.items()) if (by := one.replaced_by) is not None]
+
+
+def _cancel(state: SchedulerState, older: list[tuple[Record, int]]) -> tuple[tuple[int, int], ...]:
+    """End items that others have replaced, and return them; those that have expired are over."""
+    replaced = [(one, by) for one, by in older if one.place != "done"]
+    for one, by in replaced:
+        state.finish(one, "cancelled", REPLACED.format(by))
+    return tuple((one.seq, by) for one, by in replaced)
 
 
 def configure(state: SchedulerState, config: QueueConfig) -> None:
@@ -106,7 +129,9 @@ def regroup(state: SchedulerState, run: int) -> None:
 
 
 @contextmanager
-def _set_aside(state: SchedulerState) -> Iterator[tuple[list[Record], list[Record]]]:
+def _set_aside(
+    state: SchedulerState,
+) -> Iterator[tuple[list[Record], list[Record], tuple[tuple[int, int], ...]]]:
     """Set aside the items that a claim would end, and put them back on exit."""
     places: dict[int, tuple[Record, Place | None]] = {}
 
@@ -117,10 +142,13 @@ def _set_aside(state: SchedulerState) -> Iterator[tuple[list[Record], list[Recor
             state.count(record, -1)
         return records
 
+    older = _replaced(state)
     expired = aside(state.timing.past_deadline(state.clock))
     dead = aside(state.timing.worn_out(state.config.max_losses))
+    replaced = [(one, by) for one, by in older if one.place != "done"]
+    aside([one for one, _ in replaced])
     try:
-        yield expired, dead
+        yield expired, dead, tuple((one.seq, by) for one, by in replaced)
     finally:
         for _, (record, place) in sorted(places.items()):
             state.count(record, 1)

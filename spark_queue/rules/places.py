@@ -56,6 +56,8 @@ class _Times(Protocol):
     def expires_at(self) -> float | None: ...
     @property
     def kept_until(self) -> float: ...
+    @property
+    def follows(self) -> int | None: ...
 
 
 class Timed:
@@ -66,7 +68,7 @@ class Timed:
     # rule: place at an instant
     def place_at(self: _Times, now: float) -> Place:
         """Return where the item is at an instant."""
-        is_kept = self.kept_until > now
+        is_kept = self.follows is not None or self.kept_until > now
         if self.state != "claimed":
             is_due = self.available_at is None or self.available_at <= now
             return "due" if is_due and not is_kept else "delayed"

@@ -22,6 +22,7 @@ State = Literal["ready", "claimed", "acked", "dead", "expired", "cancelled"]
 Reason = Literal[
     "runnable",
     "delayed",
+    "follows",
     "held by group",
     "key limit",
     "limit",
@@ -30,6 +31,7 @@ Reason = Literal[
     "leased",
     "expired",
     "lease lost",
+    "replaced",
     "finished",
     "duplicate",
     "refused",
@@ -130,6 +132,8 @@ class Grant:
     """Items whose deadline had passed; the same step made them expired."""
     dead: tuple[int, ...] = ()
     """Items that lost their last lease; the same step made them dead."""
+    replaced: tuple[tuple[int, int], ...] = ()
+    """Items that another one of their key has replaced, each with that; they were cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +284,10 @@ class Record(Timed):
     """The first of the items that replace each other, for those after it."""
     chain_at: float | None = None
     """When the first of those came that wait with it."""
+    follows: int | None = None
+    """The item of its key that has begun, until which is over it is kept out of the lines."""
+    replaced_by: int | None = None
+    """The newest item of its key, where the next claim ends this one."""
     state: State = "ready"
     place: Place | None = None
     attempts: int = 0
@@ -312,6 +320,8 @@ class Record(Timed):
     @property
     def due_at(self) -> float:
         """When it may be claimed, as far as that is a matter of time."""
+        if self.follows is not None:
+            return math.inf
         return max(-math.inf if self.available_at is None else self.available_at, self.kept_until)
 
     @property

@@ -17,7 +17,7 @@ from spark_queue.rules.parted import LimitedLines
 from spark_queue.rules.pausing import KeyPauses, PausedKeys
 from spark_queue.rules.places import Place, freed_at
 from spark_queue.rules.ready import Line
-from spark_queue.rules.replacing import Replacing, place_of
+from spark_queue.rules.replacing import Chains, Replacing, place_of
 from spark_queue.rules.rule_model import Admitted, Grant, NewItem, Record, State, Terminal
 from spark_queue.rules.timing import Timing
 
@@ -60,6 +60,7 @@ class SchedulerState:
         self._claim_ids: dict[int, str] = {}
         self._raised: dict[int, float] = {}
         self.pauses: KeyPauses | None = None
+        self.chains: Chains | None = None
         self.limits: Limits | None = None
         self.line = self._limited_line()
         self.turns = OneLine({}) if config.fair_key is None else Turns(config.weights)
@@ -139,6 +140,9 @@ class SchedulerState:
         old, record.place = record.place, place
         self.timing.move(record, old, place)
         self.serial.move(record, old, place)
+        if self.chains is not None:
+            for other in self.chains.look_at(record):
+                self.move(other, other.place_at(self.clock))
 
     def hold(self, record: Record, lease: int, expires_at: float, worker_id: str) -> None:
         """Lease an item, replacing its current lease."""
@@ -163,6 +167,8 @@ class SchedulerState:
         record.finished_at = self.clock
         record.error = record.error if error is None else error
         self.move(record, "done")
+        if self.chains is not None:
+            self.chains.leave(record)
         if self.distinct is not None:
             self.distinct.leave(record.new.dedup_key, record.seq, self.clock)
         self.turns.leave(record.account)
@@ -193,6 +199,10 @@ class SchedulerState:
             self.limit(record)
         if self.pauses is not None:
             record.kept_until = self.pauses.end_of(record.new)
+        if record.chain is not None and self.chains is None:
+            self.chains = Chains(self.records)
+        if self.chains is not None:
+            self.chains.join(record)
         self.turns.join(record.account)
         # A lease that ran out is noted when time passes.
         self.move(record, "held" if record.state == "claimed" else record.place_at(self.clock))

@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from spark_queue.config import QueueConfig
 from spark_queue.log.heads import Pointer, StatusHead
-from spark_queue.log.schema import CLAIMED, DEAD, EXPIRED, ITEM
+from spark_queue.log.schema import CANCELLED, CLAIMED, DEAD, EXPIRED, ITEM
 from spark_queue.overriding import override
 from spark_queue.rules import Grant, Leased
 from spark_queue.rules.fairness import Level
+from spark_queue.rules.granting import REPLACED
 from spark_queue.rules.places import freed_at
 from spark_queue.rules.timing import add_loss
 from spark_queue.state.replica import Replica, Row
@@ -91,6 +92,15 @@ def choose(
             "_losses": add_loss(replica.items[seq]["_losses"]),
         }
         for seq in grant.dead
+    ]
+    rows += [
+        {
+            **_without_lease(replica, seq),
+            **common,
+            "_state": CANCELLED,
+            "_error": REPLACED.format(by),
+        }
+        for seq, by in grant.replaced
     ]
     return _choice(head, rows)
 

@@ -17,7 +17,7 @@ from spark_queue.rules import Admitted, NewItem, Scheduler
 from spark_queue.rules.fairness import tag_of
 from spark_queue.rules.replacing import Replacing
 from spark_queue.state import schedulers
-from spark_queue.state.replica import LineKey, Row
+from spark_queue.state.replica import LineKey, Row, TooManyItemsError
 from spark_queue.state.request import EnqueueFacts
 from spark_queue.state.schedulers import Measure, seconds
 
@@ -61,8 +61,8 @@ def decide_entry(
     pointers: Mapping[int, Pointer],
     now: datetime,
     replacing: Replacing | None = None,
-) -> Entered | None:
-    """Decide the rows of a step; ``None`` where a planner has to read more.
+) -> Entered:
+    """Decide the rows of a step.
 
     Parameters
     ----------
@@ -80,6 +80,11 @@ def decide_entry(
         The instant of the enqueue.
     replacing : Replacing, optional
         Whether and how rows replace others of their key.
+
+    Raises
+    ------
+    TooManyItemsError
+        When more would have to be read: since when an item waits that is replaced.
     """
     config = settings.config
     ours = [name for name in frame.column_names if name in QUEUE_COLUMNS.names]
@@ -88,7 +93,7 @@ def decide_entry(
     asked.pop(None, None)
     older = [] if replacing is None else known.open_holders(asked)
     if replacing is not None and not all(map(_has_beginning, older)):
-        return None
+        raise TooManyItemsError
     scheduler = _scheduler(known, settings, given, before, pointers, asked, older)
     named = {n: row["_origin"] for n, row in enumerate(given) if row.get("_origin") is not None}
     new = [_new(row, config) for row in given]

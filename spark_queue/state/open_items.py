@@ -244,6 +244,10 @@ class OpenItems(dict[int, Row]):
         seqs = [seq for group in groups for seq in self._groups.get(group, ())]
         return [self[seq] for seq in sorted(seqs)]
 
+    def chains(self) -> list[list[int]]:
+        """Return the seqs of the items that replace each other, in order."""
+        return [self.of_chain(chain) for chain in self._chains]
+
     def of_chain(self, chain: int) -> list[int]:
         """Return the seqs of the items that replace each other, the first of which is named."""
         return sorted(self._chains.get(chain, set()) | ({chain} & self.keys()))

@@ -172,6 +172,9 @@ def at_hand(at: Snapshot) -> Replica | None:
     position.replica = known
     if known is not None and known.window is not None:
         known.window.source.as_of(queue.step, tuple(queue.tops))
+        if queue.chain_step:
+            # An item beyond the window may have replaced one that is here.
+            return None
     return known
 
 

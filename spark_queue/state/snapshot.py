@@ -215,6 +215,14 @@ class Snapshot:
         other.__dict__.update((n, self.__dict__[n]) for n in _SHARED & self.__dict__.keys())
         return other
 
+    # rule: reach of a claim
+    def look_as_far(self) -> None:
+        """Look at the item log again where a claim before this one has looked further."""
+        if self.queue.step < self.status.looked:
+            self.store.queue.look()
+            for name in self.__dict__.keys() & (_WHEN - {"status", "settings"}):
+                del self.__dict__[name]
+
     def renew(self) -> None:
         """Take the newest steps instead, where another thread has made or followed some since.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation, explain_live
 from spark_queue.rules.limiting import Limited, LimitKeys
 from spark_queue.rules.places import Timed, freed_at
+from spark_queue.rules.replacing import is_busy, waits_of
 from spark_queue.rules.rule_model import FullKey, ItemReason, Reason, State
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
@@ -44,11 +45,13 @@ def live(store: Store, seq: int) -> Explanation | None:
             # be known here.
             return None
         limit = store.limits()
+        chains = replica.items.chains()
         known = {**replica.items, seq: row}.values()
         rows = [{**other, "_expires_at": expires_at(other, limit)} for other in known]
     at = now_of(store)
     keys = LimitKeys.of(at.config) if at.config.limits else None
     live = {row["_seq"]: LiveItem.of(row, at.config, keys) for row in rows}
+    live |= {one.seq: one for chain in chains for one in _chained([live[seq] for seq in chain], at)}
     at = at.with_flights(item for item in live.values() if item.state == CLAIMED)
     group = row["_group_key"]
     members = [live[r["_seq"]] for r in rows if group is not None and r["_group_key"] == group]
@@ -70,8 +73,11 @@ class LiveItem(Timed):
     available_at: float | None
     expires_at: float | None
     freed_at: float | None
+    is_busy: bool = False
     limited: Sequence[Limited] = ()
     kept_until: float = -math.inf
+    follows: int | None = None
+    replaced_by: int | None = None
 
     @classmethod
     def of(cls, row: AnyRow, config: QueueConfig, keys: LimitKeys | None = None) -> LiveItem:
@@ -81,11 +87,22 @@ class LiveItem(Timed):
             seq=row["_seq"],
             state=row["_state"],
             losses=row["_losses"],
+            is_busy=is_busy(row["_state"], row["_attempts"], row["_losses"]),
             available_at=_seconds(row["_available_at"]),
             expires_at=_seconds(row["_expires_at"]),
             freed_at=None if until is None else _seconds(freed_at(until, config)),
             limited=() if keys is None else keys.find_in(row),
         )
+
+
+def _chained(chain: Sequence[LiveItem], at: Situation) -> list[LiveItem]:
+    """Return items that replace each other as the next claim finds them."""
+    older, newest, busy = waits_of(chain)
+    found = [replace(one, replaced_by=chain[-1].seq) for one in older]
+    is_over = any(one.seq == busy and at.ends(one) for one in chain)
+    if newest is not None and busy is not None and not is_over:
+        found.append(replace(newest, follows=busy))
+    return found
 
 
 def now_of(store: Store) -> Situation:
@@ -116,6 +133,8 @@ def detail(
     texts: dict[Reason, str] = {
         "leased": f"leased by {holder} until {_say_end(until, at.config)}" if until else "",
         "paused": "the queue is paused; resume it",
+        "follows": f"item {why.by} of its key has begun; it runs when that is over",
+        "replaced": f"item {why.by} has its key; the next claim ends it",
         "lease lost": f"the lease of {holder} ran out for the last time; the next claim ends it",
         "key limit": _say_full(why.full) if why.full else "",
         "limit": f"{at.in_flight} items are in flight, {at.config.max_in_flight} are allowed",

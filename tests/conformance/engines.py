@@ -5,7 +5,8 @@ An engine declares what it can do; a scenario that needs more than that is not r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
@@ -18,11 +19,13 @@ from spark_queue.clock import ManualClock
 from spark_queue.config import LiveSettings, QueueConfig
 from spark_queue.config_changes import merge
 from spark_queue.delta_queue import DeltaQueue
-from spark_queue.errors import LeaseLostError
+from spark_queue.errors import DuplicateItemError, LeaseLostError
 from spark_queue.flow import stored_texts
 from spark_queue.local_queue import LocalQueue
 from spark_queue.queue_views import store_of
 from spark_queue.rules import Ack, Dead, Grant, Nack, NewItem, Outcome, Release, Scheduler
+from spark_queue.rules.rule_model import Admitted
+from spark_queue.state.request import EnqueueRules
 from spark_queue.views.items import collect
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ Capability = Literal[
     "operators",
     "predicates",
     "priority",
+    "replacing",
     "retries",
     "returns",
     "runs",
@@ -55,7 +59,8 @@ Capability = Literal[
 #: ``leases``: claims that run out; ``limits``: an item has a limit of failures of its own;
 #: ``on demand``: a claim chooses what is next, which is not out
 #: as soon as it may run; ``operators``: pause, resume and explain; ``predicates``: items of one's
-#: choice are cancelled and redriven; ``retries``: attempts and dead letters; ``returns``: items
+#: choice are cancelled and redriven; ``replacing``: rows replace others of their key;
+#: ``retries``: attempts and dead letters; ``returns``: items
 #: are given back to their place; ``runs``: a claim takes several items of a group; ``scopes``:
 #: keys that outlive their item; ``states``: the state of every item; ``time``: delays and expiry;
 #: ``views``: every verb that reads; ``weights``: a weight that changes counts for what waits.
@@ -161,6 +166,22 @@ class Engine(Protocol):
         ...
 
 
+class Replacing(Engine, Protocol):
+    """An engine whose rows replace others of their key."""
+
+    became: list[str]
+    """What became of the rows that were enqueued last, and of which item that is."""
+
+    def error(self, item: str) -> str | None:
+        """Return the last error of an item; an item that it names is named by its id."""
+        ...
+
+
+def named(error: str | None, ids: Mapping[int, str]) -> str | None:
+    """Return an error; an item that it names is named by its id."""
+    return re.sub(r"(?<=replaced by )\d+", lambda found: ids[int(found[0])], error or "") or None
+
+
 def name_successor(ids: dict[int, str], seq: int, origin: int) -> None:
     """Name the item that a redrive made: a prime more than those before it."""
     if seq in ids:
@@ -182,9 +203,29 @@ class SchedulerEngine:
         self.ids: dict[int, str] = {}
 
     def enqueue(self, rows: Sequence[Row]) -> list[str | None]:
-        admitted = self.scheduler.admit([self._item(row) for row in rows], self.now)
+        rules = EnqueueRules().within(self.scheduler.config)
+        items = [self._item(row) for row in rows]
+        admitted = self.scheduler.admit(items, self.now, replacing=rules.replacing)
         self.ids |= {a.seq: row.id for a, row in zip(admitted, rows, strict=True)}
+        self.became = [self._became(one) for one in admitted]
+        refused = [one.duplicate_of for one in admitted if one.duplicate_of is not None]
+        if rules.on_duplicate == "raise" and refused:
+            # It has no such verb, and nothing was to be written.
+            raise DuplicateItemError(len(refused), self.ids[refused[0]])
         return [None if a.duplicate_of is None else self.ids[a.duplicate_of] for a in admitted]
+
+    def _became(self, one: Admitted) -> str:
+        for word, other in (("replaces", one.replaces), ("follows", one.follows)):
+            if other is not None:
+                return f"{word} {self.ids[other]}"
+        if one.duplicate_of is None:
+            return "inserted"
+        word = "replaced" if one.duplicate_of > one.seq else "duplicate"
+        return f"{word} {self.ids[one.duplicate_of]}"
+
+    def error(self, item: str) -> str | None:
+        found = self.scheduler.item(self.seqs([item])[0])
+        return None if found is None else named(found.error, self.ids)
 
     def claim(self, limit: int, *, run: int = 1, lease: float | None = None) -> SchedulerHeld:
         return SchedulerHeld(self, self.scheduler.claim(self.now, limit, run=run, lease=lease))
@@ -292,6 +333,10 @@ class QueueEngine:
         """Return a claim as a scenario has it."""
         raise NotImplementedError
 
+    def table(self, frame: Any) -> pa.Table:
+        """Return what a verb answers as a table."""
+        raise NotImplementedError
+
     def claim(self, limit: int, *, run: int = 1, lease: float | None = None) -> Any:
         held_for = None if lease is None else timedelta(seconds=lease)
         return self.held(self.queue.claim(limit, run=run, lease=held_for))
@@ -344,10 +389,16 @@ class QueueEngine:
 
     def name_outcomes(self, outcomes: pa.Table, rows: Sequence[Row]) -> list[str | None]:
         """Remember the seqs of rows; return for each the id of the item that it duplicates."""
-        found = outcomes.select(["_seq", "id", "duplicate_of"]).to_pylist()
+        found = outcomes.select(["_seq", "id", "outcome", "duplicate_of"]).to_pylist()
         self.ids |= {row["_seq"]: row["id"] for row in found}
         holders = {row["id"]: self.ids.get(row["duplicate_of"]) for row in found}
+        words = {row["id"]: row["outcome"] for row in found}
+        self.became = [f"{words[row.id]} {holders[row.id] or ''}".strip() for row in rows]
         return [holders[row.id] for row in rows]
+
+    def error(self, item: str) -> str | None:
+        history = self.table(self.queue.history(self.seqs([item])[0]))
+        return named(history["_error"][-1].as_py(), self.ids)
 
     def name_successors(self, status: pa.Table) -> None:
         """Name the items that were made by a redrive."""

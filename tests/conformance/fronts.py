@@ -77,6 +77,7 @@ class LocalFrontEngine(FrontVerbs, LocalEngine):
         "columns",
         "disk",
         "leases",
+        "replacing",
         "runs",
         "views",
     }

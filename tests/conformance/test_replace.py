@@ -1,0 +1,272 @@
+"""The laws of rows that replace others of their key, which every engine must play alike."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+
+from spark_queue.errors import DuplicateItemError
+from spark_queue.retry_policy import RetryPolicy
+from tests.conformance.conftest import Make
+from tests.conformance.engines import Held, Replacing, Row
+
+needs = pytest.mark.needs
+planned = pytest.mark.planned
+
+IN_A_MINUTE = RetryPolicy(backoff="fixed", delay=timedelta(minutes=1))
+
+
+def _replacing(make: Make, *keys: str, **options: Any) -> Replacing:
+    made = make("dedup_key", *keys, on_duplicate="replace", **options)
+    return cast("Replacing", made)
+
+
+def _put(engine: Replacing, *ids: str, key: str = "k", **values: Any) -> list[str]:
+    """Enqueue rows of a key in one step; return what became of each, and of which item that is."""
+    engine.enqueue([Row(id=name, key=key, **values) for name in ids])
+    return engine.became
+
+
+def _take(engine: Replacing) -> Held:
+    held = engine.claim(10)
+    assert len(held.ids) <= 1
+    return held
+
+
+# rule: replaced item of a key, outcome of a row
+@planned
+@needs("replacing", "states")
+def test_the_last_row_of_a_key_runs_in_the_place_of_the_first(make: Make) -> None:
+    """Law 3: what waits is replaced by what comes; one item runs, where the first one stood."""
+    engine = _replacing(make, "fair_key")
+    assert _put(engine, "a") == ["inserted"]
+    engine.enqueue([Row(id="x", key="x")])
+    assert _put(engine, "b") == ["replaces a"]
+    assert _put(engine, "c") == ["replaces b"]
+    assert engine.claim(10).ids == ["c", "x"]
+    assert engine.states() == {
+        "a": "cancelled",
+        "b": "cancelled",
+        "c": "claimed",
+        "x": "claimed",
+    }
+    assert engine.error("a") == engine.error("b") == "replaced by c"
+
+
+# rule: replaced item of a key, busy item of a key
+@planned
+@needs("replacing", "states", "operators")
+@pytest.mark.parametrize("end", ["ack", "dead", "cancel"])
+def test_of_a_key_the_newest_runs_once_the_busy_one_is_over(make: Make, end: str) -> None:
+    """Law 3: an item that runs is not touched; the newest follows it, however it ends."""
+    engine = _replacing(make)
+    _put(engine, "a")
+    held = _take(engine)
+    assert _put(engine, "b") == ["follows a"]
+    assert _put(engine, "c") == ["replaces b"]
+    assert engine.why("b") == ("replaced", "c")
+    assert engine.why("c") == ("follows", "a")
+    assert _take(engine).ids == []
+    assert engine.states()["b"] == "cancelled"
+    if end == "cancel":
+        engine.cancel("a")
+    else:
+        held.settle(end)
+    assert engine.why("c") == ("runnable", None)
+    assert _take(engine).ids == ["c"]
+    assert _take(engine).ids == []
+
+
+# rule: replaced item of a key
+@needs("replacing", "states", "leases", "time")
+@pytest.mark.parametrize("end", ["expired", "dead"])
+def test_what_a_claim_ends_lets_its_follower_start_in_that_claim(make: Make, end: str) -> None:
+    """Law 3: an item that expires as it waits for its retry, or loses its last lease."""
+    engine = _replacing(make, lease=timedelta(seconds=60), max_losses=1, retry=IN_A_MINUTE)
+    _put(engine, "a", ttl=30 if end == "expired" else None)
+    held = _take(engine)
+    if end == "expired":
+        held.settle("nack")
+    _put(engine, "b")
+    _put(engine, "c")
+    engine.advance(61)
+    assert _take(engine).ids == ["c"]
+    assert engine.states() == {"a": end, "b": "cancelled", "c": "claimed"}
+
+
+# rule: busy item of a key
+@needs("replacing", "retries", "time")
+def test_a_retry_goes_before_the_change_that_came_meanwhile(make: Make) -> None:
+    """Law 3: an item that failed is busy until it is over: a, a, then the newest."""
+    engine = _replacing(make, retry=IN_A_MINUTE)
+    _put(engine, "a")
+    held = _take(engine)
+    assert _put(engine, "b") == ["follows a"]
+    held.settle("nack")
+    assert _put(engine, "c") == ["replaces b"]
+    assert _take(engine).ids == []
+    engine.advance(60)
+    held = _take(engine)
+    assert held.ids == ["a"]
+    held.settle("ack")
+    assert _take(engine).ids == ["c"]
+
+
+# rule: busy item of a key
+@needs("replacing", "retries", "leases", "time", "states")
+def test_a_holder_has_all_its_attempts_and_no_settle_fails_by_a_key(make: Make) -> None:
+    """Laws 3 and 7: a failure, a loss and the last failure are settled as without a second one."""
+    engine = _replacing(
+        make, retry=IN_A_MINUTE, max_attempts=2, max_losses=2, lease=timedelta(seconds=30)
+    )
+    _put(engine, "a")
+    held = _take(engine)
+    _put(engine, "b")
+    held.settle("nack")
+    engine.advance(60)
+    assert _take(engine).ids == ["a"]
+    engine.advance(30)
+    held = _take(engine)
+    assert held.ids == ["a"]
+    _put(engine, "c")
+    held.settle("nack")
+    assert _take(engine).ids == ["c"]
+    assert engine.states() == {"a": "dead", "b": "cancelled", "c": "claimed"}
+
+
+# rule: busy item of a key
+@needs("replacing", "returns", "states")
+def test_an_item_that_was_only_given_back_is_replaced(make: Make) -> None:
+    """Law 3: it has not been tried, so the newest runs in its stead."""
+    engine = _replacing(make)
+    _put(engine, "a")
+    held = _take(engine)
+    _put(engine, "b")
+    held.settle("release")
+    assert _put(engine, "c") == ["replaces b"]
+    assert _take(engine).ids == ["c"]
+    assert engine.states() == {"a": "cancelled", "b": "cancelled", "c": "claimed"}
+
+
+# rule: debounce of a key
+@needs("replacing", "time")
+def test_changes_put_a_run_off_until_they_pause_but_not_for_ever(make: Make) -> None:
+    """Law 3: by 5 seconds each, 20 at most; what comes while it runs begins anew."""
+    engine = _replacing(make, debounce=timedelta(seconds=5), at_most=timedelta(seconds=20))
+    for n in range(5):
+        _put(engine, f"a{n}")
+        engine.advance(4)
+        if n < 4:
+            assert _take(engine).ids == []
+    held = _take(engine)
+    assert held.ids == ["a4"]
+    _put(engine, "b")
+    held.settle("ack")
+    engine.advance(4)
+    assert _take(engine).ids == []
+    engine.advance(1)
+    assert _take(engine).ids == ["b"]
+
+
+@needs("replacing")
+def test_a_key_is_free_again_when_its_item_is_over(make: Make) -> None:
+    """Law 3: what died has no successor but by a new row."""
+    engine = _replacing(make)
+    _put(engine, "a")
+    _take(engine).settle("dead")
+    assert _put(engine, "b") == ["inserted"]
+    assert _take(engine).ids == ["b"]
+
+
+# rule: scope of a key, replaced item of a key
+@planned
+@needs("replacing", "scopes")
+@pytest.mark.parametrize("scope", ["forever", timedelta(seconds=100)])
+def test_a_key_that_outlives_its_item_is_replaced_until_it_has_begun(
+    make: Make, scope: Any
+) -> None:
+    """Law 3: then who has it refuses the row, also at its end."""
+    engine = _replacing(make, dedup_scope=scope)
+    _put(engine, "a")
+    assert _put(engine, "b") == ["replaces a"]
+    held = _take(engine)
+    assert held.ids == ["b"]
+    assert _put(engine, "c", "d") == ["duplicate b", "duplicate b"]
+    held.settle("dead")
+    assert _put(engine, "e") == ["duplicate b"]
+
+
+# rule: replaced item of a key, outcome of a row
+@planned
+@needs("replacing", "states")
+def test_of_one_step_the_last_row_of_a_key_enters(make: Make) -> None:
+    """Law 3: the others are refused, and name it; so it is behind one that runs, and before."""
+    engine = _replacing(make)
+    assert _put(engine, "a1", "a2") == ["replaced a2", "inserted"]
+    held = _take(engine)
+    assert held.ids == ["a2"]
+    assert _put(engine, "b1", "b2", "b3") == ["replaced b3", "replaced b3", "follows a2"]
+    held.settle("ack")
+    assert _take(engine).ids == ["b3"]
+    assert set(engine.states()) == {"a2", "b3"}
+
+
+# rule: replaced item of a key
+@needs("replacing", "predicates")
+def test_a_redriven_item_does_not_replace(make: Make) -> None:
+    """Law 3: it enters as where rows are skipped, and gives way to who has the key."""
+    engine = _replacing(make)
+    _put(engine, "a")
+    _take(engine).settle("dead")
+    _put(engine, "b")
+    engine.redrive("a")
+    assert _take(engine).ids == ["b"]
+    assert _take(engine).ids == []
+
+
+# rule: replaced item of a key
+@needs("replacing", "operators", "time")
+def test_a_follower_holds_its_group_as_an_item_that_waits_for_its_time(make: Make) -> None:
+    """Laws 3 and 4: with ``block`` later members wait for it, and it stands by its own seq."""
+    engine = _replacing(make, "group_key")
+    _put(engine, "a")
+    held = _take(engine)
+    _put(engine, "b", group="g")
+    engine.enqueue([Row(id="c", group="g")])
+    assert engine.why("c") == ("held by group", "b")
+    assert _take(engine).ids == []
+    held.settle("ack")
+    assert _take(engine).ids == ["b"]
+
+
+@needs("replacing", "states")
+def test_a_duplicate_is_skipped_or_raised_as_it_is_asked_for(make: Make) -> None:
+    """Law 3: the setting is what a row does by default, and may change at any time."""
+    engine = cast("Replacing", make("dedup_key"))
+    _put(engine, "a")
+    assert _put(engine, "b") == ["duplicate a"]
+    engine.configure(on_duplicate="replace")
+    assert _put(engine, "c") == ["replaces a"]
+    engine.configure(on_duplicate="skip")
+    assert _put(engine, "d") == ["duplicate c"]
+    engine.configure(on_duplicate="raise")
+    with pytest.raises(DuplicateItemError):
+        _put(engine, "e")
+    assert _take(engine).ids == ["c"]
+
+
+# rule: busy item of a key
+@needs("replacing", "states", "operators")
+def test_a_key_is_held_by_the_busy_one_where_its_follower_is_cancelled(make: Make) -> None:
+    """Law 3: of a key no two are busy, whatever operators take out."""
+    engine = _replacing(make)
+    _put(engine, "a")
+    held = _take(engine)
+    _put(engine, "b")
+    engine.cancel("b")
+    assert _put(engine, "c") == ["follows a"]
+    assert _take(engine).ids == []
+    held.settle("ack")
+    assert _take(engine).ids == ["c"]
