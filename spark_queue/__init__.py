@@ -13,7 +13,7 @@ from spark_queue import extras
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_queue.claim import Claim, LocalClaim, Settlement
+    from spark_queue.claim import Claim, LocalClaim
     from spark_queue.config import QueueConfig
     from spark_queue.delta_queue import DeltaQueue
     from spark_queue.errors import (
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         ReaderNotFoundError,
         Reject,
         ResultMismatchError,
+        RetryAfter,
         SchemaMismatchError,
         SettingsChangedError,
         SetupError,
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
         Upgraded,
     )
     from spark_queue.retry_policy import RetryPolicy
+    from spark_queue.saying import Settlement
     from spark_queue.session import SMALL_STEPS_CONF, local_session
     from spark_queue.stores.keys import DeltaIdempotencyKeyStore
 
@@ -112,6 +114,7 @@ _HOMES = {
     "EnqueueResult": "results",
     "Explanation": "results",
     "FencedError": "log_errors",
+    "FormatVersionError": "log_errors",
     "FileAccessError": "log_errors",
     "FileDamagedError": "log_errors",
     "FileGoneError": "log_errors",
@@ -146,11 +149,12 @@ _HOMES = {
     "Report": "report.model",
     "RetryPolicy": "retry_policy",
     "SettingsChangedError": "log_errors",
-    "Settlement": "claim",
+    "Settlement": "saying",
     "SparkQueueError": "log_errors",
     "StepFacts": "log.step_events",
     "StepTimes": "log.step_events",
     "StepLostError": "log_errors",
+    "WriterLockedError": "log_errors",
     "Thresholds": "report.finding",
     "Upgraded": "results",
     "current_item": "item_context",
@@ -229,6 +233,7 @@ __all__ = [
     "RepeatedBatch",
     "Report",
     "ResultMismatchError",
+    "RetryAfter",
     "RetryPolicy",
     "SchemaMismatchError",
     "SettingsChangedError",

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib import import_module
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.checks import require_duration, require_seq, require_string
+from spark_queue.checks import require_duration
 from spark_queue.commands import checkpoint, claims, forward_items, settle
 from spark_queue.commands.settle import Verdict
-from spark_queue.errors import InvalidArgumentError, LeaseLostError, SparkNeededError
+from spark_queue.errors import (
+    InvalidArgumentError,
+    LeaseLostError,
+    RetryAfter,
+    SparkNeededError,
+    require_after,
+)
 from spark_queue.item_context import read_progress
 from spark_queue.log.schema import TRACE
+from spark_queue.saying import (
+    Settlement,
+    require_error,
+    require_said,
+    said_of,
+)
 from spark_queue.sql import file_rows
 from spark_queue.state.request import GrantedClaim, Request
 from spark_queue.state.snapshot import Snapshot
@@ -29,30 +40,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-#: What a holder says of an item: an outcome, or one with an error.
-Said: TypeAlias = str | tuple[str, str | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
-    """What settling items did."""
-
-    step: int
-    """The step that it became; 0 where there was nothing left to settle."""
-    acked: int = 0
-    """Items that are done."""
-    failed: int = 0
-    """Items that failed and are retried after their delay."""
-    released: int = 0
-    """Items that were given back: ready at once, charged no attempt."""
-    dead: int = 0
-    """Items that went to the dead letters."""
-
-    def _repr_html_(self) -> str:
-        return (
-            f"<b>step {self.step}</b>: {self.acked} acked, {self.failed} failed, "
-            f"{self.released} released, {self.dead} dead"
-        )
+#: What a holder says of an item: an outcome, or one with an error, and with how long it waits.
+Said: TypeAlias = str | tuple[str, str | None] | tuple[str, str | None, float | timedelta | None]
 
 
 #: What a claim gives its holder.
@@ -63,8 +52,8 @@ class Claim:
     """Items that only this holder may work on until its lease ends.
 
     A claim is a context manager: leaving the block acks the unsettled items, an exception nacks
-    them with the exception's text, and an interruption (``KeyboardInterrupt``, ``SystemExit``)
-    releases them without charging an attempt.
+    them with the exception's text (``RetryAfter`` defers them), and an interruption
+    (``KeyboardInterrupt``, ``SystemExit``) releases them without charging an attempt.
 
     Attributes
     ----------
@@ -128,15 +117,45 @@ class Claim:
         """
         return self._settle_rest("ack")
 
-    def nack(self, error: str) -> Settlement:
+    def nack(self, error: str, *, after: float | timedelta | None = None) -> Settlement:
         """Settle the remaining items as failed: each is charged an attempt.
+
+        Parameters
+        ----------
+        error : str
+            What went wrong.
+        after : float or timedelta, optional
+            How long a retry waits, such as 30 seconds; by default as the policy of retries says.
 
         Raises
         ------
         LeaseLostError
             As for :meth:`ack`.
         """
-        return self._settle_rest("nack", _text_of("error", error))
+        wait = None if after is None else require_after("after", after)
+        return self._settle_rest("nack", require_error("error", error), wait)
+
+    def defer(self, after: float | timedelta, error: str | None = None) -> Settlement:
+        """Have all that is left wait, in its place and without charging an attempt.
+
+        Deferrals are counted, and after ``max_deferrals`` of them an item is dead. In a queue of an
+        older format than 6 it is a failure, with this wait.
+
+        Parameters
+        ----------
+        after : float or timedelta
+            How long the items wait at least, such as 30 seconds.
+        error : str, optional
+            Why: ``explain`` and the history show it.
+
+        Raises
+        ------
+        LeaseLostError
+            As for :meth:`ack`.
+        """
+        return self._settle_rest(
+            "defer", require_error("error", error), require_after("after", after)
+        )
 
     def release(self) -> Settlement:
         """Give all that is left back to its place, without charging an attempt.
@@ -156,7 +175,7 @@ class Claim:
         LeaseLostError
             As for :meth:`ack`.
         """
-        return self._settle_rest("dead", _text_of("error", error))
+        return self._settle_rest("dead", require_error("error", error))
 
     def settle(self, outcomes: DataFrame) -> Settlement:
         """Settle single items.
@@ -164,8 +183,9 @@ class Claim:
         Parameters
         ----------
         outcomes : DataFrame
-            ``_seq``, ``outcome`` (``"ack"``, ``"nack"``, ``"release"`` or ``"dead"``) and,
-            optionally, ``error``. It is evaluated once.
+            ``_seq``, ``outcome`` (``"ack"``, ``"nack"``, ``"defer"``, ``"release"`` or ``"dead"``)
+            and, optionally, ``error``, and ``after``: the seconds that an item waits which is
+            deferred, or retried. It is evaluated once.
 
         Raises
         ------
@@ -185,7 +205,8 @@ class Claim:
         ----------
         outcomes : mapping
             By ``_seq``, the verdict on an item: ``"ack"``, ``"nack"``, ``"release"`` or
-            ``"dead"``, or one of these and an error.
+            ``"dead"``; or a pair of one of these and an error; or, with a third value,
+            ``("defer", error, after)`` and ``("nack", error, after)``: how long the item waits.
 
         Raises
         ------
@@ -199,7 +220,7 @@ class Claim:
                 f"outcomes is {shorten(outcomes)}: it must map a _seq to an outcome, as "
                 f"{{1: 'ack'}}"
             )
-        return self._settle(settle.Some(dict(map(_require_said, outcomes.items()))))
+        return self._settle(settle.Some(dict(map(require_said, outcomes.items()))))
 
     def renew(
         self,
@@ -256,13 +277,18 @@ class Claim:
         if kind is None:
             self._settle(settle.Every("ack"))
         elif issubclass(kind, Exception):
-            self._settle(settle.Every("nack", text_of(error)))
+            # A failure of the whole claim, but a wish to have it again later.
+            nack = ("nack", text_of(error))
+            said = said_of(error) if isinstance(error, RetryAfter) else nack
+            self._settle(settle.Every(*said))
         else:
             self._settle(settle.Every("release"))
 
-    def _settle_rest(self, verb: str, error: str | None = None) -> Settlement:
+    def _settle_rest(
+        self, verb: str, error: str | None = None, after: timedelta | None = None
+    ) -> Settlement:
         """Settle all that is left; raise where another verb has left nothing."""
-        done = self._settle(settle.Every(verb, error))
+        done = self._settle(settle.Every(verb, error, after))
         if done.step == 0 and self._said not in (None, verb):
             raise LeaseLostError((), f"settled before, by {self._said}()")
         self._said = verb
@@ -282,6 +308,7 @@ class Claim:
             step=done.step,
             acked=done.counts.get("acked", 0),
             failed=done.failed,
+            deferred=done.deferred,
             released=done.released,
             dead=done.counts.get("dead", 0),
         )
@@ -299,25 +326,6 @@ class Claim:
             f"<b>Claim</b> of {plural(self.count, 'item')}, lease {self.lease}, "
             f"until {instant(self.lease_expires_at)}"
         )
-
-
-def _require_said(item: tuple[object, object]) -> tuple[int, tuple[str, str | None]]:
-    """Return the seq, the outcome and the error of an item."""
-    seq, said = item
-    require_seq("_seq in outcomes", seq)
-    outcome, error = said if isinstance(said, tuple) and len(said) == 2 else (said, None)  # noqa: PLR2004
-    if not isinstance(outcome, str) or outcome not in settle.OUTCOMES:
-        raise InvalidArgumentError(
-            f"outcome {shorten(said)} of seq {seq}: use {', '.join(settle.OUTCOMES)}, or a pair of "
-            "one of them and an error"
-        )
-    return cast("int", seq), (outcome, _text_of(f"error of seq {seq}", error))
-
-
-def _text_of(what: str, error: object) -> str | None:
-    """Return the error of a caller as a log keeps it."""
-    require_string(what, error)
-    return None if error is None else text_of(error)
 
 
 def make_claim(at: Snapshot, request: Request, kind: type[_ClaimT]) -> _ClaimT:

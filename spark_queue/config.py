@@ -43,6 +43,7 @@ class LiveSettings(TypedDict, total=False):
     lease_grace: timedelta
     limits: tuple[Limit, ...]
     max_attempts: int | None
+    max_deferrals: int | None
     max_in_flight: int | None
     max_losses: int | None
     on_duplicate: OnDuplicate
@@ -206,6 +207,11 @@ class QueueConfig:
     max_losses: int | None = _setting(5, "Lost leases after which an item is dead", asked=True)
     """Leases that may run out, and workers that may die of an item, before it is dead; ``None`` for
     no limit. Items that kill their worker end here instead of circulating for ever."""
+    max_deferrals: int | None = _setting(
+        100, "Deferrals after which an item is dead", asked=True, since=6
+    )
+    """How often a handler may defer an item (``RetryAfter``) until it is dead; ``None`` for no
+    limit."""
     retry: RetryPolicy = _setting(RetryPolicy, "How long a failed item waits")
     """How long a failed item waits."""
     on_failure: OnFailure = _setting("block", "What a failed item does to its group")

@@ -40,15 +40,16 @@
     ├── AbortedError             stop: somebody asked for it
     ├── TaskExpiredError         it never ran: ask again          (TimeoutError)
     ├── DeadlockError            do not wait on yourself
-    └── Reject                   raised by a handler: dead-letter this item now
+    ├── Reject                   raised by a handler: dead-letter this item now
+    └── RetryAfter               raised by a handler: have this item again later
 """
 
 from __future__ import annotations
 
-import os
 import queue
 import sys
 from collections.abc import Sequence
+from datetime import timedelta
 
 from spark_queue.log_errors import (
     BatchForgottenError as BatchForgottenError,
@@ -57,6 +58,7 @@ from spark_queue.log_errors import (
     FileAccessError as FileAccessError,
     FileDamagedError as FileDamagedError,
     FileGoneError as FileGoneError,
+    FormatVersionError as FormatVersionError,
     LogDamagedError as LogDamagedError,
     LogFileError as LogFileError,
     OldCheckpointError as OldCheckpointError,
@@ -64,6 +66,7 @@ from spark_queue.log_errors import (
     SettingsChangedError as SettingsChangedError,
     SparkQueueError as SparkQueueError,
     StepLostError as StepLostError,
+    WriterLockedError as WriterLockedError,
 )
 from spark_queue.wording import did_you_mean as did_you_mean, plural, shorten, some_of
 
@@ -112,27 +115,6 @@ class QueueExistsError(SparkQueueError, ValueError):
         exists = f"queue {name!r} exists already; open it, or drop it first"
         super().__init__(f"queue {name!r} cannot be made: {why}" if why else exists)
         self.name = name
-
-
-class FormatVersionError(SparkQueueError):
-    """Raised when a queue has a format that this release does not know, or cannot write.
-
-    Attributes
-    ----------
-    found, supported : int
-        The stored format version, and the newest one that this release reads.
-    """
-
-    def __init__(self, name: str, found: int, supported: int, other: str = "") -> None:
-        newer = f"this release reads up to {supported}; upgrade spark-queue"
-        older = (
-            f"in which the text of {other} could be another in another session; this release "
-            "writes it in another way, and would not find its duplicates: claim what is in the "
-            "queue until it is empty, which goes on as before, and enqueue into a new one"
-        )
-        super().__init__(f"queue {name!r} has format version {found}, {older if other else newer}")
-        self.found = found
-        self.supported = supported
 
 
 class SchemaMismatchError(SparkQueueError, ValueError):
@@ -193,31 +175,6 @@ class DuplicateItemError(SparkQueueError):
     def __init__(self, count: int, example: str) -> None:
         super().__init__(f"{plural(count, 'row has', 'rows have')} a taken key, such as {example}")
         self.count = count
-
-
-class WriterLockedError(SparkQueueError):
-    """Raised when another writer holds a queue on this machine's disk.
-
-    Attributes
-    ----------
-    pid : int or None
-        The process that has it, where that is known.
-    waited : float or None
-        How many seconds it was waited for; ``None`` where a front holds the queue until it closes.
-    """
-
-    def __init__(self, name: str, pid: int | None, waited: float | None = None) -> None:
-        who = "another process" if pid is None else f"process {pid}"
-        if pid == os.getpid():
-            who = "another thread of this process"
-        kept = f"queue {name!r} is held by a journaled queue of {who}: close that first"
-        late = (
-            f"queue {name!r} is written to by one at a time, and {who} did so when {waited or 0:g} "
-            "s had passed: try again, or see what holds it up"
-        )
-        super().__init__(f"{kept if waited is None else late} (reading always works)")
-        self.pid = pid
-        self.waited = waited
 
 
 class UnsafeSessionError(SparkQueueError):
@@ -395,3 +352,48 @@ class DeadlockError(SparkQueueError):
 
 class Reject(SparkQueueError):  # noqa: N818 - a verb, raised by users' handlers
     """Raised by a handler to send its item to the dead letters at once, without a retry."""
+
+
+class RetryAfter(SparkQueueError):  # noqa: N818 - a wish, raised by users' handlers
+    """Raised by a handler to have its item again later, in its old place and without a charge.
+
+    No attempt is counted, but a deferral: after ``max_deferrals`` of them the item is dead.
+
+    Attributes
+    ----------
+    after : timedelta
+        How long from the settle on the item waits at least.
+    charge : bool
+        Whether it is a failure all the same, with this wait in the place of the policy's.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the wait is not from 0 seconds to 100 years, or the charge no truth value.
+    """
+
+    def __init__(
+        self, after: float | timedelta, message: str | None = None, *, charge: bool = False
+    ) -> None:
+        self.after = require_after("after", after)
+        if not isinstance(charge, bool):
+            raise InvalidArgumentError(f"charge is {shorten(charge)}: it must be True or False")
+        self.charge = charge
+        super().__init__(message or f"again in {self.after.total_seconds():g} s")
+
+
+#: The longest wait of an item: beyond it an instant may have no year.
+LONGEST_WAIT = timedelta(days=36_525)
+
+
+def require_after(name: str, after: object) -> timedelta:
+    """Return a wait, given in seconds or as a duration; raise where it is none."""
+    found = after
+    if isinstance(after, int | float) and not isinstance(after, bool):
+        is_one = 0 <= after <= LONGEST_WAIT.total_seconds()
+        found = timedelta(seconds=after) if is_one else None
+    if not isinstance(found, timedelta) or not timedelta(0) <= found <= LONGEST_WAIT:
+        raise InvalidArgumentError(
+            f"{name} is {shorten(after)}: it must be seconds or a timedelta, from 0 to 100 years"
+        )
+    return found

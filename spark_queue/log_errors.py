@@ -282,3 +282,49 @@ def _log_of(path: str) -> str:
     """Return the log of a queue whose folders have the file."""
     table = os.path.basename(os.path.dirname(os.path.dirname(path)))  # noqa: PTH119, PTH120
     return "status" if table.startswith("reader_") else table if table in _LOGS else ""
+
+
+class FormatVersionError(SparkQueueError):
+    """Raised when a queue has a format that this release does not know, or cannot write.
+
+    Attributes
+    ----------
+    found, supported : int
+        The stored format version, and the newest one that this release reads.
+    """
+
+    def __init__(self, name: str, found: int, supported: int, other: str = "") -> None:
+        newer = f"this release reads up to {supported}; upgrade spark-queue"
+        older = (
+            f"in which the text of {other} could be another in another session; this release "
+            "writes it in another way, and would not find its duplicates: claim what is in the "
+            "queue until it is empty, which goes on as before, and enqueue into a new one"
+        )
+        super().__init__(f"queue {name!r} has format version {found}, {older if other else newer}")
+        self.found = found
+        self.supported = supported
+
+
+class WriterLockedError(SparkQueueError):
+    """Raised when another writer holds a queue on this machine's disk.
+
+    Attributes
+    ----------
+    pid : int or None
+        The process that has it, where that is known.
+    waited : float or None
+        How many seconds it was waited for; ``None`` where a front holds the queue until it closes.
+    """
+
+    def __init__(self, name: str, pid: int | None, waited: float | None = None) -> None:
+        who = "another process" if pid is None else f"process {pid}"
+        if pid == os.getpid():
+            who = "another thread of this process"
+        kept = f"queue {name!r} is held by a journaled queue of {who}: close that first"
+        late = (
+            f"queue {name!r} is written to by one at a time, and {who} did so when {waited or 0:g} "
+            "s had passed: try again, or see what holds it up"
+        )
+        super().__init__(f"{kept if waited is None else late} (reading always works)")
+        self.pid = pid
+        self.waited = waited

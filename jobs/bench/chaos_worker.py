@@ -15,13 +15,13 @@ import chaos_moments
 import spark_queue
 from chaos_moments import Doom
 from spark_queue import EnqueueResult, LeaseLostError, LocalQueue
-from spark_queue.claim import Settlement
 from spark_queue.log import maintenance
 from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk import liveness
 from spark_queue.log.disk.leftover_files import Ages
 from spark_queue.log.step_events import LogName
 from spark_queue.queue_views import store_of
+from spark_queue.saying import Settlement
 
 #: Groups of items; a group has one fair key and one priority, so that its order is that of entry.
 GROUPS = 8

@@ -33,6 +33,7 @@ from spark_queue.commands.checkpoint import checkpoint
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.schema import EXPIRED, STATUS_COLUMNS
+from spark_queue.saying import Said
 from spark_queue.session import SMALL_STEPS_CONF, local_session
 from spark_queue.sql import admission, choosing, reach, settlement
 from spark_queue.sql.checkpointing import stage
@@ -51,7 +52,7 @@ _LEASE = timedelta(seconds=30)
 #: The keys that limits go by.
 _LIMITED = ((), (), ("host",), ("host", "tenant"), ("grp", "tenant"))
 _PAUSES = (0, 0, 0, 1, 7, 12, 31)
-_VERBS = ("ack", "ack", "ack", "nack", "release", "dead")
+_VERBS = ("ack", "ack", "ack", "nack", "defer", "release", "dead")
 _EXACT = {"costs": (0.5, 1.0, 1.0, 2.5), "weights": (0.5, 1.0, 2.0, 4.0)}
 _ANY = {"costs": (0.1, 1 / 3, 0.7, 1.0), "weights": (0.3, 1.0, 3.0, 7.0)}
 
@@ -133,6 +134,7 @@ class Played:
             ),
             max_attempts=draw.choice((None, 2)),
             max_losses=draw.choice((None, 1, 2, 3)),
+            max_deferrals=draw.choice((None, 1, 2, 3)),
             lease=_LEASE,
             retry=RetryPolicy(
                 delay=timedelta(seconds=draw.choice((0, 10))), jitter=draw.choice((0.0, 0.5))
@@ -267,11 +269,17 @@ class Played:
         draw, claim = self._draw, self._draw.choice(self._claims)
         seqs = [row["_seq"] for row in claim.rows]
         some = draw.sample(seqs, draw.randint(1, len(seqs)))
-        said = {seq: (draw.choice(_VERBS), draw.choice((None, "why"))) for seq in some}
-        choices = (Some(said), Every(draw.choice(_VERBS)), Renewed(_LEASE))
+        said = {seq: self._said() for seq in some}
+        choices = (Some(said), Every(*self._said()), Renewed(_LEASE))
         self._compare_settle(claim, draw.choice(choices))
         with suppress(LeaseLostError):
             claim.settle_each(said)
+
+    def _said(self) -> Said:
+        draw = self._draw
+        verb, error, wait = draw.choice(_VERBS), draw.choice((None, "why")), draw.choice((0, 7.25))
+        is_given = verb == "defer" or (verb == "nack" and draw.random() < 0.5)  # noqa: PLR2004
+        return Said(verb, error, timedelta(seconds=wait) if is_given else None)
 
     def _compare_settle(self, claim: Any, verdict: Verdict) -> None:
         store, now = claim._store, self._clock.now()  # noqa: SLF001 - as a settle does
@@ -283,10 +291,12 @@ class Played:
             ours = gone.judge(replica, claim.lease, at.terms, now)
             if ours is None:
                 return
-            first = (dict(ours.counts), ours.lost, ours.failed, _sorted(ours.table()))
+            failed = (ours.failed, ours.deferred)
+            first = (dict(ours.counts), ours.lost, failed, _sorted(ours.table()))
             for read, engine in self._engines(store):
                 found = settlement.settle(Snapshot(read), claim.lease, gone, now, engine)
-                second = (dict(found.counts), found.lost, found.failed, _sorted(found.rows))
+                failed = (found.failed, found.deferred)
+                second = (dict(found.counts), found.lost, failed, _sorted(found.rows))
                 if first != second:
                     why = f"rules {first}\nsql   {second}"
                     raise ChoicesDifferError(f"seed {self.seed}, {engine}, {gone}\n{why}")

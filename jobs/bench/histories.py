@@ -41,7 +41,7 @@ _LEASE = timedelta(seconds=30)
 
 _TENANTS = (None, "a", "b", "c", "d")
 _WEIGHTS = (0.5, 1.0, 2.0, 3.0, 0.7)
-_VERBS = ("ack", "ack", "nack", "release", "dead")
+_VERBS = ("ack", "ack", "nack", "defer", "release", "dead")
 
 #: How many seconds may pass before a command: most of the time none.
 _PAUSES = (0.0, 0.0, 0.0, 1.0, 7.5, 31.0, 65.0)
@@ -134,8 +134,8 @@ class History:
         if not self._held:
             return
         claim, verb = self._rng.choice(self._held), self._rng.choice(_VERBS)
-        settle = getattr(claim, verb)
-        settle("why") if verb in ("nack", "dead") else settle()
+        said = {"nack": ("why",), "dead": ("why",), "defer": (self._rng.choice((0, 3)), "why")}
+        getattr(claim, verb)(*said.get(verb, ()))
 
     def _settle_each(self) -> None:
         if not self._held:
@@ -143,8 +143,17 @@ class History:
         claim = self._rng.choice(self._held)
         seqs = sorted(row[0] for row in claim.items.select("_seq").collect())
         some = self._rng.sample(seqs, self._rng.randint(1, len(seqs)))
-        said = [(seq, self._rng.choice(_VERBS), self._rng.choice((None, "why"))) for seq in some]
-        claim.settle(self.spark.createDataFrame(said, "_seq long, outcome string, error string"))
+        said = [
+            (
+                seq,
+                self._rng.choice(_VERBS),
+                self._rng.choice((None, "why")),
+                self._rng.choice((0.0, 3.5)),
+            )
+            for seq in some
+        ]
+        columns = "_seq long, outcome string, error string, after double"
+        claim.settle(self.spark.createDataFrame(said, columns))
 
     def _settle_and_claim(self) -> None:
         """Settle what was claimed last and claim again, as one step where that is possible."""
@@ -248,6 +257,7 @@ def _config(draw: random.Random) -> QueueConfig:
         lease=_LEASE,
         max_attempts=draw.choice((None, 2, 3)),
         max_losses=draw.choice((None, 1, 2)),
+        max_deferrals=draw.choice((None, 1, 2)),
         retry=RetryPolicy(
             backoff=draw.choice(("fixed", "linear", "exponential")),
             delay=timedelta(seconds=draw.choice((0, 5))),

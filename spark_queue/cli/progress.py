@@ -37,7 +37,7 @@ _WORDS = {
 _FAST = 100
 
 #: How a result counts claimed items.
-SETTLED = ("acked", "failed", "released", "dead")
+SETTLED = ("acked", "failed", "deferred", "released", "dead")
 
 
 @contextmanager
@@ -106,7 +106,8 @@ def standing(result: ProcessResult | None, total: int, seconds: float) -> str:
     parts = [f"{finished:,}/{total:,} items", f"{speed} items/s"]
     if rate and finished < total:
         parts.append(f"{words.duration((total - finished) / rate)} left")
-    parts += [f"{getattr(result, n):,} {n}" for n in ("dead", "failed") if getattr(result, n)]
+    wrong = ("dead", "failed", "deferred")
+    parts += [f"{getattr(result, n):,} {n}" for n in wrong if getattr(result, n)]
     return ", ".join([*parts, words.plural(result.claims, "claim")])
 
 

@@ -289,6 +289,7 @@ def render_process(data: Plain) -> list[RenderableType]:
     problems = {
         "dead": words.plural(data["dead"], "item") + " died; the command dead says why",
         "failed": words.plural(data["failed"], "attempt") + " failed, to be tried again",
+        "deferred": words.plural(data["deferred"], "item") + " deferred, to be called later",
         "released": words.plural(data["released"], "item") + " given back untouched",
     }
     lines: list[RenderableType] = [said for name, said in problems.items() if data[name]]
@@ -314,7 +315,7 @@ def _rate(data: Plain) -> str:
 
 def claim_line(data: Plain) -> str:
     """Return what one claim did, in a line."""
-    wrong = [f"{data[n]:,} {n}" for n in ("dead", "failed", "released") if data[n]]
+    wrong = [f"{data[n]:,} {n}" for n in ("dead", "failed", "deferred", "released") if data[n]]
     counts = ", ".join([*wrong, f"{data['acked']:,} acked"])
     return f"claim {data['claim']}: {counts}, after {words.duration(data['seconds'])}"
 

@@ -20,12 +20,13 @@ from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.output.outputs import ResultTable
 from spark_queue.log.session_options import promises_disk
 from spark_queue.log.step_events import logger
+from spark_queue.saying import Said
 from spark_queue.sql import without_spark
 from spark_queue.sql.arrow_look import ArrowLook
 from spark_queue.sql.log_rows import TooManyRowsError
 from spark_queue.sql.look import newest_rows
 from spark_queue.state.replica import RememberedClaim, Row
-from spark_queue.state.settle_decision import GONE, LOSE, Gone, Said
+from spark_queue.state.settle_decision import GONE, LOSE, Gone
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.wording import shorten
@@ -91,7 +92,7 @@ def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> Set
     call that can read it.
     """
     try:
-        return _settle_rest(store, lease, claim_id, (LOSE, GONE), gone)
+        return _settle_rest(store, lease, claim_id, Said(LOSE, GONE), gone)
     except SparkNeededError as exc:
         logger.info("%s: claim %s waits for Spark: %s", store.name, claim_id, exc)
     except Exception:  # noqa: BLE001 - on any error it is unknown what was done
@@ -110,7 +111,7 @@ def ask(store: Store, lease: int, claim_id: str) -> None:
 def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
     """Settle a claim that its holder gives up: items in the output are done, others go back."""
     released = ByARescuer(Every("release"))
-    return _settle_rest(store, lease, claim_id, ("release", None), released)
+    return _settle_rest(store, lease, claim_id, Said("release"), released)
 
 
 def _settle_rest(

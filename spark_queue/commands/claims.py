@@ -245,15 +245,16 @@ def settle_and_claim(
     now = store.clock.now()
 
     def decide(at: Snapshot) -> Answer[tuple[SettledStep, GrantedClaim] | None]:
+        told = settle.as_noted(at, verdict)
         if checkpoint.is_due(at.status, request.limit):
             return _NEITHER
         at.look_as_far()
-        here = both = _here(at, lease, verdict, request, now)
+        here = both = _here(at, lease, told, request, now)
         if here is None and not at.has_spark and not at.are_files_read:
             # Without Spark and files, only items in memory can be decided.
             return _NEITHER
         if here is None:
-            both = _plan_by_tables(at, lease, verdict, request, now)
+            both = _plan_by_tables(at, lease, told, request, now)
         if both is None or not both.fits(at.status):
             return _NEITHER
         engine = "python" if here else engine_of(both.rows)

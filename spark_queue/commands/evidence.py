@@ -359,11 +359,12 @@ def _outcomes(
         others = "ack" if record is not None and record.is_whole else otherwise
         rows = rows.join(done.withColumn("_done", F.lit(True)).distinct(), "_seq", "left")
         outcome = F.when(F.col("_done"), "ack").otherwise(others)
-    error = F.when(outcome == LOSE, GONE)
+    error, after = F.when(outcome == LOSE, GONE), F.lit(None).cast("long")
     if record is not None and record.outcomes:
-        listed = [(seq, *outcome) for seq, outcome in record.outcomes.items()]
-        columns = "_seq long, _outcome string, _recorded string"
+        listed = [(seq, *said[:2], said.micros) for seq, said in record.outcomes.items()]
+        columns = "_seq long, _outcome string, _recorded string, _after long"
         rows = rows.join(mine.sparkSession.createDataFrame(listed, columns), "_seq", "left")
         error = F.when(F.col("_outcome").isNull(), error).otherwise(F.col("_recorded"))
-        outcome = F.coalesce("_outcome", outcome)
-    return rows.select("_seq", outcome.alias("outcome"), error.alias("error")).localCheckpoint()
+        outcome, after = F.coalesce("_outcome", outcome), F.col("_after")
+    told = (outcome.alias("outcome"), error.alias("error"), after.alias("after"))
+    return rows.select("_seq", *told).localCheckpoint()

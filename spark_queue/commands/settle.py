@@ -32,7 +32,6 @@ from spark_queue.state.replica import Replica
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.settle_decision import (
     NAMED,
-    OUTCOMES,
     ByARescuer,
     Each,
     Every,
@@ -42,6 +41,7 @@ from spark_queue.state.settle_decision import (
     Some,
     StagedSettle,
     Verdict,
+    charge_deferrals,
 )
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.steps import Answer, Step, engine_of, is_small, on_status
@@ -50,7 +50,6 @@ from spark_queue.state.store import Store
 #: Whoever settles finds here what there is to say.
 __all__ = [
     "NAMED",
-    "OUTCOMES",
     "ByARescuer",
     "Each",
     "Every",
@@ -66,8 +65,9 @@ __all__ = [
     "settle",
 ]
 
-#: The format from which on rows beside a renewal say how far the work on items is.
-_TELLS_PROGRESS = 6
+#: The format from which on deferrals are counted, and rows beside a renewal say how far the work on
+#: items is.
+_DEFERS = _TELLS_PROGRESS = 6
 
 #: What the row of a renewal has of those of its items.
 _OF_THE_LEASE = ("_state", "_lease", "_claim_id", "_worker_id", "_at", "_lease_expires_at")
@@ -84,12 +84,14 @@ class SettledStep:
     lost: tuple[int, ...]
     """Items that were no longer held; the first thousand where there are more."""
     failed: int = 0
-    """Of the items that are ready again, the failed ones: the others were only released."""
+    """Of the items that are ready again, the failed ones."""
+    deferred: int = 0
+    """Of them, those that wait as their holder says. The others were only released."""
 
     @property
     def released(self) -> int:
         """Items that are ready again, and were charged no attempt."""
-        return self.counts.get(READY, 0) - self.failed
+        return self.counts.get(READY, 0) - self.failed - self.deferred
 
     def plus(self, later: SettledStep) -> SettledStep:
         """Return the result of both steps, as of the later one."""
@@ -98,12 +100,24 @@ class SettledStep:
             counts=Counter(self.counts) + Counter(later.counts),
             lost=(*self.lost, *later.lost)[:NAMED],
             failed=self.failed + later.failed,
+            deferred=self.deferred + later.deferred,
         )
 
 
 def report_step(stage: StagedSettle | Judged, step: int) -> SettledStep:
     """Return the result of a stage's step."""
-    return SettledStep(step=step, counts=stage.counts, lost=stage.lost, failed=stage.failed)
+    return SettledStep(
+        step=step,
+        counts=stage.counts,
+        lost=stage.lost,
+        failed=stage.failed,
+        deferred=stage.deferred,
+    )
+
+
+def as_noted(at: Snapshot, verdict: Verdict) -> Verdict:
+    """Return a verdict as a queue of its format can note it: an older one counts no deferrals."""
+    return verdict if at.settings.format >= _DEFERS else charge_deferrals(verdict)
 
 
 def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle") -> SettledStep:
@@ -111,8 +125,9 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
     now = store.clock.now()
 
     def decide(at: Snapshot) -> Answer[SettledStep]:
-        here = _judge(at, lease, verdict, now)
-        stage = here or planner_of(store).judge(at, lease, verdict, now)
+        told = as_noted(at, verdict)
+        here = _judge(at, lease, told, now)
+        stage = here or planner_of(store).judge(at, lease, told, now)
         if not stage.counts:
             return Answer(answer=report_step(stage, 0))
         engine: Engine = "python" if here else engine_of(stage.rows)
@@ -127,6 +142,7 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
             counts=stage.counts,
             lease=lease,
             failed=stage.failed,
+            deferred=stage.deferred,
             answer=report_step(stage, after.step),
             engine=engine,
         )
@@ -155,7 +171,13 @@ def _judge(at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedS
     if found is None:
         return None
     lost = found.lost[:NAMED]
-    return StagedSettle(rows=found.table(), counts=found.counts, lost=lost, failed=found.failed)
+    return StagedSettle(
+        rows=found.table(),
+        counts=found.counts,
+        lost=lost,
+        failed=found.failed,
+        deferred=found.deferred,
+    )
 
 
 def _in_one_row(

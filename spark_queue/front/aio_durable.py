@@ -8,9 +8,11 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_queue import checks
+from spark_queue.errors import RetryAfter
 from spark_queue.front.consumer import Consumer, Delivery
 from spark_queue.front.producer import PutResult
 from spark_queue.memory.waiting.aio import outcome
@@ -39,8 +41,15 @@ class DurableVerbs(Protocol):
     def ack(self, delivery: Delivery) -> Future[None]:
         """Say that an item is done."""
 
-    def nack(self, delivery: Delivery, error: str) -> Future[None]:
+    def nack(
+        self, delivery: Delivery, error: str, *, after: float | timedelta | None = None
+    ) -> Future[None]:
         """Say that an item failed."""
+
+    def defer(
+        self, delivery: Delivery, after: float | timedelta, error: str | None = None
+    ) -> Future[None]:
+        """Have an item wait, uncharged."""
 
     def release(self, delivery: Delivery) -> Future[None]:
         """Give an item back to its place, uncharged."""
@@ -60,6 +69,12 @@ def settle_by_end(queue: DurableVerbs, delivery: Delivery) -> Iterator[Delivery]
     """Settle an item by how a scope ends, as :meth:`DurableQueue.receive` does."""
     try:
         yield delivery
+    except RetryAfter as exc:
+        if exc.charge:
+            queue.nack(delivery, text_of(exc), after=exc.after)
+        else:
+            queue.defer(delivery, exc.after, text_of(exc))
+        raise
     except Exception as exc:
         queue.nack(delivery, text_of(exc))
         raise
@@ -129,9 +144,17 @@ class AioDurableQueue:
         """Say that an item is done; return when that is durable."""
         await outcome(self._queue.ack(delivery))
 
-    async def nack(self, delivery: Delivery, error: str) -> None:
+    async def nack(
+        self, delivery: Delivery, error: str, *, after: float | timedelta | None = None
+    ) -> None:
         """Say that an item failed; return when that is durable."""
-        await outcome(self._queue.nack(delivery, error))
+        await outcome(self._queue.nack(delivery, error, after=after))
+
+    async def defer(
+        self, delivery: Delivery, after: float | timedelta, error: str | None = None
+    ) -> None:
+        """Have an item wait, uncharged; return when that is durable."""
+        await outcome(self._queue.defer(delivery, after, error))
 
     async def release(self, delivery: Delivery) -> None:
         """Give an item back to its place, uncharged; return when that is durable."""

@@ -39,7 +39,7 @@ _MAX_FAILURES = 5
 _PAUSE = 0.02
 
 #: A name for the outcomes of :meth:`Claim.settle`.
-OutcomeName = Literal["ack", "nack", "release", "dead"]
+OutcomeName = Literal["ack", "nack", "defer", "release", "dead"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,8 @@ class PendingOutcome:
     future: Future[None]
     failures: int = 0
     """How often it could not be written."""
+    after: timedelta | None = None
+    """How long the item waits."""
 
 
 class Consumer:
@@ -189,12 +191,16 @@ class Consumer:
             self._outcomes.wake()
 
     def settle(
-        self, delivery: Delivery, said: OutcomeName, error: str | None = None
+        self,
+        delivery: Delivery,
+        said: OutcomeName,
+        error: str | None = None,
+        after: timedelta | None = None,
     ) -> Future[None]:
         """Note what a taker says of an item; it is written with others."""
         checks.require_kind("delivery", delivery, Delivery)
         future: Future[None] = Promise(self._outcomes.context)
-        outcome = PendingOutcome(delivery, said, error, future)
+        outcome = PendingOutcome(delivery, said, error, future, after=after)
         self._outcomes.add(outcome)
         return outcome.future
 
@@ -331,7 +337,7 @@ class Consumer:
         try:
             if claim is None:
                 raise LeaseLostError(sorted(first))  # noqa: TRY301 - told like any other loss
-            claim.settle_each({seq: (one.said, one.error) for seq, one in first.items()})
+            claim.settle_each({seq: (one.said, one.error, one.after) for seq, one in first.items()})
         except LeaseLostError as exc:
             # An error names a thousand; where there may be more, none counts as settled.
             lost = set(exc.seqs if len(exc.seqs) < NAMED else first)

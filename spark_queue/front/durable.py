@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from spark_queue import checks, extras
-from spark_queue.errors import InvalidArgumentError
+from spark_queue.errors import InvalidArgumentError, require_after
 from spark_queue.front.aio_durable import AioDurableQueue, settle_by_end
 from spark_queue.front.consumer import Consumer, Delivery, OutcomeName
 from spark_queue.front.producer import Batcher, Producer, Put, PutResult
@@ -229,8 +229,8 @@ class DurableQueue:
     def receive(self, timeout: Timeout = None) -> Iterator[Delivery]:
         """Take the next item for a scope: its normal end acks, an exception nacks.
 
-        An interruption releases it, uncharged. The outcome is on its way when the scope ends; it is
-        durable when :meth:`sync` returns.
+        ``RetryAfter`` defers it, and an interruption releases it, uncharged. The outcome is on its
+        way when the scope ends; it is durable when :meth:`sync` returns.
         """
         with settle_by_end(self, self.get(timeout)) as delivery:
             yield delivery
@@ -246,9 +246,22 @@ class DurableQueue:
         """
         return self._settle(delivery, "ack")
 
-    def nack(self, delivery: Delivery, error: str) -> Future[None]:
-        """Say that an item failed: it is retried, or dead. The future is as for :meth:`ack`."""
-        return self._settle(delivery, "nack", text_of(error))
+    def nack(
+        self, delivery: Delivery, error: str, *, after: float | timedelta | None = None
+    ) -> Future[None]:
+        """Say that an item failed: it is retried, or dead. The future is as for :meth:`ack`.
+
+        A retry waits as :meth:`Claim.nack` says.
+        """
+        wait = None if after is None else require_after("after", after)
+        return self._settle(delivery, "nack", text_of(error), wait)
+
+    def defer(
+        self, delivery: Delivery, after: float | timedelta, error: str | None = None
+    ) -> Future[None]:
+        """Have an item wait, uncharged: see :meth:`Claim.defer`. The future is as for an ack."""
+        text = None if error is None else text_of(error)
+        return self._settle(delivery, "defer", text, require_after("after", after))
 
     def release(self, delivery: Delivery) -> Future[None]:
         """Give an item back to its place, uncharged. The future is as for :meth:`ack`."""
@@ -277,10 +290,14 @@ class DurableQueue:
         self._consuming.join()
 
     def _settle(
-        self, delivery: Delivery, said: OutcomeName, error: str | None = None
+        self,
+        delivery: Delivery,
+        said: OutcomeName,
+        error: str | None = None,
+        after: timedelta | None = None,
     ) -> Future[None]:
         self._owner.require()
-        return self._consumer.settle(delivery, said, error)
+        return self._consumer.settle(delivery, said, error, after)
 
 
 def _ends(into: DeltaQueue | LocalQueue, source: object) -> tuple[Inlet, Outlet]:

@@ -82,7 +82,10 @@ class StepFacts:
     step that settles a claim and grants the next names the settled one; the next has its own
     number."""
     failed: int = 0
-    """Of the items that it made ready again, how many failed: the others were given back."""
+    """Of the items that it made ready again, how many failed."""
+    deferred: int = 0
+    """Of the items that it made ready again, how many their holder deferred; the others were given
+    back."""
     reader: int = 0
     """The number of the reader whose status log it is a step of: each numbers its steps, and so its
     claims, on its own. 0 for the default reader, and for a step of the item log."""

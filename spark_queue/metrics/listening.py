@@ -178,11 +178,11 @@ class _WatchedQueue:
 
 
 def _outcomes(facts: StepFacts) -> Iterable[tuple[str, int]]:
-    """Return the outcomes of a step; items ready again failed or were released."""
+    """Return the outcomes of a step; items ready again failed, or were deferred or released."""
     counts = {**facts.counts}
     if facts.lease and READY in counts:
-        counts["failed"] = facts.failed
-        counts["released"] = counts.pop(READY) - facts.failed
+        counts |= {"failed": facts.failed, "deferred": facts.deferred}
+        counts["released"] = counts.pop(READY) - facts.failed - facts.deferred
     return ((outcome, count) for outcome, count in counts.items() if count)
 
 

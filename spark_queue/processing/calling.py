@@ -18,11 +18,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_queue.errors import InvalidArgumentError, Reject, ResultMismatchError
+from spark_queue.errors import InvalidArgumentError, ResultMismatchError
 from spark_queue.processing.apart import Cut, Died, Late, answers, tell_parent
 from spark_queue.processing.at_work import AtWork
 from spark_queue.processing.fitting import require_columns, require_fitting
 from spark_queue.processing.handler_types import Apart, BatchHandler, ItemHandler
+from spark_queue.saying import Said, said_of
 from spark_queue.wording import lasting, text_of
 
 #: Raised in a handler, but not by it.
@@ -60,6 +61,8 @@ def columns_of(returns: pa.Schema | None) -> pa.Schema:
             ("_seq", pa.int64()),
             ("outcome", pa.string()),
             ("error", pa.string()),
+            # For how many microseconds an item waits, where the handler says so.
+            ("after", pa.int64()),
             # How many items were in the call that a worker died of, where they were several.
             ("together", pa.int64()),
             last,
@@ -210,7 +213,7 @@ class HandlerCalls:
 
     def saw(self, group: str | None, outcome: str) -> None:
         """Note what became of an item of a group."""
-        if self._blocks and outcome in ("nack", "lose"):
+        if self._blocks and outcome in ("nack", "defer", "lose"):
             self._stopped = group
 
 
@@ -292,7 +295,8 @@ def _call(handler: ItemHandler, item: dict[str, Any], schema: pa.Schema) -> dict
         raise
     # Anything it raises is the item's failure: sys.exit(), and what native code panics with, too.
     except BaseException as exc:  # noqa: BLE001
-        return {"_seq": seq, "outcome": _outcome_of(exc), "error": text_of(exc)}
+        said = said_of(exc)
+        return {"_seq": seq, "outcome": said.outcome, "error": said.error, "after": said.micros}
 
 
 def called_with_table(
@@ -307,9 +311,9 @@ def called_with_table(
     except _NOT_OURS:
         raise
     except BaseException as exc:  # noqa: BLE001 - as above, for all of them
-        return _all(_outcome_of(exc), seqs, schema, error=text_of(exc))
+        return _all(said_of(exc), seqs, schema)
     if not results:
-        return _all("ack", seqs, schema, unasked=not asked and isinstance(answer, _TABLES))
+        return _all(Said("ack"), seqs, schema, unasked=not asked and isinstance(answer, _TABLES))
     return batch_of([_result_of(seq, results, schema) for seq in seqs.to_pylist()], schema)
 
 
@@ -359,16 +363,9 @@ def _results(answer: Any, seqs: pa.Array, schema: pa.Schema) -> dict[int, Any]:
     return results
 
 
-def _all(
-    outcome: str,
-    seqs: pa.Array,
-    schema: pa.Schema,
-    *,
-    error: str | None = None,
-    unasked: bool = False,
-) -> pa.RecordBatch:
+def _all(said: Said, seqs: pa.Array, schema: pa.Schema, *, unasked: bool = False) -> pa.RecordBatch:
     """Give all items one outcome, a column at a time."""
-    same = {"outcome": outcome, "error": error, "unasked": unasked}
+    same = {"outcome": said.outcome, "error": said.error, "after": said.micros, "unasked": unasked}
     columns = [
         seqs
         if field.name == "_seq"
@@ -376,10 +373,6 @@ def _all(
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _outcome_of(exc: BaseException) -> str:
-    return "dead" if isinstance(exc, Reject) else "nack"
 
 
 def batch_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Protocol
 
+from spark_queue import saying
 from spark_queue.claim import Claim
 from spark_queue.commands import settle
 from spark_queue.commands.claims import new_claim_id
@@ -172,7 +173,7 @@ class ClaimParts:
         self._hands = hands
         self._settling = threading.Lock()
         self._is_taken = False
-        self._told: Mapping[int, tuple[str, str | None]] = {}
+        self._told: Mapping[int, saying.Said] = {}
         self._lost: frozenset[int] = frozenset()
         self.done = SettledStep(step=0, counts={}, lost=())
         """The settlements so far, added up."""

@@ -130,6 +130,8 @@ def outcomes(returns: StructType | None) -> StructType:
         ("_seq", LongType()),
         ("outcome", StringType()),
         ("error", StringType()),
+        # For how many microseconds an item waits, where the handler says so.
+        ("after", LongType()),
         # How many items were in the call that a worker died of, where they were several.
         ("together", LongType()),
         last,

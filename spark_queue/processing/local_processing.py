@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_queue import saying
 from spark_queue.claim import Claim
 from spark_queue.columns.arrow import arrow_types
 from spark_queue.columns.arrow.arrow_types import parse_fields
@@ -267,16 +268,16 @@ def _record(outcomes: pa.Table, claim: Claim, *, is_whole: bool, part: int | Non
     rest = _rows_of(outcomes.filter(pc.invert(is_done)))
     return ClaimRecord(
         claim_id=claim.id,
-        outcomes={seq: (outcome, error and error[:room]) for seq, outcome, error in rest},
+        outcomes={seq: said._replace(error=said.error and said.error[:room]) for seq, said in rest},
         is_whole=is_whole,
         part=part,
     )
 
 
 def _verdict(outcomes: pa.Table) -> Some:
-    return Some({seq: (outcome, error) for seq, outcome, error in _rows_of(outcomes)})
+    return Some(dict(_rows_of(outcomes)))
 
 
-def _rows_of(outcomes: pa.Table) -> Iterator[tuple[int, str, str | None]]:
-    columns = (outcomes[name].to_pylist() for name in ("_seq", "outcome", "error"))
-    return zip(*columns, strict=True)
+def _rows_of(outcomes: pa.Table) -> Iterator[tuple[int, saying.Said]]:
+    columns = (outcomes[name].to_pylist() for name in ("outcome", "error", "after"))
+    return zip(outcomes["_seq"].to_pylist(), map(saying.Said.of, *columns), strict=True)

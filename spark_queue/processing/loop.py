@@ -129,6 +129,8 @@ class ProcessResult:
     """Items done."""
     failed: int = 0
     """Failed attempts after which an item is retried."""
+    deferred: int = 0
+    """Items that wait as the handler said (``RetryAfter``), uncharged."""
     released: int = 0
     """Items given back untouched, and charged nothing, because one before them failed."""
     dead: int = 0
@@ -149,16 +151,18 @@ class ProcessResult:
             claims=self.claims + 1,
             acked=self.acked + done.counts.get("acked", 0),
             failed=self.failed + done.failed,
+            deferred=self.deferred + done.deferred,
             released=self.released + done.released,
             dead=self.dead + done.counts.get("dead", 0),
             seconds=seconds,
         )
 
     def _repr_html_(self) -> str:
+        deferred = f"{self.deferred} deferred, " if self.deferred else ""
         return (
             f"<b>{self.acked}</b> acked, <b>{self.failed}</b> failed, <b>{self.dead}</b> dead, "
-            f"{self.released} released in {plural(self.claims, 'claim')}, {self.seconds:.1f} s "
-            f"({self.stopped}{self._waiting_text()})"
+            f"{deferred}{self.released} released in {plural(self.claims, 'claim')}, "
+            f"{self.seconds:.1f} s ({self.stopped}{self._waiting_text()})"
         )
 
     def _waiting_text(self) -> str:

@@ -16,6 +16,7 @@ from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from spark_queue import saying
 from spark_queue.claim import Claim
 from spark_queue.columns.columns import parse_columns
 from spark_queue.commands import settle
@@ -304,8 +305,8 @@ def _is_written(output: Output, told: _Outcomes, claim: Claim) -> bool:
     left = stage.where(~is_done if is_whole else ~(is_done & has_row))
     error = F.left("error", F.lit(error_room(told.total - told.done)))
     is_needed = not is_whole or told.total > told.done
-    found = left.select("_seq", "outcome", error).collect() if is_needed else []
-    outcomes = {seq: (outcome, error) for seq, outcome, error in found}
+    found = left.select("_seq", "outcome", error, "after").collect() if is_needed else []
+    outcomes = {seq: saying.Said.of(*said) for seq, *said in found}
     record = ClaimRecord(claim_id=claim.id, outcomes=outcomes, is_whole=is_whole)
     return output.write(_rows(stage, claim), record)
 

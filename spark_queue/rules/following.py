@@ -27,6 +27,7 @@ USUAL: Mapping[str, Any] = {
     "state": "ready",
     "attempts": 0,
     "losses": 0,
+    "deferrals": 0,
     "lease": None,
     "lease_expires_at": None,
     "worker_id": "",
@@ -41,7 +42,7 @@ def put(state: SchedulerState, plain: Mapping[str, Any]) -> None:
     if record is None or record.state in TERMINAL:
         _add(state, values)
         return
-    for name in ("attempts", "losses", "available_at", "error"):
+    for name in ("attempts", "losses", "deferrals", "available_at", "error"):
         setattr(record, name, values[name])
     if values["state"] == "claimed":
         until = values["lease_expires_at"]

@@ -5,8 +5,11 @@ from __future__ import annotations
 from zlib import crc32
 
 from spark_queue.config import QueueConfig
-from spark_queue.rules.rule_model import Ack, Dead, Nack, Outcome, Record, Release, State
+from spark_queue.rules.rule_model import Ack, Dead, Defer, Nack, Outcome, Record, Release, State
 from spark_queue.rules.scheduler_state import SchedulerState
+
+#: The error of an item that was deferred for the last time.
+TOO_OFTEN = "deferred too often"
 
 
 # rule: delay of a retry
@@ -41,6 +44,8 @@ def apply(state: SchedulerState, record: Record, outcome: Outcome) -> State:
         state.finish(record, "dead", outcome.error)
     elif isinstance(outcome, Release):
         state.give_back(record)
+    elif isinstance(outcome, Defer):
+        _defer(state, record, outcome)
     else:
         _fail(state, record, outcome)
     return record.state
@@ -54,9 +59,23 @@ def _fail(state: SchedulerState, record: Record, outcome: Nack) -> None:
     if _is_last(record, config):
         state.finish(record, "dead", outcome.error)
         return
-    draw = retry_draw(record.seq, record.attempts)
-    delay = config.retry.delay_after(record.attempts, draw)
-    record.available_at = state.clock + delay.total_seconds()
+    after = outcome.after
+    if after is None:
+        draw = retry_draw(record.seq, record.attempts)
+        after = config.retry.delay_after(record.attempts, draw).total_seconds()
+    record.available_at = state.clock + after
+    state.give_back(record)
+
+
+# rule: deferral of an item
+def _defer(state: SchedulerState, record: Record, outcome: Defer) -> None:
+    record.deferrals += 1
+    record.error = outcome.error
+    most = state.config.max_deferrals
+    if most is not None and record.deferrals >= most:
+        state.finish(record, "dead", TOO_OFTEN)
+        return
+    record.available_at = state.clock + outcome.after
     state.give_back(record)
 
 

@@ -147,6 +147,18 @@ class Nack:
 
     error: str | None = None
     """What went wrong."""
+    after: float | None = None
+    """Seconds until the retry; None: as the policy of retries says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Defer:
+    """The item waits for a while, and is charged no attempt."""
+
+    after: float
+    """Seconds that it waits."""
+    error: str | None = None
+    """Why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +174,7 @@ class Dead:
     """What went wrong."""
 
 
-Outcome = Ack | Nack | Release | Dead
+Outcome = Ack | Nack | Defer | Release | Dead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +209,8 @@ class Item:
     """Attempts that failed."""
     losses: int
     """Leases that ran out and were superseded."""
+    deferrals: int
+    """How often its holders deferred it."""
     lease: int | None
     """The lease that holds it, while it is claimed."""
     lease_expires_at: float | None
@@ -292,6 +306,7 @@ class Record(Timed):
     place: Place | None = None
     attempts: int = 0
     losses: int = 0
+    deferrals: int = 0
     lease: int | None = None
     lease_expires_at: float | None = None
     freed_at: float | None = None
@@ -352,6 +367,7 @@ class Record(Timed):
             available_at=self.available_at,
             attempts=self.attempts,
             losses=self.losses,
+            deferrals=self.deferrals,
             lease=self.lease,
             lease_expires_at=self.lease_expires_at,
             worker_id=self.worker_id,

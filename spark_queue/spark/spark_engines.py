@@ -159,7 +159,7 @@ class FrameRows(LogRows[Any]):
 
     @override
     def outcomes_of(self, outcomes: DataFrame) -> Any:
-        return outcomes.select(F.col("_seq").alias("seq"), "outcome", "error")
+        return outcomes.select(F.col("_seq").alias("seq"), "outcome", "error", "after")
 
     @override
     def with_output(self, store: Store, leases: Collection[int]) -> dict[int, str]:

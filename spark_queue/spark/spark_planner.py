@@ -11,12 +11,18 @@ from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import IntegralType
 
 from spark_queue.columns.columns import OrderBy
-from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
+from spark_queue.errors import (
+    LONGEST_WAIT,
+    InvalidArgumentError,
+    SchemaMismatchError,
+    require_after,
+)
 from spark_queue.log.job_descriptions import named
 from spark_queue.log.schema import DEAD, EXPIRED, ITEM, moves_of
 from spark_queue.log.settings import Settings
 from spark_queue.overriding import override
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.saying import OUTCOMES, WAITING
 from spark_queue.spark import spark_enqueue
 from spark_queue.spark.frames import user_columns
 from spark_queue.spark.spark_engines import engines_of
@@ -26,7 +32,6 @@ from spark_queue.sql.decisions import Leaving, LogPosition
 from spark_queue.sql.session_planner import Planner
 from spark_queue.sql.sql_engines import SqlEngine
 from spark_queue.state import spark_frames
-from spark_queue.state.settle_decision import OUTCOMES
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.tracing import Traces
@@ -171,9 +176,14 @@ def check(outcomes: DataFrame) -> DataFrame:
     kind = outcomes.schema["_seq"].dataType
     if not isinstance(kind, IntegralType):
         raise SchemaMismatchError("_seq", f"is {kind.simpleString()}, not a whole number")
-    error = F.col("error") if "error" in outcomes.columns else F.lit(None)
+    error, after = (
+        F.col(name) if name in outcomes.columns else F.lit(None) for name in ("error", "after")
+    )
     rows = outcomes.select(
-        F.col("_seq").cast("long"), "outcome", error.cast("string").alias("error")
+        F.col("_seq").cast("long"),
+        "outcome",
+        error.cast("string").alias("error"),
+        F.when(F.col("outcome").isin(*WAITING), after.cast("double")).alias("after"),
     ).localCheckpoint()
     known = F.col("outcome").isin(*OUTCOMES)
     nobody = F.col("_seq").isNull()
@@ -187,4 +197,14 @@ def check(outcomes: DataFrame) -> DataFrame:
     twice = rows.groupBy("_seq").count().where("count > 1").first()
     if twice is not None:
         raise InvalidArgumentError(f"seq {twice['_seq']} has {twice['count']} outcomes; give one")
-    return rows
+    return _with_waits(rows)
+
+
+def _with_waits(rows: DataFrame) -> DataFrame:
+    """Return outcomes with how long their items wait in microseconds, given in seconds."""
+    after = F.col("after")
+    is_missing = (F.col("outcome") == "defer") & after.isNull()
+    wrong = rows.where(is_missing | ~after.between(0, LONGEST_WAIT.total_seconds())).first()
+    if wrong is not None:
+        require_after(f"after of seq {wrong['_seq']}", wrong["after"])
+    return rows.withColumn("after", F.rint(after * 1_000_000).cast("long"))

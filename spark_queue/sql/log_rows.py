@@ -218,7 +218,7 @@ def outcomes_of(outcomes: DataFrame) -> pa.Table:
     """
     if outcomes.count() > most_rows():
         raise TooManyRowsError
-    return plain(outcomes.select("_seq", "outcome", "error").toArrow())
+    return plain(outcomes.select("_seq", "outcome", "error", "after").toArrow())
 
 
 def status_rows(found: pa.Table, said: Mapping[str, object]) -> pa.Table:

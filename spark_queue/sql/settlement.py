@@ -12,7 +12,8 @@ from spark_queue.config import QueueConfig
 from spark_queue.log.schema import ITEM
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.retry_policy import RetryPolicy
-from spark_queue.rules.outcomes import retry_draw
+from spark_queue.rules.outcomes import TOO_OFTEN, retry_draw
+from spark_queue.saying import WAITING
 from spark_queue.sql import log_rows
 from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_values
 from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables
@@ -38,6 +39,8 @@ ASKED = pa.schema(
         ("now", pa.int64()),
         ("outcome", pa.string()),
         ("error", pa.string()),
+        ("after", pa.int64()),
+        ("too_often", pa.string()),
         ("until", pa.int64()),
         ("lapsed_by", pa.int64()),
         ("is_sure", pa.bool_()),
@@ -48,7 +51,9 @@ ASKED = pa.schema(
     ]
 )
 
-OUTCOMES = pa.schema([("seq", pa.int64()), ("outcome", pa.string()), ("error", pa.string())])
+OUTCOMES = pa.schema(
+    [("seq", pa.int64()), ("outcome", pa.string()), ("error", pa.string()), ("after", pa.int64())]
+)
 RETRIES = pa.schema([("seq", pa.int64()), ("available_at", pa.int64())])
 DELAYS = pa.schema([("attempts", pa.int64()), ("seconds", pa.float64())])
 WORKERS = pa.schema([("worker_id", pa.string())])
@@ -90,8 +95,10 @@ def settle(
             return _stage(by, database, database.find("renewal_rows"), said)
         if isinstance(verdict, Each | Some):
             database.give("outcomes", _outcomes(by, verdict))
-        if isinstance(verdict, Gone) or (isinstance(verdict, Every) and verdict.outcome != "nack"):
-            database.give("retry_times", RETRIES.empty_table())
+        if isinstance(verdict, Gone) or (
+            isinstance(verdict, Every) and verdict.outcome not in WAITING
+        ):
+            database.give("wait_times", RETRIES.empty_table())
         else:
             database.keep("settle_by_item")
             _add_retries(database, config.retry, now)
@@ -114,6 +121,7 @@ def _question(
 ) -> pa.Table:
     asked: dict[str, object] = {
         "lease": lease,
+        "too_often": TOO_OFTEN,
         "now": log_rows.micros(now),
         **setting_values(config),
         "punted_at": punted_at(limits),
@@ -123,7 +131,8 @@ def _question(
         "least_losses": gone.losses,
     }
     if isinstance(verdict, Every):
-        asked |= {"outcome": verdict.outcome, "error": verdict.error}
+        said = verdict.said
+        asked |= {"outcome": said.outcome, "error": said.error, "after": said.micros}
     elif isinstance(verdict, Renewed):
         asked["until"] = log_rows.micros(now + verdict.by)
     elif isinstance(verdict, Gone):
@@ -135,8 +144,11 @@ def _outcomes(by: SqlEngine, verdict: Each | Some) -> Any:
     """Return the outcomes of items."""
     if isinstance(verdict, Each):
         return by.logs.outcomes_of(verdict.outcomes)
-    columns = [list(verdict.outcomes), *zip(*verdict.outcomes.values(), strict=True)]
-    return pa.table(columns if verdict.outcomes else [[], [], []], schema=OUTCOMES)
+    told = [
+        {"seq": seq, "outcome": said.outcome, "error": said.error, "after": said.micros}
+        for seq, said in verdict.outcomes.items()
+    ]
+    return pa.Table.from_pylist(told, OUTCOMES)
 
 
 def _add_retries(database: Tables, policy: RetryPolicy, now: datetime) -> None:
@@ -174,4 +186,5 @@ def _stage(by: SqlEngine, database: Tables, rows: Any, said: dict[str, object]) 
         counts={row["state"]: row["items"] for row in held},
         lost=tuple(lost),
         failed=sum(row["failed"] for row in held),
+        deferred=sum(row["deferred"] for row in held),
     )

@@ -218,6 +218,8 @@ def item(row: Row, limits: ReaderConfig | None) -> dict[str, Any]:
         "state": row["_state"],
         "attempts": row["_attempts"],
         "losses": row["_losses"],
+        # Older rows have none.
+        "deferrals": row["_deferrals"] or 0,
         "lease": row["_lease"] if row["_state"] == CLAIMED else None,
         "lease_expires_at": _instant(row["_lease_expires_at"]),
         "new": {

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from spark_queue.config import QueueConfig
 from spark_queue.log.schema import DEAD, ITEM, READY
-from spark_queue.rules import Ack, Dead, Nack, Outcome, Release, Scheduler
+from spark_queue.rules import Ack, Dead, Defer, Nack, Outcome, Release, Scheduler
 from spark_queue.rules.scheduler_state import is_held_by
 from spark_queue.rules.timing import add_loss, last_loss
+from spark_queue.saying import Said
 from spark_queue.state import schedulers
 from spark_queue.state.replica import Replica, Row
 from spark_queue.state.replica_rows import status_table
@@ -31,9 +32,6 @@ GONE = "its worker ended, or its lease ran out"
 #: What an item keeps of a claim no longer when that is over.
 _ENDED: Row = dict.fromkeys(("_available_at", "_lease_expires_at", "_turn", "_overdue"))
 
-#: What a holder says of an item: an outcome, and an error.
-Said = tuple[str, str | None]
-
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -46,6 +44,8 @@ class Judged:
     """Items that are not the holder's any more."""
     failed: int
     """Items that go back after a failure."""
+    deferred: int = 0
+    """Items that wait as their holder says."""
 
     def table(self) -> pa.Table:
         """Return the rows as they are logged."""
@@ -71,26 +71,25 @@ def judge(
 
     Parameters
     ----------
-    said : tuple, or mapping of those by seq
+    said : Said, or mapping of those by seq
         One outcome for all that the holder has not settled yet, or one for each of some items.
     terms : ReaderTerms
         The settings in force, and what the reader allows.
     """
     if lease not in replica.grants:
         return None
-    if not isinstance(said, Mapping):
+    if isinstance(said, Said):
         said = dict.fromkeys(sorted(replica.grants[lease].left), said)
     held = {seq: row for seq in said if (row := find_held(replica, lease, seq)) is not None}
     known = schedulers.scheduler(terms.judging, held.values(), {}, [], limits=terms.limits)
-    outcomes = {seq: _outcome(*said[seq]) for seq in held if said[seq][0] != LOSE}
+    outcomes = {seq: _outcome(said[seq]) for seq in held if said[seq].outcome != LOSE}
     known.settle(lease, outcomes, schedulers.seconds(now))
     rows = []
     for seq, row in held.items():
-        outcome, error = said[seq]
-        after = _lose(row, terms.judging) if outcome == LOSE else _after(row, known)
+        is_lost, error = said[seq].outcome == LOSE, said[seq].error
+        after = _lose(row, terms.judging) if is_lost else _after(row, known)
         rows.append({**row, **_ENDED, "_kind": ITEM, "_at": now, "_error": error, **after})
-    before = {seq: row["_losses"] for seq, row in held.items()}
-    return _judgement(rows, tuple(sorted(set(said) - set(held))), before)
+    return _judgement(rows, tuple(sorted(set(said) - set(held))), said)
 
 
 def judge_lost(
@@ -108,7 +107,7 @@ def judge_lost(
         return None
     left = sorted(replica.grants[lease].left)
     held = [row for seq in left if (row := find_held(replica, lease, seq)) is not None]
-    said = {row["_seq"]: (LOSE, GONE) for row in held if is_gone(row)}
+    said = {row["_seq"]: Said(LOSE, GONE) for row in held if is_gone(row)}
     found = judge(replica, lease, said, terms, now)
     return found and found.without_lease()
 
@@ -132,22 +131,27 @@ def find_held(replica: Replica, lease: int, seq: int) -> Row | None:
     return row if mine else None
 
 
-def _outcome(outcome: str, error: str | None) -> Outcome:
+def _outcome(said: Said) -> Outcome:
+    error, after = said.error, None if said.after is None else said.after.total_seconds()
     made: dict[str, Outcome] = {
         "ack": Ack(),
-        "nack": Nack(error),
+        "nack": Nack(error, after),
+        "defer": Defer(after or 0.0, error),
         "release": Release(),
         "dead": Dead(error),
     }
-    return made[outcome]
+    return made[said.outcome]
 
 
 def _after(row: Row, scheduler: Scheduler) -> Row:
-    """Return an item's state after an outcome; only a failure makes it wait."""
+    """Return an item's state after an outcome; only a failure or a deferral makes it wait."""
     item = scheduler.item(row["_seq"])
     assert item is not None  # noqa: S101 - it was put in, and stays when it is over
     after: Row = {"_state": item.state, "_attempts": item.attempts}
-    if item.state == READY and item.attempts > row["_attempts"]:
+    is_deferred = item.deferrals > (row["_deferrals"] or 0)
+    if is_deferred:
+        after |= {"_deferrals": item.deferrals, "_error": item.error}
+    if item.state == READY and (is_deferred or item.attempts > row["_attempts"]):
         after["_available_at"] = datetime.fromtimestamp(item.available_at or 0.0, timezone.utc)
     return after
 
@@ -161,19 +165,14 @@ def _lose(row: Row, config: QueueConfig) -> Row:
     }
 
 
-def _judgement(rows: list[Row], lost: tuple[int, ...], losses: Mapping[int, int]) -> Judged:
+def _judgement(rows: list[Row], lost: tuple[int, ...], said: Mapping[int, Said]) -> Judged:
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["_state"]] = counts.get(row["_state"], 0) + 1
-    back = [row for row in rows if row["_state"] == READY]
-    failed = sum(
-        row["_available_at"] is not None or row["_losses"] > losses[row["_seq"]] for row in back
-    )
-    return Judged(rows, counts, lost, failed)
+    back = [said[row["_seq"]].outcome for row in rows if row["_state"] == READY]
+    deferred = back.count("defer")
+    return Judged(rows, counts, lost, len(back) - back.count("release") - deferred, deferred)
 
-
-#: What a holder may say of an item.
-OUTCOMES = ("ack", "nack", "release", "dead")
 
 #: How many lost items an error names.
 NAMED = 1_000
@@ -188,17 +187,26 @@ class Every:
 
     outcome: str
     error: str | None = None
+    after: timedelta | None = None
 
     def judge(
         self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
     ) -> Judged | None:
         """Make the rows of a settle from a replica; ``None`` if a planner must."""
-        return judge(replica, lease, (self.outcome, self.error), terms, now)
+        return judge(replica, lease, self.said, terms, now)
+
+    @property
+    def said(self) -> Said:
+        """What is said of each item."""
+        return Said(self.outcome, self.error, self.after)
 
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """The outcomes of a frame: ``_seq``, ``outcome``, ``error``; already staged."""
+    """The outcomes of a frame: ``_seq``, ``outcome``, ``error``, ``after``; already staged.
+
+    How long an item waits is in microseconds.
+    """
 
     outcomes: DataFrame
 
@@ -208,18 +216,18 @@ class Each:
         """Make the rows of a settle; ``None`` for a large frame or an unknown lease."""
         if lease not in replica.grants:
             return None
-        said = self.outcomes.select("_seq", "outcome", "error").limit(_FEW + 1).collect()
+        said = self.outcomes.select("_seq", *Said._fields).limit(_FEW + 1).collect()
         if len(said) > _FEW:
             return None
-        outcomes = {row["_seq"]: (row["outcome"], row["error"]) for row in said}
+        outcomes = {seq: Said.of(outcome, error, after) for seq, outcome, error, after in said}
         return judge(replica, lease, outcomes, terms, now)
 
 
 @dataclass(frozen=True, slots=True)
 class Some:
-    """Outcomes of some items, each with its error, by seq."""
+    """Outcomes of some items, by seq."""
 
-    outcomes: Mapping[int, tuple[str, str | None]]
+    outcomes: Mapping[int, Said]
 
     def judge(
         self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
@@ -299,6 +307,25 @@ class Gone:
 Verdict: TypeAlias = Every | Each | Some | Renewed | ByARescuer | Gone
 
 
+def charge_deferrals(verdict: Verdict) -> Verdict:
+    """Return a verdict for a queue that counts no deferrals: there each is a failure."""
+    if isinstance(verdict, ByARescuer):
+        return replace(verdict, verdict=charge_deferrals(verdict.verdict))
+    if isinstance(verdict, Every) and verdict.outcome == "defer":
+        return replace(verdict, outcome="nack")
+    if isinstance(verdict, Each):
+        return Each(verdict.outcomes.replace({"defer": "nack"}, subset=["outcome"]))
+    if isinstance(verdict, Some):
+        told = verdict.outcomes.items()
+        return Some(
+            {
+                seq: one._replace(outcome="nack") if one.outcome == "defer" else one
+                for seq, one in told
+            }
+        )
+    return verdict
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedSettle:
     """Rows that a settle would write, computed but not committed, and the facts of them."""
@@ -310,6 +337,8 @@ class StagedSettle:
     """Items that are no longer held; the first thousand where there are more."""
     failed: int
     """Of the items that would be ready again, the failed ones."""
+    deferred: int = 0
+    """Of them, those that wait as their holder says."""
     row_count: int | None = None
     """How many rows say it, where that is not one for each item."""
 

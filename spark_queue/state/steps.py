@@ -67,6 +67,8 @@ class Step(Answer[_T], Generic[_Head, _T]):
     """The claim that it is about, as :attr:`StepFacts.lease` tells it."""
     failed: int = 0
     """Items that failed and are ready again."""
+    deferred: int = 0
+    """Items that their holder deferred."""
     engine: Engine = "python"
     """The engine that decided it."""
 
@@ -197,6 +199,7 @@ def report(
     *,
     lease: int = 0,
     failed: int = 0,
+    deferred: int = 0,
     engine: Engine = "python",
     times: StepTimes | None = None,
 ) -> None:
@@ -215,6 +218,7 @@ def report(
         tries=tries,
         lease=lease,
         failed=failed,
+        deferred=deferred,
         reader=store.reader if log == "status" else 0,
         engine=engine,
         times=StepTimes() if times is None else times,
@@ -379,6 +383,7 @@ def _tell(
             tries,
             lease=done.lease,
             failed=done.failed,
+            deferred=done.deferred,
             engine=done.engine,
             times=ours.times,
         )

@@ -323,6 +323,7 @@ def _both(first: ProcessResult, then: ProcessResult) -> ProcessResult:
         claims=first.claims + then.claims,
         acked=first.acked + then.acked,
         failed=first.failed + then.failed,
+        deferred=first.deferred + then.deferred,
         released=first.released + then.released,
         dead=first.dead + then.dead,
         seconds=first.seconds + then.seconds,

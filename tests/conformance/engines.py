@@ -23,7 +23,7 @@ from spark_queue.errors import DuplicateItemError, LeaseLostError
 from spark_queue.flow import stored_texts
 from spark_queue.local_queue import LocalQueue
 from spark_queue.queue_views import store_of
-from spark_queue.rules import Ack, Dead, Grant, Nack, NewItem, Outcome, Release, Scheduler
+from spark_queue.rules import Ack, Dead, Defer, Grant, Nack, NewItem, Outcome, Release, Scheduler
 from spark_queue.rules.rule_model import Admitted
 from spark_queue.state.request import EnqueueRules
 from spark_queue.views.items import collect
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Capability = Literal[
     "columns",
     "composed",
+    "deferrals",
     "disk",
     "key limits",
     "leases",
@@ -54,6 +55,7 @@ Capability = Literal[
 ]
 
 #: ``columns``: columns are added later; ``composed``: no key, or several, in one queue;
+#: ``deferrals``: an item waits as its holder says;
 #: ``disk``: queues are made, opened, copied and dropped by their path;
 #: ``key limits``: keys have limits of items in flight;
 #: ``leases``: claims that run out; ``limits``: an item has a limit of failures of its own;
@@ -97,8 +99,14 @@ class Held(Protocol):
         """The ids of the items."""
         ...
 
-    def settle(self, verb: str, ids: Iterable[str] | None = None, error: str | None = None) -> None:
-        """Ack, nack, release or dead-letter items, all of them by default.
+    def settle(
+        self,
+        verb: str,
+        ids: Iterable[str] | None = None,
+        error: str | None = None,
+        after: float | None = None,
+    ) -> None:
+        """Ack, nack, defer, release or dead-letter items, all of them by default.
 
         Raises
         ------
@@ -295,10 +303,17 @@ class SchedulerHeld:
         self.ids = [str(engine.ids[leased.seq]) for leased in grant.items]
         self._left = list(self.ids)
 
-    def settle(self, verb: str, ids: Iterable[str] | None = None, error: str | None = None) -> None:
+    def settle(
+        self,
+        verb: str,
+        ids: Iterable[str] | None = None,
+        error: str | None = None,
+        after: float | None = None,
+    ) -> None:
         outcomes: dict[str, Outcome] = {
             "ack": Ack(),
-            "nack": Nack(error),
+            "nack": Nack(error, after),
+            "defer": Defer(after or 0.0, error),
             "release": Release(),
             "dead": Dead(error),
         }
@@ -318,6 +333,20 @@ class SchedulerHeld:
         lost = self._engine.scheduler.renew(self._grant.lease, self._engine.now, seconds, left)
         if lost:
             raise LeaseLostError(lost)
+
+
+def settle_rest(claim: Claim, verb: str, error: str, after: float | None) -> None:
+    """Settle all that is left of a claim."""
+    if verb == "ack":
+        claim.ack()
+    elif verb == "release":
+        claim.release()
+    elif verb == "nack":
+        claim.nack(error, after=after)
+    elif verb == "defer":
+        claim.defer(after or 0.0, error)
+    else:
+        claim.dead(error)
 
 
 class QueueEngine:
@@ -502,26 +531,26 @@ class DeltaHeld:
         self._claim = claim
         self.ids = self._in_order()
 
-    def settle(self, verb: str, ids: Iterable[str] | None = None, error: str | None = None) -> None:
+    def settle(
+        self,
+        verb: str,
+        ids: Iterable[str] | None = None,
+        error: str | None = None,
+        after: float | None = None,
+    ) -> None:
         if ids is None:
-            self._settle_rest(verb, error or "failed")
+            self._settle_rest(verb, error or "failed", after)
             return
-        rows = [(seq, verb, error) for seq in self._engine.seqs(ids)]
-        schema = "_seq long, outcome string, error string"
+        wait = None if after is None else float(after)
+        rows = [(seq, verb, error, wait) for seq in self._engine.seqs(ids)]
+        schema = "_seq long, outcome string, error string, after double"
         self._claim.settle(self._engine.spark.createDataFrame(rows, schema))
 
     def renew(self, seconds: float) -> None:
         self._claim.renew(timedelta(seconds=seconds))
 
-    def _settle_rest(self, verb: str, error: str) -> None:
-        if verb == "ack":
-            self._claim.ack()
-        elif verb == "release":
-            self._claim.release()
-        elif verb == "nack":
-            self._claim.nack(error)
-        else:
-            self._claim.dead(error)
+    def _settle_rest(self, verb: str, error: str, after: float | None) -> None:
+        settle_rest(self._claim, verb, error, after)
 
     def _in_order(self) -> list[str]:
         if self._claim.count == 0:

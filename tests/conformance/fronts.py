@@ -95,7 +95,13 @@ class FrontHeld:
         self._left = {engine.ids[delivery.seq]: delivery for delivery in taken}
         self.ids = list(self._left)
 
-    def settle(self, verb: str, ids: Iterable[str] | None = None, error: str | None = None) -> None:
+    def settle(
+        self,
+        verb: str,
+        ids: Iterable[str] | None = None,
+        error: str | None = None,
+        after: float | None = None,
+    ) -> None:
         """Settle items, all that are left by default."""
         front = self._engine.front
         told = list(self._left) if ids is None else list(ids)
@@ -104,7 +110,8 @@ class FrontHeld:
         calls: dict[str, Callable[[Delivery], Future[None]]] = {
             "ack": front.ack,
             "release": front.release,
-            "nack": lambda delivery: front.nack(delivery, why),
+            "nack": lambda delivery: front.nack(delivery, why, after=after),
+            "defer": lambda delivery: front.defer(delivery, after or 0.0, why),
             "dead": lambda delivery: front.dead(delivery, why),
         }
         futures = [calls[verb](delivery) for delivery in deliveries]

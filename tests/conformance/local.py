@@ -13,7 +13,7 @@ from spark_queue.claim import LocalClaim
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.local_queue import LocalQueue
-from tests.conformance.engines import SCHEMA, QueueEngine, Row
+from tests.conformance.engines import SCHEMA, QueueEngine, Row, settle_rest
 
 if TYPE_CHECKING:
     pass
@@ -100,17 +100,17 @@ class LocalHeld:
         self._claim = claim
         self.ids = [engine.ids[row["_seq"]] for row in claim.rows]
 
-    def settle(self, verb: str, ids: Iterable[str] | None = None, error: str | None = None) -> None:
+    def settle(
+        self,
+        verb: str,
+        ids: Iterable[str] | None = None,
+        error: str | None = None,
+        after: float | None = None,
+    ) -> None:
         if ids is None:
-            self._settle_rest(verb, error or "failed")
+            settle_rest(self._claim, verb, error or "failed", after)
             return
-        self._claim.settle_each(dict.fromkeys(self._engine.seqs(ids), (verb, error)))
+        self._claim.settle_each(dict.fromkeys(self._engine.seqs(ids), (verb, error, after)))
 
     def renew(self, seconds: float) -> None:
         self._claim.renew(timedelta(seconds=seconds))
-
-    def _settle_rest(self, verb: str, error: str) -> None:
-        if verb in ("nack", "dead"):
-            getattr(self._claim, verb)(error)
-        else:
-            getattr(self._claim, verb)()

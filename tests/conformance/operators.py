@@ -95,7 +95,13 @@ class _Given:
         self._left = list(ids)
         self._settle = settle
 
-    def settle(self, verb: str, ids: Iterable[str] | None = None, error: str | None = None) -> None:  # noqa: ARG002
+    def settle(
+        self,
+        verb: str,
+        ids: Iterable[str] | None = None,
+        error: str | None = None,  # noqa: ARG002
+        after: float | None = None,  # noqa: ARG002
+    ) -> None:
         told = self._left if ids is None else list(ids)
         self._left = [name for name in self._left if name not in told]
         self._settle(list(told), verb)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from spark_queue.errors import InvalidConfigError
+from spark_queue.errors import InvalidConfigError, LeaseLostError
 from spark_queue.flow import Limit
 from spark_queue.retry_policy import RetryPolicy
 from tests.conformance.conftest import Make
@@ -205,3 +205,106 @@ def test_which_keys_have_limits_is_fixed_but_for_those_that_a_queue_has(make: Ma
         engine.configure(limits=(Limit(by="key", default=1),))
     engine.configure(limits=(_of_tenant(1),))
     assert engine.claim(10).ids == ["a1", "b1"]
+
+
+# rule: deferral of an item
+@planned
+@needs("deferrals", "retries", "returns", "time")
+def test_a_deferred_item_is_charged_nothing_and_keeps_its_place(make: Make) -> None:
+    """Law 6: it comes back when its time is over, not before, and before later ones."""
+    engine = make("fair_key", max_attempts=3, retry=AT_ONCE)
+    engine.enqueue(_tenants("a1", "a2", "a3"))
+    for _ in range(2):
+        engine.claim(1).settle("nack")
+    engine.claim(1).settle("defer", error="busy", after=30)
+    held = engine.claim(1)
+    assert held.ids == ["a2"]
+    engine.advance(29)
+    assert engine.claim(1).ids == ["a3"]
+    held.settle("release")
+    engine.advance(1)
+    first = engine.claim(1)
+    assert first.ids == ["a1"]
+    first.settle("nack")
+    assert engine.claim(5).ids == ["a2"]
+
+
+# rule: deferral of an item
+@planned
+@needs("deferrals", "retries", "states")
+def test_an_item_that_is_always_deferred_is_dead_in_the_end(make: Make) -> None:
+    """Law 6: deferrals are counted apart from failures, and the last one ends it."""
+    engine = make(max_attempts=1, max_deferrals=3)
+    engine.enqueue([Row(id="a")])
+    for _ in range(2):
+        engine.claim(1).settle("defer", ["a"], after=0)
+        assert engine.states() == {"a": "ready"}
+    engine.claim(1).settle("defer", after=0)
+    assert engine.states() == {"a": "dead"}
+
+
+# rule: deferral of an item
+@needs("deferrals", "states", "predicates")
+def test_a_redrive_begins_without_deferrals(make: Make) -> None:
+    """Law 6: it is a new item."""
+    engine = make(max_deferrals=2)
+    engine.enqueue([Row(id="a")])
+    for _ in range(2):
+        engine.claim(1).settle("defer", after=0)
+    engine.redrive("a")
+    engine.claim(1).settle("defer", after=0)
+    assert engine.states() == {"a": "dead", "a'": "ready"}
+    engine.configure(max_deferrals=None)
+    for _ in range(5):
+        engine.claim(1).settle("defer", after=0)
+    assert engine.states() == {"a": "dead", "a'": "ready"}
+
+
+# rule: outcome of an item
+@planned
+@needs("deferrals", "retries", "states", "time")
+def test_a_failure_may_say_how_long_its_retry_waits(make: Make) -> None:
+    """Law 6: it is in the place of the wait that the policy has, and an attempt is charged."""
+    engine = make(max_attempts=2, retry=IN_A_MINUTE)
+    engine.enqueue([Row(id="a"), Row(id="b")])
+    held = engine.claim(2)
+    held.settle("nack", ["a"], after=90)
+    held.settle("nack", ["b"])
+    engine.advance(60)
+    assert engine.claim(2).ids == ["b"]
+    engine.advance(29)
+    assert engine.claim(2).ids == []
+    engine.advance(1)
+    engine.claim(2).settle("nack", after=5)
+    assert engine.states() == {"a": "dead", "b": "claimed"}
+
+
+# rule: deferral of an item, slots of a group
+@pytest.mark.parametrize("on_failure", ["block", "skip"])
+@needs("deferrals", "time", "operators")
+def test_a_deferred_head_holds_its_group_or_is_passed(make: Make, on_failure: str) -> None:
+    """Laws 4 and 6: as one that failed."""
+    engine = make("group_key", on_failure=on_failure)
+    engine.enqueue([Row(id="a1", group="a"), Row(id="a2", group="a"), Row(id="b1", group="b")])
+    engine.claim(1).settle("defer", after=30)
+    passed = ["b1"] if on_failure == "block" else ["a2", "b1"]
+    assert engine.why("a1") == ("delayed", None)
+    assert engine.claim(5).ids == passed
+    engine.advance(30)
+    # A member that went past it has the group's slot.
+    assert engine.claim(5).ids == (["a1"] if on_failure == "block" else [])
+
+
+# rule: holder of a lease
+@needs("deferrals", "leases", "states")
+def test_a_late_holder_defers_nothing(make: Make) -> None:
+    """Law 7: what another one has taken over is not his to defer."""
+    engine = make(lease=timedelta(seconds=10))
+    engine.enqueue([Row(id="a")])
+    late = engine.claim(1)
+    engine.advance(10)
+    held = engine.claim(1)
+    with pytest.raises(LeaseLostError):
+        late.settle("defer", ["a"], after=30)
+    held.settle("ack")
+    assert engine.states() == {"a": "acked"}

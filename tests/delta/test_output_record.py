@@ -16,6 +16,7 @@ from spark_queue.commands.evidence import Output
 from spark_queue.log.delta.claim_record import ClaimRecord
 from spark_queue.log.disk import jvms
 from spark_queue.processing import loop, worker
+from spark_queue.saying import Said
 
 
 def _handle(item: dict[str, Any]) -> dict[str, Any] | None:
@@ -97,8 +98,8 @@ def test_a_record_names_what_is_done_where_some_items_have_no_outcome(spark: Spa
         claim: Any = SimpleNamespace(id="abc", count=count)
         assert worker._is_written(output, worker._Outcomes.of(stage), claim)
 
-    failed = {3: ("nack", "E")}
+    failed = {3: Said("nack", "E")}
     assert written == [
         ClaimRecord(claim_id="abc", outcomes=failed, is_whole=True),
-        ClaimRecord(claim_id="abc", outcomes={2: ("ack", None), **failed}, is_whole=False),
+        ClaimRecord(claim_id="abc", outcomes={2: Said("ack"), **failed}, is_whole=False),
     ]

@@ -14,6 +14,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.log.delta.claim_record import ClaimRecord
 from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.output.outputs import ResultTable
+from spark_queue.saying import Said
 from tests.unit.local.test_evidence import RESULTS, _claimed, _results, _states
 
 #: Statements that people run on a table of results; item 2 goes by an erasure.
@@ -56,7 +57,7 @@ def test_a_rewritten_output_has_what_was_done(
     out = ResultTable(DiskStorage(Path(queue_path).parent / "out"), is_synced=False)
     out.make(RESULTS)
     claim = _claimed(queue, 3, out.directory)
-    record = ClaimRecord(claim_id=claim.id, outcomes={3: ("release", None)}, is_whole=True)
+    record = ClaimRecord(claim_id=claim.id, outcomes={3: Said("release")}, is_whole=True)
     assert out.write(_results(claim, 1, 2), claim.id, record.text())
     for statement in REWRITES[name]:
         spark.sql(statement.format(f"delta.`{out.directory}`"))

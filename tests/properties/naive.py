@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from spark_queue.config import QueueConfig
-from spark_queue.rules import Ack, Admitted, Dead, NewItem, Outcome, Release, retry_draw
+from spark_queue.rules import Ack, Admitted, Dead, Defer, NewItem, Outcome, Release, retry_draw
 
 TERMINAL = ("acked", "dead", "expired", "cancelled")
 Key = tuple[int, Hashable]
@@ -35,6 +35,7 @@ class Thing:
     until: float = math.inf
     attempts: int = 0
     losses: int = 0
+    deferrals: int = 0
 
 
 @dataclass
@@ -350,13 +351,18 @@ class NaiveQueue:
             thing.state = "dead"
         elif isinstance(outcome, Release):
             thing.state = "ready"
+        elif isinstance(outcome, Defer):
+            thing.deferrals += 1
+            most = math.inf if self.config.max_deferrals is None else self.config.max_deferrals
+            thing.state = "dead" if thing.deferrals >= most else "ready"
+            thing.available_at = self.now + outcome.after
         else:
             thing.attempts += 1
             most = math.inf if self.config.max_attempts is None else self.config.max_attempts
             thing.state = "dead" if thing.attempts >= most else "ready"
             draw = retry_draw(thing.seq, thing.attempts)
-            delay = self.config.retry.delay_after(thing.attempts, draw)
-            thing.available_at = self.now + delay.total_seconds()
+            delay = self.config.retry.delay_after(thing.attempts, draw).total_seconds()
+            thing.available_at = self.now + (delay if outcome.after is None else outcome.after)
 
     def _admit(self, new: NewItem, origin: int | None) -> Admitted:
         self.seq += 1

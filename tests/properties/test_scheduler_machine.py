@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from spark_queue.config import QueueConfig
 from spark_queue.flow import Limit
 from spark_queue.retry_policy import RetryPolicy
-from spark_queue.rules import Ack, Dead, Grant, Nack, NewItem, Outcome, Release, Scheduler
+from spark_queue.rules import Ack, Dead, Defer, Grant, Nack, NewItem, Outcome, Release, Scheduler
 from tests.properties.naive import TERMINAL, NaiveQueue
 
 # Powers of two, whose sums and quotients are exact, so that both sides must agree to the last bit.
@@ -42,6 +42,7 @@ CONFIGS = st.builds(
     lease=st.sampled_from([timedelta(seconds=3), timedelta(seconds=9)]),
     max_attempts=st.sampled_from([None, 2, 3]),
     max_losses=st.sampled_from([None, 2, 3]),
+    max_deferrals=st.sampled_from([None, 1, 2, 100]),
     retry=st.sampled_from(
         [RetryPolicy(delay=timedelta(0)), RetryPolicy(backoff="linear", jitter=0.5)]
     ),
@@ -61,7 +62,18 @@ NEW_ITEMS = st.builds(
     expires_at=st.sampled_from([None, None, None, None, 12.0, 30.0]),
 )
 
-OUTCOMES = st.sampled_from([Ack(), Ack(), Nack("no"), Release(), Dead("bad")])
+OUTCOMES = st.sampled_from(
+    [
+        Ack(),
+        Ack(),
+        Nack("no"),
+        Nack("no", 3.0),
+        Defer(0.0),
+        Defer(2.0, "later"),
+        Release(),
+        Dead("bad"),
+    ]
+)
 
 
 class SchedulerMachine(RuleBasedStateMachine):
@@ -204,6 +216,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         group_limit=st.sampled_from([1, 1, 2, 3]),
         max_in_flight=st.sampled_from([None, None, 1, 3]),
         max_losses=st.sampled_from([None, 1, 3]),
+        max_deferrals=st.sampled_from([None, 1, 3]),
         on_failure=st.sampled_from(["block", "skip"]),
         of_ends=OF_ENDS,
         of_keys=st.sampled_from([None, None, 0, 1, 2]),
@@ -253,10 +266,11 @@ class SchedulerMachine(RuleBasedStateMachine):
         for thing in self.naive.things:
             item = self.scheduler.item(thing.seq)
             assert item is not None
-            assert (item.state, item.attempts, item.losses) == (
+            assert (item.state, item.attempts, item.losses, item.deferrals) == (
                 thing.state,
                 thing.attempts,
                 thing.losses,
+                thing.deferrals,
             )
             if thing.state not in TERMINAL:
                 assert (item.tag, item.priority) == (thing.tag, thing.priority)

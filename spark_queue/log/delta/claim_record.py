@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from spark_queue.log.delta.commits import commit_path, newest_version
 from spark_queue.log.delta.integrity import naming, read_actions
+from spark_queue.saying import Said
 
-#: An outcome and its error.
-Outcome = tuple[str, str | None]
-
-_DONE: Outcome = ("ack", None)
+_DONE = Said("ack")
 
 #: Characters that the errors of a claim take in a record, and that one error takes at least.
 _ROOM, _LEAST = 1_000_000, 40
@@ -28,7 +27,7 @@ class ClaimRecord:
     """
 
     claim_id: str
-    outcomes: Mapping[int, Outcome]
+    outcomes: Mapping[int, Said]
     """Outcomes by seq. Items that are done may be left out if :attr:`is_whole`."""
     is_whole: bool
     """Whether the handler's run has an outcome for every item of the claim."""
@@ -37,10 +36,10 @@ class ClaimRecord:
 
     def text(self) -> str:
         """Return the record as the metadata of a commit."""
-        seqs: dict[Outcome, list[int]] = {}
+        seqs: dict[Said, list[int]] = {}
         for seq in sorted(self.outcomes):
             seqs.setdefault(self.outcomes[seq], []).append(seq)
-        listed = [[*outcome, _ranges(found)] for outcome, found in seqs.items()]
+        listed = [[*_plain(outcome), _ranges(found)] for outcome, found in seqs.items()]
         record: dict[str, Any] = {"claim": self.claim_id, "whole": self.is_whole}
         record |= {"outcomes": listed} | ({} if self.part is None else {"part": self.part})
         return json.dumps(record, separators=(",", ":"), ensure_ascii=False)
@@ -56,8 +55,8 @@ def read_record(text: str | None, claim_id: str) -> ClaimRecord | None:
         if record["claim"] != claim_id:
             return None
         outcomes = {
-            seq: (outcome, error)
-            for outcome, error, ranges in record["outcomes"]
+            seq: Said(outcome, error, *map(_from_seconds, after))
+            for outcome, error, *after, ranges in record["outcomes"]
             for seq in _seqs(ranges)
         }
         return ClaimRecord(
@@ -68,6 +67,16 @@ def read_record(text: str | None, claim_id: str) -> ClaimRecord | None:
         )
     except (ValueError, LookupError, TypeError):
         return None
+
+
+def _plain(said: Said) -> list[object]:
+    """Return an outcome and its error, and the seconds that its item waits, if it says so."""
+    outcome, error, *after = said
+    return [outcome, error, *(one.total_seconds() for one in after if one is not None)]
+
+
+def _from_seconds(after: float) -> timedelta:
+    return timedelta(seconds=after)
 
 
 def find_record(
@@ -122,8 +131,8 @@ def _actions(text: str, claim_id: str) -> list[dict[str, Any]]:
 
 
 def outcomes_of(
-    seqs: Iterable[int], rows: Collection[int], record: ClaimRecord | None, otherwise: Outcome
-) -> dict[int, Outcome]:
+    seqs: Iterable[int], rows: Collection[int], record: ClaimRecord | None, otherwise: Said
+) -> dict[int, Said]:
     """Return the outcomes of items of a claim, as its output has them.
 
     Parameters
@@ -134,7 +143,7 @@ def outcomes_of(
         Items with a row in the output.
     record : ClaimRecord, optional
         The record in the commit of these rows.
-    otherwise : Outcome
+    otherwise : Said
         The outcome of an item of which the output says nothing.
     """
     recorded = {} if record is None else record.outcomes

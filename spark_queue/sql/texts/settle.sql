@@ -31,39 +31,39 @@ LEFT JOIN sq_renewals r ON n.lease = r.lease
 LEFT JOIN sq_workers_ended e ON n.worker_id = e.worker_id
 CROSS JOIN sq_asked a
 
--- settle_by_item(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, deferrals, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
+-- settle_by_item(told_seq, outcome, told_error, after, kind, seq, gen, step, state, lease, attempts, losses, deferrals, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
 -- Each item with an outcome of its own.
 -- rule: holder of a lease
-SELECT o.seq AS told_seq, o.outcome, o.error AS told_error, h.*
+SELECT o.seq AS told_seq, o.outcome, o.error AS told_error, o.after, h.*
 FROM sq_outcomes o
 LEFT JOIN sq_lease_items h ON o.seq = h.seq
 
--- settle_alike(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, deferrals, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
+-- settle_alike(told_seq, outcome, told_error, after, kind, seq, gen, step, state, lease, attempts, losses, deferrals, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
 -- One outcome for all items that the holder has not settled.
 -- rule: holder of a lease
-SELECT h.seq AS told_seq, a.outcome, a.error AS told_error, h.*
+SELECT h.seq AS told_seq, a.outcome, a.error AS told_error, a.after, h.*
 FROM sq_lease_items h
 CROSS JOIN sq_asked a
 WHERE NOT h.is_settled
 
--- settle_of_gone_worker(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, deferrals, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
+-- settle_of_gone_worker(told_seq, outcome, told_error, after, kind, seq, gen, step, state, lease, attempts, losses, deferrals, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled)
 -- A loss of each item whose worker is gone.
 -- rule: end of a worker
-SELECT h.seq AS told_seq, a.outcome, a.error AS told_error, h.*
+SELECT h.seq AS told_seq, a.outcome, a.error AS told_error, a.after, h.*
 FROM sq_lease_items h
 CROSS JOIN sq_asked a
 WHERE NOT h.is_settled AND h.is_held
 
--- with_attempt_limit(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, deferrals, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled, most_attempts)
+-- with_attempt_limit(told_seq, outcome, told_error, after, kind, seq, gen, step, state, lease, attempts, losses, deferrals, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled, most_attempts)
 -- Items with their outcomes, and the number of failures after which each is dead; null without a limit.
 -- rule: attempts of an item
 SELECT t.*, least(coalesce(t.max_attempts, a.max_attempts), a.punted_at) AS most_attempts
 FROM sq_settle_by_item t
 CROSS JOIN sq_asked a
 
--- with_outcome(told_seq, outcome, told_error, kind, seq, gen, step, state, lease, attempts, losses, deferrals, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled, most_attempts, max_losses, failures, lost, becomes)
+-- with_outcome(told_seq, outcome, told_error, after, kind, seq, gen, step, state, lease, attempts, losses, deferrals, claim_id, worker_id, lease_expires_at instant, error, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, turn, overdue, is_held, is_settled, most_attempts, max_losses, max_deferrals, failures, lost, put_off, becomes)
 -- Items with what their outcome makes of them.
--- rule: loss of a lease, outcome of an item
+-- rule: loss of a lease, outcome of an item, deferral of an item
 SELECT
   q.*,
   CASE
@@ -71,22 +71,24 @@ SELECT
     WHEN q.outcome = 'dead' THEN 'dead'
     WHEN q.outcome = 'nack' AND q.failures >= q.most_attempts THEN 'dead'
     WHEN q.outcome = 'lose' AND q.lost >= q.max_losses THEN 'dead'
+    WHEN q.outcome = 'defer' AND q.put_off >= q.max_deferrals THEN 'dead'
     ELSE 'ready'
   END AS becomes
 FROM (
   SELECT
-    t.*, a.max_losses,
+    t.*, a.max_losses, a.max_deferrals,
     t.attempts + CASE WHEN t.outcome = 'nack' THEN 1 ELSE 0 END AS failures,
-    t.losses + CASE WHEN t.outcome = 'lose' THEN 1 ELSE 0 END AS lost
+    t.losses + CASE WHEN t.outcome = 'lose' THEN 1 ELSE 0 END AS lost,
+    CASE WHEN t.outcome = 'defer' THEN coalesce(t.deferrals, 0) + 1 ELSE t.deferrals END AS put_off
   FROM sq_with_attempt_limit t
   CROSS JOIN sq_asked a
 ) q
 
 -- retried_items(seq, attempts)
--- Items that fail and are retried: not those that fail for the last time.
+-- Items that fail and are retried after the delay of the policy: not those that fail for the last time.
 SELECT o.told_seq AS seq, o.failures AS attempts
 FROM sq_with_outcome o
-WHERE o.is_held AND o.outcome = 'nack' AND o.becomes = 'ready'
+WHERE o.is_held AND o.outcome = 'nack' AND o.becomes = 'ready' AND o.after IS NULL
 
 -- retry_attempts(attempts)
 -- The numbers of failures of retried items.
@@ -111,17 +113,27 @@ FROM (
   CROSS JOIN sq_asked a
 ) d
 
+-- wait_times(seq, available_at instant)
+-- When items may be claimed again that go back and do not at once.
+-- rule: delay of a retry, deferral of an item
+SELECT r.seq, r.available_at FROM sq_retry_times r
+UNION ALL
+SELECT o.told_seq, a.now + o.after
+FROM sq_with_outcome o
+CROSS JOIN sq_asked a
+WHERE o.after IS NOT NULL AND o.becomes = 'ready'
+
 -- settle_rows(seq, gen, lease, is_held, outcome, error, claim_id, worker_id, attempts, losses, deferrals, at instant, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state)
 -- The rows of a settle; of an item lost to its holder only the seq counts.
 SELECT
   o.told_seq AS seq, o.gen, o.lease, coalesce(o.is_held, false) AS is_held, o.outcome,
-  o.told_error AS error, o.claim_id, o.worker_id, o.failures AS attempts, o.lost AS losses, o.deferrals,
-  a.now AS at,
-  $schedule(o, r: available_at),
+  CASE WHEN o.outcome = 'defer' AND o.becomes = 'dead' THEN a.too_often ELSE o.told_error END AS error,
+  o.claim_id, o.worker_id, o.failures AS attempts, o.lost AS losses, o.put_off AS deferrals, a.now AS at,
+  $schedule(o, w: available_at),
   o.becomes AS state
 FROM sq_with_outcome o
 CROSS JOIN sq_asked a
-LEFT JOIN sq_retry_times r ON o.told_seq = r.seq
+LEFT JOIN sq_wait_times w ON o.told_seq = w.seq
 ORDER BY seq
 
 -- renewal_rows(seq, gen, state, lease, is_held, outcome, attempts, losses, deferrals, turn, overdue, claim_id, worker_id, error, at instant, lease_expires_at instant, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant)
@@ -137,11 +149,12 @@ CROSS JOIN sq_asked a
 WHERE NOT h.is_settled
 ORDER BY seq
 
--- settle_facts(state, items, failed)
+-- settle_facts(state, items, failed, deferred)
 -- Counts of the rows of a settle by state, which is null for items lost to their holder.
 SELECT
   CASE WHEN s.is_held THEN s.state END AS state, count(*) AS items,
-  count(CASE WHEN s.is_held AND s.state = 'ready' AND s.outcome IN ('nack', 'lose') THEN 1 END) AS failed
+  count(CASE WHEN s.is_held AND s.state = 'ready' AND s.outcome IN ('nack', 'lose') THEN 1 END) AS failed,
+  count(CASE WHEN s.is_held AND s.state = 'ready' AND s.outcome = 'defer' THEN 1 END) AS deferred
 FROM sq_outcome_rows s
 GROUP BY CASE WHEN s.is_held THEN s.state END
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_queue.cli.commands.stream_commands import BatchTotals
-from spark_queue.cli.progress import standing
+from spark_queue.cli.progress import SETTLED, standing
 from spark_queue.processing.loop import ProcessResult
 
 _STEPS = (
@@ -55,7 +55,7 @@ def test_each_claim_is_a_json_line_on_request(run: Any, fake: Any) -> None:
     ended = run("process", "./q", "json:loads", "--each-claim", "--json")
 
     first, second, total = map(json.loads, ended.out.splitlines())
-    counts = {"acked": 90, "failed": 5, "released": 4, "dead": 1}
+    counts = {"acked": 90, "failed": 5, "deferred": 0, "released": 4, "dead": 1}
     assert first == {"claim": 1, **counts, "seconds": 2.0}
     assert second == {"claim": 2, **dict.fromkeys(counts, 0), "acked": 10, "seconds": 3.0}
     assert (total["claims"], total["acked"], ended.err) == (2, 100, "")
@@ -84,9 +84,9 @@ def test_one_json_object_unless_more_are_asked_for(run: Any, fake: Any) -> None:
 def test_micro_batches_are_added_up() -> None:
     """Each micro-batch counts from nothing; the whole query is the sum of their last results."""
     totals = BatchTotals()
-    assert totals.total() == {"acked": 0, "failed": 0, "released": 0, "dead": 0}
+    assert totals.total() == dict.fromkeys(SETTLED, 0)
 
     for step in (*_STEPS, ProcessResult(claims=1, acked=7, dead=2)):
         totals(step)
 
-    assert totals.total() == {"acked": 107, "failed": 5, "released": 4, "dead": 3}
+    assert totals.total() == {"acked": 107, "failed": 5, "deferred": 0, "released": 4, "dead": 3}

@@ -20,15 +20,16 @@ from spark_queue.log.delta.claim_record import (
 from spark_queue.log.delta.commits import commit_path
 from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.output.outputs import ResultTable
+from spark_queue.saying import Said
 
-LOST = ("lose", "its worker ended, or its lease ran out")
+LOST = Said("lose", "its worker ended, or its lease ran out")
 
 
 @pytest.fixture
 def record() -> ClaimRecord:
     """Return the record of a run that decided all its items."""
-    failed = ("nack", "ValueError: größer „x“")
-    outcomes = {3: failed, 4: failed, 5: failed, 9: ("dead", None), 7: ("release", None)}
+    failed = Said("nack", "ValueError: größer „x“")
+    outcomes = {3: failed, 4: failed, 5: failed, 9: Said("dead"), 7: Said("release")}
     return ClaimRecord(claim_id="abc", outcomes=outcomes, is_whole=True)
 
 
@@ -48,10 +49,10 @@ def test_what_is_no_record_of_the_claim_is_none(text: str | None, record: ClaimR
 
 def test_items_get_what_their_run_decided(record: ClaimRecord) -> None:
     """A row is done; the record has the others; without an outcome an item is lost."""
-    done = ("ack", None)
+    done = Said("ack")
     seqs = [1, 2, 3, 9]
     assert outcomes_of(seqs, {1}, record, LOST) == {
-        1: done, 2: done, 3: record.outcomes[3], 9: ("dead", None)
+        1: done, 2: done, 3: record.outcomes[3], 9: Said("dead")
     }  # fmt: skip
     part = ClaimRecord(claim_id="abc", outcomes={2: done}, is_whole=False)
     assert outcomes_of(seqs, {1}, part, LOST) == {1: done, 2: done, 3: LOST, 9: LOST}
@@ -109,7 +110,7 @@ def test_a_record_is_found_behind_the_transaction_that_shut_its_claim_out(
 
 def test_a_record_is_found_whose_errors_end_lines_to_python(tmp_path: Path) -> None:
     """Spark writes U+2028 into a commit as it is, and the rescuer of the claim reads it."""
-    record = ClaimRecord(claim_id="abc", outcomes={1: ("nack", "a\u2028b\x85c")}, is_whole=True)
+    record = ClaimRecord(claim_id="abc", outcomes={1: Said("nack", "a\u2028b\x85c")}, is_whole=True)
     actions = [
         {"commitInfo": {"userMetadata": record.text()}},
         {"txn": {"appId": "abc", "version": 1}},

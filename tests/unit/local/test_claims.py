@@ -7,11 +7,12 @@ from datetime import timedelta
 
 import pytest
 
-from spark_queue.claim import LocalClaim, Settlement
+from spark_queue.claim import LocalClaim
 from spark_queue.clock import ManualClock
 from spark_queue.commands import admin
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, SparkNeededError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.saying import Settlement
 from tests.unit.local.conftest import Make
 
 MINUTE = timedelta(minutes=1)

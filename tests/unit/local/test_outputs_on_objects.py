@@ -28,6 +28,7 @@ from spark_queue.log.object.table_copy import TableCopy
 from spark_queue.log.output import outputs
 from spark_queue.log.output.outputs import ResultTable
 from spark_queue.queue_views import store_of
+from spark_queue.saying import Said
 from spark_queue.state.snapshot import Snapshot
 from tests.logs.stores import ShakyStore
 
@@ -178,7 +179,7 @@ def test_outcomes_without_a_row_are_found_behind_a_checkpoint(
     table = place.table()
     table.make(RESULTS)
     held = claimed(place.queue, 2)
-    failed = {2: ("dead", "never")}
+    failed = {2: Said("dead", "never")}
     record = ClaimRecord(claim_id=held.id, outcomes=failed, is_whole=True)
     assert table.write(written(held, 1), held.id, record.text())
     for n in range(4):

@@ -32,6 +32,7 @@ from spark_queue.processing import claim_parts
 from spark_queue.processing.crew import Using
 from spark_queue.processing.local_processing import LocalHands
 from spark_queue.retry_policy import RetryPolicy
+from spark_queue.saying import Said
 from tests import kills
 from tests.unit.local.conftest import Make
 
@@ -225,7 +226,7 @@ def _rows(*seqs: int) -> pa.Table:
 
 
 def _record(part: int | None, **outcomes: str) -> str:
-    said = {int(seq[1:]): (outcome, None) for seq, outcome in outcomes.items()}
+    said = {int(seq[1:]): Said(outcome) for seq, outcome in outcomes.items()}
     return ClaimRecord(claim_id="mine", outcomes=said, is_whole=part is None, part=part).text()
 
 
@@ -239,7 +240,7 @@ def test_who_takes_over_shuts_the_next_part_out(out: ResultTable) -> None:
 
     record = out.record("mine")
     assert record is not None
-    assert (record.part, record.outcomes, record.is_whole) == (2, {4: ("dead", None)}, False)
+    assert (record.part, record.outcomes, record.is_whole) == (2, {4: Said("dead")}, False)
     assert not out.write_part(_rows(5), "mine", 3, _record(3))
     assert not out.write(_rows(5), "mine", _record(None))
     assert out.rows("mine") == {1, 3}

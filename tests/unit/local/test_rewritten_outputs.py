@@ -15,6 +15,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.log.delta.claim_record import ClaimRecord
 from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.output.outputs import ResultTable
+from spark_queue.saying import Said
 from tests.unit.local.conftest import Make
 from tests.unit.local.test_evidence import RESULTS, _claimed, _results, _states
 
@@ -66,7 +67,7 @@ def test_a_rewritten_output_has_what_was_done(
     queue = make()
     queue.enqueue([{"id": one} for one in "abc"])
     claim = _claimed(queue, 3, out.directory)
-    record = ClaimRecord(claim_id=claim.id, outcomes={3: ("release", None)}, is_whole=True)
+    record = ClaimRecord(claim_id=claim.id, outcomes={3: Said("release")}, is_whole=True)
     assert out.write(_results(claim, 1, 2), claim.id, record.text() if is_recorded else None)
     REWRITES[name](DeltaTable(out.directory))
     clock.advance(timedelta(hours=1))

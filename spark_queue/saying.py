@@ -1,0 +1,101 @@
+"""What the holder of an item says of it, and what a handler says by what it raises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NamedTuple, cast
+
+from spark_queue.checks import require_seq, require_string
+from spark_queue.errors import InvalidArgumentError, Reject, RetryAfter, require_after
+from spark_queue.wording import shorten, text_of
+
+#: What a holder may say of an item.
+OUTCOMES = ("ack", "nack", "defer", "release", "dead")
+
+#: Outcomes behind which an item may wait.
+WAITING = ("nack", "defer")
+
+
+class Said(NamedTuple):
+    """What the holder of an item says of it."""
+
+    outcome: str
+    error: str | None = None
+    after: timedelta | None = None
+    """How long it waits: where it is deferred, or in the place of the policy of retries."""
+
+    @property
+    def micros(self) -> int | None:
+        """The wait in microseconds."""
+        return None if self.after is None else self.after // timedelta(microseconds=1)
+
+    @classmethod
+    def of(cls, outcome: str, error: str | None, micros: int | None) -> Said:
+        """Return what is said, with a wait in microseconds."""
+        return cls(outcome, error, None if micros is None else timedelta(microseconds=micros))
+
+
+def said_of(exc: BaseException) -> Said:
+    """Return what a handler says that raises something."""
+    if isinstance(exc, RetryAfter):
+        return Said("nack" if exc.charge else "defer", text_of(exc), exc.after)
+    return Said("dead" if isinstance(exc, Reject) else "nack", text_of(exc))
+
+
+def require_said(item: tuple[object, object]) -> tuple[int, Said]:
+    """Return the seq of an item, and what its holder says of it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When one of them is none, or an item is to wait that does not.
+    """
+    seq, told = item
+    require_seq("_seq in outcomes", seq)
+    is_one = isinstance(told, tuple) and len(told) in {2, 3}
+    said = (*cast("tuple[Any, ...]", told), None) if is_one else (told, None, None)
+    outcome, error, after = said[:3]
+    if not isinstance(outcome, str) or outcome not in OUTCOMES:
+        raise InvalidArgumentError(
+            f"outcome {shorten(told)} of seq {seq}: use {', '.join(OUTCOMES)}, or a pair of one of "
+            "them and an error"
+        )
+    if after is not None and outcome not in WAITING:
+        raise InvalidArgumentError(
+            f"outcome {shorten(told)} of seq {seq}: an item waits after nack and defer only"
+        )
+    is_waiting = after is not None or outcome == "defer"
+    wait = require_after(f"after of seq {seq}", after) if is_waiting else None
+    return cast("int", seq), Said(outcome, require_error(f"error of seq {seq}", error), wait)
+
+
+def require_error(what: str, error: object) -> str | None:
+    """Return the error of a caller as a log keeps it."""
+    require_string(what, error)
+    return None if error is None else text_of(error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """What settling items did."""
+
+    step: int
+    """The step that it became; 0 where there was nothing left to settle."""
+    acked: int = 0
+    """Items that are done."""
+    failed: int = 0
+    """Items that failed and are retried after their delay."""
+    deferred: int = 0
+    """Items that wait as their holder says: charged no attempt, but a deferral."""
+    released: int = 0
+    """Items that were given back: ready at once, charged no attempt."""
+    dead: int = 0
+    """Items that went to the dead letters."""
+
+    def _repr_html_(self) -> str:
+        deferred = f"{self.deferred} deferred, " if self.deferred else ""
+        return (
+            f"<b>step {self.step}</b>: {self.acked} acked, {self.failed} failed, "
+            f"{deferred}{self.released} released, {self.dead} dead"
+        )

@@ -1,0 +1,206 @@
+"""``RetryAfter``: a handler says when it wants its item again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_queue import DurableQueue, LocalQueue, QueueConfig, RetryAfter, RetryPolicy
+from spark_queue.clock import ManualClock
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.testing import memory_queue
+
+SCHEMA = "id string, tenant string, grp string"
+
+#: Runs a handler, with the options of ``process``.
+Run = Callable[..., Any]
+
+
+def _queue(clock: ManualClock, **config: Any) -> LocalQueue:
+    config = {"fair_key": "tenant", "retry": RetryPolicy(delay=timedelta(minutes=9)), **config}
+    return memory_queue(SCHEMA, QueueConfig(**config), clock=clock)
+
+
+def _put(queue: LocalQueue, *ids: str) -> None:
+    queue.enqueue([{"id": one, "tenant": one[0], "grp": one[0]} for one in ids])
+
+
+def _busy(*ids: str, **options: Any) -> Callable[[dict[str, Any]], None]:
+    def handle(item: dict[str, Any]) -> None:
+        if item["id"] in ids:
+            raise RetryAfter(30, "HTTP 429", **options)
+
+    return handle
+
+
+def _status(queue: LocalQueue) -> dict[str, tuple[Any, ...]]:
+    """Return state, attempts, deferrals and error of each item, by its id."""
+    rows = queue.status().to_pylist()
+    names = ("_state", "_attempts", "_deferrals", "_error")
+    return {row["id"]: tuple(row[name] for name in names) for row in rows}
+
+
+def _plain(queue: LocalQueue, handle: Any, **options: Any) -> Any:
+    return queue.process(handle, **options)
+
+
+def _async(queue: LocalQueue, handle: Any, **options: Any) -> Any:
+    async def handler(item: dict[str, Any]) -> None:
+        handle(item)
+
+    return queue.process(handler, **options)
+
+
+def _apart(queue: LocalQueue, handle: Any, **options: Any) -> Any:
+    return queue.process(handle, using="processes", **options)
+
+
+RUNS = pytest.mark.parametrize("run", [_plain, _async, _apart])
+
+
+# rule: deferral of an item
+@RUNS
+def test_a_handler_has_its_item_again_when_it_said(clock: ManualClock, run: Run) -> None:
+    """It is charged no attempt, the others are done, and it comes back in its old place."""
+    queue = _queue(clock)
+    _put(queue, "a1", "a2", "b1")
+    done = run(queue, _busy("a1"))
+    assert (done.acked, done.deferred, done.failed, done.released) == (2, 1, 0, 0)
+    assert (done.stopped, dict(done.waiting)) == ("waiting", {"delayed": 1})
+    assert done.until == clock.now() + timedelta(seconds=30)
+    assert _status(queue)["a1"] == ("ready", 0, 1, "RetryAfter: HTTP 429")
+    _put(queue, "a3")
+    clock.advance(timedelta(seconds=30))
+    seen: list[str] = []
+    queue.process(lambda item: seen.append(item["id"]))
+    assert seen == ["a1", "a3"]
+
+
+# rule: deferral of an item
+@RUNS
+def test_a_handler_that_always_defers_has_a_dead_item(clock: ManualClock, run: Run) -> None:
+    """After ``max_deferrals``, not before, with no attempt; nothing is punted for it."""
+    queue = _queue(clock, max_deferrals=3, max_attempts=1)
+    _put(queue, "a1")
+    for _ in range(2):
+        assert run(queue, _busy("a1")).deferred == 1
+        clock.advance(timedelta(seconds=30))
+    done = run(queue, _busy("a1"))
+    assert (done.deferred, done.dead) == (0, 1)
+    assert _status(queue)["a1"] == ("dead", 0, 3, "deferred too often")
+
+
+# rule: outcome of an item
+@RUNS
+def test_a_charged_wait_is_a_failure(clock: ManualClock, run: Run) -> None:
+    """Its delay is in the place of the policy's, and it may be the last one."""
+    queue = _queue(clock, max_attempts=2)
+    _put(queue, "a1")
+    done = run(queue, _busy("a1", charge=True))
+    assert (done.failed, done.deferred) == (1, 0)
+    assert done.until == clock.now() + timedelta(seconds=30)
+    clock.advance(timedelta(seconds=30))
+    assert run(queue, _busy("a1", charge=True)).dead == 1
+    assert _status(queue)["a1"] == ("dead", 2, 0, "RetryAfter: HTTP 429")
+
+
+# rule: work of a group
+@RUNS
+@pytest.mark.parametrize(("on_failure", "back"), [("block", 2), ("skip", 0)])
+def test_a_deferred_item_stops_its_group_as_a_failed_one(
+    clock: ManualClock, run: Run, on_failure: str, back: int
+) -> None:
+    """With ``block`` what is behind it goes back, uncharged; what was done before is done."""
+    queue = _queue(clock, group_key="grp", on_failure=on_failure)
+    _put(queue, "a1", "a2", "a3", "a4", "b1")
+    done = run(queue, _busy("a2"))
+    assert (done.deferred, done.released, done.acked) == (1, back, 4 - back)
+    assert queue.process(_busy()).acked == 0
+    clock.advance(timedelta(seconds=30))
+    seen: list[str] = []
+    queue.process(lambda item: seen.append(item["id"]))
+    assert seen == ["a2", "a3", "a4"][: back + 1]
+
+
+@pytest.mark.parametrize("using", ["threads", "processes"])
+def test_a_batch_is_deferred_as_a_whole(clock: ManualClock, using: Any) -> None:
+    """Which item it was nobody knows."""
+    queue = _queue(clock)
+    _put(queue, "a1", "b1")
+
+    def handle(table: pa.Table) -> None:
+        assert table.num_rows == 2
+        raise RetryAfter(timedelta(seconds=30))
+
+    done = queue.process(handle, per="batch", using=using)
+    assert (done.deferred, done.acked) == (2, 0)
+    assert _status(queue)["b1"] == ("ready", 0, 1, "RetryAfter: again in 30 s")
+
+
+def test_results_say_how_long_an_item_waits(clock: ManualClock, place: str) -> None:
+    """Who takes a claim over by its output reads it in the record there."""
+    queue = _queue(clock)
+    _put(queue, "a1", "a2")
+
+    def handle(item: dict[str, Any]) -> dict[str, Any]:
+        _busy("a1")(item)
+        return {"n": 1}
+
+    done = queue.process(handle, returns="n bigint", output=f"{place}/out")
+    assert (done.acked, done.deferred) == (1, 1)
+    assert queue.explain(1).until == clock.now() + timedelta(seconds=30)
+
+
+# rule: deferral of an item
+def test_a_holder_defers_by_hand(clock: ManualClock) -> None:
+    """All that is left, or single items; leaving a block by ``RetryAfter`` does it, too."""
+    queue = _queue(clock, max_attempts=1)
+    _put(queue, "a1", "a2", "a3", "a4")
+    held = queue.claim(2)
+    one, other = (row["_seq"] for row in held.rows)
+    done = held.settle_each({one: ("defer", None, 30), other: ("nack", "no", timedelta(minutes=1))})
+    assert (done.deferred, done.dead, done.released) == (1, 1, 0)
+    assert queue.claim(1).defer(5).deferred == 1
+    with pytest.raises(RetryAfter), queue.claim(1):
+        raise RetryAfter(7)
+    assert [queue.explain(seq).reason for seq in (1, 3, 4)] == ["delayed"] * 3
+    clock.advance(timedelta(seconds=5))
+    assert [row["id"] for row in queue.claim(5).rows] == ["a3"]
+
+
+def test_a_front_defers(clock: ManualClock) -> None:
+    """By its verb, and where a scope ends by ``RetryAfter``."""
+    queue = _queue(clock)
+    _put(queue, "a1", "a2", "a3")
+    with DurableQueue(queue) as front:
+        front.defer(front.get(), 30, "busy").result(30)
+        with pytest.raises(RetryAfter), front.receive():
+            raise RetryAfter(30)
+        with pytest.raises(RetryAfter), front.receive():
+            raise RetryAfter(30, charge=True)
+        front.sync()
+    assert [one[1:3] for _, one in sorted(_status(queue).items())] == [(0, 1), (0, 1), (1, 0)]
+
+
+@pytest.mark.parametrize("after", [-1, float("nan"), float("inf"), "30", None, True, -timedelta(1)])
+def test_a_wait_is_a_time(clock: ManualClock, after: Any) -> None:
+    """Seconds or a duration, of at least 0; nothing is written before that is known."""
+    queue = _queue(clock)
+    _put(queue, "a1")
+    held = queue.claim(1)
+    wrong = r"^after( of seq 1)? is .*: it must be seconds or a timedelta, from 0 to 100 years$"
+    with pytest.raises(InvalidArgumentError, match=wrong):
+        RetryAfter(after)
+    with pytest.raises(InvalidArgumentError, match=wrong):
+        held.defer(after)
+    with pytest.raises(InvalidArgumentError, match=wrong):
+        held.settle_each({1: ("defer", None, after)})
+    with pytest.raises(InvalidArgumentError, match="an item waits after nack and defer only"):
+        held.settle_each({1: ("ack", None, 30)})
+    with pytest.raises(InvalidArgumentError, match="it must be True or False"):
+        RetryAfter(1, charge="yes")  # type: ignore[arg-type]
+    assert queue.counts()["claimed"] == 1
