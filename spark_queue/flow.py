@@ -76,9 +76,20 @@ class Pause:
     """How often the key was paused before it was resumed, or left alone for as long again."""
 
     # rule: pause of a key
+    def lasts(self, until: datetime | None) -> bool:
+        """Tell whether the pause is no shorter than one with another end."""
+        return self.until is None or (until is not None and until <= self.until)
+
     def is_in_force(self, now: datetime) -> bool:
         """Tell whether items of the key are kept back."""
         return self.until is None or self.until > now
+
+
+def longest_pause(config: Keyed, pauses: Iterable[Pause], keys: Sequence[Hashable]) -> Pause | None:
+    """Return the pause of an item that ends last; its keys are those of :func:`key_texts`."""
+    of = dict(zip(key_texts(config), keys, strict=False))
+    found = (one for one in pauses if of.get(one.by) == one.key)
+    return max(found, key=lambda one: (one.until is None, one.until or one.at), default=None)
 
 
 def _require_number(what: str, value: object) -> None:

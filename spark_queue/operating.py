@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_queue import checks
-from spark_queue.commands import admin, dry_runs, forward_items, readers, undo_command
+from spark_queue.commands import admin, dry_runs, forward_items, key_pauses, readers, undo_command
 from spark_queue.commands.readers import Start
 from spark_queue.config import LiveSettings
 from spark_queue.config_changes import merge
@@ -65,16 +66,54 @@ class Operating(Opened):
             merge(config, named)
         return admin.change(self._store, settings, expected)
 
-    def pause(self) -> int:
-        """Stop giving out items; claimed items go on.
+    def pause(
+        self,
+        *,
+        key: str | None = None,
+        by: str | None = None,
+        for_: timedelta | float | None = None,
+    ) -> int:
+        """Stop giving out items, or those of a key; claimed items go on.
 
-        Returns the step it is in force from. Where it is paused already nothing is written.
+        Items of a paused key keep their places, and the others pass them. A lease of such an item
+        that runs out is not taken over before the pause ends. What is past its deadline, or lost
+        its last lease, ends all the same.
+
+        Parameters
+        ----------
+        key : str, optional
+            The key, by its text; without it the whole queue is paused.
+        by : str, optional
+            By which expression it is one: that of ``fair_key`` (the default), of ``group_key``, or
+            of a limit.
+        for_ : timedelta or float, optional
+            For how long, or for how many seconds; by default until :meth:`resume`. Of two pauses of
+            a key the longer one wins; 0 resumes the key.
+
+        Returns
+        -------
+        int
+            The step it is in force from. Where that changes nothing, nothing is written.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When ``by`` or ``for_`` is given without a key, the queue has no key of the expression,
+            or ``for_`` is below 0.
+        InvalidConfigError
+            When the queue was made before there were pauses of keys, and not upgraded since.
         """
-        return self._give_out(paused=True)
+        if key is None:
+            key_pauses.require_no_key("pause", by=by, for_=for_)
+            return self._give_out(paused=True)
+        return key_pauses.pause(self._store, key, by, for_)
 
-    def resume(self) -> int:
-        """Give out items again; otherwise as :meth:`pause`."""
-        return self._give_out(paused=False)
+    def resume(self, *, key: str | None = None, by: str | None = None) -> int:
+        """Give out items again, or those of a key; otherwise as :meth:`pause`."""
+        if key is None:
+            key_pauses.require_no_key("resume", by=by)
+            return self._give_out(paused=False)
+        return key_pauses.resume(self._store, key, by)
 
     def _give_out(self, *, paused: bool) -> int:
         action = "pause" if paused else "resume"

@@ -65,7 +65,6 @@ FROM `main`.`ops`.`files_status` q WHERE q._kind = 'config';
 CREATE OR REPLACE VIEW sq_raw_limits AS
 SELECT
   l.nth,
-  get_json_object(l.config, concat('$.limits[', l.nth, '].by')) AS expression,
   cast(get_json_object(l.config, concat('$.limits[', l.nth, '].default')) AS bigint) AS most,
   get_json_object(l.config, concat('$.limits[', l.nth, '].overrides')) AS overrides,
   CASE get_json_object(l.config, concat('$.limits[', l.nth, '].by'))
@@ -88,7 +87,7 @@ FROM (
 
 CREATE OR REPLACE VIEW sq_raw_limited AS
 SELECT
-  n.nth, n.expression, n.most, CASE WHEN n.kind < 2 THEN n.kind ELSE n.stored + 1 END AS place,
+  n.nth, n.most, CASE WHEN n.kind < 2 THEN n.kind ELSE n.stored + 1 END AS place,
   concat('$[', n.stored - 1, ']') AS path
 FROM (
   SELECT l.*, sum(CASE WHEN l.kind = 2 THEN 1 ELSE 0 END) OVER (ORDER BY l.nth) AS stored
@@ -110,34 +109,27 @@ FROM (
 
 CREATE OR REPLACE VIEW sq_raw_pauses AS
 SELECT
-  CASE p.expression WHEN p.fair_key THEN 0 WHEN p.group_key THEN 1 ELSE m.place END AS nth,
-  p.key, coalesce(p.until, 9223372036854775807) AS until
+  cast(get_json_object(k.pauses, concat('$[', k.at, '][6]')) AS bigint) AS nth,
+  get_json_object(k.pauses, concat('$[', k.at, '][1]')) AS key,
+  coalesce(
+    cast(get_json_object(k.pauses, concat('$[', k.at, '][2]')) AS bigint), 9223372036854775807
+  ) AS until
 FROM (
   SELECT
-    k.fair_key, k.group_key,
-    get_json_object(k.pauses, concat('$[', k.at, '][0]')) AS expression,
-    get_json_object(k.pauses, concat('$[', k.at, '][1]')) AS key,
-    cast(get_json_object(k.pauses, concat('$[', k.at, '][2]')) AS bigint) AS until
+    j.pauses,
+    explode(CASE WHEN json_array_length(j.pauses) > 0
+      THEN sequence(0, cast(json_array_length(j.pauses) - 1 AS int)) END) AS at
   FROM (
-    SELECT
-      get_json_object(s._body, '$.config.fair_key') AS fair_key,
-      get_json_object(s._body, '$.config.group_key') AS group_key,
-      get_json_object(s._body, '$.pauses') AS pauses,
-      explode(
-        CASE WHEN json_array_length(get_json_object(s._body, '$.pauses')) > 0
-          THEN sequence(
-            0, cast(json_array_length(get_json_object(s._body, '$.pauses')) - 1 AS int)
-          ) END
-      ) AS at
+    SELECT get_json_object(s._body, '$.pauses') AS pauses
     FROM `main`.`ops`.`files_status` s
     JOIN (SELECT max(_step) AS step FROM `main`.`ops`.`files_status` WHERE _kind = 'config') c ON c.step = s._step
     WHERE s._kind = 'config'
-  ) k
-) p
-LEFT JOIN sq_raw_limited m ON p.expression = m.expression;
+  ) j
+) k;
 
 CREATE OR REPLACE VIEW sq_raw_paused_by AS
-SELECT DISTINCT p.nth, p.nth AS place, concat('$[', p.nth - 2, ']') AS path FROM sq_raw_pauses p;
+SELECT p.nth, p.nth AS place, concat('$[', p.nth - 2, ']') AS path
+FROM (SELECT cast(explode(sequence(0, 9)) AS bigint) AS nth) p;
 
 CREATE OR REPLACE VIEW sq_raw_renewals AS
 SELECT lease, max_by(lease_expires_at, step) AS until
@@ -247,6 +239,20 @@ CREATE OR REPLACE VIEW sq_history AS
 SELECT r.log, r.seq, r.step, timestamp_micros(r.at) AS moment, r.state, r.duplicate_of, r.origin, r.attempts, r.losses, r.lease, r.claim_id, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, timestamp_micros(r.available_at) AS available_at, r.error
 FROM sq_raw_history r;
 
+CREATE OR REPLACE VIEW sq_raw_paused_items_of_status AS
+SELECT k.seq, max(p.until) AS until
+FROM (
+  SELECT i.seq, m.nth, CASE m.place WHEN 0 THEN i.fair_key WHEN 1 THEN i.group_key
+  ELSE get_json_object(i.flow_keys, m.path) END AS key
+  FROM sq_raw_items i
+  CROSS JOIN sq_raw_paused_by m
+) k
+JOIN sq_raw_pauses p ON k.nth = p.nth AND k.key = p.key
+GROUP BY k.seq;
+
+CREATE OR REPLACE VIEW sq_raw_kept_items_of_status AS
+SELECT p.seq, p.until FROM sq_raw_paused_items_of_status p;
+
 CREATE OR REPLACE VIEW sq_raw_with_turn_of_status AS
 SELECT
   s.*, cast(NULL AS double) AS tag, cast(NULL AS double) AS inc, cast(NULL AS double) AS v,
@@ -277,20 +283,6 @@ FROM (
   CROSS JOIN sq_raw_asked b
 ) p
 CROSS JOIN sq_raw_asked a;
-
-CREATE OR REPLACE VIEW sq_raw_paused_items_of_status AS
-SELECT k.seq, max(p.until) AS until
-FROM (
-  SELECT t.seq, m.nth, CASE m.place WHEN 0 THEN t.fair_key WHEN 1 THEN t.group_key
-  ELSE get_json_object(t.flow_keys, m.path) END AS key
-  FROM sq_raw_with_turn_of_status t
-  CROSS JOIN sq_raw_paused_by m
-) k
-JOIN sq_raw_pauses p ON k.nth = p.nth AND k.key = p.key
-GROUP BY k.seq;
-
-CREATE OR REPLACE VIEW sq_raw_kept_items_of_status AS
-SELECT p.seq, p.until FROM sq_raw_paused_items_of_status p;
 
 CREATE OR REPLACE VIEW sq_raw_with_place_of_status AS
 SELECT
@@ -407,10 +399,15 @@ SELECT
   CASE WHEN r.reason = 'key limit' THEN r.key END AS full_key,
   CASE WHEN r.reason = 'key limit' THEN r.used END AS used,
   CASE WHEN r.reason = 'key limit' THEN r.most END AS most,
-  CASE r.reason WHEN 'leased' THEN r.lease_expires_at + a.lease_grace WHEN 'delayed' THEN r.available_at END AS until,
-  r.place = 'lost' AS is_lapsed,
+  CASE r.reason
+    WHEN 'leased' THEN r.lease_expires_at + a.lease_grace
+    WHEN 'key paused' THEN nullif(r.kept_until, 9223372036854775807)
+    WHEN 'delayed' THEN r.available_at
+  END AS until,
+  r.place IN ('lost', 'kept') AS is_lapsed,
   r.fair_key,
   r.group_key,
+  r.flow_keys,
   r.enqueued_at,
   r.moved_at,
   r.waits_since,
@@ -431,6 +428,7 @@ FROM (
       WHEN b.paused THEN 'paused'
       WHEN j.over_by = 'expired' THEN 'expired'
       WHEN j.over_by = 'dead' THEN 'lease lost'
+      WHEN j.kept_until > b.now THEN 'key paused'
       WHEN j.place = 'delayed' THEN 'delayed'
       WHEN e.seq IS NULL OR h.seq < j.seq THEN 'held by group'
       WHEN k.seq IS NOT NULL THEN 'key limit'
@@ -448,13 +446,13 @@ LEFT JOIN sq_raw_group_slots_of_status g ON r.group_key = g.group_key
 LEFT JOIN sq_raw_first_members f ON r.group_key = f.group_key
 CROSS JOIN sq_raw_asked a;
 
--- Why each open item is not running, as `explain` says it: the first of lease, pause, end, delay,
--- group, limit of a key and limit of the queue. `held_by` is the item that is in the way: of its group one
+-- Why each open item is not running, as `explain` says it: the first of lease, pause, end, pause of
+-- a key, delay, group, limit of a key and limit of the queue. `held_by` is the item that is in the way: of its group one
 -- that waits for its time, or else the earliest in flight, or else the first that a limit keeps back; or the
 -- first in flight of `full_key`, by the limit at the place `full_limit`, which has `used` of `most`. What
 -- the next claim ends is in nobody's way.
 CREATE OR REPLACE VIEW sq_reasons AS
-SELECT r.seq, r.state, r.reason, r.held_by, r.full_limit, r.full_key, r.used, r.most, timestamp_micros(r.until) AS until, r.is_lapsed, r.fair_key, r.group_key, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.moved_at) AS moved_at, timestamp_micros(r.waits_since) AS waits_since, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, r.attempts, r.losses, r.lease, r.worker_id, timestamp_micros(r.claimed_at) AS claimed_at, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.failed_step
+SELECT r.seq, r.state, r.reason, r.held_by, r.full_limit, r.full_key, r.used, r.most, timestamp_micros(r.until) AS until, r.is_lapsed, r.fair_key, r.group_key, r.flow_keys, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.moved_at) AS moved_at, timestamp_micros(r.waits_since) AS waits_since, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, r.attempts, r.losses, r.lease, r.worker_id, timestamp_micros(r.claimed_at) AS claimed_at, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.failed_step
 FROM sq_raw_reasons r;
 
 CREATE OR REPLACE VIEW sq_raw_runnable AS

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from spark_queue.config import SETTINGS, QueueConfig
 from spark_queue.errors import FormatVersionError, InvalidConfigError, LogDamagedError
-from spark_queue.flow import Pause
+from spark_queue.flow import Pause, key_texts
 from spark_queue.log.heads import Checkpoint, Pointer
 from spark_queue.log.schema import FORMAT_VERSION
 from spark_queue.rules.fairness import Scale
@@ -118,6 +118,10 @@ class Settings:
         """Return the pauses of keys that are in force."""
         return tuple(one for one in self.pauses if one.is_in_force(now))
 
+    def pause_of(self, by: str, key: str, now: datetime) -> Pause | None:
+        """Return the pause of a key that is in force, if there is one."""
+        return next((one for one in self.paused_at(now) if (one.by, one.key) == (by, key)), None)
+
     # rule: pause of a key
     def with_pause(self, pause: Pause) -> Settings:
         """Return the settings with a key paused: of two pauses the longer one wins.
@@ -133,8 +137,7 @@ class Settings:
         if old is not None:
             pause = replace(pause, times=old.times + 1)
             if old.is_in_force(pause.at):
-                ends = (old.until, pause.until)
-                until = None if None in ends else max(filter(None, ends))
+                until = old.until if old.lasts(pause.until) else pause.until
                 pause = replace(pause, at=old.at, until=until)
         return replace(self, pauses=tuple({**known, (pause.by, pause.key): pause}.values()))
 
@@ -194,7 +197,11 @@ class Settings:
             },
         }
         if self.pauses:
-            plain["pauses"] = [_pause_to_list(pause) for pause in self.pauses]
+            texts = key_texts(self.config)
+            # With the place of the key in an item: SQL reads them.
+            plain["pauses"] = [
+                [*_pause_to_list(pause), texts.index(pause.by)] for pause in self.pauses
+            ]
         return json.dumps(plain, separators=(",", ":"))
 
     def _config(self) -> dict[str, Any]:
@@ -241,12 +248,13 @@ class Settings:
 
 
 def _pause_to_list(pause: Pause) -> list[Any]:
-    # As plain values in order, and times in microseconds: SQL reads them.
     until = None if pause.until is None else _micros(pause.until)
     return [pause.by, pause.key, until, _micros(pause.at), pause.who, pause.times]
 
 
-def _pause_of(by: str, key: str, until: int | None, at: int, who: str, times: int) -> Pause:
+def _pause_of(
+    by: str, key: str, until: int | None, at: int, who: str, times: int, *_: int
+) -> Pause:
     end = None if until is None else _instant(until)
     return Pause(by=by, key=key, until=end, at=_instant(at), who=who, times=times)
 

@@ -146,6 +146,7 @@ class Chains:
         at = Situation(
             config=self.config,
             paused=self.asked.paused,
+            pauses=self.asked.pauses,
             now=self.asked.now.timestamp(),
             in_flight=0,
         )
@@ -193,6 +194,7 @@ def _end(link: Link, now: datetime) -> str:
         "leased": f"is in the hands of {link.worker}{_so_far(why)}, and may be taken over{ends}",
         "delayed": f"{failed}, next attempt{ends}" if failed else f"is delayed and may run{ends}",
         "paused": "waits until the queue is resumed",
+        "key paused": f"waits, as {why.detail}",
         "expired": "is past its time, which the next claim logs",
         "lease lost": "lost its last lease, which the next claim logs",
         "key limit": f"waits for room: {why.detail}",
@@ -263,7 +265,9 @@ def _in_utc(value: Any) -> Any:
 
 
 #: Why an item waits that has a place.
-_WAITS = frozenset({"runnable", "limit", "paused", "delayed", "held by group", "key limit"})
+_WAITS = frozenset(
+    {"runnable", "limit", "paused", "delayed", "key paused", "held by group", "key limit"}
+)
 
 
 def read_place(

@@ -74,7 +74,6 @@ FROM sq_asked"""
 _LIMITS = """CREATE OR REPLACE VIEW sq_raw_limits AS
 SELECT
   l.nth,
-  get_json_object(l.config, concat('$.limits[', l.nth, '].by')) AS expression,
   cast(get_json_object(l.config, concat('$.limits[', l.nth, '].default')) AS bigint) AS most,
   get_json_object(l.config, concat('$.limits[', l.nth, '].overrides')) AS overrides,
   CASE get_json_object(l.config, concat('$.limits[', l.nth, '].by'))
@@ -97,7 +96,7 @@ FROM (
 
 _LIMITED = """CREATE OR REPLACE VIEW sq_raw_limited AS
 SELECT
-  n.nth, n.expression, n.most, CASE WHEN n.kind < 2 THEN n.kind ELSE n.stored + 1 END AS place,
+  n.nth, n.most, CASE WHEN n.kind < 2 THEN n.kind ELSE n.stored + 1 END AS place,
   concat('$[', n.stored - 1, ']') AS path
 FROM (
   SELECT l.*, sum(CASE WHEN l.kind = 2 THEN 1 ELSE 0 END) OVER (ORDER BY l.nth) AS stored
@@ -117,37 +116,30 @@ FROM (
   FROM sq_raw_limits l
 ) o"""
 
-#: Pauses of keys; what has no instant has no end.
+#: Pauses of keys: an open end is the last instant. The places are the first that a key can have.
 _PAUSES = """CREATE OR REPLACE VIEW sq_raw_pauses AS
 SELECT
-  CASE p.expression WHEN p.fair_key THEN 0 WHEN p.group_key THEN 1 ELSE m.place END AS nth,
-  p.key, coalesce(p.until, 9223372036854775807) AS until
+  cast(get_json_object(k.pauses, concat('$[', k.at, '][6]')) AS bigint) AS nth,
+  get_json_object(k.pauses, concat('$[', k.at, '][1]')) AS key,
+  coalesce(
+    cast(get_json_object(k.pauses, concat('$[', k.at, '][2]')) AS bigint), 9223372036854775807
+  ) AS until
 FROM (
   SELECT
-    k.fair_key, k.group_key,
-    get_json_object(k.pauses, concat('$[', k.at, '][0]')) AS expression,
-    get_json_object(k.pauses, concat('$[', k.at, '][1]')) AS key,
-    cast(get_json_object(k.pauses, concat('$[', k.at, '][2]')) AS bigint) AS until
+    j.pauses,
+    explode(CASE WHEN json_array_length(j.pauses) > 0
+      THEN sequence(0, cast(json_array_length(j.pauses) - 1 AS int)) END) AS at
   FROM (
-    SELECT
-      get_json_object(s._body, '$.config.fair_key') AS fair_key,
-      get_json_object(s._body, '$.config.group_key') AS group_key,
-      get_json_object(s._body, '$.pauses') AS pauses,
-      explode(
-        CASE WHEN json_array_length(get_json_object(s._body, '$.pauses')) > 0
-          THEN sequence(
-            0, cast(json_array_length(get_json_object(s._body, '$.pauses')) - 1 AS int)
-          ) END
-      ) AS at
+    SELECT get_json_object(s._body, '$.pauses') AS pauses
     FROM {status} s
     JOIN (SELECT max(_step) AS step FROM {status} WHERE _kind = 'config') c ON c.step = s._step
     WHERE s._kind = 'config'
-  ) k
-) p
-LEFT JOIN sq_raw_limited m ON p.expression = m.expression"""
+  ) j
+) k"""
 
 _PAUSED_BY = """CREATE OR REPLACE VIEW sq_raw_paused_by AS
-SELECT DISTINCT p.nth, p.nth AS place, concat('$[', p.nth - 2, ']') AS path FROM sq_raw_pauses p"""
+SELECT p.nth, p.nth AS place, concat('$[', p.nth - 2, ']') AS path
+FROM (SELECT cast(explode(sequence(0, 9)) AS bigint) AS nth) p"""
 
 _HEADER = """-- Views of a queue: each panel of a report, for dashboards and for one's own queries.
 -- They are made by `python -m spark_queue.report.publishing {queue}`; give it another

@@ -238,6 +238,7 @@ def asked_of(store: Store, ends: Ends, window: timedelta, at: datetime | None = 
         paused=settings.paused,
         config=settings.config,
         max_age=age,
+        pauses=settings.paused_at(now),
     )
 
 

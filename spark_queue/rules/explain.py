@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from spark_queue.config import QueueConfig
+from spark_queue.flow import Pause
 from spark_queue.rules.grouping import Member, in_the_way
 from spark_queue.rules.limiting import Limited
 from spark_queue.rules.places import LAPSED, TIMED, WAITS
@@ -69,6 +70,8 @@ class Situation:
     now: float
     in_flight: int
     """Items in flight, without those that the next claim ends."""
+    pauses: Sequence[Pause] = ()
+    """The pauses of keys in force."""
     flights: Mapping[Limited, Sequence[int]] = field(default_factory=dict)
     """The same by each key of a limit: which."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_queue.flow import Keyed, key_texts
 
@@ -34,6 +35,12 @@ class KeyPauses:
     def end_of(self, new: NewItem) -> float:
         """Return until when an item is paused by any of its keys; minus infinity for never."""
         return max(ends.get(_key_at(new, place), -math.inf) for place, ends in self._ends.items())
+
+
+def keys_of(row: Mapping[str, Any]) -> tuple[Hashable, ...]:
+    """Return the keys of an item by its row in a log, in the places of ``key_texts``."""
+    stored = row["_flow_keys"]
+    return (row["_fair_key"], row["_group_key"], *(json.loads(stored) if stored else ()))
 
 
 def _key_at(new: NewItem, place: int) -> Hashable:

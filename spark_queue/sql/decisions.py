@@ -48,8 +48,10 @@ class Coming:
     """When the first lease of those in flight ends."""
     delayed: int = 0
     """Items that wait for a time of their own."""
+    paused: int = 0
+    """Items of paused keys."""
     due: datetime | None = None
-    """When the first of these is over."""
+    """When the first of these may run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,7 +71,8 @@ def variants_of(settings: Settings, now: datetime) -> dict[str, str]:
 
 def _variants_of_pauses(settings: Settings, now: datetime) -> dict[str, str]:
     """Return the variants of views where no key is paused."""
-    return {} if settings.paused_at(now) else {"with_place": "with_place_by_time"}
+    names = () if settings.paused_at(now) else ("with_place", "next_times")
+    return {name: f"{name}_by_time" for name in names}
 
 
 def two_stages(config: QueueConfig) -> str:

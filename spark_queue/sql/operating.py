@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 from spark_queue.acting import operator
+from spark_queue.flow import longest_pause
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.job_descriptions import named
 from spark_queue.log.schema import CLAIMED, ITEM, READY, inputs_of, moves_of, user_names
 from spark_queue.log.settings import Settings
 from spark_queue.results import SAMPLED, SAMPLES, Affected
+from spark_queue.rules.pausing import keys_of
 from spark_queue.rules.places import freed_at
 from spark_queue.sql import log_rows
 from spark_queue.sql.asked_settings import setting_values
@@ -156,7 +158,8 @@ class ItemPlanner:
         held_until = _instant(found["held_until"])
         if at.settings.paused:
             return Coming(held_until=held_until)
-        return Coming(held_until=held_until, delayed=found["delayed"], due=_instant(found["due"]))
+        counts = {name: found[name] for name in ("delayed", "paused")}
+        return Coming(held_until=held_until, due=_instant(found["due"]), **counts)
 
     @named("count what waits")
     def outstanding_bytes(self, at: Snapshot) -> int:
@@ -227,16 +230,42 @@ def release_claimed(look: type[QueueLook[Any]], store: Store, head: StatusHead) 
         return at.logs.status_rows(rows, said), total
 
 
+#: When a pause ends that lasts until its key is resumed.
+_NEVER = datetime.max.replace(tzinfo=timezone.utc)
+
+
 # rule again: next event
 def _coming_of(rows: Collection[Row], settings: Settings, now: datetime) -> Coming:
     """Count delayed items in memory; none in a paused queue."""
-    leases = [row["_lease_expires_at"] for row in rows if row["_state"] == CLAIMED]
-    held_until = freed_at(min(leases), settings.config) if leases else None
+    kept = _kept_until(rows, settings, now)
+    frees = (
+        max(freed_at(row["_lease_expires_at"], settings.config), kept.get(row["_seq"], now))
+        for row in rows
+        if row["_state"] == CLAIMED
+    )
+    held_until = _instant_of(min(frees, default=_NEVER))
     if settings.paused:
         return Coming(held_until=held_until)
-    times = [row["_available_at"] for row in rows if row["_state"] == READY]
-    late = [time for time in times if time is not None and time > now]
-    return Coming(held_until=held_until, delayed=len(late), due=min(late, default=None))
+    ready = [row for row in rows if row["_state"] == READY]
+    times = {row["_seq"]: row["_available_at"] or now for row in ready}
+    late = [max(time, kept.get(seq, now)) for seq, time in times.items()]
+    late = [time for time in late if time > now]
+    paused = sum(seq in kept for seq in times)
+    due = _instant_of(min(late, default=_NEVER))
+    return Coming(held_until=held_until, delayed=len(late) - paused, paused=paused, due=due)
+
+
+def _kept_until(rows: Collection[Row], settings: Settings, now: datetime) -> dict[int, datetime]:
+    """Return until when items of paused keys are kept back."""
+    pauses = settings.paused_at(now)
+    if not pauses:
+        return {}
+    found = {row["_seq"]: longest_pause(settings.config, pauses, keys_of(row)) for row in rows}
+    return {seq: one.until or _NEVER for seq, one in found.items() if one is not None}
+
+
+def _instant_of(time: datetime) -> datetime | None:
+    return time if time < _NEVER else None
 
 
 def _instant(micros: int | None) -> datetime | None:

@@ -98,6 +98,11 @@ class ReaderTerms:
         judging = replace(without_keys(config), max_attempts=most)
         object.__setattr__(self, "judging", judging)
 
+    def differs_in_pauses(self, other: ReaderTerms) -> bool:
+        """Tell whether other terms are the same but for pauses of keys."""
+        settings = replace(self.settings, pauses=other.settings.pauses)
+        return settings == other.settings and self.limits == other.limits
+
 
 def scheduler(
     config: QueueConfig,
@@ -319,11 +324,29 @@ class StandingScheduler:
             limits=terms.limits,
             keep_finished=False,
         )
+        self._pause_keys()
 
     def goes_on(self, terms: ReaderTerms, now: datetime, *, spared: frozenset[int]) -> bool:
-        """Whether this scheduler is still valid: its settings and limits are in force."""
-        is_same = (self._terms, self._spared) == (terms, spared)
-        return is_same and (self._asked is None or self._asked <= now)
+        """Whether this scheduler is still valid: its settings and limits are in force.
+
+        Pauses of keys that changed are put in force here: to make another would cost much more.
+        """
+        if self._spared != spared or (self._asked is not None and self._asked > now):
+            return False
+        if self._terms == terms:
+            return True
+        if not self._terms.differs_in_pauses(terms):
+            return False
+        self._terms = terms
+        with self._whole_or_gone():
+            self._pause_keys()
+        return True
+
+    def _pause_keys(self) -> None:
+        pauses = self._terms.settings.pauses
+        self._scheduler.pause_keys(
+            {(p.by, p.key): math.inf if p.until is None else seconds(p.until) for p in pauses}
+        )
 
     def propose(self, head: StatusHead, request: Request, now: datetime) -> Grant | None:
         """Return the proposal of a claim as of a step; ``None`` if it needs more items."""

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.flow import Pause
 from spark_queue.log.heads import QueueHead, StatusHead
 from spark_queue.results import ItemProgress
 from spark_queue.sql import catalogue
@@ -88,6 +89,8 @@ class Question:
     paused: bool
     config: QueueConfig
     max_age: timedelta | None
+    pauses: tuple[Pause, ...] = ()
+    """The pauses of keys in force."""
 
     def as_row(self) -> dict[str, object]:
         """Return the row of ``sq_asked``: times in microseconds since 1970."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from spark_queue.clock import utc
 from spark_queue.config import QueueConfig
+from spark_queue.flow import Pause, longest_pause
 from spark_queue.log.disk.liveness import judge
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import CLAIMED
@@ -18,6 +19,7 @@ from spark_queue.log.settings import Settings
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation, explain_live
 from spark_queue.rules.limiting import Limited, LimitKeys
+from spark_queue.rules.pausing import keys_of
 from spark_queue.rules.places import Timed, freed_at
 from spark_queue.rules.replacing import is_busy, waits_of
 from spark_queue.rules.rule_model import FullKey, ItemReason, Reason, State
@@ -50,7 +52,7 @@ def live(store: Store, seq: int) -> Explanation | None:
         rows = [{**other, "_expires_at": expires_at(other, limit)} for other in known]
     at = now_of(store)
     keys = LimitKeys.of(at.config) if at.config.limits else None
-    live = {row["_seq"]: LiveItem.of(row, at.config, keys) for row in rows}
+    live = {row["_seq"]: LiveItem.of(row, at, keys) for row in rows}
     live |= {one.seq: one for chain in chains for one in _chained([live[seq] for seq in chain], at)}
     at = at.with_flights(item for item in live.values() if item.state == CLAIMED)
     group = row["_group_key"]
@@ -60,7 +62,7 @@ def live(store: Store, seq: int) -> Explanation | None:
     own = next(other for other in rows if other["_seq"] == seq)
     states = {member.seq: member.state for member in members}
     text = detail(own, why, states, at, store.handle.place.directory())
-    return because(seq, why.reason, text, by=why.by, until=until_of(own, why.reason, at.config))
+    return because(seq, why.reason, text, by=why.by, until=until_of(own, why.reason, at))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +82,9 @@ class LiveItem(Timed):
     replaced_by: int | None = None
 
     @classmethod
-    def of(cls, row: AnyRow, config: QueueConfig, keys: LimitKeys | None = None) -> LiveItem:
+    def of(cls, row: AnyRow, at: Situation, keys: LimitKeys | None = None) -> LiveItem:
         """Look at a row, whose limited keys are found at some places."""
-        until = row["_lease_expires_at"]
+        until, pause = row["_lease_expires_at"], pause_of(row, at)
         return cls(
             seq=row["_seq"],
             state=row["_state"],
@@ -90,8 +92,9 @@ class LiveItem(Timed):
             is_busy=is_busy(row["_state"], row["_attempts"], row["_losses"]),
             available_at=_seconds(row["_available_at"]),
             expires_at=_seconds(row["_expires_at"]),
-            freed_at=None if until is None else _seconds(freed_at(until, config)),
+            freed_at=None if until is None else _seconds(freed_at(until, at.config)),
             limited=() if keys is None else keys.find_in(row),
+            kept_until=-math.inf if pause is None else _seconds(pause.until) or math.inf,
         )
 
 
@@ -108,11 +111,12 @@ def _chained(chain: Sequence[LiveItem], at: Situation) -> list[LiveItem]:
 def now_of(store: Store) -> Situation:
     """Return the rules' situation now; all claimed items are in flight."""
     head = store.status_head()
-    settings = store.settings(head)
+    settings, now = store.settings(head), store.clock.now()
     return Situation(
         config=settings.config,
         paused=settings.paused,
-        now=store.clock.now().timestamp(),
+        pauses=settings.paused_at(now),
+        now=now.timestamp(),
         in_flight=head.claimed,
     )
 
@@ -137,6 +141,7 @@ def detail(
         "replaced": f"item {why.by} has its key; the next claim ends it",
         "lease lost": f"the lease of {holder} ran out for the last time; the next claim ends it",
         "key limit": _say_full(why.full) if why.full else "",
+        "key paused": _say_pause(row, at),
         "limit": f"{at.in_flight} items are in flight, {at.config.max_in_flight} are allowed",
         "runnable": "it waits for its turn and a claim",
     }
@@ -159,16 +164,38 @@ def _say_full(full: FullKey) -> str:
     )
 
 
+def pause_of(row: AnyRow, at: Situation) -> Pause | None:
+    """Return the pause that keeps an item back for longest."""
+    if not at.pauses:
+        return None
+    return longest_pause(at.config, at.pauses, keys_of(row))
+
+
+def _say_pause(row: AnyRow, at: Situation) -> str:
+    """Say which key of an item is paused, if one is."""
+    pause = pause_of(row, at)
+    if pause is None:
+        return ""
+    until = "it is resumed" if pause.until is None else say_instant(pause.until)
+    said = f"{pause.by} {pause.key!r} is paused until {until} by {pause.who}"
+    expires_at = row["_expires_at"]
+    if expires_at is not None and (pause.until is None or utc(expires_at) <= pause.until):
+        said += f"; it expires before the pause ends, at {say_instant(expires_at)}"
+    return said
+
+
 def _say_end(until: datetime, config: QueueConfig) -> str:
     freed = freed_at(until, config)
     later = "" if freed == until else f", and left alone until {say_instant(freed)}"
     return f"{say_instant(until)}{later}"
 
 
-def until_of(row: AnyRow, reason: Reason, config: QueueConfig) -> datetime | None:
+def until_of(row: AnyRow, reason: Reason, at: Situation) -> datetime | None:
     """Return until when a reason holds, where that is known."""
     if reason == "leased":
-        return freed_at(utc(row["_lease_expires_at"]), config)
+        return freed_at(utc(row["_lease_expires_at"]), at.config)
+    if reason == "key paused" and (pause := pause_of(row, at)) is not None:
+        return pause.until
     return utc(row["_available_at"]) if reason == "delayed" else None
 
 
@@ -232,8 +259,12 @@ def _waiting(at: Snapshot) -> Standing:
     head, settings = at.status, at.settings
     coming = planner_of(at.store).coming(at, at.store.clock.now())
     ready = at.outstanding - head.claimed
-    waiting: dict[Reason, int] = {"leased": head.claimed, "delayed": coming.delayed}
-    waiting[_in_the_way(head, settings)] = ready - coming.delayed
+    waiting: dict[Reason, int] = {
+        "leased": head.claimed,
+        "delayed": coming.delayed,
+        "key paused": coming.paused,
+    }
+    waiting[_in_the_way(head, settings)] = ready - coming.delayed - coming.paused
     return Standing(
         waiting=waiting, until=min(filter(None, (coming.held_until, coming.due)), default=None)
     )

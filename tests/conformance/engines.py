@@ -5,8 +5,9 @@ An engine declares what it can do; a scenario that needs more than that is not r
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
@@ -16,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
+from spark_queue.commands.key_pauses import expression_of
 from spark_queue.config import LiveSettings, QueueConfig
 from spark_queue.config_changes import merge
 from spark_queue.delta_queue import DeltaQueue
@@ -37,6 +39,7 @@ Capability = Literal[
     "deferrals",
     "disk",
     "key limits",
+    "key pauses",
     "leases",
     "limits",
     "on demand",
@@ -57,7 +60,7 @@ Capability = Literal[
 #: ``columns``: columns are added later; ``composed``: no key, or several, in one queue;
 #: ``deferrals``: an item waits as its holder says;
 #: ``disk``: queues are made, opened, copied and dropped by their path;
-#: ``key limits``: keys have limits of items in flight;
+#: ``key limits``: keys have limits of items in flight; ``key pauses``: keys are paused;
 #: ``leases``: claims that run out; ``limits``: an item has a limit of failures of its own;
 #: ``on demand``: a claim chooses what is next, which is not out
 #: as soon as it may run; ``operators``: pause, resume and explain; ``predicates``: items of one's
@@ -149,12 +152,12 @@ class Engine(Protocol):
         """Enqueue finished items again; what was redriven before only if asked for."""
         ...
 
-    def pause(self) -> None:
-        """Stop giving out items."""
+    def pause(self, key: str | None = None, by: str | None = None, for_: Any = None) -> None:
+        """Stop giving out items, or those of a key."""
         ...
 
-    def resume(self) -> None:
-        """Give out items again."""
+    def resume(self, key: str | None = None, by: str | None = None) -> None:
+        """Give out items again, or those of a key."""
         ...
 
     def configure(self, **settings: Unpack[LiveSettings]) -> None:
@@ -209,6 +212,7 @@ class SchedulerEngine:
         self.scheduler = Scheduler(config)
         self.now = 0.0
         self.ids: dict[int, str] = {}
+        self.pauses: dict[tuple[str, Hashable], float] = {}
 
     def enqueue(self, rows: Sequence[Row]) -> list[str | None]:
         rules = EnqueueRules().within(self.scheduler.config)
@@ -254,11 +258,21 @@ class SchedulerEngine:
                 assert admitted.origin is not None
                 name_successor(self.ids, admitted.seq, admitted.origin)
 
-    def pause(self) -> None:
-        self.scheduler.pause()
+    def pause(self, key: str | None = None, by: str | None = None, for_: Any = None) -> None:
+        if key is None:
+            self.scheduler.pause()
+            return
+        until = math.inf if for_ is None else self.now + for_
+        at = (expression_of(self.scheduler.config, by), key)
+        self.pauses[at] = max(until, self.pauses.get(at, until))
+        self.scheduler.pause_keys(self.pauses)
 
-    def resume(self) -> None:
-        self.scheduler.resume()
+    def resume(self, key: str | None = None, by: str | None = None) -> None:
+        if key is None:
+            self.scheduler.resume()
+            return
+        self.pauses.pop((expression_of(self.scheduler.config, by), key), None)
+        self.scheduler.pause_keys(self.pauses)
 
     def configure(self, **settings: Unpack[LiveSettings]) -> None:
         self.scheduler.configure(merge(self.scheduler.config, settings))
@@ -377,11 +391,11 @@ class QueueEngine:
     def advance(self, seconds: float) -> None:
         self.clock.advance(timedelta(seconds=seconds))
 
-    def pause(self) -> None:
-        self.queue.pause()
+    def pause(self, key: str | None = None, by: str | None = None, for_: Any = None) -> None:
+        self.queue.pause(key=key, by=by, for_=for_)
 
-    def resume(self) -> None:
-        self.queue.resume()
+    def resume(self, key: str | None = None, by: str | None = None) -> None:
+        self.queue.resume(key=key, by=by)
 
     def configure(self, **settings: Unpack[LiveSettings]) -> None:
         self.queue.configure(**settings)

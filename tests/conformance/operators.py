@@ -68,10 +68,10 @@ class _Limited:
     def redrive(self, *ids: str, again: bool = False) -> None:
         raise NotImplementedError
 
-    def pause(self) -> None:
+    def pause(self, key: str | None = None, by: str | None = None, for_: Any = None) -> None:
         raise NotImplementedError
 
-    def resume(self) -> None:
+    def resume(self, key: str | None = None, by: str | None = None) -> None:
         raise NotImplementedError
 
     def add_notes(self) -> list[str]:

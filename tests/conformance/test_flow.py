@@ -31,7 +31,8 @@ def _of_tenant(default: int | None, **overrides: int | None) -> Limit:
 def _turn(engine: Engine) -> list[str]:
     """Claim one item and ack it."""
     held = engine.claim(1)
-    held.settle("ack")
+    if held.ids:
+        held.settle("ack")
     return held.ids
 
 
@@ -308,3 +309,133 @@ def test_a_late_holder_defers_nothing(make: Make) -> None:
         late.settle("defer", ["a"], after=30)
     held.settle("ack")
     assert engine.states() == {"a": "acked"}
+
+# rule: pause of a key
+@planned
+@needs("key pauses", "operators", "time")
+def test_nothing_of_a_paused_key_starts_and_others_pass_it(make: Make) -> None:
+    """Law 9: it waits until the instant, in its place; then time alone lets it run."""
+    engine = make("fair_key")
+    engine.enqueue(_tenants("a1", "b1", "a2", "b2"))
+    held = engine.claim(1)
+    engine.pause(key="a", for_=60)
+    engine.enqueue(_tenants("a3"))
+    assert engine.claim(1).ids == ["b1"]
+    assert engine.why("a2") == ("key paused", None)
+    held.settle("ack")
+    assert engine.claim(10).ids == ["b2"]
+    engine.advance(60)
+    assert engine.why("a2") == ("runnable", None)
+    assert engine.claim(10).ids == ["a2", "a3"]
+
+
+# rule: pause of a key
+@needs("key pauses", "time")
+def test_the_longer_of_two_pauses_wins_and_a_resume_ends_both(make: Make) -> None:
+    """Law 9: a pause without an end lasts until its key is resumed; 0 seconds resume it."""
+    engine = make("fair_key")
+    engine.enqueue(_tenants("a1", "a2", "a3"))
+    engine.pause(key="a", for_=60)
+    engine.pause(key="a", for_=5)
+    engine.advance(59)
+    assert _turn(engine) == []
+    engine.advance(1)
+    assert _turn(engine) == ["a1"]
+    engine.pause(key="a")
+    engine.pause(key="a", for_=5)
+    engine.advance(10_000)
+    assert _turn(engine) == []
+    engine.resume(key="a")
+    assert _turn(engine) == ["a2"]
+    engine.pause(key="b", for_=60)
+    assert _turn(engine) == ["a3"]
+
+
+# rule: pause of a key, place at an instant
+@planned
+@needs("key pauses", "key limits", "leases", "returns")
+def test_a_lapsed_item_of_a_paused_key_is_not_taken_over_and_keeps_its_slots(make: Make) -> None:
+    """Laws 2, 9 and 10: its holder has it still, its key and the queue count it."""
+    engine = make(
+        "fair_key",
+        max_in_flight=2,
+        limits=(Limit(by="key", default=1),),
+        lease=timedelta(minutes=1),
+    )
+    engine.enqueue([*_tenants("a1", key="x"), *_tenants("b1", key="x"), *_tenants("c1", "d1")])
+    held = engine.claim(1)
+    engine.pause(key="a", for_=600)
+    engine.advance(60)
+    assert engine.claim(10).ids == ["c1"]
+    held.settle("release")
+    assert engine.claim(10).ids == ["b1"]
+    engine.advance(600)
+    assert sorted(engine.claim(10).ids) == ["b1", "c1"]
+
+
+# rule: pause of a key
+@needs("key pauses", "leases", "time", "states")
+def test_a_pause_keeps_no_item_from_its_end(make: Make) -> None:
+    """Law 9: an item past its deadline expires, one that lost its last lease is dead."""
+    engine = make("fair_key", lease=timedelta(seconds=60), max_losses=1)
+    engine.enqueue([Row(id="a1", tenant="a"), Row(id="a2", tenant="a", ttl=30)])
+    assert engine.claim(1).ids == ["a1"]
+    engine.pause(key="a")
+    engine.advance(60)
+    assert engine.claim(10).ids == []
+    assert engine.states() == {"a1": "dead", "a2": "expired"}
+
+
+# rule: pause of a key, waiting head of a group
+@planned
+@needs("key pauses", "operators", "time")
+@pytest.mark.parametrize("on_failure", ["block", "skip"])
+def test_a_paused_head_holds_its_group_as_one_that_waits_for_its_time(
+    make: Make, on_failure: str
+) -> None:
+    """Laws 4 and 9: with ``block`` the next member waits for it, with ``skip`` it passes."""
+    engine = make("fair_key", "group_key", on_failure=on_failure)
+    engine.enqueue([Row(id="a1", tenant="a", group="g"), Row(id="b1", tenant="b", group="g")])
+    engine.pause(key="a", for_=60)
+    if on_failure == "block":
+        assert engine.why("b1") == ("held by group", "a1")
+        assert engine.claim(10).ids == []
+        engine.advance(60)
+        assert engine.claim(1).ids == ["a1"]
+    else:
+        assert engine.claim(10).ids == ["b1"]
+
+
+# rule: pause of a key
+@needs("key pauses", "key limits", "retries", "time")
+def test_a_key_is_paused_by_any_expression_whose_keys_are_stored(make: Make) -> None:
+    """Law 9: of an item with two keys the longer pause counts, and its own delay beside them."""
+    engine = make("fair_key", limits=(Limit(by="key", default=None),), retry=IN_A_MINUTE)
+    engine.enqueue([*_tenants("a1", key="x"), *_tenants("a2", key="y"), *_tenants("b1", key="x")])
+    engine.pause(key="x", by="key", for_=20)
+    held = engine.claim(10)
+    assert held.ids == ["a2"]
+    held.settle("nack")
+    engine.pause(key="a", for_=30)
+    engine.advance(20)
+    assert engine.claim(10).ids == ["b1"]
+    engine.advance(10)
+    assert engine.claim(10).ids == ["a1"]
+    engine.advance(30)
+    assert engine.claim(10).ids == ["a2"]
+
+
+# rule: pause of a key
+@needs("key pauses", "on demand")
+def test_a_key_that_was_paused_takes_at_most_two_turns_a_round(make: Make) -> None:
+    """Laws 5 and 9: turns that it missed are not saved up, and others go on."""
+    engine = make("fair_key")
+    engine.enqueue([Row(id=f"a{n:02d}", tenant="a") for n in range(12)])
+    engine.enqueue([Row(id=f"b{n:02d}", tenant="b") for n in range(40)])
+    engine.pause(key="a")
+    for _ in range(20):
+        assert _turn(engine)[0][0] == "b"
+    engine.resume(key="a")
+    served = [_turn(engine)[0][0] for _ in range(15)]
+    assert all(served[n : n + 3].count("b") >= 1 for n in range(12))
+    assert served.count("a") >= 5

@@ -23,12 +23,33 @@ SELECT count(*) AS items
 FROM sq_states s
 WHERE s.kind = 'item' AND s.state = 'cancelled' AND s.error LIKE 'dropped: the reader is %'
 
--- next_times(held_until instant, delayed, due instant)
--- When time alone lets an item run: the end of the first lease, and the first delay.
+-- next_times(held_until instant, delayed, paused, due instant)
+-- When time alone lets an item run: the end of the first lease, and the first delay or pause of a key.
+-- rule: next event
+SELECT
+  nullif(
+    min(CASE WHEN t.state = 'claimed' THEN greatest($freed(t.lease_expires_at, a), k.until) END),
+    9223372036854775807
+  ) AS held_until,
+  count(CASE WHEN t.state = 'ready' AND t.available_at > a.now AND NOT coalesce(k.until > a.now, false)
+    THEN 1 END) AS delayed,
+  count(CASE WHEN t.state = 'ready' AND k.until > a.now THEN 1 END) AS paused,
+  nullif(
+    min(CASE WHEN t.state = 'ready' AND (t.available_at > a.now OR k.until > a.now)
+      THEN greatest(t.available_at, k.until) END),
+    9223372036854775807
+  ) AS due
+FROM sq_with_turn t
+LEFT JOIN sq_kept_items k ON t.seq = k.seq
+CROSS JOIN sq_asked a
+
+-- next_times_by_time(held_until instant, delayed, paused, due instant)
+-- The same where nothing is kept out of the lines.
 -- rule: next event
 SELECT
   min(CASE WHEN t.state = 'claimed' THEN $freed(t.lease_expires_at, a) END) AS held_until,
   count(CASE WHEN t.state = 'ready' AND t.available_at > a.now THEN 1 END) AS delayed,
+  cast(0 AS bigint) AS paused,
   min(CASE WHEN t.state = 'ready' AND t.available_at > a.now THEN t.available_at END) AS due
 FROM sq_with_turn t
 CROSS JOIN sq_asked a

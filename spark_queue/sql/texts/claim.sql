@@ -1,6 +1,6 @@
 -- The walk of a claim, from open items to the rows that it writes.
 -- Uses: log, open_items.
--- Tables: asked, chosen, closed, limited, overrides, passed_groups, paused_by, pauses, pointers, reached, waiting, weights.
+-- Tables: asked, chosen, closed, limited, overrides, passed_groups, pointers, reached, waiting, weights.
 
 -- recovery_facts(without_times, lapsed)
 -- Of touched items: how many open ones lack the time of their enqueue, as rows of a front do, and how
@@ -48,22 +48,6 @@ FROM (
   CROSS JOIN sq_asked b
 ) p
 CROSS JOIN sq_asked a
-
--- paused_items(seq, until)
--- The items of paused keys, and until when: in microseconds.
--- rule: pause of a key
-SELECT k.seq, max(p.until) AS until
-FROM (
-  SELECT t.seq, m.nth, $limited_key(t, m) AS key
-  FROM sq_with_turn t
-  CROSS JOIN sq_paused_by m
-) k
-JOIN sq_pauses p ON k.nth = p.nth AND k.key = p.key
-GROUP BY k.seq
-
--- kept_items(seq, until)
--- The items that are kept out of the lines, and until when.
-SELECT p.seq, p.until FROM sq_paused_items p
 
 -- with_place(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, by_time, over_by, kept_until, place)
 -- Open items with their place now. One that is kept out of the lines waits for its time; or its lease ran

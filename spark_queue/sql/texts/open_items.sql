@@ -1,6 +1,6 @@
 -- Open items, and where each is in the order of service.
 -- Uses: log.
--- Tables: asked, entered, pointers, states, times, weights.
+-- Tables: asked, entered, paused_by, pauses, pointers, states, times, weights.
 
 -- leased_items(seq, gen, state, attempts, losses, deferrals, lease, claim_id, worker_id, lease_expires_at instant, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant)
 -- Items in flight as of a step, with the ends of their leases.
@@ -57,6 +57,22 @@ WHERE
     AND $unknown(q, a)
     AND (a.reach IS NULL OR q.tag <= q.v + a.reach)
   )
+
+-- paused_items(seq, until)
+-- The items of paused keys, and until when: in microseconds.
+-- rule: pause of a key
+SELECT k.seq, max(p.until) AS until
+FROM (
+  SELECT t.seq, m.nth, $limited_key(t, m) AS key
+  FROM sq_with_turn t
+  CROSS JOIN sq_paused_by m
+) k
+JOIN sq_pauses p ON k.nth = p.nth AND k.key = p.key
+GROUP BY k.seq
+
+-- kept_items(seq, until)
+-- The items that are kept out of the lines, and until when.
+SELECT p.seq, p.until FROM sq_paused_items p
 
 -- line_turns(priority, fair_key, regular, late)
 -- The highest regular and the highest overdue turn that each line was given.

@@ -10,6 +10,18 @@ SELECT
 FROM sq_status s
 WHERE s.state IN ('ready', 'claimed')
 
+-- paused_items_of_status(seq, until)
+-- The items of paused keys, and until when: by the rows by which they entered, of which each is seen once.
+-- rule: pause of a key
+SELECT k.seq, max(p.until) AS until
+FROM (
+  SELECT i.seq, m.nth, $limited_key(i, m) AS key
+  FROM sq_items i
+  CROSS JOIN sq_paused_by m
+) k
+JOIN sq_pauses p ON k.nth = p.nth AND k.key = p.key
+GROUP BY k.seq
+
 -- first_members(group_key, held, lost, due)
 -- Of each group the first member that is in flight, whose lease ran out, and that is due.
 SELECT
@@ -28,9 +40,9 @@ FROM sq_kept_back_of_status k
 JOIN (SELECT f.seq, min(f.nth) AS nth FROM sq_kept_back_of_status f GROUP BY f.seq) n
   ON k.seq = n.seq AND k.nth = n.nth
 
--- reasons(seq, state, reason, held_by, full_limit, full_key, used, most, until instant, is_lapsed, fair_key, group_key, enqueued_at instant, moved_at instant, waits_since instant, available_at instant, expires_at instant, attempts, losses, lease, worker_id, claimed_at instant, lease_expires_at instant, failed_step)
--- Why each open item is not running, as `explain` says it: the first of lease, pause, end, delay,
--- group, limit of a key and limit of the queue. `held_by` is the item that is in the way: of its group one
+-- reasons(seq, state, reason, held_by, full_limit, full_key, used, most, until instant, is_lapsed, fair_key, group_key, flow_keys, enqueued_at instant, moved_at instant, waits_since instant, available_at instant, expires_at instant, attempts, losses, lease, worker_id, claimed_at instant, lease_expires_at instant, failed_step)
+-- Why each open item is not running, as `explain` says it: the first of lease, pause, end, pause of
+-- a key, delay, group, limit of a key and limit of the queue. `held_by` is the item that is in the way: of its group one
 -- that waits for its time, or else the earliest in flight, or else the first that a limit keeps back; or the
 -- first in flight of `full_key`, by the limit at the place `full_limit`, which has `used` of `most`. What
 -- the next claim ends is in nobody's way.
@@ -48,10 +60,15 @@ SELECT
   CASE WHEN r.reason = 'key limit' THEN r.key END AS full_key,
   CASE WHEN r.reason = 'key limit' THEN r.used END AS used,
   CASE WHEN r.reason = 'key limit' THEN r.most END AS most,
-  CASE r.reason WHEN 'leased' THEN $freed(r.lease_expires_at, a) WHEN 'delayed' THEN r.available_at END AS until,
-  r.place = 'lost' AS is_lapsed,
+  CASE r.reason
+    WHEN 'leased' THEN $freed(r.lease_expires_at, a)
+    WHEN 'key paused' THEN nullif(r.kept_until, 9223372036854775807)
+    WHEN 'delayed' THEN r.available_at
+  END AS until,
+  r.place IN ('lost', 'kept') AS is_lapsed,
   r.fair_key,
   r.group_key,
+  r.flow_keys,
   r.enqueued_at,
   r.moved_at,
   r.waits_since,
@@ -72,6 +89,7 @@ FROM (
       WHEN b.paused THEN 'paused'
       WHEN j.over_by = 'expired' THEN 'expired'
       WHEN j.over_by = 'dead' THEN 'lease lost'
+      WHEN j.kept_until > b.now THEN 'key paused'
       WHEN j.place = 'delayed' THEN 'delayed'
       WHEN e.seq IS NULL OR h.seq < j.seq THEN 'held by group'
       WHEN k.seq IS NOT NULL THEN 'key limit'
@@ -146,7 +164,7 @@ SELECT
   t.seq,
   cast(coalesce(count(r.seq) OVER before, 0) AS bigint) AS ahead,
   cast(coalesce(
-    count(CASE WHEN r.seq IS NULL AND t.place <> 'delayed' AND t.over_by IS NULL THEN 1 END) OVER before, 0
+    count(CASE WHEN r.seq IS NULL AND t.place NOT IN ('delayed', 'kept') AND t.over_by IS NULL THEN 1 END) OVER before, 0
   ) AS bigint) AS held_ahead,
   coalesce(m.ahead, 0) AS members_ahead
 FROM sq_waiting_turns t
