@@ -310,6 +310,7 @@ def test_a_late_holder_defers_nothing(make: Make) -> None:
     held.settle("ack")
     assert engine.states() == {"a": "acked"}
 
+
 # rule: pause of a key
 @planned
 @needs("key pauses", "operators", "time")

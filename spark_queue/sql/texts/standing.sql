@@ -1,6 +1,6 @@
 -- Why open items are not running, and how many come before each.
 -- Uses: status, claim.
--- Tables: asked, pointers, weights.
+-- Tables: asked, items, paused_by, pauses, pointers, weights.
 
 -- with_turn_of_status(own, seq, state, attempts, losses, deferrals, dedup_key, fair_key, group_key, flow_keys, units, chain, priority, round, cost, max_attempts, available_at instant, expires_at instant, deadline instant, waits_since instant, enqueued_at instant, first_claimed_at instant, claimed_at instant, waited, finished_at instant, lease, worker_id, lease_expires_at instant, error, origin, step, gen, moved_step, moved_at instant, moved_error, failed_step, tag, inc, v, s)
 -- Open items by their status, for the views of a claim: whether one may start goes by no turn.
