@@ -60,6 +60,7 @@ class NaiveQueue:
         self.step = 0
         self.now = -math.inf
         self.paused = False
+        self.pauses: dict[tuple[str, Hashable], float] = {}
         self.pointer: dict[int, tuple[float, int]] = defaultdict(lambda: (0.0, 0))
         self.last: dict[Key, float] = defaultdict(float)
         self.regular: dict[Key, float] = defaultdict(lambda: -math.inf)
@@ -193,12 +194,21 @@ class NaiveQueue:
                 found += self._eligible_members(members, run)
         return sorted(found, key=lambda thing: thing.seq)
 
-    def _is_lost(self, thing: Thing) -> bool:
+    def is_paused(self, thing: Thing) -> bool:
+        """Tell whether a key of an item is paused."""
+        new = thing.new
+        keys = [("f", new.fair_key), ("g", new.group_key), ("e", (*new.flow_keys, None)[0])]
+        return any(self.pauses.get(key, -math.inf) > self.now for key in keys)
+
+    def _is_lapsed(self, thing: Thing) -> bool:
         return thing.state == "claimed" and thing.until <= self.now
+
+    def _is_lost(self, thing: Thing) -> bool:
+        return self._is_lapsed(thing) and not self.is_paused(thing)
 
     def _is_claimable(self, thing: Thing) -> bool:
         is_due = thing.state == "ready" and thing.available_at <= self.now
-        return is_due or self._is_lost(thing)
+        return (is_due and not self.is_paused(thing)) or self._is_lost(thing)
 
     def _eligible_members(self, members: list[Thing], run: int) -> list[Thing]:
         in_flight = [t for t in members if t.state == "claimed"]
@@ -329,7 +339,7 @@ class NaiveQueue:
         found = [
             thing
             for thing in self.live()
-            if thing.state == "ready" or self._is_lost(thing)
+            if thing.state == "ready" or self._is_lapsed(thing)
             if thing.new.expires_at is not None and thing.new.expires_at <= self.now
         ]
         for thing in found:
@@ -338,7 +348,7 @@ class NaiveQueue:
 
     def _bury(self) -> list[int]:
         allowed = math.inf if self.config.max_losses is None else self.config.max_losses
-        found = [t for t in self.things if self._is_lost(t) and t.losses + 1 >= allowed]
+        found = [t for t in self.things if self._is_lapsed(t) and t.losses + 1 >= allowed]
         for thing in found:
             thing.state = "dead"
             thing.losses += 1

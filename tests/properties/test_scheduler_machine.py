@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections import Counter
 from datetime import timedelta
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from spark_queue.config import QueueConfig
-from spark_queue.flow import Limit
+from spark_queue.flow import Limit, key_texts
 from spark_queue.retry_policy import RetryPolicy
 from spark_queue.rules import Ack, Dead, Defer, Grant, Nack, NewItem, Outcome, Release, Scheduler
 from tests.properties.naive import TERMINAL, NaiveQueue
@@ -212,6 +213,25 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.naive.paused = paused
 
     @rule(
+        by=st.sampled_from("ffeg"),
+        key=st.sampled_from(["a", "b", "x", "y", ""]),
+        seconds=st.sampled_from([None, 1.0, 4.0, 20.0, -1.0, -1.0]),
+    )
+    def pause_key(self, by: str, key: str, seconds: float | None) -> None:
+        """Pause a key, or resume it."""
+        config = self.scheduler.config
+        if by not in key_texts(config):
+            return
+        self.naive.begin()
+        if seconds is not None and seconds < 0:
+            self.naive.pauses.pop((by, key), None)
+        else:
+            until = math.inf if seconds is None else self.now + seconds
+            self.naive.pauses[by, key] = max(until, self.naive.pauses.get((by, key), until))
+        for scheduler in filter(None, (self.scheduler, self.lean, self.follower)):
+            scheduler.pause_keys(self.naive.pauses.copy())
+
+    @rule(
         weights=WEIGHTS,
         group_limit=st.sampled_from([1, 1, 2, 3]),
         max_in_flight=st.sampled_from([None, None, 1, 3]),
@@ -280,6 +300,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         """Who only follows what was decided proposes what the one proposes who decided it."""
         if self.follower.config != self.scheduler.config:
             self.follower, self.told = Scheduler(self.scheduler.config, keep_finished=False), {}
+            self.follower.pause_keys(self.naive.pauses.copy())
         plain = self.scheduler.snapshot()
         items = {item["seq"]: item for item in plain["items"]}
         changed = [item for seq, item in items.items() if self.told.get(seq) != item]
@@ -349,7 +370,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         for item in grant.items:
             for thing in self.naive.live():
                 if thing.key == (item.priority, item.fair_key) and thing.seq < item.seq:
-                    assert thing.state == "claimed" or thing.available_at > self.now
+                    is_kept = thing.available_at > self.now or self.naive.is_paused(thing)
+                    assert thing.state == "claimed" or is_kept
 
     def in_flight_by_key(self) -> Counter[tuple[str, Any]]:
         """Count the claimed items of each key of the limits."""
@@ -391,7 +413,8 @@ class SchedulerMachine(RuleBasedStateMachine):
                 thing.seq
                 for thing in self.naive.things
                 if thing.new.group_key == group and thing.state == "ready"
-                if config.on_failure == "block" or thing.available_at <= self.now
+                if config.on_failure == "block"
+                or (thing.available_at <= self.now and not self.naive.is_paused(thing))
             ]
             assert not started or not left or max(started) < min(left)
 
