@@ -31,6 +31,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.commands import readers, rows
 from spark_queue.commands.checkpoint import checkpoint
 from spark_queue.errors import LeaseLostError
+from spark_queue.flow import key_texts
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.schema import EXPIRED, STATUS_COLUMNS
 from spark_queue.saying import Said
@@ -318,7 +319,9 @@ class Played:
 
     def _other(self) -> None:
         draw = self._draw
-        what = draw.choice(("settings", "settings", "maintain", "reader", "renew", "forget"))
+        what = draw.choice(
+            ("settings", "settings", "pause", "pause", "maintain", "reader", "renew", "forget")
+        )
         if what == "settings":
             texts = [one.by for one in self.config.limits]
             settings: dict[str, Any] = {
@@ -328,6 +331,8 @@ class Played:
             }
             name = draw.choice(list(settings))
             draw.choice(self._readers).configure(**{name: settings[name]})
+        elif what == "pause":
+            self._pause(draw.choice(self._readers))
         elif what == "maintain":
             store = draw.choice(self._readers)._store  # noqa: SLF001 - a task of maintenance
             if self._spark is not None:
@@ -343,6 +348,18 @@ class Played:
                 draw.choice(self._claims).renew()
         elif what == "forget":
             self._readers[0]._store.forget()  # noqa: SLF001 - as another process begins
+
+    def _pause(self, reader: Any) -> None:
+        """Pause a key for a time or without an end, or resume it."""
+        draw, texts = self._draw, [text for text in key_texts(self.config) if text is not None]
+        if not texts:
+            return
+        at = {"by": draw.choice(texts), "key": draw.choice("abcghxy")}
+        if draw.random() < 0.3:  # noqa: PLR2004
+            reader.resume(**at)
+        else:
+            reader.pause(**at, for_=draw.choice((None, 3, 20, 60)))
+        self.counts["pauses"] += 1
 
 
 def _rows_of(rows: Any) -> list[Any]:
