@@ -20,7 +20,15 @@ from spark_queue.checks import (
     seconds,
 )
 from spark_queue.errors import InvalidConfigError, did_you_mean
-from spark_queue.flow import Limit, limits_of, require_limits, require_same_texts
+from spark_queue.flow import (
+    Limit,
+    Rate,
+    limits_of,
+    rates_of,
+    require_limits,
+    require_rates,
+    require_same_texts,
+)
 from spark_queue.retry_policy import RetryPolicy, require_policy, retry_from_dict
 from spark_queue.wording import shorten
 
@@ -48,6 +56,7 @@ class LiveSettings(TypedDict, total=False):
     max_losses: int | None
     on_duplicate: OnDuplicate
     on_failure: OnFailure
+    rates: tuple[Rate, ...]
     retry: RetryPolicy
     weights: Mapping[str, float | None]
 
@@ -56,7 +65,9 @@ class LiveSettings(TypedDict, total=False):
 LIVE_SETTINGS = frozenset(LiveSettings.__annotations__)
 
 #: How a setting is checked, written and typed in: by the type of its field.
-Kind = Literal["expression", "scope", "count", "duration", "choice", "weights", "retry", "limits"]
+Kind = Literal[
+    "expression", "scope", "count", "duration", "choice", "weights", "retry", "limits", "rates"
+]
 _KINDS: Mapping[str, Kind] = {
     "str": "expression",
     "DedupScope": "scope",
@@ -67,6 +78,7 @@ _KINDS: Mapping[str, Kind] = {
     "Mapping[str, float]": "weights",
     "RetryPolicy": "retry",
     "tuple[Limit, ...]": "limits",
+    "tuple[Rate, ...]": "rates",
 }
 
 
@@ -188,6 +200,11 @@ class QueueConfig:
     )
     """How many items of a key may be in flight, by each of several keys. Which keys is fixed when a
     queue is created, but for the texts of ``fair_key`` and ``group_key``; all numbers are live."""
+    rates: tuple[Rate, ...] = _setting(
+        (), "Units of a key that may start in a time", orders=True, since=6
+    )
+    """How many units of a key, or of the whole queue, may start in a time. Which keys and units is
+    fixed as for ``limits``; the numbers are live, but for ``per``."""
     lease: timedelta = _setting(timedelta(minutes=5), "Seconds that a claim holds")
     """How long a claim holds its items. Too short: slow work runs twice. Too long: the items of a
     dead worker wait that long."""
@@ -270,6 +287,7 @@ class QueueConfig:
             "weights": dict(self.weights),
             "retry": _in_seconds(plain["retry"]),
             "limits": list(plain["limits"]),
+            "rates": [_in_seconds(rate) for rate in plain["rates"]],
         }
 
     @classmethod
@@ -290,6 +308,7 @@ class QueueConfig:
             if row.kind in {"scope", "duration"} and is_number(values.get(row.name)):
                 values[row.name] = seconds(row.name, values[row.name])
         values["limits"] = limits_of("limits", values.get("limits", ()))
+        values["rates"] = rates_of("rates", values.get("rates", ()))
         if isinstance(values.get("retry"), Mapping):
             values["retry"] = retry_from_dict(values["retry"])
         return cls(**values)
@@ -322,6 +341,7 @@ _CHECKS: Mapping[Kind, Callable[[str, Any], None]] = {
     "weights": lambda _, value: require_weights(value),
     "retry": require_policy,
     "limits": require_limits,
+    "rates": require_rates,
 }
 
 

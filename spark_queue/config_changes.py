@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_queue.config import LIVE_SETTINGS, SETTINGS, QueueConfig, Setting
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
-from spark_queue.flow import merge_limits, require_limits
+from spark_queue.flow import merge_limits, require_limits, require_rates
 from spark_queue.limit_texts import LimitTexts
 from spark_queue.wording import shorten
 
@@ -135,6 +135,9 @@ def merge(before: QueueConfig, settings: Mapping[str, Any]) -> QueueConfig:
     if isinstance(limits, tuple):
         require_limits("limits", limits)
         settings = {**settings, "limits": merge_limits(before.limits, limits)}
+    if isinstance(rates := settings.get("rates"), tuple):
+        require_rates("rates", rates)
+        settings = {**settings, "rates": merge_limits(before.rates, rates)}
     if not isinstance(weights, Mapping):
         return before.changed(**settings)
     kept = {**before.weights, **weights}

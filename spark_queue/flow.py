@@ -1,13 +1,23 @@
-"""Flow control by key: how many items of a key may be in flight."""
+"""Flow control by key: how many items may be in flight, and how many may start in a time."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Protocol
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
-from spark_queue.checks import known_options, optional, require_count, require_expression
+from spark_queue.checks import (
+    is_number,
+    is_positive,
+    known_options,
+    optional,
+    require_count,
+    require_duration,
+    require_expression,
+    seconds,
+)
 from spark_queue.errors import InvalidConfigError
 from spark_queue.wording import shorten
 
@@ -41,13 +51,7 @@ class Limit:
     def __post_init__(self) -> None:
         require_expression("limit.by", self.by, InvalidConfigError, "a SQL expression")
         _require_number(f"limit by {self.by}", self.default)
-        if not isinstance(self.overrides, Mapping):
-            raise InvalidConfigError(
-                f"limit.overrides is {shorten(self.overrides)}: it must map keys to numbers"
-            )
-        for key, number in self.overrides.items():
-            if not isinstance(key, str):
-                raise InvalidConfigError(f"limit.overrides has the key {shorten(key)}: use a text")
+        for key, number in _overrides("limit", self.overrides):
             _require_number(f"limit of {shorten(key)} by {self.by}", number)
 
     # rule: limit of a key
@@ -92,41 +96,151 @@ def longest_pause(config: Keyed, pauses: Iterable[Pause], keys: Sequence[Hashabl
     return max(found, key=lambda one: (one.until is None, one.until or one.at), default=None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """How many units of one key, or of the whole queue, may start in a time.
+
+    In any window of ``per`` at most ``limit`` and ``burst`` units start. Each start counts: of a
+    retry and of a lost item as well. What has to wait keeps its place, and others pass it.
+
+    Raises
+    ------
+    InvalidConfigError
+        When a value is out of its range; the message names the field and the value.
+
+    Examples
+    --------
+    >>> rate = Rate(by="tenant", limit=100, per=timedelta(minutes=1), overrides={"acme": 20})
+    >>> rate.most("acme")
+    20
+    """
+
+    limit: float | None
+    """How many units start in ``per``; ``None`` for any number. To stop a key, pause it."""
+    per: timedelta
+    """The time that ``limit`` is of. It is fixed once the queue has the rate."""
+    by: str | None = None
+    """The SQL expression of the key, and ``None`` for the whole queue. A null key has no rate."""
+    burst: float | None = None
+    """How many units start at once after a rest. Default: what comes in 0.25 s, 1 at least."""
+    units: str | None = None
+    """The SQL expression of the units of an item, a number above 0; ``None`` for 1 each. They are
+    counted when it is enqueued. What has more than the burst is refused then."""
+    overrides: Mapping[str, float | None] = field(default_factory=dict)
+    """Other limits of some keys, by their texts."""
+
+    def __post_init__(self) -> None:
+        expression = partial(require_expression, error=InvalidConfigError, kind="a SQL expression")
+        optional(expression, "rate.by", self.by)
+        optional(expression, "rate.units", self.units)
+        require_duration("rate.per", self.per, InvalidConfigError)
+        _require_above_0(f"rate by {self.by}", self.limit)
+        _require_above_0("rate.burst", self.burst)
+        if self.units is None and self.burst is not None and self.burst < 1:
+            raise InvalidConfigError(
+                f"rate.burst is {self.burst}: without units each item is 1, and could never start"
+            )
+        overrides = _overrides("rate", self.overrides)
+        if overrides and self.by is None:
+            raise InvalidConfigError("rate.overrides are given to a rate of the whole queue")
+        for key, number in overrides:
+            _require_above_0(f"rate of {shorten(key)} by {self.by}", number)
+
+    # rule: rate of a key
+    def most(self, key: Hashable) -> float | None:
+        """Return how many units of a key may start in ``per``; ``None`` for any number."""
+        return self.overrides.get(key, self.limit) if isinstance(key, str) else self.limit
+
+    @property
+    def text(self) -> str:
+        """What the rate is by, as the log has it: nothing for the whole queue."""
+        return self.by or ""
+
+
+def _overrides(what: str, overrides: object) -> list[tuple[str, Any]]:
+    if not isinstance(overrides, Mapping):
+        raise InvalidConfigError(
+            f"{what}.overrides is {shorten(overrides)}: it must map keys to numbers"
+        )
+    for key in overrides:
+        if not isinstance(key, str):
+            raise InvalidConfigError(f"{what}.overrides has the key {shorten(key)}: use a text")
+    return [*overrides.items()]
+
+
 def _require_number(what: str, value: object) -> None:
     optional(require_count, what, value, error=InvalidConfigError, least=0)
 
 
+def _require_above_0(what: str, value: object) -> None:
+    if value is not None and not (is_number(value) and is_positive(value)):
+        raise InvalidConfigError(
+            f"{what} is {shorten(value)}: it must be a number above 0 or None; "
+            "to stop a key, pause it"
+        )
+
+
+RuleT = TypeVar("RuleT", Limit, Rate)
+
+
 def require_limits(name: str, limits: object) -> None:
     """Raise where a value is no sequence of limits, each by another expression."""
-    if not isinstance(limits, tuple) or not all(isinstance(one, Limit) for one in limits):
-        raise InvalidConfigError(f"{name} is {shorten(limits)}: it must be a tuple of Limit")
-    texts = [one.by for one in limits]
+    _require_each(name, limits, Limit)
+
+
+def require_rates(name: str, rates: object) -> None:
+    """Raise where a value is no sequence of rates, each by another expression."""
+    _require_each(name, rates, Rate)
+
+
+def _require_each(name: str, rules: object, kind: type[Limit | Rate]) -> None:
+    what = kind.__name__
+    if not isinstance(rules, tuple) or not all(isinstance(one, kind) for one in rules):
+        raise InvalidConfigError(f"{name} is {shorten(rules)}: it must be a tuple of {what}")
+    texts = [one.by for one in rules]
     for text in texts:
         if texts.count(text) > 1:
-            raise InvalidConfigError(f"{name} has {shorten(text)} twice: give one limit of it")
+            raise InvalidConfigError(
+                f"{name} has {shorten(text)} twice: give one {what.lower()} of it"
+            )
 
 
 def limits_of(name: str, plain: object) -> object:
     """Read limits from plain data, or from limits, where it is a sequence of either."""
+    return _each_of(name, plain, Limit, "by", "name the key by which it limits")
+
+
+def rates_of(name: str, plain: object) -> object:
+    """Read rates from plain data, or from rates, where it is a sequence of either."""
+    return _each_of(name, plain, Rate, "per", "say what time its limit is of")
+
+
+def _each_of(name: str, plain: object, kind: type[RuleT], needed: str, hint: str) -> object:
     if not isinstance(plain, Sequence) or isinstance(plain, str | bytes):
         return plain
-    return tuple(_limit_of(name, one) for one in plain)
+    return tuple(_one_of(name, one, kind, needed, hint) for one in plain)
 
 
-def _limit_of(name: str, plain: Any) -> Any:
+def _one_of(name: str, plain: Any, kind: type[RuleT], needed: str, hint: str) -> Any:
     if not isinstance(plain, Mapping):
         return plain
-    values = known_options(Limit, plain)
+    values = known_options(kind, plain)
     if isinstance(values.get("overrides"), list):
         values["overrides"] = dict(values["overrides"])
-    if "by" not in values:
-        raise InvalidConfigError(f"{name} has {shorten(plain)}: name the key by which it limits")
-    return Limit(**values)
+    if needed not in values:
+        raise InvalidConfigError(f"{name} has {shorten(plain)}: {hint}")
+    if is_number(values.get("per")):
+        values["per"] = seconds(name, values["per"])
+    if kind is Rate:
+        values.setdefault("limit", None)
+    return kind(**values)
 
 
-def merge_limits(before: Iterable[Limit], changed: Iterable[Limit]) -> tuple[Limit, ...]:
-    """Return limits of which some are replaced, each by the one of its key; new ones come last."""
-    return tuple({one.by: one for one in (*before, *changed)}.values())
+def merge_limits(before: Iterable[RuleT], changed: Iterable[RuleT]) -> tuple[RuleT, ...]:
+    """Return rules of which some are replaced, each by the one of its key; new ones come last."""
+    found = {one.by: one for one in before}
+    found.update((one.by, one) for one in changed)
+    return tuple(found.values())
 
 
 class Keyed(Protocol):
@@ -144,14 +258,29 @@ class Keyed(Protocol):
     def limits(self) -> tuple[Limit, ...]:
         """The limits by keys."""
 
+    @property
+    def rates(self) -> tuple[Rate, ...]:
+        """The rates of keys and of the whole queue."""
+
+
+def has_pass(config: Keyed) -> bool:
+    """Tell whether a claim looks at items one by one, as keys have limits or rates."""
+    return bool(config.limits or config.rates)
+
+
+def stored_units(config: Keyed) -> tuple[str, ...]:
+    """Return the expressions of units of which an item has the numbers stored."""
+    return tuple(dict.fromkeys(one.units for one in config.rates if one.units is not None))
+
 
 def stored_texts(config: Keyed) -> tuple[str, ...]:
-    """Return the key expressions of limits of which an item has the keys stored.
+    """Return the key expressions of limits and rates of which an item has the keys stored.
 
     The fair key and the group key stand with it anyway.
     """
-    known = (config.fair_key, config.group_key)
-    return tuple(dict.fromkeys(one.by for one in config.limits if one.by not in known))
+    known = (config.fair_key, config.group_key, None)
+    texts = [*(one.by for one in config.limits), *(one.by for one in config.rates)]
+    return tuple(dict.fromkeys(text for text in texts if text is not None and text not in known))
 
 
 def key_texts(config: Keyed) -> tuple[str | None, ...]:
@@ -160,18 +289,36 @@ def key_texts(config: Keyed) -> tuple[str | None, ...]:
 
 
 def require_same_texts(before: Keyed, after: Keyed) -> None:
-    """Raise where a queue's items would need the keys of other expressions than they have.
+    """Raise where a queue's items would need the keys or units of other expressions than they have.
 
     Raises
     ------
     InvalidConfigError
-        It names the expression.
+        It names the expression, or a rate of which something changes but its numbers.
     """
+    _require_same_rates(before, after)
     was, now = stored_texts(before), stored_texts(after)
     if was == now:
         return
     other = next((text for text in (*now, *was) if (text in was) != (text in now)), now[0])
+    what = "rates" if other in {one.by for one in (*before.rates, *after.rates)} else "limits"
     raise InvalidConfigError(
-        f"limits by {shorten(other)}: by which keys there are limits is fixed when a queue is "
+        f"{what} by {shorten(other)}: by which keys there are {what} is fixed when a queue is "
         "created; one by the text of fair_key or group_key can be added at any time"
     )
+
+
+def _require_same_rates(before: Keyed, after: Keyed) -> None:
+    was = {one.by: one for one in before.rates}
+    for one in after.rates:
+        if one.by in was and one.per != was[one.by].per:
+            raise InvalidConfigError(
+                f"rate by {one.by} is per {one.per}: it is per {was[one.by].per} since it was made"
+            )
+        if one.units != (was[one.by].units if one.by in was else None):
+            raise InvalidConfigError(
+                f"rate by {one.by} has the units {shorten(one.units)}: which units there are is "
+                "fixed when a queue is created"
+            )
+    if stored_units(before) != stored_units(after):
+        raise InvalidConfigError("rates with units stay, in their order: give one the limit None")

@@ -20,9 +20,10 @@ from spark_queue.errors import (
     InvalidConfigError,
     SchemaMismatchError,
 )
-from spark_queue.flow import stored_texts
+from spark_queue.flow import Rate, stored_texts, stored_units
 from spark_queue.log.schema import INPUTS, LogColumn, inputs_of
 from spark_queue.log.spark.spark_types import column_named
+from spark_queue.rules import pacing
 from spark_queue.wording import shorten
 
 
@@ -245,7 +246,7 @@ def add_keys(
     given = inputs_of(schema.names).keys() & set(df.columns)
     optional = [_optional(name if name in given else None, one) for name, one in INPUTS.items()]
     columns = [column_named(name) for name in schema.names]
-    computed = (*keys, _flow_keys(config, fields), _priority(config))
+    computed = (*keys, _flow_keys(config, fields), _units(config, fields), _priority(config))
     staged = ordered.select(*columns, *computed, *optional, *extra)
     hashed = F.when(F.col("_dedup_key").isNotNull(), F.xxhash64("_dedup_key"))
     return staged.withColumn("_dedup_hash", hashed)
@@ -261,6 +262,44 @@ def _key(config: QueueConfig, option: str, fields: Sequence[Field]) -> Column:
 def _flow_keys(config: QueueConfig, fields: Sequence[Field]) -> Column:
     texts = [text_of(expressions.read(text, fields)) for text in stored_texts(config)]
     return (_frame(texts) if texts else F.lit(None).cast("string")).alias("_flow_keys")
+
+
+def _units(config: QueueConfig, fields: Sequence[Field]) -> Column:
+    units = [_units_of(text, config, fields) for text in stored_units(config)]
+    made = F.to_json(F.array(*units)) if units else F.lit(None).cast("string")
+    return made.alias("_units")
+
+
+def _units_of(text: str, config: QueueConfig, fields: Sequence[Field]) -> Column:
+    """Return units of a rate; a row with none, or with more than a burst, is an error."""
+    units = F.expr(text).cast("double")
+    is_one = (units > 0) & (units < float("inf"))
+    why = F.concat(F.lit(f"units {text} are "), F.coalesce(units.cast("string"), F.lit("NULL")))
+    found = F.when(is_one, units).otherwise(
+        F.raise_error(F.concat(why, F.lit(" in a row: they must be a number above 0")))
+    )
+    for rate in config.rates:
+        if rate.units == text:
+            most = _burst(rate, fields)
+            more = F.concat(why, F.lit(" in a row, above the burst of "), most.cast("string"))
+            found = F.when(units > most, F.raise_error(more)).otherwise(found)
+    return found
+
+
+def _burst(rate: Rate, fields: Sequence[Field]) -> Column:
+    """Return the burst of each row's key; NULL for any number."""
+
+    def of(limit: float | None) -> Column:
+        return F.lit(None if limit is None else float(pacing.burst_of(rate, limit))).cast("double")
+
+    if rate.by is None:
+        return of(rate.limit)
+    key = text_of(expressions.read(rate.by, fields))
+    # What has no key has no rate.
+    found = F.when(key.isNotNull(), of(rate.limit))
+    for name, limit in rate.overrides.items():
+        found = F.when(key == name, of(limit)).otherwise(found)
+    return found
 
 
 def _priority(config: QueueConfig) -> Column:

@@ -38,8 +38,9 @@ def of(config: QueueConfig) -> Iterator[tuple[str, str]]:
         text = getattr(config, option)
         if text is not None:
             yield option, text
+    of_limits = {limit.by for limit in config.limits}
     for text in stored_texts(config):
-        yield "limits", text
+        yield ("limits" if text in of_limits else "rates"), text
 
 
 def require_same_everywhere(columns: Sequence[Field], config: QueueConfig) -> None:

@@ -75,8 +75,8 @@ def configure(
         row, head = config_row(new, store.clock.now(), about), following(before)
         stage = StagedCheckpoint(rows=row, head=head)
         engine: Engine = "python"
-        if new.stretches != old.stretches:
-            # Turns are stretched around the pointer, so the fold must start there.
+        if (new.stretches, new.config.rates) != (old.stretches, old.config.rates):
+            # Turns are stretched around the pointer, and debts are moved: the fold starts there.
             stage = planner_of(store).checkpoint(at, new, row)
             engine = engine_of(stage.rows)
         head = replace(stage.head, config_step=stage.head.step)

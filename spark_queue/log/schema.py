@@ -44,7 +44,7 @@ CHAINED = 6
 TRACE = "_trace"
 
 #: Lanes: heads of steps, configuration, last tags of keys and groups; refused rows; checkpoints;
-#: renewals; sources that have left the head.
+#: renewals, and debts of keys with rates; sources that have left the head.
 META_LANE = -1
 REFUSED_LANE = -2
 OPEN_LANE = -3
@@ -62,6 +62,7 @@ OPEN = "open"
 SERVED = "served"
 RENEWAL = "renewal"
 PROGRESS = "progress"
+RATE = "rate"
 SOURCE = "source"
 
 #: States of an item. *Delayed* and *blocked* are not states: they are reasons not to run.
@@ -232,7 +233,7 @@ _LOG = [
     LogColumn(
         "_kind",
         "string",
-        "item, refused, key, group, head, config, open, served, renewal, progress or source",
+        "item, refused, key, group, head, config, open, served, renewal, progress, rate or source",
     ),
     LogColumn("_seq", "bigint", "the number of the item"),
 ]

@@ -208,7 +208,7 @@ class Settings:
         # To older releases the name of a newer setting is unknown.
         plain = self.config.to_dict()
         # As pairs, which SQL can count: a key may have any sign in it.
-        for limit in plain["limits"]:
+        for limit in (*plain["limits"], *plain["rates"]):
             limit["overrides"] = list(limit["overrides"].items())
         return {row.name: plain[row.name] for row in SETTINGS if row.since <= self.format}
 

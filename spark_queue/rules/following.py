@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.rules.dedup_keys import Holder, kept_for
 from spark_queue.rules.fairness import Account, Level
+from spark_queue.rules.pacing import Debt, Paces
 from spark_queue.rules.places import freed_at
 from spark_queue.rules.rule_model import Grant, Leased, NewItem, Record
 from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState
@@ -71,10 +72,9 @@ def enter(state: SchedulerState, plain: Mapping[str, Any]) -> None:
 
 
 def _new_of(plain: Mapping[str, Any]) -> NewItem:
-    if "flow_keys" not in plain:
-        return NewItem(**plain)
     # JSON has lists alone.
-    return NewItem(**{**plain, "flow_keys": tuple(plain["flow_keys"])})
+    lists = {name: tuple(plain[name]) for name in _LISTS if name in plain}
+    return NewItem(**{**plain, **lists}) if lists else NewItem(**plain)
 
 
 def _add(state: SchedulerState, values: Mapping[str, Any]) -> None:
@@ -102,6 +102,7 @@ FORMAT = 2
 
 _STATE = ("step", "last_seq", "paused", "keep_finished")
 _REQUIRED = ("seq", "raw_tag", "enqueued_at")
+_LISTS = ("flow_keys", "units")
 
 _NEW: Mapping[str, Any] = {field.name: field.default for field in dataclasses.fields(NewItem)}
 
@@ -120,7 +121,12 @@ def dump(state: SchedulerState) -> dict[str, Any]:
         "refused": [list(pair) for pair in state.refused.items()],
         "holders": [[key, h.seq, _finite(h.until), h.live] for key, h in holders],
         "grants": [[claim_id, dataclasses.asdict(g)] for claim_id, g in state.grants.items()],
+        **({} if state.paces is None else {"debts": _plain_debts(state.paces)}),
     }
+
+
+def _plain_debts(paces: Paces) -> list[list[Any]]:
+    return [[by, key, *dataclasses.astuple(d)] for by, key, d in paces.named(paces.debts)]
 
 
 def load(state: SchedulerState, plain: Mapping[str, Any]) -> None:
@@ -146,6 +152,7 @@ def load(state: SchedulerState, plain: Mapping[str, Any]) -> None:
     pauses = plain.get("pauses")
     if pauses:
         state.pause_keys({(by, key): math.inf if u is None else u for by, key, u in pauses})
+    _load_debts(state, plain.get("debts", ()))
     for item in plain["items"]:
         _load_record(state, item)
     state.refused.update((seq, holder) for seq, holder in plain["refused"])
@@ -153,6 +160,12 @@ def load(state: SchedulerState, plain: Mapping[str, Any]) -> None:
     for claim_id, grant in plain["grants"]:
         state.remember(claim_id, _load_grant(grant))
     state.turns.rest_idle()
+
+
+def _load_debts(state: SchedulerState, plain: Iterable[list[Any]]) -> None:
+    if state.paces is not None:
+        for by, key, *debt in plain:
+            state.paces.learn(by, key, Debt(*debt))
 
 
 def _upgrade(plain: Mapping[str, Any]) -> dict[str, Any]:
@@ -199,8 +212,9 @@ def _dump_record(record: Record) -> dict[str, Any]:
     plain = {name: getattr(record, name) for name in _REQUIRED}
     plain |= _unusual(record, USUAL)
     plain["new"] = new = _unusual(record.new, _NEW)
-    if "flow_keys" in new:
-        new["flow_keys"] = list(new["flow_keys"])
+    for name in _LISTS:
+        if name in new:
+            new[name] = list(new[name])
     if record.account.fair_key is not None:
         plain["fair_key"] = record.account.fair_key
     return plain
@@ -240,7 +254,11 @@ def _load_grant(plain: Mapping[str, Any]) -> Grant:
     rest = {name: tuple(plain[name]) for name in ("expired", "dead")}
     rest["replaced"] = tuple((seq, by) for seq, by in plain.get("replaced", ()))
     return Grant(
-        lease=plain["lease"], lease_expires_at=plain["lease_expires_at"], items=items, **rest
+        lease=plain["lease"],
+        lease_expires_at=plain["lease_expires_at"],
+        items=items,
+        debts=tuple((by, key, Debt(**debt)) for by, key, debt in plain.get("debts", ())),
+        **rest,
     )
 
 

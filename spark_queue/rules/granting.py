@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from spark_queue.config import LIVE_SETTINGS, QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
@@ -32,10 +32,22 @@ def carry_out(state: SchedulerState, grant: Grant, limit: int, run: int, worker_
     expired, dead = expire(state), bury(state)
     replaced = _cancel(state, older)
     regroup(state, run)
-    leased = [_lease(state, served, grant, worker_id) for served in _serve(state, limit)]
+    limits = state.start_pass()
+    served = _serve(state, limit, limits)
+    debts = _debts(state, limits)
+    if state.paces is not None and limits is not None and limits.tally is not None:
+        state.paces.debts.update(limits.tally.debts)
+    leased = tuple(_lease(state, one, grant, worker_id) for one in served)
     return dataclasses.replace(
-        grant, items=tuple(leased), expired=expired, dead=dead, replaced=replaced
+        grant, items=leased, expired=expired, dead=dead, replaced=replaced, debts=debts
     )
+
+
+def _debts(state: SchedulerState, limits: Pass | None) -> tuple[Any, ...]:
+    """Return what a claim charged to keys."""
+    if state.paces is None or limits is None or limits.tally is None:
+        return ()
+    return state.paces.named(limits.tally.debts)
 
 
 def propose(
@@ -51,7 +63,8 @@ def propose(
     with _set_aside(state) as (expired, dead, replaced):
         regroup(state, run)
         freed = sum(record.state == "claimed" for record in [*expired, *dead])
-        looked = _look(state, limit, freed, horizon)
+        limits = state.start_pass()
+        looked = _look(state, limit, freed, horizon, limits)
     if looked is None:
         return None
     return dataclasses.replace(
@@ -60,6 +73,7 @@ def propose(
         expired=tuple(record.seq for record in expired),
         dead=tuple(record.seq for record in dead),
         replaced=replaced,
+        debts=_debts(state, limits),
     )
 
 
@@ -100,7 +114,7 @@ def configure(state: SchedulerState, config: QueueConfig) -> None:
     """Put changed settings in force: limits, weights, graces of leases, and what groups allow."""
     require_live(state.config, config)
     state.begin()
-    if config.limits != state.config.limits:
+    if (config.limits, config.rates) != (state.config.limits, state.config.rates):
         state.change_limits(config)
     state.config = config
     for account in state.turns.reweigh(config.weights):
@@ -156,10 +170,9 @@ def _set_aside(
 
 
 # rule: lapsed items of a full queue
-def _serve(state: SchedulerState, limit: int) -> list[Served]:
+def _serve(state: SchedulerState, limit: int, limits: Pass | None) -> list[Served]:
     """Serve the next items, and take them out of the line."""
     room = state.room()
-    limits = state.start_pass()
     first = Service(state.line, state.serial.before, limits)
     if room is None:
         return _handed_out(state, first, first.take(limit, None))
@@ -186,11 +199,10 @@ def _is_passed(state: SchedulerState, horizon: Horizon) -> bool:
 
 # rule again: lapsed items of a full queue
 def _look(
-    state: SchedulerState, limit: int, freed: int, horizon: Horizon | None
+    state: SchedulerState, limit: int, freed: int, horizon: Horizon | None, limits: Pass | None
 ) -> list[Served] | None:
     """Return the items to be served, serving none; ``None`` as for :func:`propose`."""
     room = state.room(freed)
-    limits = state.start_pass()
     service = Service(state.line, state.serial.before, limits)
     served = [] if room == 0 else service.take(limit, room, horizon)
     service.withdraw()

@@ -15,7 +15,7 @@ from spark_queue.rules.rule_model import Record
 
 V = TypeVar("V")
 
-#: The limited keys that some items have in common; none of what needs no room.
+#: The keys with limits and rates that some items have in common; no limited ones of what has room.
 Part = tuple[Limited, ...]
 
 
@@ -106,7 +106,8 @@ class LimitedLine(KeyLine):
     @override
     def add(self, record: Record) -> bool:
         # One whose lease ran out has its slots: no limit keeps it back.
-        part = () if record.place == "lost" else record.limited
+        paced = tuple(asked.key for asked in record.asked)
+        part = paced if record.place == "lost" else (*record.limited, *paced)
         self._of[record.seq] = part
         if part not in self._sizes:
             self._begin(part)

@@ -15,6 +15,7 @@ from spark_queue.rules.replacing import is_busy
 
 if TYPE_CHECKING:
     from spark_queue.rules.fairness import Account
+    from spark_queue.rules.pacing import Asked, Debt
 
 
 Terminal = Literal["acked", "dead", "expired", "cancelled"]
@@ -59,6 +60,8 @@ class NewItem:
     """Items of a group run in order. None is no group."""
     flow_keys: tuple[Hashable, ...] = ()
     """The keys of limits that are neither the fair key nor the group key, in their order."""
+    units: tuple[float, ...] = ()
+    """The units of rates, by each expression of units in order; 1 each where none is named."""
     priority: int = 0
     """A higher number is served first."""
     cost: float = 1.0
@@ -134,6 +137,8 @@ class Grant:
     """Items that lost their last lease; the same step made them dead."""
     replaced: tuple[tuple[int, int], ...] = ()
     """Items that another one of their key has replaced, each with that; they were cancelled."""
+    debts: tuple[tuple[str, Hashable, Debt], ...] = ()
+    """What the keys owe that the claim charged: what their rate is by, the key, and the debt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,6 +324,8 @@ class Record(Timed):
     kept_until: float = -math.inf
     """It is out of the lines until then, whatever it waits for besides; infinity for an open end.
     :meth:`SchedulerState.keep` sets it."""
+    asked: tuple[Asked, ...] = ()
+    """What it takes of keys that have rates."""
 
     @property
     def tag(self) -> float:

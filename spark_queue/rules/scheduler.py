@@ -10,6 +10,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.rules import explain, following, granting
 from spark_queue.rules.following import dump, load
 from spark_queue.rules.outcomes import apply
+from spark_queue.rules.pacing import Debt
 from spark_queue.rules.pausing import PausedKeys
 from spark_queue.rules.replacing import Replacing
 from spark_queue.rules.rule_model import (
@@ -103,6 +104,8 @@ class Scheduler:
         items = list(items)
         for new in items:
             check_hashable(new)
+            if new.units and self._state.paces is not None:
+                self._state.paces.require_fit(new.fair_key, new.group_key, new.flow_keys, new.units)
         self._state.begin(now)
         named, admit = origins or {}, self._state.admit
         if replacing is None:
@@ -240,6 +243,11 @@ class Scheduler:
             account = self._state.turns.account(priority, fair_key)
             account.serve(turn, overdue=overdue)
             self._state.line.refresh(account)
+
+    def owe(self, by: str, key: Hashable, debt: Debt) -> None:
+        """Note what a key of a rate owes, as decided elsewhere."""
+        if self._state.paces is not None:
+            self._state.paces.learn(by, key, debt)
 
     def point(self, priority: int, turn: float, seq: int) -> None:
         """Move the pointer of a priority on, as decided elsewhere; never back."""

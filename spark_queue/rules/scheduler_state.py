@@ -9,10 +9,12 @@ from collections.abc import Hashable, Iterable
 from typing import cast, get_args
 
 from spark_queue.config import QueueConfig
+from spark_queue.flow import has_pass
 from spark_queue.rules.dedup_keys import Distinct
 from spark_queue.rules.fairness import OneLine, Turns
 from spark_queue.rules.grouping import Serial, Ungrouped
 from spark_queue.rules.limiting import Limits, Pass
+from spark_queue.rules.pacing import Paces, Tally, instant_of
 from spark_queue.rules.parted import LimitedLines
 from spark_queue.rules.pausing import KeyPauses, PausedKeys
 from spark_queue.rules.places import Place, freed_at
@@ -62,6 +64,7 @@ class SchedulerState:
         self.pauses: KeyPauses | None = None
         self.chains: Chains | None = None
         self.limits: Limits | None = None
+        self.paces: Paces | None = None
         self.line = self._limited_line()
         self.turns = OneLine({}) if config.fair_key is None else Turns(config.weights)
         self.timing = Timing(self.records)
@@ -228,6 +231,9 @@ class SchedulerState:
         """Give an item its limited keys, and count it where it is in flight."""
         limits, new = cast("Limits", self.limits), record.new
         record.limited = limits.keys.find(new.fair_key, new.group_key, new.flow_keys)
+        if self.paces is not None:
+            keys = (new.fair_key, new.group_key, new.flow_keys)
+            record.asked = self.paces.find(*keys, new.units)
         self.count(record, 1)
 
     def count(self, record: Record, by: int) -> None:
@@ -236,19 +242,24 @@ class SchedulerState:
             self.limits.count(record.limited, by)
 
     def start_pass(self) -> Pass | None:
-        """Return a claim's pass by the limits; None without any."""
+        """Return a claim's pass by limits and rates; None without any."""
         if self.limits is None:
             return None
-        return Pass(self.limits.room, has_groups=self.config.group_key is not None)
+        paces = self.paces
+        tally = None if paces is None else Tally(paces, instant_of(self.clock))
+        has_groups = self.config.group_key is not None
+        return Pass(self.limits.room, has_groups=has_groups, tally=tally)
 
     def change_limits(self, config: QueueConfig) -> None:
-        """Put other limits in force, and let all items stand in the line again."""
-        was, waiting = self.line, [*self.records.values()]
+        """Put other limits and rates in force, and let all items stand in the line again."""
+        was, owed, waiting = self.line, self.paces, [*self.records.values()]
         waiting = [record for record in waiting if record in was]
         self.config = config
         self.line = self._limited_line()
+        if owed is not None and self.paces is not None and owed.debts:
+            self.paces.keep(owed, instant_of(self.clock))
         for record in self.records.values():
-            record.limited = ()
+            record.limited = record.asked = ()
             if self.limits is not None and record.place != "done":
                 self.limit(record)
         self.serial.stand_in(self.line)
@@ -256,9 +267,11 @@ class SchedulerState:
             self.line.add(record)
 
     def _limited_line(self) -> Line:
-        self.limits = None
-        if not self.config.limits:
+        self.limits = self.paces = None
+        if not has_pass(self.config):
             return Line(self.records)
+        if self.config.rates:
+            self.paces = Paces(self.config)
         limits = self.limits = Limits(self.config)
         line = LimitedLines(self.records, limits.is_full)
         limits.tell = line.look_at

@@ -147,7 +147,7 @@ class Service:
         """
         taken: list[Served] = []
         self._send_scout()
-        while len(taken) < limit:
+        while len(taken) < limit and not (self._limits and self._limits.is_over):
             if not self._front:
                 self.is_cut = horizon is not None and room != 0
                 break
@@ -166,6 +166,8 @@ class Service:
                     break
                 room -= 1
             taken.append(served)
+            if self._limits is not None:
+                self._limits.start(served.record)
             self._serve(rank, served)
         return taken
 

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructField, TimestampType
 
 from spark_queue.log.delta.log_files import Wanted
 from spark_queue.log.heads import StatusHead
-from spark_queue.log.schema import CLAIMED, ITEM, RECENT, RENEWAL, STATUS_COLUMNS
+from spark_queue.log.schema import CLAIMED, ITEM, RATE, RECENT, RENEWAL, STATUS_COLUMNS
 from spark_queue.log.session_options import small_steps
 from spark_queue.log.settings import Settings
 from spark_queue.log.spark.spark_types import struct_of
@@ -23,7 +23,7 @@ from spark_queue.spark.frames import bring, frame_of, plain
 from spark_queue.spark.spark_entries import BroughtEntries, FrameEntries
 from spark_queue.sql import log_rows
 from spark_queue.sql.database import Database
-from spark_queue.sql.log_rows import ENTERED, TooManyRowsError, bounds_of
+from spark_queue.sql.log_rows import DEBTS, ENTERED, TooManyRowsError, bounds_of
 from spark_queue.sql.sql_engines import LogRows, SqlEngine, Tables
 from spark_queue.sql.statements import over, query, statement
 from spark_queue.state import spark_frames
@@ -124,6 +124,12 @@ class FrameRows(LogRows[Any]):
     @override
     def states_of(self, store: Store, head: StatusHead) -> Any:
         return _states(spark_frames.recent_rows(store, head))
+
+    @override
+    def debts_of(self, store: Store, head: StatusHead) -> pa.Table:
+        steps = F.col("_step").between(head.checkpoint.step, head.step)
+        is_debt = (F.col("_kind") == RATE) & steps
+        return store.status.read().where(is_debt).select(*DEBTS).toArrow()
 
     @override
     def with_step(self, states: Any, rows: DataFrame | pa.Table, step: int) -> Any:

@@ -6,12 +6,17 @@ from contextlib import closing
 
 import pyarrow as pa
 
+from spark_queue.config import QueueConfig
 from spark_queue.log.heads import Checkpoint, following
 from spark_queue.log.schema import OPEN_LANE
 from spark_queue.log.settings import SLACK, Settings
+from spark_queue.rules.pacing import Paces, instant_of
 from spark_queue.sql import log_rows
 from spark_queue.sql.decisions import StagedCheckpoint
+from spark_queue.sql.limit_pass import KeysInFlight
 from spark_queue.sql.sql_engines import HERE, SqlEngine, give_order
+from spark_queue.state.claim_decision import debt_rows
+from spark_queue.state.replica_rows import status_table
 from spark_queue.state.snapshot import Snapshot
 
 #: How far ahead of the pointer an item may be that another weight puts behind it: a last
@@ -68,10 +73,31 @@ def stage(
         if settings.config.fair_key is None:
             database.give("line_turns", _LINES.empty_table())
         rows = by.logs.status_rows(database.find("checkpoint_rows"), {"gen": OPEN_LANE})
-    rows = rows if beside is None else by.logs.joined(beside, rows)
+    debts = _debts(at, (changed or settings).config, by) if settings.config.rates else None
+    for others in (debts, beside):
+        rows = rows if others is None else by.logs.joined(others, rows)
     step = head.step + 1
     checkpoint = Checkpoint(step=step, queue_step=queue_step, pointers=head.pointers)
     return StagedCheckpoint(rows=rows, head=following(head, log_rows=0, checkpoint=checkpoint))
+
+
+# rule again: debt under a changed rate
+def _debts(at: Snapshot, config: QueueConfig, by: SqlEngine) -> pa.Table | None:
+    """Return rows of what keys of rates owe that still counts, in units as before."""
+    owed = KeysInFlight(at.settings.config)
+    owed.owe(by.logs.debts_of(at.store, at.status))
+    if owed.paces is None:
+        return None
+    instant, after = instant_of(at.store.clock.now().timestamp()), Paces(config)
+    after.keep(owed.paces, instant)
+    # What came back to a key counts as long as something of it may be in flight.
+    kept = {
+        key: debt
+        for key, debt in after.debts.items()
+        if debt.tat > instant or (debt.refunds and at.status.claimed)
+    }
+    rows = [{**row, "_gen": OPEN_LANE} for row in debt_rows(after.named(kept))]
+    return status_table(rows) if rows else None
 
 
 def _queue_step(at: Snapshot) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
+from spark_queue.flow import has_pass
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import CLAIMED, DEAD, ITEM
 from spark_queue.log.settings import Settings
@@ -21,7 +22,8 @@ from spark_queue.sql.limit_pass import KeysInFlight, LimitPass
 from spark_queue.sql.reach import is_sure, nearest, reaches, wanted_of
 from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables, give_order
 from spark_queue.sql.statements import SECOND
-from spark_queue.state.claim_decision import LEASE_LOST, reached_by
+from spark_queue.state.claim_decision import LEASE_LOST, debt_rows, reached_by
+from spark_queue.state.replica_rows import status_table
 from spark_queue.state.request import Choice, Request
 from spark_queue.state.snapshot import Snapshot
 
@@ -55,10 +57,14 @@ class SqlChoice(Choice):
     """Rows of the view ``claim_rows``, in the engine's form."""
     said: Mapping[str, object]
     """Columns of the log that the view lacks."""
+    beside: pa.Table | None
+    """Rows of other kinds."""
 
     @override
     def table(self) -> Any:
-        return self.engine.logs.status_rows(self.rows, self.said)
+        logs = self.engine.logs
+        rows = logs.status_rows(self.rows, self.said)
+        return rows if self.beside is None else logs.joined(rows, self.beside)
 
 
 def choose(
@@ -90,8 +96,8 @@ def choose(
     with closing(by.start(_variants(at.settings, request, now))) as database:
         claim = _Claim(by, database, at, head, request, now, KeysInFlight(at.settings.config))
         claim.read_states(settled)
-        said = _say(head, request, now)
-        choice = _choice(by, database, head, claim.choose(), said)
+        rows = claim.choose()
+        choice = _choice(by, database, head, rows, _say(head, request, now), claim.debts())
     return choice if choice.total() else None
 
 
@@ -122,6 +128,8 @@ class _Claim:
     request: Request
     now: datetime
     keys: KeysInFlight
+    passes: list[LimitPass] = field(default_factory=list)
+    """The last pass, where limits or rates ask for one."""
 
     def read_states(self, settled: Any) -> None:
         """Give the rows since the checkpoint, and of the settle in the same step."""
@@ -134,6 +142,8 @@ class _Claim:
         self._ask(None)
         for name, rows in limit_pass.key_tables(self.at.settings, self.now).items():
             database.give(name, rows)
+        if self.keys.paces is not None:
+            self.keys.owe(logs.debts_of(self.at.store, head))
         found = database.rows("recovery_facts").to_pylist()[0]
         if found["lapsed"]:
             leases = {*database.rows("lapsed_leases")["lease"].to_pylist()} - self.request.spared
@@ -150,7 +160,7 @@ class _Claim:
     def choose(self) -> Any:
         """Return the chosen rows, looking further until they are enough."""
         database, limit = self.database, self.request.limit
-        has_limits = bool(self.at.settings.config.limits)
+        has_limits = has_pass(self.at.settings.config)
         if has_limits:
             self._look_at_keys()
         for look, (reach, entered) in enumerate(self._looks()):
@@ -164,6 +174,8 @@ class _Claim:
             database.variants["granted_items"] = limit_pass.two_stages(self.at.settings.config)
             database.keep("first_in_order", limit)
             database.keep(f"eligible_items{SECOND}")
+            for taken in self.passes:
+                taken.walk_lapsed()
         return database.find("claim_rows", limit)
 
     def _is_tangled(self) -> bool:
@@ -245,9 +257,19 @@ class _Claim:
     def _pass(self, facts: Mapping[str, int | None]) -> LimitPass:
         """Take what limits allow of the items within reach."""
         config, request = self.at.settings.config, self.request
-        taken = LimitPass(self.database, config, request.limit, request.run, facts["room"])
-        taken.walk(self.keys)
+        taking = self.keys.start_pass(config, self.now.timestamp())
+        terms = (request.limit, request.run, facts["room"])
+        taken = LimitPass(self.database, config, *terms, self.keys, taking)
+        taken.walk()
+        self.passes[:] = [taken]
         return taken
+
+    def debts(self) -> pa.Table | None:
+        """Return rows of what keys of rates owe after the claim; ``None`` for none."""
+        tally = self.passes[0].taking.tally if self.passes else None
+        if tally is None or self.keys.paces is None or not tally.debts:
+            return None
+        return status_table(debt_rows(self.keys.paces.named(tally.debts)))
 
     def _ask(self, reach: float | None) -> None:
         config, request = self.at.settings.config, self.request
@@ -281,7 +303,12 @@ def _say(head: StatusHead, request: Request, now: datetime) -> dict[str, object]
 
 
 def _choice(
-    engine: SqlEngine, database: Tables, head: StatusHead, rows: Any, said: Mapping[str, object]
+    engine: SqlEngine,
+    database: Tables,
+    head: StatusHead,
+    rows: Any,
+    said: Mapping[str, object],
+    beside: pa.Table | None,
 ) -> SqlChoice:
     """Return rows of a claim, with facts about them."""
     database.give("claim_rows", rows)
@@ -295,5 +322,11 @@ def _choice(
         head, ((row["priority"], row["turn"], row["seq"]) for row in claimed)
     )
     return SqlChoice(
-        engine=engine, rows=rows, said=said, counts=counts, pointers=pointers, width=width
+        engine=engine,
+        rows=rows,
+        said=said,
+        beside=beside,
+        counts=counts,
+        pointers=pointers,
+        width=width,
     )

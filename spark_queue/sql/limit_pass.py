@@ -1,4 +1,4 @@
-"""The pass of a claim by SQL: an engine puts items in order, limits take them one by one."""
+"""The pass of a claim by SQL: an engine puts items in order, and the rule takes one by one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 
 from spark_queue.columns.arrow.functions import join_texts
 from spark_queue.config import QueueConfig
-from spark_queue.flow import Pause, key_texts, stored_texts
+from spark_queue.flow import Pause, has_pass, key_texts, stored_texts
 from spark_queue.log.delta.log_files import Wanted
 from spark_queue.log.settings import Settings
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.rules.limiting import Limits, Pass
+from spark_queue.rules.limiting import Limited, LimitKeys, Limits, Pass
+from spark_queue.rules.pacing import Asked, Paces, Tally, debt_of, instant_of
 from spark_queue.sql.log_rows import micros
 from spark_queue.sql.sql_engines import Tables
 
@@ -31,7 +32,6 @@ PAUSED_BY = pa.schema([("nth", pa.int64()), ("place", pa.int64()), ("path", pa.s
 PAUSES = pa.schema([("nth", pa.int64()), ("key", pa.string()), ("until", pa.int64())])
 CLOSED = pa.schema([("nth", pa.int64()), ("key", pa.string())])
 CHOSEN = pa.schema([("seq", pa.int64()), ("pos", pa.int64())])
-GROUPS = pa.schema([("group_key", pa.string()), ("seq", pa.int64())])
 REACHED = pa.schema([("priority", pa.int64()), ("turn", pa.float64()), ("seq", pa.int64())])
 
 #: When a pause ends that lasts until its key is resumed.
@@ -55,12 +55,18 @@ class Candidate(NamedTuple):
     fair_key: str | None
     group_key: str | None
     flow_keys: str | None
+    units: str | None
+
+    @property
+    def is_lapsed(self) -> bool:
+        """Whether its lease ran out."""
+        return self.place == "lost"
 
 
 def variants_of(settings: Settings, now: datetime) -> dict[str, str]:
-    """Return the variants of a claim's views by limits and pauses of keys."""
+    """Return the variants of a claim's views by limits, rates and pauses of keys."""
     kept = _variants_of_pauses(settings, now)
-    if not settings.config.limits:
+    if not has_pass(settings.config):
         return kept
     return {
         **kept,
@@ -77,7 +83,7 @@ def _variants_of_pauses(settings: Settings, now: datetime) -> dict[str, str]:
 
 def two_stages(config: QueueConfig) -> str:
     """Return the view of what a claim gets where lapsed items have slots of a full queue."""
-    return "granted_items_with_limits" if config.limits else "granted_items"
+    return "granted_items_with_limits" if has_pass(config) else "granted_items"
 
 
 def question_variants(settings: Settings, now: datetime) -> dict[str, str]:
@@ -91,12 +97,20 @@ KEY_TABLES = ("limited", "overrides", "paused_by", "pauses")
 
 
 def key_tables(settings: Settings, now: datetime) -> dict[str, pa.Table]:
-    """Return where the keys of limits and pauses are in an item, and their numbers and ends."""
+    """Return where the keys of limits and pauses are in an item, and their numbers and ends.
+
+    Rates have numbers below zero, as the pass has them.
+    """
     limits, pauses = settings.config.limits, settings.paused_at(now)
     texts = key_texts(settings.config)
     limited = [
         {**_place_row(nth, texts.index(one.by)), "most": one.default}
         for nth, one in enumerate(limits)
+    ]
+    limited += [
+        {**_place_row(-1 - nth, texts.index(one.by)), "most": None}
+        for nth, one in enumerate(settings.config.rates)
+        if one.by is not None
     ]
     overrides = [
         {"nth": nth, "key": key, "most": most}
@@ -128,16 +142,19 @@ def _end_of(pause: Pause) -> int:
 
 
 class KeysInFlight:
-    """Keys of limits of which a claim finds items in flight.
+    """Keys of limits of which a claim finds items in flight, and what keys of rates owe.
 
     Attributes
     ----------
     limits : Limits
         Those that have room: of full ones no item is a candidate.
+    paces : Paces or None
+        What keys owe; ``None`` where there are no rates.
     """
 
     def __init__(self, config: QueueConfig) -> None:
         self.limits = Limits(config)
+        self.paces = Paces(config) if config.rates else None
         self._columns = _columns_of(config)
         self._is_grouped = config.group_key is not None
         self._full: dict[str, pa.Array] = {}
@@ -153,6 +170,27 @@ class KeysInFlight:
         names = ("nth", "key", "items")
         for nth, key, items in zip(*(open_[name].to_pylist() for name in names), strict=True):
             self.limits.flights[nth, key] = items
+
+    def owe(self, rows: pa.Table) -> None:
+        """Take debts from rows of a log: of a key the newest counts."""
+        if self.paces is None:
+            return
+        for row in rows.sort_by("_step").to_pylist():
+            self.paces.learn(row["_by"], row["_key"], debt_of(row))
+
+    def asked(self, one: Candidate) -> tuple[tuple[Limited, ...], tuple[Asked, ...]]:
+        """Return the keys of an item that have limits, and its units of those that have rates."""
+        stored = json.loads(one.flow_keys) if one.flow_keys else None
+        limited = self.limits.keys.find(one.fair_key, one.group_key, stored)
+        if self.paces is None:
+            return limited, ()
+        units = json.loads(one.units) if one.units else None
+        return limited, self.paces.find(one.fair_key, one.group_key, stored, units)
+
+    def start_pass(self, config: QueueConfig, now: float) -> Pass:
+        """Return a claim's pass."""
+        tally = None if self.paces is None else Tally(self.paces, instant_of(now))
+        return Pass(self.limits.room, has_groups=config.group_key is not None, tally=tally)
 
     def without_full(self, entered: Any, limits: ReaderConfig) -> Any:
         """Return items that wait, without those of full keys, of which there may be very many.
@@ -186,8 +224,8 @@ def _columns_of(config: QueueConfig) -> dict[int, str]:
     if len(stored_texts(config)) == 1:
         # Of several one alone cannot be told.
         names.append("flow_keys")
-    places = enumerate(Limits(config).keys.places)
-    return {nth: names[place] for nth, place in places if place < len(names)}
+    places = enumerate(LimitKeys.of(config).places)
+    return {nth: names[at] for nth, at in places if at is not None and at < len(names)}
 
 
 @dataclass(slots=True)
@@ -198,8 +236,10 @@ class LimitPass:
     ----------
     limit : int
         How many items the claim wants.
+    taking : Pass
+        What keeps items back.
     within : Counter
-        By priority: the items that it takes, and the one that finds no slot in the queue.
+        By priority: the items that it takes, and the one that ends it.
     is_over : bool
         Whether no later candidate is taken.
     """
@@ -209,58 +249,76 @@ class LimitPass:
     limit: int
     run: int
     room: int | None
+    keys: KeysInFlight
+    taking: Pass
     chosen: list[int] = field(default_factory=list)
     within: Counter[int] = field(default_factory=Counter)
     is_over: bool = False
 
-    def walk(self, keys: KeysInFlight) -> None:
-        """Take items in order, and give the engine which, and whose groups were passed."""
+    def walk(self) -> None:
+        """Take items in order, and give the engine which."""
         has_several = self.config.group_limit * self.run > 1
-        limits = keys.limits
-        taking = Pass(limits.room, has_groups=self.config.group_key is not None)
         if has_several:
             for row in self.database.rows("kept_groups").to_pylist():
-                taking.keep_back(row["seq"], row["group_key"])
+                self.taking.keep_back(row["seq"], row["group_key"])
         # A full queue has slots for those alone that come in the second stage.
         self.is_over = self.room == 0
-        for block in self._blocks(taking, may_skip=not has_several):
-            for candidate in block:
-                self._look_at(candidate, taking, limits)
-                if self.is_over:
-                    break
-        places = [self.chosen, list(range(len(self.chosen)))]
-        self.database.give("chosen", pa.table(places, schema=CHOSEN))
-        passed = [list(taking.passed), list(taking.passed.values())]
-        self.database.give("passed_groups", pa.table(passed, schema=GROUPS))
+        for block in self._blocks(may_skip=not has_several):
+            self._take(block)
+        self.database.give("chosen", _chosen(self.chosen))
 
-    def _blocks(self, taking: Pass, *, may_skip: bool) -> Iterator[list[Candidate]]:
+    def walk_lapsed(self) -> None:
+        """Take lapsed items that the first stage left, as if no others waited."""
+        first, self.room = len(self.chosen), 0
+        self.is_over = first >= self.limit or self.taking.is_over
+        if not self.is_over:
+            self._take(_candidates(self.database.rows("lapsed_candidates")))
+        self.database.give("chosen_when_full", _chosen(self.chosen[first:]))
+
+    def _blocks(self, *, may_skip: bool) -> Iterator[list[Candidate]]:
         """Return candidates in order; of later blocks those whose keys have room, where it may."""
         name, size, reached = "pass_candidates", self.limit + _MORE, _START
         while not self.is_over:
             self.database.give("reached", pa.table([[one] for one in reached], schema=REACHED))
             rows = self.database.rows(name, size)
-            yield [Candidate(*row) for row in zip(*rows.to_pydict().values(), strict=True)]
+            yield _candidates(rows)
             if rows.num_rows < size:
                 return
             last = rows.slice(size - 1).to_pylist()[0]
             reached, size = (last["priority"], last["turn"], last["seq"]), 2 * size
             if may_skip:
-                closed = [key for key, left in taking.left.items() if left <= 0]
+                closed = self.taking.closed()
                 columns = [[nth for nth, _ in closed], [key for _, key in closed]]
                 self.database.give("closed", pa.table(columns, schema=CLOSED))
                 name = "pass_candidates_of_open_keys"
 
-    def _look_at(self, one: Candidate, taking: Pass, limits: Limits) -> None:
-        stored = json.loads(one.flow_keys) if one.flow_keys else None
-        keys = limits.keys.find(one.fair_key, one.group_key, stored)
-        is_lapsed = one.place == "lost"
-        if not taking.takes(one.seq, one.group_key, keys, is_lapsed=is_lapsed):
+    def _take(self, block: list[Candidate]) -> None:
+        for candidate in block:
+            if self.is_over:
+                return
+            self._look_at(candidate)
+
+    def _look_at(self, one: Candidate) -> None:
+        limited, asked = self.keys.asked(one)
+        if not self.taking.takes(one.seq, one.group_key, limited, asked, is_lapsed=one.is_lapsed):
+            if self.taking.is_over:
+                self.within[one.priority] += 1
+                self.is_over = True
             return
         self.within[one.priority] += 1
-        if self.room is not None and not is_lapsed:
+        if self.room is not None and not one.is_lapsed:
             if not self.room:
                 self.is_over = True
                 return
             self.room -= 1
+        self.taking.charge(limited, asked, is_lapsed=one.is_lapsed)
         self.chosen.append(one.seq)
         self.is_over = len(self.chosen) >= self.limit
+
+
+def _candidates(rows: pa.Table) -> list[Candidate]:
+    return [Candidate(*row) for row in zip(*rows.to_pydict().values(), strict=True)]
+
+
+def _chosen(seqs: list[int]) -> pa.Table:
+    return pa.table([seqs, list(range(len(seqs)))], schema=CHOSEN)

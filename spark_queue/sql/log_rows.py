@@ -20,6 +20,7 @@ from spark_queue.log.schema import (
     ITEM,
     OPEN_LANE,
     QUEUE_COLUMNS,
+    RATE,
     RECENT,
     RENEWAL,
     RENEWAL_LANE,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 ENTERED = ("_seq", "_gen", "_step", *SCHEDULE, "_errors")
 PLACES = ("_seq", "_step", "_priority", "_round", "_fair_key", "_group_key")
 TIMES = ("_seq", *ENTERED_WITH)
+DEBTS = ("_kind", "_step", "_at", "_by", "_key", "_tat", "_refunds")
 
 
 class TooManyRowsError(Exception):
@@ -67,6 +69,20 @@ def states_of(store: Store, head: StatusHead) -> pa.Table:
         return pc.if_else(is_open, pc.equal(step, first), since)
 
     return _rows(store, "status", (*RECENT, "_item_gen"), may, counts)
+
+
+def debts_of(store: Store, head: StatusHead) -> pa.Table:
+    """Return rows of what keys of rates owe: those of the checkpoint, and of steps since."""
+    first, last = head.checkpoint.step, head.step
+
+    def may(file: LogFile) -> bool:
+        is_theirs = file.gen in (OPEN_LANE, RENEWAL_LANE)
+        return is_theirs and file.may_have("_step", first, last)
+
+    log = log_of(store, "status")
+    rows = log.rows_of([file for file in log.files() if may(file)], DEBTS)
+    is_since = pc.and_(pc.greater_equal(rows["_step"], first), pc.less_equal(rows["_step"], last))
+    return rows.filter(pc.and_(pc.equal(rows["_kind"], RATE), is_since))
 
 
 def with_step(states: pa.Table, rows: pa.Table, step: int) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,11 +10,20 @@ import pyarrow as pa
 
 from spark_queue.config import QueueConfig
 from spark_queue.log.heads import Pointer, StatusHead
-from spark_queue.log.schema import CANCELLED, CLAIMED, DEAD, EXPIRED, ITEM
+from spark_queue.log.schema import (
+    CANCELLED,
+    CLAIMED,
+    DEAD,
+    EXPIRED,
+    ITEM,
+    RATE,
+    RENEWAL_LANE,
+)
 from spark_queue.overriding import override
 from spark_queue.rules import Grant, Leased
 from spark_queue.rules.fairness import Level
 from spark_queue.rules.granting import REPLACED
+from spark_queue.rules.pacing import Debt, moment_of
 from spark_queue.rules.places import freed_at
 from spark_queue.rules.timing import add_loss
 from spark_queue.state.replica import Replica, Row
@@ -42,7 +51,7 @@ class Chosen(Choice):
 
     @override
     def seqs(self) -> list[int]:
-        return sorted(row["_seq"] for row in self.rows if row["_state"] == CLAIMED)
+        return sorted(row["_seq"] for row in self.rows if row.get("_state") == CLAIMED)
 
 
 def lapsed_leases(replica: Replica, config: QueueConfig, now: datetime) -> frozenset[int]:
@@ -102,7 +111,7 @@ def choose(
         }
         for seq, by in grant.replaced
     ]
-    return _choice(head, rows)
+    return _choice(head, rows, debt_rows(grant.debts))
 
 
 def _propose(
@@ -122,6 +131,17 @@ def _propose(
         # Most of what came may have to wait for something.
         wanted *= 2
     return grant
+
+
+def debt_rows(debts: Iterable[tuple[str, Hashable, Debt]]) -> list[Row]:
+    """Return the rows of a status log that say what keys owe."""
+    kind = {"_gen": RENEWAL_LANE, "_kind": RATE}
+    return [
+        kind
+        | {"_at": moment_of(debt.at), "_by": by, "_key": key}
+        | {"_tat": debt.tat, "_refunds": debt.refunds}
+        for by, key, debt in debts
+    ]
 
 
 def nothing(head: StatusHead) -> Chosen:
@@ -153,7 +173,7 @@ def _turn(item: Leased) -> Row:
     return {"_losses": item.losses, "_turn": item.turn, "_overdue": item.overdue}
 
 
-def _choice(head: StatusHead, rows: list[Row]) -> Chosen:
+def _choice(head: StatusHead, rows: list[Row], beside: list[Row]) -> Chosen:
     counts: dict[tuple[str, str], int] = {}
     for row in rows:
         kind = (row["_state"], row["_was"])
@@ -162,7 +182,7 @@ def _choice(head: StatusHead, rows: list[Row]) -> Chosen:
     pointers, width = reached_by(
         head, ((row["_priority"], row["_turn"], row["_seq"]) for row in claimed)
     )
-    return Chosen(rows=rows, counts=counts, pointers=pointers, width=width)
+    return Chosen(rows=[*rows, *beside], counts=counts, pointers=pointers, width=width)
 
 
 def reached_by(

@@ -19,6 +19,7 @@ from spark_queue.log.schema import (
     ENTERED_WITH,
     ITEM,
     KEY,
+    RATE,
     READY,
     RECENT,
     RENEWAL,
@@ -27,6 +28,7 @@ from spark_queue.log.schema import (
     TERMINAL,
 )
 from spark_queue.rules.dedup_keys import kept_for
+from spark_queue.rules.pacing import Debt, debt_of
 from spark_queue.state.open_items import OpenItems, Peer, Place, RememberedClaim, Row
 from spark_queue.state.window import LineKey, Window
 
@@ -52,7 +54,7 @@ ENTERED = ("_kind", "_gen", "_step", "_seq", *SCHEDULE, "_dedup_key", "_errors",
 _KEPT = (*ENTERED_WITH, "_chain_at")
 
 #: Columns read of a row of the status log.
-FOLLOWED = ("_kind", "_step", "_at", "_body", *STATE)
+FOLLOWED = ("_kind", "_step", "_at", "_body", *STATE, "_by", "_key", "_tat", "_refunds")
 
 #: How many claims are remembered besides the ones with items in flight.
 _CLAIMS = 100
@@ -76,6 +78,9 @@ class RowFollower(Protocol):
 
     def serve(self, line: LineKey, turn: float, *, overdue: bool) -> None:
         """Note a turn that was handed out."""
+
+    def owe(self, by: str, key: str, debt: Debt) -> None:
+        """Note what a key of a rate owes."""
 
 
 @dataclass(slots=True)
@@ -108,6 +113,8 @@ class Replica:
     ends: dict[LineKey, float] = field(default_factory=dict)
     served: dict[tuple[LineKey, bool], float] = field(default_factory=dict)
     grants: dict[int, RememberedClaim] = field(default_factory=dict)
+    debts: dict[tuple[str, str], Debt] = field(default_factory=dict)
+    """What the keys of rates owe, by what the rate is by, and the key."""
     has_forgotten: bool = False
     """Whether there were claims that are not among the grants any more."""
     follower: RowFollower | None = field(default=None, compare=False, repr=False)
@@ -315,6 +322,8 @@ class Replica:
                 self._move(row, step)
             elif row["_kind"] == RENEWAL:
                 self._renew(row, step)
+            elif row["_kind"] == RATE:
+                self._owe(row)
         if len(self.grants) > 2 * _CLAIMS:
             self._forget_claims()
         self.status = token
@@ -389,6 +398,12 @@ class Replica:
         for item in self.items.in_flight():
             if item["_lease"] == row["_lease"]:
                 self._move(item | until, step)
+
+    # rule again: debt of a key
+    def _owe(self, row: Row) -> None:
+        debt = self.debts[row["_by"], row["_key"]] = debt_of(row)
+        if self.follower is not None:
+            self.follower.owe(row["_by"], row["_key"], debt)
 
     def _forget_claims(self) -> None:
         """Drop the oldest claims without items in flight."""

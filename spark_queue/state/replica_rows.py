@@ -23,6 +23,7 @@ from spark_queue.log.schema import (
     META_LANE,
     OPEN,
     OPEN_LANE,
+    RATE,
     RENEWAL,
     SERVED,
     STATUS_COLUMNS,
@@ -106,8 +107,8 @@ def replica_of(entered: pa.Table, followed: pa.Table, since: int, begins: int = 
     replica = Replica()
     for step, rows in _steps(entered.filter(_still_counts(entered, over))):
         replica.enter("", rows, is_seen=step > since)
-    renewals = followed.filter(pc.equal(followed["_kind"], RENEWAL))
-    for step, rows in _steps(pa.concat_tables([_of_leases_or_open(moves, over, held), renewals])):
+    others = followed.filter(pc.is_in(followed["_kind"], pa.array([RENEWAL, RATE])))
+    for step, rows in _steps(pa.concat_tables([_of_leases_or_open(moves, over, held), others])):
         replica.follow("", step, rows)
     in_flight = set(held.to_pylist()) & replica.grants.keys()
     granted = set(_grants(moves)["_lease"].to_pylist())

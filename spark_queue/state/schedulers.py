@@ -18,6 +18,7 @@ from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules import Grant, Scheduler
 from spark_queue.rules.dedup_keys import kept_for
 from spark_queue.rules.following import FORMAT
+from spark_queue.rules.pacing import Debt
 from spark_queue.rules.replacing import is_busy
 from spark_queue.state.replica import LineKey, Replica, Row
 from spark_queue.state.request import Request
@@ -233,7 +234,7 @@ def item(row: Row, limits: ReaderConfig | None) -> dict[str, Any]:
             "cost": row["_cost"],
             "expires_at": _instant(expires_at(row, limits)),
             "max_attempts": _max_attempts(row, limits),
-            **_flow_keys(row),
+            **_flow_columns(row),
         },
         **_chain(row),
     }
@@ -246,10 +247,11 @@ def _chain(row: Row) -> dict[str, Any]:
     return {"chain": row["_chain"], "chain_at": _instant(row.get("_chain_at"))}
 
 
-def _flow_keys(row: Row) -> dict[str, Any]:
+def _flow_columns(row: Row) -> dict[str, Any]:
     # Most queues have no limits, and a claim may look at thousands of items.
-    stored = row["_flow_keys"]
-    return {} if stored is None else {"flow_keys": json.loads(stored)}
+    keys, units = row["_flow_keys"], row["_units"]
+    found = {} if keys is None else {"flow_keys": json.loads(keys)}
+    return found if units is None else {**found, "units": json.loads(units)}
 
 
 # rule: deadline of an item
@@ -325,6 +327,8 @@ class StandingScheduler:
             keep_finished=False,
         )
         self._pause_keys()
+        for (by, key), debt in replica.debts.items():
+            self._scheduler.owe(by, key, debt)
 
     def goes_on(self, terms: ReaderTerms, now: datetime, *, spared: frozenset[int]) -> bool:
         """Whether this scheduler is still valid: its settings and limits are in force.
@@ -378,6 +382,10 @@ class StandingScheduler:
         """Note a turn that was handed out."""
         if self._is_fair:
             self._scheduler.serve(*line, turn, overdue=overdue)
+
+    def owe(self, by: str, key: str, debt: Debt) -> None:
+        """Note what a key of a rate owes."""
+        self._scheduler.owe(by, key, debt)
 
     @contextmanager
     def supposing(self, rows: Sequence[Row]) -> Iterator[None]:

@@ -328,7 +328,7 @@ class DeltaJournal:
 
 def _require_plain(store: Store) -> None:
     config = store.of_reader(0).settings(store.of_reader(0).status_head()).config
-    for name in ("dedup_key", "fair_key", "group_key", "priority", "limits"):
+    for name in ("dedup_key", "fair_key", "group_key", "priority", "limits", "rates"):
         if getattr(config, name):
             raise InvalidArgumentError(
                 f"queue {store.name!r} has {name}: a journaled queue is first in, first out; "

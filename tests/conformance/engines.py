@@ -22,7 +22,7 @@ from spark_queue.config import LiveSettings, QueueConfig
 from spark_queue.config_changes import merge
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import DuplicateItemError, LeaseLostError
-from spark_queue.flow import stored_texts
+from spark_queue.flow import stored_texts, stored_units
 from spark_queue.local_queue import LocalQueue
 from spark_queue.queue_views import store_of
 from spark_queue.rules import Ack, Dead, Defer, Grant, Nack, NewItem, Outcome, Release, Scheduler
@@ -60,7 +60,7 @@ Capability = Literal[
 #: ``columns``: columns are added later; ``composed``: no key, or several, in one queue;
 #: ``deferrals``: an item waits as its holder says;
 #: ``disk``: queues are made, opened, copied and dropped by their path;
-#: ``key limits``: keys have limits of items in flight; ``key pauses``: keys are paused;
+#: ``key limits``: keys have limits of items in flight, and rates; ``key pauses``: keys are paused;
 #: ``leases``: claims that run out; ``limits``: an item has a limit of failures of its own;
 #: ``on demand``: a claim chooses what is next, which is not out
 #: as soon as it may run; ``operators``: pause, resume and explain; ``predicates``: items of one's
@@ -294,12 +294,14 @@ class SchedulerEngine:
 
     def _item(self, row: Row) -> NewItem:
         columns = {"key": row.key, "tenant": row.tenant, "grp": row.group}
+        config = self.scheduler.config
         return NewItem(
             payload=row.id,
             dedup_key=row.key,
             fair_key=row.tenant,
             group_key=row.group,
-            flow_keys=tuple(columns[text] for text in stored_texts(self.scheduler.config)),
+            flow_keys=tuple(columns[text] for text in stored_texts(config)),
+            units=tuple(float(row.priority) for _ in stored_units(config)),
             priority=row.priority,
             cost=row.cost,
             available_at=None if row.delay is None else self.now + row.delay,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from spark_queue.errors import InvalidConfigError, LeaseLostError
-from spark_queue.flow import Limit
+from spark_queue.errors import InvalidArgumentError, InvalidConfigError, LeaseLostError
+from spark_queue.flow import Limit, Rate
 from spark_queue.retry_policy import RetryPolicy
 from tests.conformance.conftest import Make
 from tests.conformance.engines import Engine, Row
@@ -440,3 +441,180 @@ def test_a_key_that_was_paused_takes_at_most_two_turns_a_round(make: Make) -> No
     served = [_turn(engine)[0][0] for _ in range(15)]
     assert all(served[n : n + 3].count("b") >= 1 for n in range(12))
     assert served.count("a") >= 5
+
+
+def _rate(limit: float | None, *, per: float = 1.0, by: str | None = "tenant", **more: Any) -> Rate:
+    return Rate(by=by, limit=limit, per=timedelta(seconds=per), **more)
+
+
+def _served(engine: Engine, *instants: float, limit: int = 100) -> dict[float, list[str]]:
+    """Claim at some instants, counted from the first, ack, and return what came at each."""
+    found, last = {}, 0.0
+    for at in instants:
+        engine.advance(at - last)
+        last, held = at, engine.claim(limit)
+        if held.ids:
+            found[at] = held.ids
+            held.settle("ack")
+    return found
+
+
+# rule: rate of a key
+@planned
+@needs("key limits", "time")
+def test_a_key_starts_one_after_the_other_at_its_rate(make: Make) -> None:
+    """Law 11: nothing is saved up while a key rests, beyond the burst."""
+    engine = make("fair_key", rates=(_rate(10, per=10),))
+    engine.enqueue(_tenants("a1", "a2", "a3", "a4", "a5", "a6", "b1"))
+    instants = (0, 0.5, 0.999999, 1, 1.5, 2, 102, 102.5, 103)
+    assert _served(engine, *instants) == {
+        0: ["a1", "b1"],
+        1: ["a2"],
+        2: ["a3"],
+        102: ["a4"],
+        103: ["a5"],
+    }
+
+
+# rule: rate of a key
+@needs("key limits", "time")
+def test_a_burst_starts_at_once_and_the_rest_at_the_rate(make: Make) -> None:
+    """Law 11: in any window at most the limit and the burst start."""
+    engine = make(rates=(_rate(4, per=2, by=None, burst=5),))
+    engine.enqueue([Row(id=f"i{n:02d}") for n in range(11)])
+    instants = [n / 10 for n in range(31)]
+    found = _served(engine, *instants)
+    assert found[0] == ["i00", "i01", "i02", "i03", "i04"]
+    assert sum(map(len, found.values())) == 11
+    assert all(len(ids) == 1 for at, ids in found.items() if at)
+    for begin in instants:
+        within = [len(ids) for at, ids in found.items() if begin <= at < begin + 2]
+        assert sum(within) <= 9
+
+
+# rule: rate of a key, units of an item
+@planned
+@needs("key limits", "time")
+def test_a_head_waits_for_its_units_and_others_do_not(make: Make) -> None:
+    """Law 11: a smaller item does not pass the head of its key; waiting costs nothing."""
+    engine = make("fair_key", rates=(_rate(10, per=60, burst=10, units="prio"),))
+    rows = [("a1", 8), ("a2", 5), ("a3", 1), ("b1", 1)]
+    engine.enqueue([Row(id=name, tenant=name[0], priority=units) for name, units in rows])
+    assert _served(engine, 0, 17.999999, 18, 23.999999, 24) == {
+        0: ["a1", "b1"],
+        18: ["a2"],
+        24: ["a3"],
+    }
+
+
+# rule: units of an item
+@needs("key limits", "time", "returns")
+def test_more_units_than_the_burst_are_refused_or_start_when_nothing_is_owed(make: Make) -> None:
+    """Law 11: an item that could never start does not enter; a lowered burst strands none."""
+    engine = make("fair_key", rates=(_rate(10, per=10, burst=12, units="prio"),))
+    with pytest.raises(InvalidArgumentError, match=r"13 units .* burst is 12"):
+        engine.enqueue([Row(id="a0", tenant="a", priority=13)])
+    engine.enqueue([Row(id="a1", tenant="a", priority=2), Row(id="a2", tenant="a", priority=12)])
+    assert _served(engine, 0, 1) == {0: ["a1"]}
+    engine.configure(rates=(_rate(10, per=10, burst=10, units="prio"),))
+    assert _served(engine, 0.9, 1) == {1: ["a2"]}
+    engine.enqueue([Row(id="a3", tenant="a", priority=10)])
+    assert _served(engine, 11.9, 12) == {12: ["a3"]}
+
+
+# rule: rate of a key
+@needs("key limits", "retries", "time", "leases")
+def test_each_start_is_charged_retries_and_lost_items_too(make: Make) -> None:
+    """Law 11: the world saw a call each time."""
+    engine = make(
+        "fair_key",
+        rates=(_rate(1, per=10),),
+        retry=AT_ONCE,
+        lease=timedelta(seconds=5),
+    )
+    engine.enqueue(_tenants("a1", "a2"))
+    engine.claim(1).settle("nack")
+    engine.advance(9)
+    assert engine.claim(1).ids == []
+    engine.advance(1)
+    assert engine.claim(1).ids == ["a1"]
+    engine.advance(9)
+    assert engine.claim(1).ids == []
+    engine.advance(1)
+    assert engine.claim(1).ids == ["a1"]
+
+
+# rule: rate of a key
+@needs("key limits", "time")
+def test_a_changed_rate_counts_for_what_waits(make: Make) -> None:
+    """Law 11: what is owed stays as many units, so that a raised rate moves the line at once."""
+    engine = make("fair_key", rates=(_rate(1),))
+    engine.enqueue([Row(id=f"a{n}", tenant="a") for n in range(6)])
+    assert engine.claim(10).ids == ["a0"]
+    engine.configure(rates=(_rate(100, burst=1),))
+    assert _served(engine, 0.009, 0.01, 0.02) == {0.01: ["a1"], 0.02: ["a2"]}
+    engine.configure(rates=(_rate(0.5),))
+    assert _served(engine, 1.9, 2) == {2: ["a3"]}
+    engine.configure(rates=(_rate(None),))
+    assert engine.claim(10).ids == ["a4", "a5"]
+
+
+# rule: rate of a key, pass of a claim
+@planned
+@needs("key limits", "weights", "time")
+def test_the_rate_of_the_queue_is_spent_in_the_order_of_service(make: Make) -> None:
+    """Law 11: weights share what may start; a key short of its own units takes none of it."""
+    engine = make("fair_key", weights={"a": 3.0}, rates=(_rate(4, by=None, burst=4),))
+    engine.enqueue([Row(id=f"a{n:02d}", tenant="a") for n in range(40)])
+    engine.enqueue([Row(id=f"b{n:02d}", tenant="b") for n in range(40)])
+    served = [name for ids in _served(engine, *range(10)).values() for name in ids]
+    assert len(served) == 40
+    assert sum(name[0] == "a" for name in served) == 30
+
+
+# rule: rate of a key, limit of a key
+@needs("key limits", "time")
+def test_what_a_limit_keeps_back_is_not_charged(make: Make) -> None:
+    """Laws 10 and 11: it closes no rate, and others of the rate's key go on."""
+    engine = make("fair_key", limits=(Limit(by="key", default=1),), rates=(_rate(2, burst=2),))
+    engine.enqueue([*_tenants("a1", "a2", key="x"), *_tenants("a3", key="y")])
+    assert engine.claim(10).ids == ["a1", "a3"]
+
+
+# rule: rate of a key, room of a claim, lapsed items of a full queue
+@planned
+@needs("key limits", "leases", "time")
+def test_a_lapsed_item_needs_units_and_no_slot(make: Make) -> None:
+    """Laws 4 and 11: of a full queue those are taken over that have their units."""
+    engine = make(
+        "fair_key", max_in_flight=3, rates=(_rate(1, per=100, burst=2),), lease=timedelta(seconds=9)
+    )
+    engine.enqueue(_tenants("a1", "a2", "b1", "b2", "a3"))
+    assert engine.claim(10).ids == ["a1", "b1", "a2"]
+    engine.advance(10)
+    assert engine.claim(10).ids == ["b1"]
+
+
+# rule: rate of a key, pass of a claim
+@needs("key limits", "time", "runs")
+def test_a_head_without_units_is_never_passed_by_its_group(make: Make) -> None:
+    """Laws 4 and 11: later members stay behind it, also of keys that have units."""
+    engine = make("group_key", group_limit=2, rates=(_rate(1, per=10),), on_failure="skip")
+    engine.enqueue([Row(id="a1", tenant="a"), Row(id="a2", tenant="a", group="g")])
+    engine.enqueue([Row(id="b1", tenant="b", group="g"), Row(id="c1", tenant="c")])
+    assert _served(engine, 0, 9.9, 10) == {0: ["a1", "c1"], 10: ["a2", "b1"]}
+
+
+@needs("key limits", "time")
+def test_which_rates_there_are_is_fixed_but_for_keys_that_a_queue_has(make: Make) -> None:
+    """Law 11: a rate by the fair key's text comes later, and rules what waits."""
+    engine = make("fair_key")
+    engine.enqueue(_tenants("a1", "a2", "b1"))
+    with pytest.raises(InvalidConfigError, match="rates by 'key'"):
+        engine.configure(rates=(_rate(1, by="key"),))
+    with pytest.raises(InvalidConfigError, match="units"):
+        engine.configure(rates=(_rate(1, units="prio"),))
+    engine.configure(rates=(_rate(1), _rate(5, by=None, burst=5)))
+    assert engine.claim(10).ids == ["a1", "b1"]
+    with pytest.raises(InvalidConfigError, match="since it was made"):
+        engine.configure(rates=(_rate(1, per=2),))

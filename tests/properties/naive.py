@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from fractions import Fraction
 
 from spark_queue.config import QueueConfig
 from spark_queue.rules import Ack, Admitted, Dead, Defer, NewItem, Outcome, Release, retry_draw
@@ -67,6 +68,9 @@ class NaiveQueue:
         self.overdue: dict[Key, float] = defaultdict(lambda: -math.inf)
         self.left: dict[tuple[str, Hashable], float] = {}
         self.passed: dict[Hashable, int] = {}
+        self.owed: dict[tuple[str | None, Hashable], int] = defaultdict(int)
+        self.shut: set[tuple[str | None, Hashable]] = set()
+        self.is_over = False
 
     def begin(self, now: float = -math.inf) -> None:
         """Count a step."""
@@ -105,6 +109,7 @@ class NaiveQueue:
                 priority=new.priority,
                 cost=new.cost,
                 flow_keys=new.flow_keys,
+                units=new.units,
             )
             answers.append(self._admit(repeated, seq))
         return answers
@@ -165,9 +170,16 @@ class NaiveQueue:
         return self._expire()
 
     def configure(self, config: QueueConfig) -> None:
-        """Change limits and weights."""
+        """Change limits, rates and weights."""
         self.begin()
         before, self.config = self.config, config
+        for (by, key), tat in self.owed.items():
+            old, new = (self._rate_of(by, key, of)[0] for of in (before, config))
+            ahead = tat - _ns(self.now)
+            if ahead > 0 and old and new:
+                self.owed[by, key] = _ns(self.now) + math.ceil(Fraction(old) * ahead / new)
+            elif ahead > 0 and old != new:
+                self.owed[by, key] = _ns(self.now)
         for key in {*self.last, *self.regular, *self.overdue}:
             old, new = _weight(before, key[1]), _weight(config, key[1])
             pointer = self.pointer[key[0]][0]
@@ -250,6 +262,7 @@ class NaiveQueue:
     def _serve(self, limit: int, run: int) -> list[Turn]:
         eligible, room = self.eligible(run), math.inf
         self.left, self.passed = self._left(), {}
+        self.shut, self.is_over = set(), False
         kept = [thing for thing in eligible if thing.state == "ready" and not self._has_room(thing)]
         for thing in kept:
             self._keep_back(thing)
@@ -265,11 +278,14 @@ class NaiveQueue:
     def _pass(self, eligible: list[Thing], limit: int, room: float) -> list[Turn]:
         served: list[Turn] = []
         for turn in self._in_order(eligible):
+            if len(served) >= limit or self.is_over:
+                break
             if not self._admits(turn.thing):
                 continue
             room -= turn.thing.state == "ready"
-            if room < 0 or len(served) >= limit:
+            if room < 0:
                 break
+            self._charge(turn.thing)
             served.append(turn)
         for turn in served:
             self._hand_out(turn)
@@ -286,14 +302,54 @@ class NaiveQueue:
     def _admits(self, thing: Thing) -> bool:
         if self.passed.get(_group(self.config, thing), math.inf) < thing.seq:
             return False
-        if thing.state == "claimed":
+        if (thing.state == "claimed" or self._has_room(thing)) and self._has_units(thing):
             return True
-        if not self._has_room(thing):
-            self._keep_back(thing)
-            return False
-        for key in self._keys(thing):
+        self._keep_back(thing)
+        return False
+
+    def _charge(self, thing: Thing) -> None:
+        for key in self._keys(thing) if thing.state == "ready" else ():
             self.left[key] -= 1
-        return True
+        for at, cost, _ in self._prices(thing):
+            self.owed[at] = max(self.owed[at], _ns(self.now)) + cost
+
+    def _has_units(self, thing: Thing) -> bool:
+        prices = self._prices(thing)
+        if any(at in self.shut for at, _, _ in prices):
+            return False
+        now, lacking = _ns(self.now), []
+        for at, cost, allowance in prices:
+            ahead = max(self.owed[at], now) - now
+            if ahead + cost > allowance and (ahead > 0 or cost <= allowance):
+                lacking.append(at)
+        self.shut.update(at for at in lacking if at[0] is not None)
+        self.is_over = lacking != [] and all(by is None for by, _ in lacking)
+        return not lacking
+
+    def _prices(self, thing: Thing) -> list[tuple[tuple[str | None, Hashable], int, int]]:
+        """Return the keys of rates that a thing has, what it costs of each, and how much may be."""
+        keys = {"f": thing.new.fair_key, "e": (*thing.new.flow_keys, None)[0], None: ""}
+        found = []
+        for rate in self.config.rates:
+            key = keys[rate.by]
+            limit, per = self._rate_of(rate.by, key, self.config)
+            if key is None or limit is None:
+                continue
+            units = thing.new.units[0] if rate.units is not None and thing.new.units else 1
+            burst = (
+                max(Fraction(1), Fraction(limit) / per / 4) if rate.burst is None else rate.burst
+            )
+            one = math.ceil(per * 10**9 / Fraction(limit))
+            cost = math.ceil(Fraction(units) * per * 10**9 / Fraction(limit))
+            found.append(((rate.by, key), cost, math.ceil(Fraction(burst) * one)))
+        return found
+
+    def _rate_of(
+        self, by: str | None, key: Hashable, config: QueueConfig
+    ) -> tuple[float | None, Fraction]:
+        rate = next(one for one in config.rates if one.by == by)
+        limit = rate.overrides.get(str(key), rate.limit) if key is not None else rate.limit
+        return limit, Fraction(rate.per.total_seconds())
 
     def _in_order(self, eligible: list[Thing]) -> list[Turn]:
         turns = []
@@ -410,6 +466,10 @@ class NaiveQueue:
         if isinstance(scope, timedelta):
             holds = holds or holder.accepted_at + scope.total_seconds() > self.now
         return holder.seq if holds else None
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e6) * 1000
 
 
 def _group(config: QueueConfig, thing: Thing) -> Hashable:

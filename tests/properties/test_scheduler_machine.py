@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from spark_queue.config import QueueConfig
-from spark_queue.flow import Limit, key_texts
+from spark_queue.flow import Limit, Rate, key_texts
 from spark_queue.retry_policy import RetryPolicy
 from spark_queue.rules import Ack, Dead, Defer, Grant, Nack, NewItem, Outcome, Release, Scheduler
+from spark_queue.rules.pacing import Debt
 from tests.properties.naive import TERMINAL, NaiveQueue
 
 # Powers of two, whose sums and quotients are exact, so that both sides must agree to the last bit.
@@ -30,6 +31,24 @@ OF_KEYS = st.builds(
 )
 LIMITS = st.sampled_from([0, 0, 1, 1, 2]).flatmap(lambda n: st.tuples(*(OF_ENDS, OF_KEYS)[:n]))
 
+SPEEDS = st.sampled_from([0.5, 1, 3, 7, None])
+RATES = st.lists(st.sampled_from([None, "e", "f"]), max_size=2, unique=True).flatmap(
+    lambda keys: st.tuples(
+        *(
+            st.builds(
+                Rate,
+                by=st.just(by),
+                limit=SPEEDS,
+                per=st.just(timedelta(seconds=3)),
+                burst=st.sampled_from([None, 1, 2.5, 4]),
+                units=st.sampled_from([None, "u"]),
+                overrides=st.just({}) if by is None else st.just({"a": 2.0, "x": 1 / 3}),
+            )
+            for by in keys
+        )
+    )
+)
+
 CONFIGS = st.builds(
     QueueConfig,
     dedup_key=st.just("d"),
@@ -40,6 +59,7 @@ CONFIGS = st.builds(
     weights=WEIGHTS,
     max_in_flight=st.sampled_from([None, None, 2, 4]),
     limits=LIMITS,
+    rates=st.one_of(st.just(()), RATES),
     lease=st.sampled_from([timedelta(seconds=3), timedelta(seconds=9)]),
     max_attempts=st.sampled_from([None, 2, 3]),
     max_losses=st.sampled_from([None, 2, 3]),
@@ -57,6 +77,7 @@ NEW_ITEMS = st.builds(
     fair_key=st.sampled_from([None, "a", "b", "c"]),
     group_key=st.sampled_from([None, None, "", "x", "y"]),
     flow_keys=st.sampled_from([(None,), ("x",), ("x",), ("y",)]),
+    units=st.sampled_from([(), (1,), (0.5,), (3,), (0.1,)]),
     priority=st.sampled_from([0, 0, 1]),
     cost=st.sampled_from([1.0, 1.0, 1.0, 2.0, 0.5]),
     available_at=st.sampled_from([None, None, None, 5.0, 20.0]),
@@ -94,11 +115,18 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @rule(items=st.lists(NEW_ITEMS, max_size=6))
     def admit(self, items: list[NewItem]) -> None:
-        """Rows get the same seqs and the same holders."""
+        """Rows get the same seqs and the same holders; what has too many units has one."""
+        items = [self.fitting(item) for item in items]
         admitted = self.scheduler.admit(items, self.now)
         assert admitted == self.naive.admit(items, self.now)
         if self.lean is not None:
             assert self.lean.admit(items, self.now) == admitted
+
+    def fitting(self, item: NewItem) -> NewItem:
+        """Return an item with no more units than may start."""
+        rates = [one for one in self.scheduler.config.rates if one.units is not None]
+        fits = all(item.units <= (one.burst or 1,) for one in rates)
+        return item if fits else dataclasses.replace(item, units=())
 
     @rule(
         limit=st.integers(0, 6),
@@ -240,11 +268,23 @@ class SchedulerMachine(RuleBasedStateMachine):
         on_failure=st.sampled_from(["block", "skip"]),
         of_ends=OF_ENDS,
         of_keys=st.sampled_from([None, None, 0, 1, 2]),
+        speed=SPEEDS,
+        burst=st.sampled_from([None, 1, 2.5]),
     )
     def configure(
-        self, group_limit: int, of_ends: Limit, of_keys: int | None, **changes: Any
+        self,
+        group_limit: int,
+        of_ends: Limit,
+        of_keys: int | None,
+        speed: float | None,
+        burst: float | None,
+        **changes: Any,
     ) -> None:
         """Change what may be changed."""
+        rates = self.scheduler.config.rates
+        changes["rates"] = tuple(
+            dataclasses.replace(one, limit=speed, burst=burst) for one in rates
+        )
         limits = [of_ends for one in self.scheduler.config.limits if one.by == "e"]
         if of_keys is not None:
             limits.append(Limit(by="f", default=of_keys))
@@ -276,7 +316,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         copy = Scheduler.restore(self.scheduler.config, plain)
         taken = {item.seq for item in copy.claim(self.now, 1000).items}
         assert taken <= runnable
-        if self.scheduler.config.max_in_flight is None and not self.scheduler.config.limits:
+        config = self.scheduler.config
+        if config.max_in_flight is None and not config.limits and not config.rates:
             assert taken == runnable
         assert self.scheduler.snapshot() == plain
 
@@ -309,6 +350,8 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.follower.apply(item for item in changed if item.get("state") in TERMINAL)
         self.tell_turns(plain)
         self.follower.apply(item for item in changed if item.get("state") not in TERMINAL)
+        for by, key, *debt in plain.get("debts", ()):
+            self.follower.owe(by, key, Debt(*debt))
         if not self.scheduler.paused:
             ours = self.scheduler.propose(self.now, 4)
             theirs = self.follower.propose(self.now, 4)
@@ -365,7 +408,8 @@ class SchedulerMachine(RuleBasedStateMachine):
     def check_places(self, grant: Grant) -> None:
         """Law 6: without groups and limits, the items of a key are served in their own order."""
         config = self.scheduler.config
-        if config.group_key is not None or config.max_in_flight is not None or config.limits:
+        kept = config.max_in_flight is not None or config.limits or config.rates
+        if config.group_key is not None or kept:
             return
         for item in grant.items:
             for thing in self.naive.live():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from functools import lru_cache
@@ -17,13 +18,18 @@ from spark_queue.columns.expressions import COLUMN, LITERAL, Expression, Node
 from spark_queue.columns.kinds import Field
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
-from spark_queue.flow import stored_texts
+from spark_queue.flow import stored_texts, stored_units
 from spark_queue.log.schema import BOUNDED, INPUTS, QUEUE_COLUMNS, LogColumn, inputs_of
+from spark_queue.rules import pacing
+from spark_queue.rules.pacing import Paces
 from spark_queue.wording import shorten
 
 #: Whole numbers that a ``bigint`` holds, and an ``int``.
 _LONG = 2**63
 _INT = 2**31
+
+#: The types of units, beside decimals.
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 
 #: How times are read that are written out, by the letters of their types.
 _TIMES = {"d": date.fromisoformat, "i": datetime.fromisoformat}
@@ -45,6 +51,8 @@ def require_keys(columns: Sequence[Field], config: QueueConfig) -> None:
         _parse(option, text, tuple(columns))
     if config.priority is not None:
         _priority_of(config.priority, columns)
+    for text in stored_units(config):
+        _units_of(text, columns)
 
 
 def keys_of(columns: Sequence[Field], config: QueueConfig, rows: pa.Table) -> dict[str, pa.Array]:
@@ -56,6 +64,7 @@ def keys_of(columns: Sequence[Field], config: QueueConfig, rows: pa.Table) -> di
         if (text := getattr(config, option)) is not None:
             found[name] = texts_of(option, text, columns, rows)
     found["_flow_keys"] = _flow_keys(columns, config, rows)
+    found["_units"] = _units(columns, config, rows, found)
     if config.priority is None:
         found["_priority"] = pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows)
     else:
@@ -67,6 +76,25 @@ def _flow_keys(columns: Sequence[Field], config: QueueConfig, rows: pa.Table) ->
     """Return of each row the keys that have limits and no column of their own, as JSON."""
     texts = [texts_of("limits", text, columns, rows) for text in stored_texts(config)]
     return functions.join_texts(texts) if texts else pa.nulls(rows.num_rows, pa.string())
+
+
+def _units(
+    columns: Sequence[Field], config: QueueConfig, rows: pa.Table, keys: Mapping[str, pa.Array]
+) -> pa.Array:
+    """Return of each row the units that it takes of rates, as JSON."""
+    texts = stored_units(config)
+    if not texts:
+        return pa.nulls(rows.num_rows, pa.string())
+    nodes = [_units_of(text, columns) for text in texts]
+    lists = [values_of(node, rows).cast(pa.float64()).to_pylist() for node in nodes]
+    names = ("_fair_key", "_group_key", "_flow_keys")
+    of_keys = zip(*(keys[name].to_pylist() for name in names), strict=True)
+    paces, found = Paces(config), []
+    for units, (fair_key, group_key, stored) in zip(zip(*lists, strict=True), of_keys, strict=True):
+        pacing.require_units(texts, units)
+        paces.require_fit(fair_key, group_key, stored and json.loads(stored), units)
+        found.append(json.dumps(units))
+    return pa.array(found, pa.string())
 
 
 def texts_of(option: str, text: str, columns: Sequence[Field], rows: pa.Table) -> pa.Array:
@@ -126,6 +154,14 @@ def _priority_of(text: str, columns: Sequence[Field]) -> Node:
     if node is None or node.letter not in "wkbn":
         raise _needs_spark("priority", text, "it is not of whole numbers")
     require_known(f"priority {shorten(text)}", node)
+    return node
+
+
+def _units_of(text: str, columns: Sequence[Field]) -> Node:
+    node = _understood("units", text, columns).node
+    if node is None or not (node.kind.digits or node.kind.form in _NUMBERS):
+        raise _needs_spark("units", text, "they are not of numbers")
+    require_known(f"units {shorten(text)}", node)
     return node
 
 

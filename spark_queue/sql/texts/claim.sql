@@ -1,6 +1,6 @@
 -- The walk of a claim, from open items to the rows that it writes.
 -- Uses: log, open_items.
--- Tables: asked, chosen, closed, limited, overrides, passed_groups, pointers, reached, waiting, weights.
+-- Tables: asked, chosen, chosen_when_full, closed, limited, overrides, pointers, reached, waiting, weights.
 
 -- recovery_facts(without_times, lapsed)
 -- Of touched items: how many open ones lack the time of their enqueue, as rows of a front do, and how
@@ -386,10 +386,11 @@ FROM (
 CROSS JOIN sq_room m
 WHERE m.room IS NULL OR (m.room > 0 AND f.starts <= m.room)
 
--- items_behind(seq, priority, turn, place, fair_key, group_key, flow_keys)
+-- items_behind(seq, priority, turn, place, fair_key, group_key, flow_keys, units)
 -- What comes behind an item in the order of service.
 SELECT
-  r.seq, r.rank_priority AS priority, r.rank_turn AS turn, r.place, r.fair_key, r.group_key, j.flow_keys
+  r.seq, r.rank_priority AS priority, r.rank_turn AS turn, r.place, r.fair_key, r.group_key, j.flow_keys,
+  j.units
 FROM sq_ranked_items r
 JOIN sq_with_place j ON r.seq = j.seq
 CROSS JOIN sq_reached p
@@ -397,12 +398,12 @@ WHERE
   r.rank_priority < p.priority
   OR (r.rank_priority = p.priority AND $ahead(r.rank_turn, r.seq, p.turn, p.seq))
 
--- pass_candidates(seq, priority, turn, place, fair_key, group_key, flow_keys)
+-- pass_candidates(seq, priority, turn, place, fair_key, group_key, flow_keys, units)
 -- The next items in the order of service, behind one of them.
 -- rule: pass of a claim
 SELECT b.* FROM sq_items_behind b ORDER BY $in_order(b.priority, b.turn, b.seq) LIMIT $limit
 
--- pass_candidates_of_open_keys(seq, priority, turn, place, fair_key, group_key, flow_keys)
+-- pass_candidates_of_open_keys(seq, priority, turn, place, fair_key, group_key, flow_keys, units)
 -- The same, without those that would be passed as a key of theirs is closed in this claim.
 -- rule: pass of a claim
 SELECT b.*
@@ -482,20 +483,23 @@ ORDER BY stage, pos LIMIT $limit
 SELECT seq, turn, overdue, 1 AS stage, pos FROM sq_first_in_order
 
 -- granted_items_with_limits(seq, turn, overdue, stage, pos)
--- The same in a queue with limits: what is behind an item of its group that was passed is passed.
+-- The same in a queue with limits or rates: the pass has taken the lapsed items, too.
 -- rule: lapsed items of a full queue, pass of a claim
-SELECT seq, turn, overdue, stage, pos
-FROM (
-  SELECT f.seq, f.turn, f.overdue, 1 AS stage, f.pos FROM sq_first_in_order f
-  UNION ALL
-  SELECT
-    o.seq, o.turn, o.overdue, 2 AS stage,
-    row_number() OVER (ORDER BY $in_order(o.rank_priority, o.rank_turn, o.seq)) AS pos
-  FROM sq_ranked_items_when_full o
-  LEFT JOIN sq_passed_groups g ON o.group_key = g.group_key
-  WHERE g.seq IS NULL OR o.seq < g.seq
-) b
-ORDER BY stage, pos LIMIT $limit
+SELECT f.seq, f.turn, f.overdue, 1 AS stage, f.pos FROM sq_first_in_order f
+UNION ALL
+SELECT o.seq, o.turn, o.overdue, 2 AS stage, c.pos
+FROM sq_ranked_items_when_full o
+JOIN sq_chosen_when_full c ON o.seq = c.seq
+
+-- lapsed_candidates(seq, priority, turn, place, fair_key, group_key, flow_keys, units)
+-- The items of the second stage in their order.
+-- rule: lapsed items of a full queue, pass of a claim
+SELECT
+  o.seq, o.rank_priority AS priority, o.rank_turn AS turn, o.place, o.fair_key, o.group_key, j.flow_keys,
+  j.units
+FROM sq_ranked_items_when_full o
+JOIN sq_with_place j ON o.seq = j.seq
+ORDER BY $in_order(o.rank_priority, o.rank_turn, o.seq)
 
 -- claim_rows(seq, gen, state, was, attempts, losses, deferrals, turn, overdue, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, stage, pos)
 -- The rows of a claim: the items that it gets, in order, and the items that end.

@@ -1,0 +1,300 @@
+"""Rates of keys: what each key owes, and when more of it may start, in whole nanoseconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from spark_queue.config import QueueConfig
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.flow import Rate, stored_units
+from spark_queue.rules.limiting import Limited, LimitKeys
+from spark_queue.wording import shorten
+
+#: A default burst is what comes in this part of a second.
+_AT_ONCE = Fraction(1, 4)
+
+_BEGIN = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICRO = 1_000
+_SECOND = 1_000_000_000
+
+
+class Asked(NamedTuple):
+    """Units that an item takes of a key.
+
+    The key has the place of its rate among those of the queue below zero, from -1 on: limits have
+    those above.
+    """
+
+    key: Limited
+    units: float
+
+
+@dataclass(frozen=True, slots=True)
+class Debt:
+    """What a key owes.
+
+    Attributes
+    ----------
+    tat : int
+        The instant at which it owes nothing.
+    refunds : int
+        What came back to it, in all.
+    at : int
+        The instant of the step that says so.
+    """
+
+    tat: int
+    refunds: int = 0
+    at: int = 0
+
+
+#: Of a key that nothing was charged.
+NO_DEBT = Debt(0)
+
+
+# rule: debt of a key
+def debt_of(row: Mapping[str, Any]) -> Debt:
+    """Return the debt that a row of a log says; of a key the newest one counts."""
+    return Debt(row["_tat"], row["_refunds"], instant_of(row["_at"].timestamp()))
+
+
+def instant_of(seconds: float) -> int:
+    """Return an instant, given in seconds to the microsecond, in nanoseconds."""
+    return round(seconds * 1e6) * _MICRO
+
+
+def moment_of(instant: int) -> datetime:
+    """Return an instant in nanoseconds as a moment."""
+    return _BEGIN + timedelta(microseconds=instant // _MICRO)
+
+
+def seconds_of(instant: int) -> float:
+    """Return the first microsecond from an instant on, in seconds."""
+    return -(-instant // _MICRO) / 1e6
+
+
+@lru_cache(maxsize=4096)
+def cost_of(per: int, limit: float, units: float) -> int:
+    """Return how much time of a key some units take, rounded up once."""
+    return _up(Fraction(units) * per / Fraction(limit))
+
+
+def allowance_of(rate: Rate, limit: float) -> int:
+    """Return how far ahead a key may be: by as many units, each rounded up, as the burst has."""
+    return _allowance(_per(rate), limit, rate.burst)
+
+
+@lru_cache(maxsize=1024)
+def _allowance(per: int, limit: float, burst: float | None) -> int:
+    return _up(_burst(per, limit, burst) * cost_of(per, limit, 1))
+
+
+def burst_of(rate: Rate, limit: float) -> Fraction:
+    """Return how many units of a key start at once after a rest."""
+    return _burst(_per(rate), limit, rate.burst)
+
+
+def _burst(per: int, limit: float, burst: float | None) -> Fraction:
+    if burst is not None:
+        return Fraction(burst)
+    return max(Fraction(1), Fraction(limit) * _AT_ONCE * _SECOND / per)
+
+
+def _per(rate: Rate) -> int:
+    per = rate.per
+    return ((per.days * 86_400 + per.seconds) * 1_000_000 + per.microseconds) * _MICRO
+
+
+def _up(number: Fraction) -> int:
+    return -(-number.numerator // number.denominator)
+
+
+def require_units(texts: Sequence[str], units: Sequence[float | None]) -> None:
+    """Raise where the units of an item are no numbers above 0."""
+    for text, number in zip(texts, units, strict=True):
+        if number is None or not 0 < number < math.inf:
+            raise InvalidArgumentError(
+                f"units {shorten(text)} are {number} in a row: they must be a number above 0"
+            )
+
+
+class Paces:
+    """What the keys of a queue's rates owe.
+
+    Attributes
+    ----------
+    debts : dict
+        The debts that are known, by key.
+    """
+
+    __slots__ = ("_keys", "_rates", "_units", "debts")
+
+    def __init__(self, config: QueueConfig) -> None:
+        self._rates = config.rates
+        self._keys = LimitKeys.of(config, config.rates)
+        texts = stored_units(config)
+        self._units = [None if r.units is None else texts.index(r.units) for r in config.rates]
+        self.debts: dict[Limited, Debt] = {}
+
+    def find(
+        self,
+        fair_key: Hashable,
+        group_key: Hashable,
+        stored: Sequence[Hashable] | None,
+        units: Sequence[float] | None,
+    ) -> tuple[Asked, ...]:
+        """Return what an item takes of the keys that have rates; of the whole queue at last."""
+        found = []
+        for number, key in self._keys.find(fair_key, group_key, stored):
+            rate, at = self._rates[number], self._units[number]
+            if rate.most(key) is not None:
+                taken = units[at] if units and at is not None and at < len(units) else 1
+                found.append(Asked((-1 - number, key), taken))
+        found.sort(key=lambda asked: self.is_whole(asked.key))
+        return tuple(found)
+
+    # rule: units of an item
+    def require_fit(
+        self,
+        fair_key: Hashable,
+        group_key: Hashable,
+        stored: Sequence[Hashable] | None,
+        units: Sequence[float],
+    ) -> None:
+        """Raise where an item has more units than a key ever has at once.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It names both numbers.
+        """
+        for key, taken in self.find(fair_key, group_key, stored, units):
+            rate = self.rate_of(key)
+            burst = burst_of(rate, rate.most(key[1]) or 1)
+            if taken > burst:
+                whose = f"by {shorten(rate.by)}" if rate.by else "of the queue"
+                raise InvalidArgumentError(
+                    f"an item has {taken:g} units of the rate {whose}, whose burst is "
+                    f"{float(burst):g}: it could never start; raise the burst or part the item"
+                )
+
+    def is_whole(self, key: Limited) -> bool:
+        """Tell whether a key stands for the whole queue."""
+        return self.rate_of(key).by is None
+
+    def rate_of(self, key: Limited) -> Rate:
+        """Return the rate of a key."""
+        return self._rates[-1 - key[0]]
+
+    # rule: rate of a key
+    def starts_at(self, asked: Asked, debt: Debt) -> int:
+        """Return the instant from which on some units of a key may start.
+
+        More than the burst, as it was lowered, start when the key owes nothing.
+        """
+        cost, allowance = self._terms(asked)
+        return debt.tat - max(0, allowance - cost)
+
+    # rule: rate of a key
+    def charge(self, asked: Asked, debt: Debt, now: int) -> Debt:
+        """Return what a key owes after some units of it have started."""
+        return replace(debt, tat=max(debt.tat, now) + self._terms(asked)[0], at=now)
+
+    def _terms(self, asked: Asked) -> tuple[int, int]:
+        rate, limit = self.rate_of(asked.key), self.rate_of(asked.key).most(asked.key[1])
+        if limit is None:
+            return 0, 0
+        return cost_of(_per(rate), limit, asked.units), allowance_of(rate, limit)
+
+    def named(self, debts: Mapping[Limited, Debt]) -> tuple[tuple[str, Hashable, Debt], ...]:
+        """Return debts by the texts of their rates."""
+        return tuple((self.rate_of(key).text, key[1], debt) for key, debt in debts.items())
+
+    def learn(self, by: str, key: Hashable, debt: Debt) -> None:
+        """Take a debt from elsewhere; one of a rate that is no more counts for nothing."""
+        number = next((n for n, rate in enumerate(self._rates) if rate.text == by), None)
+        if number is not None:
+            self.debts[-1 - number, key] = debt
+
+    # rule: debt under a changed rate
+    def keep(self, before: Paces, now: int) -> None:
+        """Take the debts of other rates, which stay as many units."""
+        for key, debt in before.debts.items():
+            was = before.rate_of(key)
+            now_rate = next((rate for rate in self._rates if rate.by == was.by), None)
+            if now_rate is not None:
+                self.learn(was.text, key[1], moved(debt, was, now_rate, key[1], now))
+
+
+# rule: debt under a changed rate
+def moved(debt: Debt, was: Rate, rate: Rate, key: Hashable, now: int) -> Debt:
+    """Return the debt of a key, as many units as before, under a changed rate."""
+    old, new = was.most(key), rate.most(key)
+    if old == new or debt.tat <= now:
+        return debt
+    if old is None or new is None:
+        return replace(debt, tat=now)
+    return replace(debt, tat=now + _up((debt.tat - now) * Fraction(old) / Fraction(new)))
+
+
+class Tally:
+    """What one claim charges to keys with rates.
+
+    Attributes
+    ----------
+    debts : dict
+        What keys owe that it charged.
+    next_at : int or None
+        The first instant at which what it kept back may start.
+    is_over : bool
+        Whether the rate of the whole queue ended it.
+    """
+
+    __slots__ = ("_closed", "_now", "_paces", "debts", "is_over", "next_at")
+
+    def __init__(self, paces: Paces, now: int) -> None:
+        self._paces, self._now = paces, now
+        self._closed: set[Limited] = set()
+        self.debts: dict[Limited, Debt] = {}
+        self.next_at: int | None = None
+        self.is_over = False
+
+    # rule: pass of a claim
+    def admits(self, asked: Sequence[Asked]) -> bool:
+        """Tell whether the next item has its units.
+
+        A key that lacks those of one of its items is closed for the rest of the claim, so that
+        nothing of it overtakes; without those of the whole queue the claim ends.
+        """
+        if any(one.key in self._closed for one in asked):
+            return False
+        lacking = [one for one in asked if self._starts_at(one) > self._now]
+        if not lacking:
+            return True
+        of_keys = [one.key for one in lacking if not self._paces.is_whole(one.key)]
+        self._closed.update(of_keys)
+        self.is_over = not of_keys
+        at = max(map(self._starts_at, lacking))
+        self.next_at = at if self.next_at is None else min(self.next_at, at)
+        return False
+
+    def charge(self, asked: Sequence[Asked]) -> None:
+        """Charge an item that starts."""
+        for one in asked:
+            self.debts[one.key] = self._paces.charge(one, self._debt(one.key), self._now)
+
+    def closed(self) -> list[Limited]:
+        """Return the closed keys."""
+        return [*self._closed]
+
+    def _starts_at(self, asked: Asked) -> int:
+        return self._paces.starts_at(asked, self._debt(asked.key))
+
+    def _debt(self, key: Limited) -> Debt:
+        return self.debts.get(key) or self._paces.debts.get(key, NO_DEBT)
