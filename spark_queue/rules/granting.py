@@ -110,10 +110,10 @@ def _cancel(state: SchedulerState, older: list[tuple[Record, int]]) -> tuple[tup
     return tuple((one.seq, by) for one, by in replaced)
 
 
-def configure(state: SchedulerState, config: QueueConfig) -> None:
+def configure(state: SchedulerState, config: QueueConfig, now: float | None) -> None:
     """Put changed settings in force: limits, weights, graces of leases, and what groups allow."""
     require_live(state.config, config)
-    state.begin()
+    state.begin(now)
     if (config.limits, config.rates) != (state.config.limits, state.config.rates):
         state.change_limits(config)
     state.config = config

@@ -362,15 +362,22 @@ class Scheduler:
         self._state.begin()
         self._state.pause_keys(keys)
 
-    def configure(self, config: QueueConfig) -> None:
+    def configure(self, config: QueueConfig, now: float | None = None) -> None:
         """Put changed live settings in force for the next step.
+
+        Parameters
+        ----------
+        config : QueueConfig
+            The settings.
+        now : float, optional
+            The time, at which what keys owe is kept as units. Default: that of the last step.
 
         Raises
         ------
         InvalidConfigError
             When the configuration changes a setting that is fixed at creation.
         """
-        granting.configure(self._state, config)
+        granting.configure(self._state, config, now)
 
     def state(self, seq: int) -> State | None:
         """Return an item's state; None for refused, forgotten and unknown ones."""

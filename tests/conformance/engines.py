@@ -275,7 +275,7 @@ class SchedulerEngine:
         self.scheduler.pause_keys(self.pauses)
 
     def configure(self, **settings: Unpack[LiveSettings]) -> None:
-        self.scheduler.configure(merge(self.scheduler.config, settings))
+        self.scheduler.configure(merge(self.scheduler.config, settings), self.now)
 
     def add_notes(self) -> list[str]:
         raise NotImplementedError

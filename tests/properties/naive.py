@@ -169,9 +169,9 @@ class NaiveQueue:
         self.begin(now)
         return self._expire()
 
-    def configure(self, config: QueueConfig) -> None:
+    def configure(self, config: QueueConfig, now: float) -> None:
         """Change limits, rates and weights."""
-        self.begin()
+        self.begin(now)
         before, self.config = self.config, config
         for (by, key), tat in self.owed.items():
             old, new = (self._rate_of(by, key, of)[0] for of in (before, config))

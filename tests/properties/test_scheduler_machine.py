@@ -293,8 +293,8 @@ class SchedulerMachine(RuleBasedStateMachine):
             changes["group_limit"] = group_limit
         config = self.scheduler.config.changed(**changes)
         for scheduler in filter(None, (self.scheduler, self.lean)):
-            scheduler.configure(config)
-        self.naive.configure(config)
+            scheduler.configure(config, self.now)
+        self.naive.configure(config, self.now)
 
     @rule()
     def restart(self) -> None:
