@@ -87,7 +87,7 @@ def _order() -> dict[str, pa.Table]:
         name: getattr(limit_pass, name.upper()).empty_table()
         for name in ("limited", "overrides", "paused_by", "pauses", "chosen", "closed", "reached")
     }
-    limits["passed_groups"] = limit_pass.GROUPS.empty_table()
+    limits["chosen_when_full"] = limits["chosen"]
     return {"weights": weights, "weights_after": weights, "pointers": pointers, **limits}
 
 

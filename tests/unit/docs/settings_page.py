@@ -30,6 +30,7 @@ _UNITS = {
     "weights": "number above 0 for each key",
     "retry": "`backoff`, `delay`, `cap`, `jitter`",
     "limits": "`by`, `default`, `overrides` of each",
+    "rates": "`limit`, `per`, `by`, `burst`, `units`, `overrides` of each",
 }
 
 _ABOUT = """# Settings of a queue
@@ -44,7 +45,7 @@ Of `limits` the command line and forms change each number by itself: `--limit te
 all tenants, `--limit-of acme=20` that of one. Where there are several limits one is named, as in
 `--limit-of tenant:acme=20`. `none` takes a number away, and `unlimited` leaves one key without a
 limit. A limit in a file, or in `queue.configure(limits=...)`, replaces the whole limit of its `by`.
-Limits by other keys stay.
+Limits by other keys stay. `rates` are changed in the same way, by a file or `configure(rates=...)`.
 
 This page is made of the table `SETTINGS` in `spark_queue/config.py`.
 
@@ -53,7 +54,12 @@ This page is made of the table `SETTINGS` in `spark_queue/config.py`.
 """
 
 #: Defaults that are no one value.
-_DEFAULTS = {"weights": "1", "retry": "1 s, doubled each time, up to 1 h", "limits": "none"}
+_DEFAULTS = {
+    "weights": "1",
+    "retry": "1 s, doubled each time, up to 1 h",
+    "limits": "none",
+    "rates": "none",
+}
 
 #: Values of the example: a queue of files.
 _VALUES: dict[str, Any] = {
@@ -65,6 +71,7 @@ _VALUES: dict[str, Any] = {
     "weights": {"acme": 3, "test": 0.5},
     "max_in_flight": 100_000,
     "limits": [{"by": "tenant", "default": 1000, "overrides": {"acme": 20_000}}],
+    "rates": [{"by": "tenant", "limit": 600, "per": 60, "burst": 50}],
     "max_losses": 3,
     "retry": {"backoff": "exponential", "delay": 10, "cap": 3600, "jitter": 0.2},
 }

@@ -57,6 +57,7 @@ def test_rows_of_any_kind_are_marked_alike(rows: object) -> None:
         ("_fair_key", "b"),
         ("_group_key", None),
         ("_flow_keys", None),
+        ("_units", None),
         ("_priority", 2),
         ("_cost", 1.0),
         ("_max_attempts", None),
@@ -197,7 +198,7 @@ def test_no_rows_are_no_rows() -> None:
     given: list[object] = [[], empty]
     for rows in given:
         found = _marked(rows, COLUMNS, config, order_by="id")
-        assert (found.num_rows, found.num_columns) == (0, 12)
+        assert (found.num_rows, found.num_columns) == (0, 13)
 
 
 def test_rows_come_in_the_order_that_is_asked_for() -> None:
