@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from spark_queue import checks
 from spark_queue.commands import readers
 from spark_queue.config import QueueConfig
+from spark_queue.flow import Pause
 from spark_queue.log.schema import CLAIMED, READY, REFUSED, TERMINAL
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import reading
@@ -74,6 +75,12 @@ class Opened:
     def paused(self) -> bool:
         """Whether claims get nothing."""
         return self._store.settings(self._store.status_head()).paused
+
+    @property
+    def paused_keys(self) -> tuple[Pause, ...]:
+        """The keys that are paused, until when, and by whom."""
+        store = self._store
+        return store.settings(store.status_head()).paused_at(store.clock.now())
 
     def counts(self) -> dict[str, int]:
         """Return how many items are in each state, and how many rows were refused.

@@ -30,6 +30,7 @@ SELECT
   cast(round(coalesce(cast(get_json_object(s._body, '$.config.lease_grace') AS double), 0) * 1000000) AS bigint) AS lease_grace,
   cast(get_json_object(s._body, '$.config.max_attempts') AS bigint) AS max_attempts,
   cast(get_json_object(s._body, '$.config.max_losses') AS bigint) AS max_losses,
+  cast(get_json_object(s._body, '$.config.max_deferrals') AS bigint) AS max_deferrals,
   get_json_object(s._body, '$.config.on_failure') = 'block' AS blocking,
   cast(
     cast(get_json_object(f.head, '$.readers.0.config.max_age') AS double) * 1e6 AS bigint
@@ -43,7 +44,7 @@ WHERE s._kind = 'config';
 CREATE OR REPLACE VIEW sq_raw_asked AS
 SELECT
   unix_micros(now) AS now, unix_micros(since) AS since, paused, spared, run, max_age,
-  group_limit, max_in_flight, lease_grace, max_attempts, max_losses, blocking
+  group_limit, max_in_flight, lease_grace, max_attempts, max_losses, max_deferrals, blocking
 FROM sq_asked;
 
 CREATE OR REPLACE VIEW sq_raw_items AS
@@ -404,7 +405,7 @@ SELECT
     WHEN 'key paused' THEN nullif(r.kept_until, 9223372036854775807)
     WHEN 'delayed' THEN r.available_at
   END AS until,
-  r.place IN ('lost', 'kept') AS is_lapsed,
+  r.place = 'lost' AS is_lapsed,
   r.fair_key,
   r.group_key,
   r.flow_keys,
@@ -671,6 +672,7 @@ WITH waiting AS (
     count(CASE WHEN reason = 'delayed' THEN 1 END) AS delayed,
     count(CASE WHEN reason = 'held by group' AND state = 'ready' THEN 1 END) AS held_by_group,
     count(CASE WHEN reason = 'key limit' THEN 1 END) AS over_a_key_limit,
+    count(CASE WHEN reason = 'key paused' AND state = 'ready' THEN 1 END) AS of_paused_keys,
     count(CASE WHEN reason = 'limit' THEN 1 END) AS over_a_limit,
     count(CASE WHEN reason = 'paused' AND state = 'ready' THEN 1 END) AS paused_items,
     count(CASE WHEN reason = 'expired' AND state = 'ready' THEN 1 END) AS past_their_time,
@@ -709,7 +711,7 @@ SELECT
   w.runnable,
   w.delayed,
   w.held_by_group,
-  w.over_a_key_limit,
+  w.over_a_key_limit, w.of_paused_keys,
   w.over_a_limit,
   w.paused_items,
   w.past_their_time,
@@ -748,7 +750,7 @@ CROSS JOIN sq_raw_asked a;
 -- enqueued again after its end is `redriven`, and neither dead, expired nor cancelled. The rates are of the
 -- `seconds` of the window in which there was an item.
 CREATE OR REPLACE VIEW sq_overview AS
-SELECT r.runnable, r.delayed, r.held_by_group, r.over_a_key_limit, r.over_a_limit, r.paused_items, r.past_their_time, r.claimed, r.late, r.acked, r.dead, r.dead_in_window, timestamp_micros(r.dead_since) AS dead_since, r.expired, r.cancelled, r.redriven, r.oldest_age, timestamp_micros(r.runnable_since) AS runnable_since, timestamp_micros(r.last_claim_at) AS last_claim_at, timestamp_micros(r.last_ack_at) AS last_ack_at, r.enqueued_in_window, r.done_in_window, r.enqueued_per_second, r.done_per_second, r.seconds, r.enqueued_per_second_now, r.done_per_second_now, r.trend, r.time_left, r.time_left_least, r.time_left_most
+SELECT r.runnable, r.delayed, r.held_by_group, r.over_a_key_limit, r.of_paused_keys, r.over_a_limit, r.paused_items, r.past_their_time, r.claimed, r.late, r.acked, r.dead, r.dead_in_window, timestamp_micros(r.dead_since) AS dead_since, r.expired, r.cancelled, r.redriven, r.oldest_age, timestamp_micros(r.runnable_since) AS runnable_since, timestamp_micros(r.last_claim_at) AS last_claim_at, timestamp_micros(r.last_ack_at) AS last_ack_at, r.enqueued_in_window, r.done_in_window, r.enqueued_per_second, r.done_per_second, r.seconds, r.enqueued_per_second_now, r.done_per_second_now, r.trend, r.time_left, r.time_left_least, r.time_left_most
 FROM sq_raw_overview r;
 
 CREATE OR REPLACE VIEW sq_raw_depth AS

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from spark_queue.commands import admin, enqueue, rows
 from spark_queue.commands.enqueue import Enqueued
 from spark_queue.config import QueueConfig
 from spark_queue.errors import CannotUndoError, InvalidArgumentError
+from spark_queue.flow import Pause
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import (
     ACKED,
@@ -244,17 +246,20 @@ def _revive(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undone
 
 def _reconfigure(store: Store, step: int, *, dry_run: bool) -> Undone:
     """Put the settings back that a step changed, and no others."""
-    old, changed = _change_of(store, step)
+    old, made_at, changed = _change_of(store, step)
+    were = _pauses(old, made_at)
 
     def change(now: Settings, at: StatusHead) -> Settings:
-        for name, value in _changes(old, now).items():
+        for name, value in _changes(old, now, made_at).items():
             if name in changed and value != changed[name]:
                 why = f"{name} was changed again by now; undo that first, or configure it"
                 raise CannotUndoError(store.name, step, f"changed {name}", why)
-        backed = {name: getattr(old.config, name) for name in changed if name != _PAUSED}
+        backed = {n: getattr(old.config, n) for n in changed if n in QueueConfig.__slots__}
         config = replace(now.config, **backed)
         paused = old.paused if _PAUSED in changed else now.paused
-        return replace(now.reconfigured(config, at.pointers), paused=paused)
+        pauses = {**_named(now.pauses), **{n: were.get(n) for n in changed if _is_pause(n)}}
+        kept = tuple(one for one in pauses.values() if one is not None)
+        return replace(now.reconfigured(config, at.pointers), paused=paused, pauses=kept)
 
     if dry_run:
         at = store.status_head()
@@ -262,39 +267,70 @@ def _reconfigure(store: Store, step: int, *, dry_run: bool) -> Undone:
     else:
         written = admin.configure(store, change, "undo", about=f"undo {step}", only_changes=True)
         is_due = bool(written)
-    plain = old.config.to_dict() | {_PAUSED: old.paused}
+    keys = {name: _until(were.get(name)) for name in changed if _is_pause(name)}
+    plain = {**old.config.to_dict(), _PAUSED: old.paused, **keys}
     settings = {name: plain[name] for name in changed} if is_due else {}
     return Undone(undone=step, what=_name_of(changed), step=written, settings=settings)
 
 
-def _change_of(store: Store, step: int) -> tuple[Settings, dict[str, Any]]:
-    """Return the settings before a step, and the values that it replaced."""
+def _change_of(store: Store, step: int) -> tuple[Settings, datetime, dict[str, Any]]:
+    """Return the settings before a step, its instant, and the values that it set."""
     before = store.status.head_at(step - 1) if step > 1 else None
     if before is None or not before.config_step:
         why = "drop the queue, or the reader, to be rid of it"
         raise CannotUndoError(store.name, step, "is the first one", why)
-    old, new = store.settings(before), store.settings(_head_at(store, step))
-    changed = _changes(old, new)
+    head = _head_at(store, step)
+    old, new, made_at = (
+        store.settings(before),
+        store.settings(head),
+        datetime.fromisoformat(head.at),
+    )
+    changed = _changes(old, new, made_at)
     if not changed:
         why = "it notes what another step did, or that a purge took items away, which are gone"
         raise CannotUndoError(store.name, step, "changed no setting", why)
-    return old, changed
+    return old, made_at, changed
 
 
-_PAUSED = "paused"
+_PAUSED, _OF_KEY = "paused", "pause of "
 
 
-def _changes(old: Settings, new: Settings) -> dict[str, Any]:
-    """Return the settings of the new ones that differ from the old."""
+def _is_pause(name: str) -> bool:
+    return name.startswith(_OF_KEY)
+
+
+def _named(pauses: Iterable[Pause]) -> dict[str, Pause | None]:
+    """Return pauses of keys by what they are called."""
+    return {f"{_OF_KEY}{one.key!r} by {one.by}": one for one in pauses}
+
+
+def _pauses(settings: Settings, at: datetime) -> dict[str, Pause | None]:
+    return _named(settings.paused_at(at))
+
+
+def _until(pause: Pause | None) -> str:
+    if pause is None:
+        return "not paused"
+    return "until resumed" if pause.until is None else pause.until.isoformat()
+
+
+def _changes(old: Settings, new: Settings, at: datetime) -> dict[str, Any]:
+    """Return the settings of the new ones that differ from the old as of an instant."""
     found = {
         field.name: getattr(new.config, field.name)
         for field in fields(QueueConfig)
         if getattr(new.config, field.name) != getattr(old.config, field.name)
     }
-    return found if old.paused == new.paused else {**found, _PAUSED: new.paused}
+    if old.paused != new.paused:
+        found[_PAUSED] = new.paused
+    were, are = _pauses(old, at), _pauses(new, at)
+    changed = (name for name in {**were, **are} if were.get(name) != are.get(name))
+    return {**found, **{name: are.get(name) for name in changed}}
 
 
 def _name_of(changed: dict[str, Any]) -> str:
+    if all(map(_is_pause, changed)):
+        return "pause" if any(changed.values()) else "resume"
     if set(changed) != {_PAUSED}:
         return "configure"
     return "pause" if changed[_PAUSED] else "resume"

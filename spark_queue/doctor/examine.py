@@ -51,6 +51,7 @@ CHECKS: Mapping[str, Check] = {
     "tenant-starves": _alarm("tenant-starves"),
     "priority-starves": _alarm("priority-starves"),
     "limit-full": _alarm("limit-full"),
+    "key-paused": _alarm("key-paused"),
     "group-starves": _alarm("group-starves"),
     "held-long": _alarm("held-long"),
     "given-back": _alarm("given-back"),

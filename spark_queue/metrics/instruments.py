@@ -84,6 +84,9 @@ RECENT = Metric(
 TIME_LEFT = Metric(
     "spark_queue.time_left", "gauge", "s", _READER, "Until nothing is open, at the window's pace."
 )
+PAUSED_KEYS = Metric(
+    "spark_queue.paused_keys", "gauge", "{key}", _READER, "Keys of which no item starts."
+)
 PAUSED = Metric("spark_queue.paused", "gauge", "{queue}", _READER, "1 where claims get nothing.")
 SINCE_CLAIM = Metric(
     "spark_queue.since_claim",

@@ -152,6 +152,7 @@ def _of_reader(store: Store, report: Report, keys: int) -> Iterator[Sample]:
     yield Sample(named.OLDEST, seen.oldest_age or 0.0, labels)
     yield Sample(named.LAG, seen.ready + seen.claimed, labels)
     yield Sample(named.PAUSED, float(report.paused), labels)
+    yield Sample(named.PAUSED_KEYS, len(report.paused_keys), labels)
     yield Sample(named.LOG_STEPS, head.step, {**labels, "log": "status"})
     if seen.time_left is not None:
         yield Sample(named.TIME_LEFT, seen.time_left, labels)

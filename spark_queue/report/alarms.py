@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -60,6 +61,27 @@ def find_paused(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
         report.service.paused_at,
         command_on(report, "resume"),
     )
+
+
+#: From when on a pause of a key is worth a word: its age, and how often it was paused again.
+_LONG_PAUSE, _OFTEN_PAUSED = timedelta(days=1), 20
+
+
+def key_paused(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
+    """Find keys that are paused for more than a day, or were paused again and again."""
+    for one in report.paused_keys:
+        if report.as_of - one.at <= _LONG_PAUSE and one.times <= _OFTEN_PAUSED:
+            continue
+        often = f", {one.times:,} times in a row" if one.times > _OFTEN_PAUSED else ""
+        yield Finding(
+            id="key-paused",
+            severity="info",
+            what=f"{one.by} {one.key!r} is paused by {one.who}{often}: nothing of it starts",
+            since=one.at,
+            command=f"{command_on(report, 'resume')} --key {shlex.quote(one.key)} "
+            f"--by {shlex.quote(one.by)}",
+            reader=report.reader,
+        )
 
 
 def workers_gone(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
@@ -390,5 +412,6 @@ ALARMS: Mapping[str, Alarm] = {
     "tenant-starves": tenant_starves,
     "priority-starves": priority_starves,
     "limit-full": limit_full,
+    "key-paused": key_paused,
     "items-too-old": items_too_old,
 }

@@ -256,8 +256,10 @@ def _about(
     panel, key = _PANELS[by]
     rows = answers.rows(panel)
     if by == "tenant":
-        config = store.settings(store.status_head()).config
-        yield from (one for one in read_tenants(rows, config) if id_of(one.fair_key) == digest)
+        settings = store.settings(store.status_head())
+        yield from (
+            one for one in read_tenants(rows, settings, now) if id_of(one.fair_key) == digest
+        )
         return
     yield from (_line_of(by, store, row, now) for row in rows if id_of(row[key]) == digest)
 

@@ -18,6 +18,7 @@ from spark_queue.sql.look import instant_of
 from spark_queue.state.store import Store
 from spark_queue.views.answers import Answer, Ends
 from spark_queue.views.operator_steps import hidden_steps
+from spark_queue.wording import instant
 
 #: The ones to look at first.
 _ORDER = (Liveness.GONE, Liveness.LATE)
@@ -118,6 +119,16 @@ def _changes(text: str, before: str | None) -> Iterator[tuple[str, str]]:
     new, old = json.loads(text), json.loads(before)
     if new["paused"] != old["paused"]:
         yield "paused" if new["paused"] else "resumed", ""
+    were, are = (
+        {(by, key): end for by, key, end, *_ in one.get("pauses", ())} for one in (old, new)
+    )
+    for by, key in {**were, **are}:
+        if (by, key) not in are:
+            yield "resumed", f"{by} {key!r}"
+        elif are[by, key] != were.get((by, key), 0):
+            end = are[by, key]
+            until = "it is resumed" if end is None else instant(instant_of(end))
+            yield "paused", f"{by} {key!r} until {until}"
     changed = list(_differences(new["config"], old["config"]))
     if changed:
         yield "configured", ", ".join(changed)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spark_queue.results import ItemProgress, Liveness
 
 if TYPE_CHECKING:
-    from spark_queue.config import QueueConfig
+    from spark_queue.log.settings import Settings
     from spark_queue.views.answers import Answer
 
 
@@ -37,6 +37,8 @@ class Overview:
     """Ready items that one of their group is in the way of."""
     over_a_key_limit: int = _fact("over a key's limit", waits="key limit")
     """Ready items of a key that has its limit of items in flight."""
+    of_paused_keys: int = _fact("of paused keys", waits="key paused")
+    """Ready items of a key that is paused."""
     over_a_limit: int = _fact("over a limit", waits="over a limit")
     """Ready items that wait as the queue has its limit of items in flight."""
     paused_items: int = _fact("paused", waits="paused")
@@ -167,6 +169,8 @@ class Tenant:
     """How long its ready item that waits longest has, as of :class:`Overview`."""
     failures: int
     """In the window."""
+    is_paused: bool
+    """Whether the key is paused."""
     starving: bool
     """Whether it waited for the whole window, and got no turn or hardly any while others did."""
     idle: bool
@@ -356,17 +360,21 @@ class ItemLine:
     """The first of the user's columns, but for its fair key and its group."""
 
 
-def read_tenants(rows: Sequence[Answer], config: QueueConfig) -> tuple[Tenant, ...]:
+def read_tenants(rows: Sequence[Answer], settings: Settings, now: datetime) -> tuple[Tenant, ...]:
     """Return the panel of tenants.
 
     Parameters
     ----------
     rows : sequence of dict
         Rows of the view ``tenants``, all that it has.
-    config : QueueConfig
-        The configuration in force.
+    settings : Settings
+        The settings in force.
+    now : datetime
+        The instant.
     """
+    config = settings.config
     weights = config.weights
+    paused = {one.key for one in settings.paused_at(now) if one.by == config.fair_key}
     limits = [limit for limit in config.limits if limit.by == config.fair_key]
     busy = [row["fair_key"] for row in rows if not row["idle"]]
     # The view names a hundred; others may be busy, too.
@@ -376,6 +384,7 @@ def read_tenants(rows: Sequence[Answer], config: QueueConfig) -> tuple[Tenant, .
         Tenant(
             **row,
             most=limits[0].most(row["fair_key"]) if limits else None,
+            is_paused=row["fair_key"] in paused,
             due=None if row["idle"] else weights.get(row["fair_key"], 1.0) / whole,
         )
         for row in rows

@@ -9,6 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from spark_queue.flow import Pause
 from spark_queue.report.finding import Finding, Thresholds
 from spark_queue.report.lines import (
     DepthPoint,
@@ -283,6 +284,8 @@ class Vitals(Heading):
     """The groups with most waiting items first."""
     starving: tuple[StarvingKey, ...]
     """The fair keys that starve, the longest first."""
+    paused_keys: tuple[Pause, ...]
+    """The keys that are paused."""
     full_limits: tuple[FullLimit, ...]
     """The keys without room for all of the window, the longest first."""
     outranked: tuple[OutrankedPriority, ...]

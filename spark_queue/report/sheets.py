@@ -286,7 +286,9 @@ _TENANTS: Sequence[tuple[str, str, Callable[[Tenant, datetime], str]]] = (
         "tenant",
         "fold",
         lambda one, _: (
-            ("(none)" if one.fair_key is None else one.fair_key) + " STARVES" * one.starving
+            ("(none)" if one.fair_key is None else one.fair_key)
+            + " STARVES" * one.starving
+            + " PAUSED" * one.is_paused
         ),
     ),
     ("oldest", "right", lambda one, _: duration(one.oldest_age)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from spark_queue.report import page, panel_tables
 from spark_queue.report.following import Shared, id_of
+from spark_queue.report.lines import Tenant
 from spark_queue.report.model import Report
 from spark_queue.report.panel_tables import Buttons, Links
 from spark_queue.report.sheets import Sheet
@@ -182,14 +183,22 @@ def of_items(base: str, seqs: Sequence[int]) -> Links:
     return lambda _sheet, row, head: [link_item(base, seqs[row])] if head == "item" else ()
 
 
-def undo_buttons(base: str, report: Report) -> Buttons:
-    """Return the undo buttons of operators' steps."""
+def row_buttons(base: str, report: Report, verbs: Collection[str]) -> Buttons:
+    """Return the buttons of rows: to undo operators' steps, and to pause and resume tenants."""
 
     def buttons(sheet: str, row: int) -> Sequence[tuple[str, str]]:
+        if sheet == "tenants":
+            return tenant_buttons(report.tenants[row])
         step = report.steps[row] if sheet == "steps" else None
-        if step is None or not step.undo:
+        if step is None or not step.undo or "undo" not in verbs:
             return ()
         return [(f"Undo {step.step}", act(base, "undo", step=str(step.step)))]
+
+    def tenant_buttons(one: Tenant) -> Sequence[tuple[str, str]]:
+        verb = "resume" if one.is_paused else "pause"
+        if verb not in verbs or one.fair_key is None:
+            return ()
+        return [(f"{verb.capitalize()} …", act(base, verb, key=one.fair_key))]
 
     return buttons
 

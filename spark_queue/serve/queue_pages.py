@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from spark_queue.errors import SparkQueueError
@@ -20,7 +21,7 @@ from spark_queue.report.page import rate
 from spark_queue.report.panel_tables import button, link, pill
 from spark_queue.results import Liveness
 from spark_queue.serve import pages
-from spark_queue.serve.pages import Page, act, base_of, link_item, of_report, undo_buttons
+from spark_queue.serve.pages import Page, act, base_of, link_item, of_report, row_buttons
 from spark_queue.serve.watching import RANGES, Board, WatchedQueue
 from spark_queue.wording import duration, in_html, line_of, plural
 
@@ -117,7 +118,7 @@ def queue(
         What the chart shows, of :data:`RANGES`.
     """
     report = seat.report(most_age)
-    buttons = undo_buttons(base, report) if "undo" in verbs else panel_tables.no_buttons
+    buttons = row_buttons(base, report, verbs)
     links = of_report(base, seat.number, report)
     drawn = _chart(base, report, seat.flow(hours, most_age), hours)
     sections = page.sections(report, links, buttons, chart=drawn)
@@ -152,6 +153,9 @@ def _chart(base: str, report: Report, points: Sequence[FlowPoint], hours: int) -
     ranges = f'<nav class="ranges" aria-label="Range">{links}</nav>'
     return ranges + page.plots(report, points, timedelta(hours=hours))
 
+
+#: Options of a finding's command that fill in the form of its action.
+_FILLED = frozenset({"--where", "--key", "--by"})
 
 #: Findings that are shown at once.
 _SHOWN = 6
@@ -237,5 +241,6 @@ def _offers(number: int, finding: Finding, verbs: Collection[str]) -> Iterator[t
     if seq.isdecimal():
         yield f"Item {seq}", link_item(base, int(seq))
     if verb in verbs:
-        where = rest[rest.index("--where") + 1] if "--where" in rest else ""
-        yield f"{verb.capitalize()} …", act(base, verb, **({"where": where} if where else {}))
+        options = pairwise(rest)
+        fields = {one.removeprefix("--"): said for one, said in options if one in _FILLED}
+        yield f"{verb.capitalize()} …", act(base, verb, **fields)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from spark_queue.commands.key_pauses import expression_of, read_span, require_no_key
 from spark_queue.config import SETTINGS, QueueConfig, Setting
 from spark_queue.config_changes import (
     changes,
@@ -67,14 +68,46 @@ class Verb:
     planned: Callable[[WatchedQueue, Mapping[str, str]], Preview]
 
 
-def _pause(seat: WatchedQueue, _asked: Mapping[str, str]) -> Preview:
+def _pause(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
+    if _field(asked, "key"):
+        return _of_key("paused", seat, asked)
+    require_no_key("pause", by=_field(asked, "by"), for_=_field(asked, "for"))
     seen = seat.report(FOR_A_REFRESH).overview
     waits = plural(seen.ready, "item")
     text = f"{waits} that wait will not be given out until it is resumed; {seen.claimed:,} go on"
     return Preview(items=seen.ready, text=text, do=lambda at: f"paused from step {at.pause()} on")
 
 
-def _resume(seat: WatchedQueue, _asked: Mapping[str, str]) -> Preview:
+def _field(asked: Mapping[str, str], name: str) -> str | None:
+    return asked.get(name, "").strip() or None
+
+
+def _of_key(word: str, seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
+    """Return what comes of pausing or resuming a key."""
+    key, by, span = (_field(asked, name) for name in ("key", "by", "for"))
+    by = expression_of(seat.open().operate.config, by)
+    length = None if span is None else read_span(span)
+    ends = (
+        ""
+        if word == "resumed"
+        else f" until {'it is resumed' if span is None else span + ' from now'}"
+    )
+
+    def do(queue: Operable) -> str:
+        if word == "paused":
+            step = queue.pause(key=key, by=by, for_=length)
+        else:
+            step = queue.resume(key=key, by=by)
+        return f"{by} {key} is {word} from step {step} on"
+
+    text = f"{by} {key} is {word}{ends}; what is claimed goes on"
+    return Preview(items=1, text=text, do=do)
+
+
+def _resume(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
+    if _field(asked, "key"):
+        return _of_key("resumed", seat, asked)
+    require_no_key("resume", by=_field(asked, "by"))
     seen = seat.report(FOR_A_REFRESH).overview
     text = f"{plural(seen.ready, 'item')} that wait may be given out again"
     return Preview(items=seen.ready, text=text, do=lambda at: f"resumed from step {at.resume()} on")
@@ -257,10 +290,22 @@ def _step(_config: QueueConfig) -> Sequence[FormField]:
     return [FormField(name="step", label="The step of the status log that is taken back")]
 
 
+def _key_fields(_config: QueueConfig) -> Sequence[FormField]:
+    return [
+        FormField(name="key", label="A key, such as a tenant; empty for the whole queue"),
+        FormField(name="by", label="By which expression it is one; empty for the fair key"),
+    ]
+
+
+def _pause_fields(config: QueueConfig) -> Sequence[FormField]:
+    label = "For how long a key is paused, as 90s, 10m or 2h; empty until it is resumed"
+    return [*_key_fields(config), FormField(name="for", label=label)]
+
+
 #: What may be done, by its name.
 VERBS: Mapping[str, Verb] = {
-    "pause": Verb(what="Stop giving out items", planned=_pause),
-    "resume": Verb(what="Give out items again", planned=_resume),
+    "pause": Verb(what="Stop giving out items", fields=_pause_fields, planned=_pause),
+    "resume": Verb(what="Give out items again", fields=_key_fields, planned=_resume),
     "cancel": Verb(what="End ready and claimed items", fields=_items, planned=_cancel),
     "redrive": Verb(
         what="Enqueue dead, expired or cancelled items again", fields=_items, planned=_redrive

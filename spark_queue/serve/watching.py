@@ -91,11 +91,17 @@ class Operable(Protocol):
     def config(self) -> QueueConfig:
         """Return the configuration in force."""
 
-    def pause(self) -> int:
-        """Stop giving out items."""
+    def pause(
+        self,
+        *,
+        key: str | None = None,
+        by: str | None = None,
+        for_: timedelta | float | None = None,
+    ) -> int:
+        """Stop giving out items, or those of a key."""
 
-    def resume(self) -> int:
-        """Give out items again."""
+    def resume(self, *, key: str | None = None, by: str | None = None) -> int:
+        """Give out items again, or those of a key."""
 
     def cancel(self, where: str, *, dry_run: bool = False) -> Affected:
         """End items."""

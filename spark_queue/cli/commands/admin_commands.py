@@ -31,10 +31,11 @@ from spark_queue.cli.commands.setting_commands import (
 from spark_queue.cli.display import Whole
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.words import plain
+from spark_queue.commands.key_pauses import plain_pause, read_span, require_no_key
 from spark_queue.config_changes import new_config, with_options
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.wording import instant
+from spark_queue.wording import instant, visible
 
 if TYPE_CHECKING:
     from spark_queue.cli.choice import AnyQueue
@@ -75,16 +76,53 @@ def read_config(file: Path | None, options: dict[str, Any]) -> QueueConfig:
     return new_config(with_options(values, options))
 
 
-@operating
-def pause(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
-    """Stop giving out items; claimed items go on."""
-    _show_pause(scope, scope.open_queue(name, reader)[1], paused=True)
+_Key = Annotated[str | None, Option("--key", help="Only this key, such as a tenant.")]
+_By = Annotated[
+    str | None, Option("--by", help="By which expression it is a key: the fair key if none.")
+]
 
 
 @operating
-def resume(scope: Scope, name: Name, reader: ReaderOption = None) -> None:
-    """Give out items again."""
-    _show_pause(scope, scope.open_queue(name, reader)[1], paused=False)
+def pause(
+    scope: Scope,
+    name: Name,
+    reader: ReaderOption = None,
+    key: _Key = None,
+    by: _By = None,
+    span: Annotated[
+        str | None,
+        Option("--for", help="For how long a key is paused, as 90s, 10m or 2h; for good if none."),
+    ] = None,
+) -> None:
+    """Stop giving out items, or those of a key; claimed items go on."""
+    queue = scope.open_queue(name, reader)[1]
+    length = None if span is None else read_span(span)
+    if key is None:
+        require_no_key("pause", by=by, for_=length)
+        _show_pause(scope, queue, paused=True)
+        return
+    _show_key(scope, queue, "paused", key, queue.pause(key=key, by=by, for_=length))
+
+
+@operating
+def resume(
+    scope: Scope, name: Name, reader: ReaderOption = None, key: _Key = None, by: _By = None
+) -> None:
+    """Give out items again, or those of a key."""
+    queue = scope.open_queue(name, reader)[1]
+    if key is None:
+        require_no_key("resume", by=by)
+        _show_pause(scope, queue, paused=False)
+        return
+    _show_key(scope, queue, "resumed", key, queue.resume(key=key, by=by))
+
+
+def _show_key(scope: Scope, queue: AnyQueue, word: str, key: str, step: int) -> None:
+    """Say until when a key is paused now, or that it is not."""
+    found = [plain_pause(one) for one in queue.paused_keys if one.key == key]
+    ends = "".join(f" until {one['until'] or 'it is resumed'}" for one in found)
+    said = f"{visible(key)}: {word}{ends}, from step {step} on"
+    scope.display.show({"key": key, "pauses": found, "step": step}, said)
 
 
 def _show_pause(scope: Scope, queue: AnyQueue, *, paused: bool) -> None:

@@ -65,7 +65,7 @@ SELECT
     WHEN 'key paused' THEN nullif(r.kept_until, 9223372036854775807)
     WHEN 'delayed' THEN r.available_at
   END AS until,
-  r.place IN ('lost', 'kept') AS is_lapsed,
+  r.place = 'lost' AS is_lapsed,
   r.fair_key,
   r.group_key,
   r.flow_keys,

@@ -388,3 +388,31 @@ def test_numbers_that_others_have_set_are_shown(limited: str) -> None:
     with pytest.raises(SettingsChangedError, match=r"was t=4 t:acme=9 when .*, and is t=8 now"):
         queue.configure(expected=expected, limits=(Limit(by="t", default=5),))
     assert _limits(limited)["t"] == (8, {})
+
+
+def test_a_tenant_is_paused_and_resumed_by_the_command_line(run: Run, tenants: str) -> None:
+    """It is said until when; an undo takes it back, and the log of operators names the key."""
+    paused = run("pause", "--engine", "local", tenants, "--key", "acme")
+    assert paused.out == "acme: paused until it is resumed, from step 2 on\n"
+    (pause,) = LocalQueue.open(tenants).paused_keys
+    assert (pause.by, pause.key, pause.until) == ("t", "acme", None)
+    resumed = run("resume", "--engine", "local", tenants, "--key", "acme", "--by", "t")
+    assert resumed.out == "acme: resumed, from step 3 on\n"
+    assert run("undo", "--engine", "local", tenants, "3").code == 0
+    assert [one.key for one in LocalQueue.open(tenants).paused_keys] == ["acme"]
+    timed = run("pause", "--engine", "local", tenants, "--key", "b", "--for", "10m")
+    assert "b: paused until " in timed.out
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("--for 10m", "for_ is"),
+        ("--key a --for soon", "for is 'soon': it must be like 90s, 10m, 2h or 1d"),
+        ("--key a --by x", "by is 'x': only a key that is stored can be paused"),
+    ],
+)
+def test_a_wrong_pause_says_why(run: Run, tenants: str, words: str, why: str) -> None:
+    """Nothing is written."""
+    ended = run("pause", "--engine", "local", tenants, *words.split())
+    assert (ended.code, why in ended.err) == (2, True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_queue import journaled_queue
+from spark_queue.acting import acting_as
 from spark_queue.clock import ManualClock
 from spark_queue.flow import Limit
 from spark_queue.log.disk import liveness
@@ -194,6 +195,28 @@ def test_a_limit_that_was_full_for_an_hour_is_told(make: Make, clock: ManualCloc
     )
     held.ack()
     assert "limit-full" not in queue.doctor().ids()
+
+
+def test_a_key_that_is_paused_for_days_or_again_and_again_is_told(
+    make: Make, clock: ManualClock
+) -> None:
+    """Who paused it is named, and the command resumes it."""
+    queue = make("tenant string", fair_key="tenant")
+    begun = clock.now()
+    with acting_as("ann"):
+        queue.pause(key="a b")
+    assert "key-paused" not in queue.doctor().ids()
+    clock.advance(25 * HOUR)
+    found = only(queue.doctor(), "key-paused")
+    assert (found.severity, found.since) == ("info", begun)
+    assert found.what == "tenant 'a b' is paused by ann: nothing of it starts"
+    assert found.command == f"spark-queue resume {queue.name} --key 'a b' --by tenant"
+    queue.resume(key="a b")
+    for seconds in range(1, 23):
+        queue.pause(key="c", for_=60 + seconds)
+    assert "22 times in a row" in only(queue.doctor(), "key-paused").what
+    clock.advance(2 * MINUTE)
+    assert "key-paused" not in queue.doctor().ids()
 
 
 def test_a_tenant_of_low_priority_that_starves_is_explained(make: Make, clock: ManualClock) -> None:

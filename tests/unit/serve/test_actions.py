@@ -403,3 +403,32 @@ def test_secrets_differ() -> None:
     last = sessions.of(given[-1])
     assert last is not None
     assert (last.operator, last.owns("")) == ("n100", False)
+
+
+def test_a_tenant_is_paused_and_resumed_by_its_row(make: Make, pages: Pages) -> None:
+    """The form says until when, and what goes on; the row then leads to the resume."""
+    queue = make(fair_key="tenant")
+    queue.enqueue([{"id": "1", "tenant": "big corp", "path": "p"}])
+    browser = pages(queue, acts=True)
+    browser.sign_in()
+    assert "/act/pause?key=big+corp" in browser.get("/queues/0").text
+    told = browser.act("pause", key="big corp", **{"for": "10m"})
+    assert "tenant big corp is paused until 10m from now; what is claimed goes on" in told.text
+    assert browser.act("pause", **browser.fields_of(told.text)).status_code == 303
+    assert queue.claim(1).count == 0
+    assert "/act/resume?key=big+corp" in browser.get("/queues/0").text
+    told = browser.act("resume", key="big corp")
+    assert browser.act("resume", **browser.fields_of(told.text)).status_code == 303
+    assert queue.paused_keys == ()
+
+
+def test_a_pause_of_a_key_that_is_wrong_is_refused(make: Make, pages: Pages) -> None:
+    """An expression that no item has stored, a time that is none, and a time without a key."""
+    browser = pages(make(fair_key="tenant"), acts=True)
+    browser.sign_in()
+    for asked, why in (
+        ({"key": "a", "by": "upper(tenant)"}, "only a key that is stored can be paused"),
+        ({"key": "a", "for": "soon"}, "it must be like 90s, 10m, 2h or 1d"),
+        ({"for": "10m"}, "it is about a key"),
+    ):
+        assert why in browser.act("pause", **asked).text
