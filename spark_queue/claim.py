@@ -13,12 +13,14 @@ import pyarrow.compute as pc
 
 from spark_queue.checks import require_duration
 from spark_queue.commands import checkpoint, claims, forward_items, settle
+from spark_queue.commands.key_pauses import expression_of
 from spark_queue.commands.settle import Verdict
 from spark_queue.errors import (
     InvalidArgumentError,
     LeaseLostError,
     RetryAfter,
     SparkNeededError,
+    pause_of,
     require_after,
 )
 from spark_queue.item_context import read_progress
@@ -135,7 +137,9 @@ class Claim:
         wait = None if after is None else require_after("after", after)
         return self._settle_rest("nack", require_error("error", error), wait)
 
-    def defer(self, after: float | timedelta, error: str | None = None) -> Settlement:
+    def defer(
+        self, after: float | timedelta, error: str | None = None, *, pause: bool | str = False
+    ) -> Settlement:
         """Have all that is left wait, in its place and without charging an attempt.
 
         Deferrals are counted, and after ``max_deferrals`` of them an item is dead. In a queue of an
@@ -147,15 +151,20 @@ class Claim:
             How long the items wait at least, such as 30 seconds.
         error : str, optional
             Why: ``explain`` and the history show it.
+        pause : bool or str
+            By which key of these items no other one starts for as long: True for the fair key, or
+            the text of another.
 
         Raises
         ------
         LeaseLostError
             As for :meth:`ack`.
         """
-        return self._settle_rest(
-            "defer", require_error("error", error), require_after("after", after)
-        )
+        wait, by = require_after("after", after), pause_of(pause)
+        if by is not None:
+            config = self._store.settings(self._store.status_head()).config
+            expression_of(config, by or None)
+        return self._settle_rest("defer", require_error("error", error), wait, by)
 
     def release(self) -> Settlement:
         """Give all that is left back to its place, without charging an attempt.
@@ -285,10 +294,14 @@ class Claim:
             self._settle(settle.Every("release"))
 
     def _settle_rest(
-        self, verb: str, error: str | None = None, after: timedelta | None = None
+        self,
+        verb: str,
+        error: str | None = None,
+        after: timedelta | None = None,
+        pause: str | None = None,
     ) -> Settlement:
         """Settle all that is left; raise where another verb has left nothing."""
-        done = self._settle(settle.Every(verb, error, after))
+        done = self._settle(settle.Every(verb, error, after, pause))
         if done.step == 0 and self._said not in (None, verb):
             raise LeaseLostError((), f"settled before, by {self._said}()")
         self._said = verb

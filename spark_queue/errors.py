@@ -363,6 +363,9 @@ class RetryAfter(SparkQueueError):  # noqa: N818 - a wish, raised by users' hand
     ----------
     after : timedelta
         How long from the settle on the item waits at least.
+    pause : str or None
+        By which key of the item no other one starts for as long: the text of a key expression, or
+        ``""`` for the fair key, which ``pause=True`` means.
     charge : bool
         Whether it is a failure all the same, with this wait in the place of the policy's.
 
@@ -373,13 +376,30 @@ class RetryAfter(SparkQueueError):  # noqa: N818 - a wish, raised by users' hand
     """
 
     def __init__(
-        self, after: float | timedelta, message: str | None = None, *, charge: bool = False
+        self,
+        after: float | timedelta,
+        message: str | None = None,
+        *,
+        pause: bool | str = False,
+        charge: bool = False,
     ) -> None:
         self.after = require_after("after", after)
+        self.pause = pause_of(pause)
         if not isinstance(charge, bool):
             raise InvalidArgumentError(f"charge is {shorten(charge)}: it must be True or False")
         self.charge = charge
         super().__init__(message or f"again in {self.after.total_seconds():g} s")
+
+
+def pause_of(pause: object) -> str | None:
+    """Return by which key is to be paused, ``""`` for the fair key; raise where it is none."""
+    if isinstance(pause, bool):
+        return "" if pause else None
+    if not isinstance(pause, str) or not pause:
+        raise InvalidArgumentError(
+            f"pause is {shorten(pause)}: it must be True, for the fair key, or the text of a key"
+        )
+    return pause
 
 
 #: The longest wait of an item: beyond it an instant may have no year.

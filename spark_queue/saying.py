@@ -24,6 +24,8 @@ class Said(NamedTuple):
     error: str | None = None
     after: timedelta | None = None
     """How long it waits: where it is deferred, or in the place of the policy of retries."""
+    pause: str | None = None
+    """By which key of it no item starts for as long: an expression, ``""`` for the fair key."""
 
     @property
     def micros(self) -> int | None:
@@ -31,15 +33,18 @@ class Said(NamedTuple):
         return None if self.after is None else self.after // timedelta(microseconds=1)
 
     @classmethod
-    def of(cls, outcome: str, error: str | None, micros: int | None) -> Said:
+    def of(
+        cls, outcome: str, error: str | None, micros: int | None, pause: str | None = None
+    ) -> Said:
         """Return what is said, with a wait in microseconds."""
-        return cls(outcome, error, None if micros is None else timedelta(microseconds=micros))
+        after = None if micros is None else timedelta(microseconds=micros)
+        return cls(outcome, error, after, pause)
 
 
 def said_of(exc: BaseException) -> Said:
     """Return what a handler says that raises something."""
     if isinstance(exc, RetryAfter):
-        return Said("nack" if exc.charge else "defer", text_of(exc), exc.after)
+        return Said("nack" if exc.charge else "defer", text_of(exc), exc.after, exc.pause)
     return Said("dead" if isinstance(exc, Reject) else "nack", text_of(exc))
 
 

@@ -186,18 +186,30 @@ CREATE OR REPLACE VIEW sq_status AS
 SELECT r.seq, r.state, r.attempts, r.losses, r.deferrals, r.dedup_key, r.fair_key, r.group_key, r.flow_keys, r.units, r.chain, r.priority, r.round, r.cost, r.max_attempts, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, timestamp_micros(r.deadline) AS deadline, timestamp_micros(r.waits_since) AS waits_since, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.first_claimed_at) AS first_claimed_at, timestamp_micros(r.claimed_at) AS claimed_at, r.waited, timestamp_micros(r.finished_at) AS finished_at, r.lease, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.error, r.origin, r.step, r.gen, r.moved_step, timestamp_micros(r.moved_at) AS moved_at, r.moved_error, r.failed_step
 FROM sq_raw_status r;
 
+CREATE OR REPLACE VIEW sq_raw_deferred AS
+SELECT d.seq, d.step
+FROM (
+  SELECT
+    s.seq, s.step, s.state, s.deferrals,
+    lag(s.deferrals) OVER (PARTITION BY s.seq ORDER BY s.step) AS deferrals_before
+  FROM sq_raw_states s
+  WHERE s.kind = 'item' AND s.deferrals > 0
+) d
+WHERE d.state = 'ready' AND d.deferrals > coalesce(d.deferrals_before, 0);
+
 CREATE OR REPLACE VIEW sq_raw_transitions AS
 SELECT
-  h.seq, h.step, h.at, h.state, h.attempts, h.losses, h.lease, h.claim_id, h.worker_id,
-  h.lease_expires_at, h.available_at, h.error,
+  h.seq, h.step, h.at, h.state, h.attempts, h.losses, coalesce(h.deferrals, 0) AS deferrals, h.lease,
+  h.claim_id, h.worker_id, h.lease_expires_at, h.available_at, h.error,
   coalesce(h.state = 'claimed' AND h.lease = h.step, false) AS granted,
-  h.error IS NOT NULL AND h.state IN ('ready', 'dead') AS failed
+  h.error IS NOT NULL AND h.state IN ('ready', 'dead') AND d.seq IS NULL AS failed
 FROM sq_raw_states h
+LEFT JOIN sq_raw_deferred d ON h.seq = d.seq AND h.step = d.step
 WHERE h.kind = 'item'
 UNION ALL
 SELECT
-  h.seq, r.step, r.at, h.state, h.attempts, h.losses, h.lease, h.claim_id, h.worker_id,
-  r.lease_expires_at, h.available_at, h.error, false, false
+  h.seq, r.step, r.at, h.state, h.attempts, h.losses, coalesce(h.deferrals, 0), h.lease, h.claim_id,
+  h.worker_id, r.lease_expires_at, h.available_at, h.error, false, false
 FROM sq_raw_states r
 JOIN sq_raw_states h
   ON h.lease = r.lease AND h.step < r.step AND h.kind = 'item' AND h.state = 'claimed'
@@ -210,15 +222,16 @@ WHERE
   );
 
 -- The transitions of items, by their own rows and the renewals of the leases that these have: `granted`
--- is one by which a claim got it, `failed` one with an error that it is ready again after, or dead.
+-- is one by which a claim got it, `failed` one with an error that it is ready again after, or dead, and
+-- no deferral.
 CREATE OR REPLACE VIEW sq_transitions AS
-SELECT r.seq, r.step, timestamp_micros(r.at) AS moment, r.state, r.attempts, r.losses, r.lease, r.claim_id, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, timestamp_micros(r.available_at) AS available_at, r.error, r.granted, r.failed
+SELECT r.seq, r.step, timestamp_micros(r.at) AS moment, r.state, r.attempts, r.losses, r.deferrals, r.lease, r.claim_id, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, timestamp_micros(r.available_at) AS available_at, r.error, r.granted, r.failed
 FROM sq_raw_transitions r;
 
 CREATE OR REPLACE VIEW sq_raw_history AS
 SELECT
   'queue' AS log, i.seq, i.step, i.enqueued_at AS at, 'ready' AS state, i.duplicate_of, i.origin,
-  cast(NULL AS int) AS attempts, cast(NULL AS int) AS losses, cast(NULL AS bigint) AS lease,
+  cast(NULL AS int) AS attempts, cast(NULL AS int) AS losses, cast(NULL AS int) AS deferrals, cast(NULL AS bigint) AS lease,
   cast(NULL AS string) AS claim_id, cast(NULL AS string) AS worker_id,
   cast(NULL AS bigint) AS lease_expires_at, cast(NULL AS bigint) AS available_at,
   cast(NULL AS string) AS error
@@ -226,18 +239,18 @@ FROM sq_raw_items i
 UNION ALL
 SELECT
   'queue', r.seq, r.step, r.enqueued_at, 'refused', r.duplicate_of, r.origin, NULL, NULL, NULL,
-  NULL, NULL, NULL, NULL, NULL
+  NULL, NULL, NULL, NULL, NULL, NULL
 FROM sq_raw_rejected r
 UNION ALL
 SELECT
-  'status', t.seq, t.step, t.at, t.state, NULL, NULL, t.attempts, t.losses, t.lease,
+  'status', t.seq, t.step, t.at, t.state, NULL, NULL, t.attempts, t.losses, t.deferrals, t.lease,
   t.claim_id, t.worker_id, t.lease_expires_at, t.available_at, t.error
 FROM sq_raw_transitions t
 ORDER BY seq, log, step;
 
 -- How items entered or were refused, and every transition since, of each the oldest first.
 CREATE OR REPLACE VIEW sq_history AS
-SELECT r.log, r.seq, r.step, timestamp_micros(r.at) AS moment, r.state, r.duplicate_of, r.origin, r.attempts, r.losses, r.lease, r.claim_id, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, timestamp_micros(r.available_at) AS available_at, r.error
+SELECT r.log, r.seq, r.step, timestamp_micros(r.at) AS moment, r.state, r.duplicate_of, r.origin, r.attempts, r.losses, r.deferrals, r.lease, r.claim_id, r.worker_id, timestamp_micros(r.lease_expires_at) AS lease_expires_at, timestamp_micros(r.available_at) AS available_at, r.error
 FROM sq_raw_history r;
 
 CREATE OR REPLACE VIEW sq_raw_paused_items_of_status AS
@@ -416,6 +429,7 @@ SELECT
   r.ends_at AS expires_at,
   r.attempts,
   r.losses,
+  r.deferrals,
   r.lease,
   r.worker_id,
   r.claimed_at,
@@ -453,7 +467,7 @@ CROSS JOIN sq_raw_asked a;
 -- first in flight of `full_key`, by the limit at the place `full_limit`, which has `used` of `most`. What
 -- the next claim ends is in nobody's way.
 CREATE OR REPLACE VIEW sq_reasons AS
-SELECT r.seq, r.state, r.reason, r.held_by, r.full_limit, r.full_key, r.used, r.most, timestamp_micros(r.until) AS until, r.is_lapsed, r.fair_key, r.group_key, r.flow_keys, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.moved_at) AS moved_at, timestamp_micros(r.waits_since) AS waits_since, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, r.attempts, r.losses, r.lease, r.worker_id, timestamp_micros(r.claimed_at) AS claimed_at, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.failed_step
+SELECT r.seq, r.state, r.reason, r.held_by, r.full_limit, r.full_key, r.used, r.most, timestamp_micros(r.until) AS until, r.is_lapsed, r.fair_key, r.group_key, r.flow_keys, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.moved_at) AS moved_at, timestamp_micros(r.waits_since) AS waits_since, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, r.attempts, r.losses, r.deferrals, r.lease, r.worker_id, timestamp_micros(r.claimed_at) AS claimed_at, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.failed_step
 FROM sq_raw_reasons r;
 
 CREATE OR REPLACE VIEW sq_raw_runnable AS
@@ -1116,7 +1130,7 @@ placed AS (
     m.failed,
     m.granted,
     m.state,
-    m.attempts + m.losses > 0 AS again
+    m.attempts + m.losses + m.deferrals > 0 AS again
   FROM sq_raw_transitions m
   CROSS JOIN asked a
   WHERE m.at > a.since AND (m.failed OR m.granted)
@@ -1434,9 +1448,11 @@ followed AS (
     m.state,
     m.attempts,
     m.losses,
+    m.deferrals,
     lag(m.state) OVER item AS state_before,
     lag(m.attempts) OVER item AS attempts_before,
-    lag(m.losses) OVER item AS losses_before
+    lag(m.losses) OVER item AS losses_before,
+    lag(m.deferrals) OVER item AS deferrals_before
   FROM sq_raw_transitions m
   JOIN (SELECT DISTINCT seq FROM granted WHERE grants >= 10) g ON g.seq = m.seq
   WINDOW item AS (PARTITION BY m.seq ORDER BY m.step)
@@ -1449,6 +1465,7 @@ given_back AS (
     AND state_before = 'claimed'
     AND attempts = attempts_before
     AND losses = losses_before
+    AND deferrals = deferrals_before
   GROUP BY seq
   HAVING count(*) >= 10
 ),
@@ -1491,6 +1508,7 @@ SELECT
   s.moved_at AS since,
   s.attempts,
   s.losses,
+  s.deferrals,
   s.dedup_key,
   s.fair_key,
   s.group_key,
@@ -1510,5 +1528,5 @@ LEFT JOIN sq_raw_wordings w ON w.said = f.said;
 -- they failed with last, each by its digest, since any text may be one. `why` is why an open item is
 -- not running; of one that ended it is the state, or that it was enqueued again.
 CREATE OR REPLACE VIEW sq_listed AS
-SELECT r.seq, r.state, r.why, timestamp_micros(r.since) AS since, r.attempts, r.losses, r.dedup_key, r.fair_key, r.group_key, r.worker_id, timestamp_micros(r.held_until) AS held_until, r.error, r.tenant_id, r.group_id, r.error_id
+SELECT r.seq, r.state, r.why, timestamp_micros(r.since) AS since, r.attempts, r.losses, r.deferrals, r.dedup_key, r.fair_key, r.group_key, r.worker_id, timestamp_micros(r.held_until) AS held_until, r.error, r.tenant_id, r.group_id, r.error_id
 FROM sq_raw_listed r;

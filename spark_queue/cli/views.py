@@ -20,12 +20,12 @@ from spark_queue.views.answers import AsOf, ends_at
 
 #: Columns that status shows besides the user's.
 SHOWN = (
-    *("_seq", "_state", "_attempts", "_losses", "_enqueued_at", "_available_at", "_claimed_at"),
-    *("_finished_at", "_worker_id", "_lease_expires_at", "_error"),
+    *("_seq", "_state", "_attempts", "_losses", "_deferrals", "_enqueued_at", "_available_at"),
+    *("_claimed_at", "_finished_at", "_worker_id", "_lease_expires_at", "_error"),
 )
 
 #: Columns shown of a dead letter.
-LETTER = ("_seq", "_attempts", "_losses", "_finished_at", "_error", "_successor")
+LETTER = ("_seq", "_attempts", "_losses", "_deferrals", "_finished_at", "_error", "_successor")
 
 #: Rows up to which this process reads a log; a cluster has more room.
 _MOST = 1_000_000

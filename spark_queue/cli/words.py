@@ -113,10 +113,12 @@ def error(row: Mapping[str, Any]) -> str:
 
 
 def tries(row: Mapping[str, Any]) -> str:
-    """Return how often an item failed and was lost, empty where it never was."""
+    """Return how often an item failed, was lost and was deferred, empty where it never was."""
     counts = []
     if row.get("_attempts"):
         counts.append(plural(row["_attempts"], "failed attempt"))
     if row.get("_losses"):
         counts.append(plural(row["_losses"], "lost lease"))
+    if row.get("_deferrals"):
+        counts.append(plural(row["_deferrals"], "deferral"))
     return ", ".join(counts)

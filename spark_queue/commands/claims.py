@@ -240,13 +240,13 @@ def settle_and_claim(
     tuple of SettledStep and GrantedClaim, or None
         ``None`` where this is not possible, and nothing was written: an item goes back, so that it
         would be in the step twice; others hold claims, which may have lapsed; there is nothing to
-        claim; a checkpoint is due; or the step was lost to another writer.
+        claim; a checkpoint is due; a key is to be paused; or the step was lost to another writer.
     """
     now = store.clock.now()
 
     def decide(at: Snapshot) -> Answer[tuple[SettledStep, GrantedClaim] | None]:
         told = settle.as_noted(at, verdict)
-        if checkpoint.is_due(at.status, request.limit):
+        if checkpoint.is_due(at.status, request.limit) or settle.pausing_of(told):
             return _NEITHER
         at.look_as_far()
         here = both = _here(at, lease, told, request, now)

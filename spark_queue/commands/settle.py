@@ -15,6 +15,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from spark_queue.commands.settle_pauses import with_pauses
 from spark_queue.log.heads import StatusHead, following
 from spark_queue.log.schema import (
     CLAIMED,
@@ -42,6 +43,7 @@ from spark_queue.state.settle_decision import (
     StagedSettle,
     Verdict,
     charge_deferrals,
+    pausing_of,
 )
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.steps import Answer, Step, engine_of, is_small, on_status
@@ -61,6 +63,7 @@ __all__ = [
     "Verdict",
     "judge_here",
     "log_settle",
+    "pausing_of",
     "report_step",
     "settle",
 ]
@@ -134,10 +137,14 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
         if isinstance(verdict, Renewed) and at.settings.format >= RENEWED:
             said = verdict.progress if at.settings.format >= _TELLS_PROGRESS else {}
             stage = _in_one_row(stage, said, now)
-        after = log_settle(at.status, stage)
+        after, rows = log_settle(at.status, stage), stage.rows
+        if (asked := pausing_of(told)) and at.settings.format >= _DEFERS:
+            paused = with_pauses(at.settings, rows, asked, now)
+            if paused is not None:
+                after, rows = replace(after, config_step=after.step), paused
         return Step(
             head=after,
-            rows=stage.rows,
+            rows=rows,
             small=is_small(stage.total()),
             counts=stage.counts,
             lease=lease,

@@ -162,3 +162,29 @@ class AtWork:
         """Forget the lost items of the last claim."""
         with self._lock:
             self._lost.clear()
+
+
+class PausedHere:
+    """Keys that a handler pauses while a claim is at work: what is of them goes back.
+
+    What is claimed later obeys the settings; items that are claimed know it by this.
+
+    Parameters
+    ----------
+    keys_by : callable, optional
+        Returns the key of each item of the claim by its seq, given what a key is paused by.
+    """
+
+    def __init__(self, keys_by: Callable[[str], Mapping[int, str | None]] = lambda _: {}) -> None:
+        self._keys_by = keys_by
+        self._seqs: set[int] = set()
+
+    def note(self, seq: int, pause: str | None) -> None:
+        """Note by which key of an item the handler pauses, if it does."""
+        keys = {} if pause is None else self._keys_by(pause)
+        if keys.get(seq) is not None:
+            self._seqs |= {one for one, key in keys.items() if key == keys[seq]}
+
+    def has(self, seq: int) -> bool:
+        """Whether an item is of a paused key."""
+        return seq in self._seqs

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from spark_queue.errors import InvalidArgumentError, ResultMismatchError
 from spark_queue.processing.apart import Cut, Died, Late, answers, tell_parent
-from spark_queue.processing.at_work import AtWork
+from spark_queue.processing.at_work import AtWork, PausedHere
 from spark_queue.processing.fitting import require_columns, require_fitting
 from spark_queue.processing.handler_types import Apart, BatchHandler, ItemHandler
 from spark_queue.saying import Said, said_of
@@ -63,6 +63,8 @@ def columns_of(returns: pa.Schema | None) -> pa.Schema:
             ("error", pa.string()),
             # For how many microseconds an item waits, where the handler says so.
             ("after", pa.int64()),
+            # By which key of it no item starts for as long.
+            ("pause", pa.string()),
             # How many items were in the call that a worker died of, where they were several.
             ("together", pa.int64()),
             last,
@@ -114,6 +116,8 @@ class HandlerCalls:
         Seconds that an item may take in a child: then that is killed, and the item has failed.
     at_work : AtWork, optional
         Told of the items that the handler is at; says which of them are lost.
+    paused : PausedHere, optional
+        Told of the keys that the handler pauses: what is of them, and has not begun, goes back.
     """
 
     def __init__(
@@ -125,6 +129,7 @@ class HandlerCalls:
         is_over: Callable[[], bool] = lambda: False,
         limit: float = math.inf,
         at_work: AtWork | None = None,
+        paused: PausedHere | None = None,
     ) -> None:
         self._handler = handler
         self._schema = schema
@@ -132,6 +137,7 @@ class HandlerCalls:
         self._is_over = is_over
         self._limit = limit
         self._at_work = AtWork() if at_work is None else at_work
+        self._paused = PausedHere() if paused is None else paused
         self._stopped: str | None = None
 
     # rule: work of a group
@@ -149,13 +155,14 @@ class HandlerCalls:
             # Its outcome counts no more, and its group goes on.
             return back(item)
         self.saw(group, row["outcome"])
+        self._paused.note(columns["_seq"], row.get("pause"))
         return row
 
     def _is_held_up(self, item: Item) -> bool:
         """Whether an item goes back before the handler gets it."""
         group, _ = item
         is_stopped = group is not None and group == self._stopped
-        return is_stopped or self._is_over() or self._is_lost(item)
+        return is_stopped or self._is_over() or self._is_to_go_back(item)
 
     def each_apart(self, items: Sequence[Item], cut: Cut | None = None) -> Iterator[pa.RecordBatch]:
         """Work items off in a child; where it dies of one, go on behind that in another.
@@ -171,7 +178,7 @@ class HandlerCalls:
             if cut is not None and cut.is_set():
                 yield batch_of([back(item) for item in left], self._schema)
                 return
-            if self._is_lost(left[0]):
+            if self._is_to_go_back(left[0]):
                 yield batch_of([back(left.popleft())], self._schema)
                 continue
             rows, hear = partial(self._rows, list(left)), partial(self._hear, left)
@@ -184,6 +191,7 @@ class HandlerCalls:
                 group, item = left.popleft()
                 self._at_work.drop(item["_seq"])
                 self.saw(group, found.column("outcome")[0].as_py())
+                self._paused.note(item["_seq"], found.column("pause")[0].as_py())
                 yield found
 
     def _outcome(self, item: Item, answer: bytes | Died | Late) -> pa.RecordBatch:
@@ -204,6 +212,9 @@ class HandlerCalls:
 
     def _is_lost(self, item: Item) -> bool:
         return self._at_work.is_lost(item[1]["_seq"])
+
+    def _is_to_go_back(self, item: Item) -> bool:
+        return self._is_lost(item) or self._paused.has(item[1]["_seq"])
 
     def _rows(self, items: Sequence[Item]) -> Iterator[bytes]:
         self._at_work = self._at_work.of_a_child(
@@ -295,8 +306,7 @@ def _call(handler: ItemHandler, item: dict[str, Any], schema: pa.Schema) -> dict
         raise
     # Anything it raises is the item's failure: sys.exit(), and what native code panics with, too.
     except BaseException as exc:  # noqa: BLE001
-        said = said_of(exc)
-        return {"_seq": seq, "outcome": said.outcome, "error": said.error, "after": said.micros}
+        return {"_seq": seq, **_columns_of(said_of(exc))}
 
 
 def called_with_table(
@@ -315,6 +325,10 @@ def called_with_table(
     if not results:
         return _all(Said("ack"), seqs, schema, unasked=not asked and isinstance(answer, _TABLES))
     return batch_of([_result_of(seq, results, schema) for seq in seqs.to_pylist()], schema)
+
+
+def _columns_of(said: Said) -> dict[str, Any]:
+    return {**said._asdict(), "after": said.micros}
 
 
 def _plain(answer: Any) -> Any:
@@ -365,7 +379,7 @@ def _results(answer: Any, seqs: pa.Array, schema: pa.Schema) -> dict[int, Any]:
 
 def _all(said: Said, seqs: pa.Array, schema: pa.Schema, *, unasked: bool = False) -> pa.RecordBatch:
     """Give all items one outcome, a column at a time."""
-    same = {"outcome": said.outcome, "error": said.error, "after": said.micros, "unasked": unasked}
+    same = {**_columns_of(said), "unasked": unasked}
     columns = [
         seqs
         if field.name == "_seq"

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 
 from spark_queue.log.step_events import logger
-from spark_queue.processing.at_work import AtWork
+from spark_queue.processing.at_work import AtWork, PausedHere
 from spark_queue.processing.calling import (
     HandlerCalls,
     Item,
@@ -164,6 +164,8 @@ class Crew:
     """Seconds that an item may take."""
     at_work: AtWork = field(default_factory=AtWork)
     """The items that threads are at."""
+    paused: PausedHere = field(default_factory=PausedHere)
+    """The keys that the handler pauses."""
     _threads: list[ItemThread] = field(default_factory=list)
     _lost: list[ItemThread] = field(default_factory=list)
     """Threads that hang at an item, and count as busy."""
@@ -220,6 +222,7 @@ class Crew:
                 blocks=blocks,
                 is_over=self.cut.is_set,
                 at_work=self.at_work,
+                paused=self.paused,
             )
             while not thread.is_lost and (line := _next(left)) is not None:
                 for at in line:
@@ -254,6 +257,7 @@ class Crew:
                 blocks=blocks,
                 limit=self.item_limit,
                 at_work=self.at_work,
+                paused=self.paused,
             )
             return lambda _: turns.each_apart([rows[at] for at in part], self.cut)
 

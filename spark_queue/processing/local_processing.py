@@ -18,6 +18,7 @@ from spark_queue.columns.arrow import arrow_types
 from spark_queue.columns.arrow.arrow_types import parse_fields
 from spark_queue.commands import asking
 from spark_queue.commands.settle import SettledStep, Some
+from spark_queue.commands.settle_pauses import keys_by
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.item_context import Said
 from spark_queue.log.delta.claim_record import ClaimRecord, error_room
@@ -25,6 +26,7 @@ from spark_queue.log.output.outputs import ResultTable
 from spark_queue.overriding import override
 from spark_queue.processing import interrupts
 from spark_queue.processing.apart import can_fork
+from spark_queue.processing.at_work import PausedHere
 from spark_queue.processing.calling import columns_of, warn_of_rows
 from spark_queue.processing.claim_parts import Hands
 from spark_queue.processing.crew import Crew
@@ -119,8 +121,11 @@ class LocalHands(Hands):
     @override
     def work(self, claim: Claim) -> None:
         store, self._telling = self._store, _Telling(claim.id)
-        blocks = store.settings(store.status_head()).config.on_failure == "block"
-        self._telling.rest = self.crew.work(_items(store, claim), blocks=blocks)
+        config = store.settings(store.status_head()).config
+        blocks = config.on_failure == "block"
+        grant = file_rows.grant_of(store, claim.lease)
+        self.crew.paused = PausedHere(partial(keys_by, config, grant))
+        self._telling.rest = self.crew.work(_items(store, claim, grant), blocks=blocks)
 
     @override
     def tell_part(self, claim: Claim) -> Some | None:
@@ -218,9 +223,8 @@ def _with_required(returns: pa.Schema, there: pa.Schema) -> pa.Schema:
     return pa.schema([one.with_nullable(False) if one.name in required else one for one in returns])
 
 
-def _items(store: Store, claim: Claim) -> pa.Table:
+def _items(store: Store, claim: Claim, grant: pa.Table) -> pa.Table:
     """Read the items of a claim, in the order of service."""
-    grant = file_rows.grant_of(store, claim.lease)
     found = file_rows.require_items(store, grant, claim.count, claim.id)
     return file_rows.in_order(found, grant, keep=file_rows.HIDDEN)
 
@@ -279,5 +283,5 @@ def _verdict(outcomes: pa.Table) -> Some:
 
 
 def _rows_of(outcomes: pa.Table) -> Iterator[tuple[int, saying.Said]]:
-    columns = (outcomes[name].to_pylist() for name in ("outcome", "error", "after"))
+    columns = (outcomes[name].to_pylist() for name in ("outcome", "error", "after", "pause"))
     return zip(outcomes["_seq"].to_pylist(), map(saying.Said.of, *columns), strict=True)

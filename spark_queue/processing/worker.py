@@ -272,6 +272,8 @@ class _Outcomes:
     """Items that are done and have a result."""
     unasked: int
     """Items for which the handler gave rows without ``returns`` or ``output``."""
+    pausing: int
+    """Items that pause a key."""
 
     @classmethod
     def of(cls, stage: DataFrame) -> _Outcomes:
@@ -279,7 +281,8 @@ class _Outcomes:
         is_done, with_result = F.col("outcome") == "ack", "result" in stage.columns
         has_row = is_done & F.col("result").isNotNull() if with_result else F.lit(False)
         is_unasked = F.lit(False) if with_result else F.col("unasked")
-        counts = (F.count_if(one) for one in (is_done, has_row, is_unasked))
+        is_pausing = F.col("pause").isNotNull()
+        counts = (F.count_if(one) for one in (is_done, has_row, is_unasked, is_pausing))
         # In one part, which needs no exchange: there are few columns to look at.
         return cls(stage, *stage.coalesce(1).agg(F.count(F.lit(1)), *counts).collect()[0])
 
@@ -287,7 +290,11 @@ class _Outcomes:
         """Return the verdict: one ack for all, where every item is done."""
         if self.total == self.done == claim.count:
             return settle.Every("ack")
-        return settle.Each(self.stage)
+        if not self.pausing:
+            return settle.Each(self.stage)
+        found = self.stage.where(F.col("pause").isNotNull())
+        rows = found.select("_seq", "outcome", "error", "after", "pause").collect()
+        return settle.Each(self.stage, {seq: saying.Said.of(*said) for seq, *said in rows})
 
 
 def _rows(stage: DataFrame, claim: Claim) -> DataFrame:

@@ -31,6 +31,9 @@ _LONGEST = 20
 #: What takes a slot of the limit: an item in flight that the next claim does not end.
 _STAYS = f"state = '{CLAIMED}' AND reason NOT IN ('expired', 'lease lost')"
 
+#: What is counted of an item.
+_COUNTERS = ("attempts", "losses", "deferrals")
+
 _TIMES = {1: "once", 2: "twice"}
 
 
@@ -42,6 +45,7 @@ class Link:
     state: str
     failures: int = 0
     losses: int = 0
+    deferrals: int = 0
     error: str | None = None
     """What its last failure says; a loss is none."""
     worker: str = ""
@@ -98,6 +102,9 @@ class Chains:
         text = explaining.detail(told, why, states, at, self.directory)
         explained = explaining.because(row["seq"], reason, text, by=why.by, until=row["until"])
         explained = replace(explained, given_back=self._given_back(row["seq"]))
+        if row["deferrals"]:
+            said = _deferral_text(row["deferrals"], self._last_said(row["seq"], "deferrals"))
+            explained = replace(explained, detail=f"{explained.detail}; {said}")
         if reason == "leased":
             explained = _with_progress(explained, self.progress(row["seq"], row["lease"]))
         held_until = row["until"] if reason == "leased" else row["lease_expires_at"]
@@ -106,6 +113,7 @@ class Chains:
             state=row["state"],
             failures=row["attempts"],
             losses=row["losses"],
+            deferrals=row["deferrals"],
             error=self._error_of(row),
             worker=row["worker_id"] or f"lease {row['lease']}",
             liveness=judge(self.directory, row["worker_id"], held_until, self.asked.now),
@@ -120,11 +128,15 @@ class Chains:
     def _error_of(self, row: Answer) -> str | None:
         if not row["attempts"] or row["failed_step"] is None:
             return None
-        error, attempts = None, 0
-        moves = self.answers.rows("transitions", f"seq = {row['seq']}")
+        return self._last_said(row["seq"], "attempts")
+
+    def _last_said(self, seq: int, counter: str) -> str | None:
+        """Return the error of the last transition that an item was counted up by."""
+        error, count = None, 0
+        moves = self.answers.rows("transitions", f"seq = {seq}")
         for move in sorted(moves, key=itemgetter("step")):
-            if move["attempts"] > attempts:
-                error, attempts = move["error"], move["attempts"]
+            if move[counter] > count:
+                error, count = move["error"], move[counter]
         return error
 
     def _given_back(self, seq: int) -> int:
@@ -132,7 +144,7 @@ class Chains:
         moves = sorted(self.answers.rows("transitions", f"seq = {seq}"), key=itemgetter("step"))
         return sum(
             (was["state"], now["state"]) == (CLAIMED, READY)
-            and (was["attempts"], was["losses"]) == (now["attempts"], now["losses"])
+            and all(was[name] == now[name] for name in _COUNTERS)
             for was, now in pairwise(moves)
         )
 
@@ -222,9 +234,14 @@ def _failure_text(link: Link) -> str:
         return ""
     said = [f"failed {_times(link.failures)}{_with(link.error)}"] if link.failures else []
     said += [f"was lost {_times(link.losses)}"] if link.losses else []
+    said += [_deferral_text(link.deferrals)] if link.deferrals else []
     # Once is nothing to speak of: another item of its claim may have failed.
     back = link.why.given_back
     return ", ".join([*said, f"was given back {_times(back)}"] if back > 1 else said)
+
+
+def _deferral_text(deferrals: int, error: str | None = None) -> str:
+    return f"was deferred {_times(deferrals)}{_with(error)}"
 
 
 def _times(count: int) -> str:
@@ -240,7 +257,7 @@ def _transition(row: Mapping[str, Any]) -> Transition:
     """Return a row of the view ``history`` as a line of a time line."""
     until = {"claimed": "lease_expires_at", "ready": "available_at"}.get(row["state"])
     shared = {one.name: row[one.name] for one in fields(Transition) if one.name in row}
-    counts = {name: row[name] or 0 for name in ("attempts", "losses")}
+    counts = {name: row[name] or 0 for name in _COUNTERS}
     return Transition(**{**shared, **counts}, until=row[until] if until else None)
 
 

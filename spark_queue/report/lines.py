@@ -346,6 +346,7 @@ class ItemLine:
     """Since when it is where it is."""
     attempts: int
     losses: int
+    deferrals: int
     dedup_key: str | None
     fair_key: str | None
     group_key: str | None

@@ -155,6 +155,7 @@ class Transition:
     state: str
     attempts: int
     losses: int
+    deferrals: int
     worker_id: str | None
     until: datetime | None
     """When the lease, or the delay, ends."""

@@ -264,7 +264,8 @@ def _oldest(seen: Overview) -> str:
 
 def _tries(one: Transition | ItemLine) -> str:
     counts = [plural(one.attempts, "failure")] if one.attempts else []
-    return ", ".join([*counts, plural(one.losses, "loss", "losses")] if one.losses else counts)
+    counts += [plural(one.losses, "loss", "losses")] if one.losses else []
+    return ", ".join([*counts, plural(one.deferrals, "deferral")] if one.deferrals else counts)
 
 
 def _of_most(one: Tenant) -> str:

@@ -213,7 +213,10 @@ HIDDEN = ("_group_key", TRACE)
 _OF_THE_LEASE = ("_lease", "_attempts", "_group_key")
 
 #: What is read of the rows by which items were leased.
-_GRANT = ("_seq", "_gen", "_round", "_losses", "_priority", "_turn", *_OF_THE_LEASE)
+_GRANT = (
+    *("_seq", "_gen", "_round", "_losses", "_priority", "_turn"),
+    *(*_OF_THE_LEASE, "_fair_key", "_flow_keys"),
+)
 
 
 def grant_of(store: Store, lease: int) -> pa.Table:

@@ -63,8 +63,16 @@ SHORT_STATUS = ("_seq", "_state", "_attempts", "_worker_id", "_error")
 
 #: What is shown of a transition.
 HISTORY = (
-    *("_step", "_at", "_state", "_duplicate_of", "_origin", "_attempts", "_losses", "_lease"),
-    *("_claim_id", "_worker_id", "_lease_expires_at", "_available_at", "_error"),
+    *("_step", "_at", "_state", "_duplicate_of", "_origin", "_attempts", "_losses"),
+    *(
+        "_deferrals",
+        "_lease",
+        "_claim_id",
+        "_worker_id",
+        "_lease_expires_at",
+        "_available_at",
+        "_error",
+    ),
 )
 
 #: What a row says of an item that comes to another state.

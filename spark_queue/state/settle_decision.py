@@ -188,6 +188,7 @@ class Every:
     outcome: str
     error: str | None = None
     after: timedelta | None = None
+    pause: str | None = None
 
     def judge(
         self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
@@ -198,7 +199,7 @@ class Every:
     @property
     def said(self) -> Said:
         """What is said of each item."""
-        return Said(self.outcome, self.error, self.after)
+        return Said(self.outcome, self.error, self.after, self.pause)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +210,8 @@ class Each:
     """
 
     outcomes: DataFrame
+    pausing: Mapping[int, Said] = field(default_factory=dict)
+    """What of it pauses keys."""
 
     def judge(
         self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
@@ -216,7 +219,7 @@ class Each:
         """Make the rows of a settle; ``None`` for a large frame or an unknown lease."""
         if lease not in replica.grants:
             return None
-        said = self.outcomes.select("_seq", *Said._fields).limit(_FEW + 1).collect()
+        said = self.outcomes.select("_seq", "outcome", "error", "after").limit(_FEW + 1).collect()
         if len(said) > _FEW:
             return None
         outcomes = {seq: Said.of(outcome, error, after) for seq, outcome, error, after in said}
@@ -314,7 +317,8 @@ def charge_deferrals(verdict: Verdict) -> Verdict:
     if isinstance(verdict, Every) and verdict.outcome == "defer":
         return replace(verdict, outcome="nack")
     if isinstance(verdict, Each):
-        return Each(verdict.outcomes.replace({"defer": "nack"}, subset=["outcome"]))
+        outcomes = verdict.outcomes.replace({"defer": "nack"}, subset=["outcome"])
+        return replace(verdict, outcomes=outcomes)
     if isinstance(verdict, Some):
         told = verdict.outcomes.items()
         return Some(
@@ -324,6 +328,17 @@ def charge_deferrals(verdict: Verdict) -> Verdict:
             }
         )
     return verdict
+
+
+def pausing_of(verdict: Verdict) -> Mapping[int, Said] | Said | None:
+    """Return what is said of items where that pauses a key; or of all; or nothing."""
+    if isinstance(verdict, Some):
+        return {seq: one for seq, one in verdict.outcomes.items() if one.pause is not None}
+    if isinstance(verdict, Each):
+        return verdict.pausing
+    if isinstance(verdict, Every) and verdict.pause is not None:
+        return verdict.said
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,10 @@ from spark_queue.views.answers import Ends
 _SchemaT_co = TypeVar("_SchemaT_co", covariant=True)
 
 #: Columns of listed items, and facts about some of them.
-_NOTED = ("_seq", "_state", "_attempts", "_losses", "_lease_expires_at", "_available_at")
+_NOTED = (
+    *("_seq", "_state", "_attempts", "_losses", "_deferrals"),
+    *("_lease_expires_at", "_available_at"),
+)
 _NOTES = ("lapsed", "retrying", "delayed")
 
 

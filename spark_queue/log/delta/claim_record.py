@@ -55,7 +55,7 @@ def read_record(text: str | None, claim_id: str) -> ClaimRecord | None:
         if record["claim"] != claim_id:
             return None
         outcomes = {
-            seq: Said(outcome, error, *map(_from_seconds, after))
+            seq: Said(outcome, error, _from_seconds(*after))
             for outcome, error, *after, ranges in record["outcomes"]
             for seq in _seqs(ranges)
         }
@@ -70,13 +70,15 @@ def read_record(text: str | None, claim_id: str) -> ClaimRecord | None:
 
 
 def _plain(said: Said) -> list[object]:
-    """Return an outcome and its error, and the seconds that its item waits, if it says so."""
-    outcome, error, *after = said
-    return [outcome, error, *(one.total_seconds() for one in after if one is not None)]
+    """Return an outcome and its error, and the seconds that its item waits, if it says so.
+
+    Who reads it takes the items over, and is too late to pause a key.
+    """
+    return [*said[:2], *(one.total_seconds() for one in said[2:3] if one is not None)]
 
 
-def _from_seconds(after: float) -> timedelta:
-    return timedelta(seconds=after)
+def _from_seconds(after: float | None = None) -> timedelta | None:
+    return None if after is None else timedelta(seconds=after)
 
 
 def find_record(

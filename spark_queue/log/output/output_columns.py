@@ -196,7 +196,7 @@ def fail_refused(stage: DataFrame, refused: DataFrame, groups: DataFrame | None)
     Parameters
     ----------
     stage : DataFrame
-        ``_seq``, ``outcome``, ``error``, ``after``, ``together`` and ``result``.
+        ``_seq``, ``outcome``, ``error``, ``after``, ``pause``, ``together`` and ``result``.
     refused : DataFrame
         What :func:`find_refused` returns.
     groups : DataFrame, optional
@@ -216,7 +216,7 @@ def fail_refused(stage: DataFrame, refused: DataFrame, groups: DataFrame | None)
         "_seq",
         outcome.otherwise(F.col("outcome")).alias("outcome"),
         F.when(~is_behind, F.coalesce(why, "error")).alias("error"),
-        F.when(~is_behind, F.col("after")).alias("after"),
+        *(F.when(~is_behind, F.col(name)).alias(name) for name in ("after", "pause")),
         "together",
         F.when(~is_behind & why.isNull(), F.col("result")).alias("result"),
     )

@@ -113,9 +113,11 @@ followed AS (
     m.state,
     m.attempts,
     m.losses,
+    m.deferrals,
     lag(m.state) OVER item AS state_before,
     lag(m.attempts) OVER item AS attempts_before,
-    lag(m.losses) OVER item AS losses_before
+    lag(m.losses) OVER item AS losses_before,
+    lag(m.deferrals) OVER item AS deferrals_before
   FROM sq_transitions m
   JOIN (SELECT DISTINCT seq FROM granted WHERE grants >= 10) g ON g.seq = m.seq
   WINDOW item AS (PARTITION BY m.seq ORDER BY m.step)
@@ -128,6 +130,7 @@ given_back AS (
     AND state_before = 'claimed'
     AND attempts = attempts_before
     AND losses = losses_before
+    AND deferrals = deferrals_before
   GROUP BY seq
   HAVING count(*) >= 10
 ),

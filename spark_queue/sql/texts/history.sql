@@ -2,21 +2,35 @@
 -- Uses: status.
 -- Tables: asked, configs, items, rejected, states.
 
--- transitions(seq, step, at instant, state, attempts, losses, lease, claim_id, worker_id, lease_expires_at instant, available_at instant, error, granted, failed)
+-- deferred(seq, step)
+-- The transitions by which holders deferred items that are ready again.
+SELECT d.seq, d.step
+FROM (
+  SELECT
+    s.seq, s.step, s.state, s.deferrals,
+    lag(s.deferrals) OVER (PARTITION BY s.seq ORDER BY s.step) AS deferrals_before
+  FROM sq_states s
+  WHERE s.kind = 'item' AND s.deferrals > 0
+) d
+WHERE d.state = 'ready' AND d.deferrals > coalesce(d.deferrals_before, 0)
+
+-- transitions(seq, step, at instant, state, attempts, losses, deferrals, lease, claim_id, worker_id, lease_expires_at instant, available_at instant, error, granted, failed)
 -- The transitions of items, by their own rows and the renewals of the leases that these have: `granted`
--- is one by which a claim got it, `failed` one with an error that it is ready again after, or dead.
+-- is one by which a claim got it, `failed` one with an error that it is ready again after, or dead, and
+-- no deferral.
 -- rule again: renewal of a lease
 SELECT
-  h.seq, h.step, h.at, h.state, h.attempts, h.losses, h.lease, h.claim_id, h.worker_id,
-  h.lease_expires_at, h.available_at, h.error,
+  h.seq, h.step, h.at, h.state, h.attempts, h.losses, coalesce(h.deferrals, 0) AS deferrals, h.lease,
+  h.claim_id, h.worker_id, h.lease_expires_at, h.available_at, h.error,
   coalesce(h.state = 'claimed' AND h.lease = h.step, false) AS granted,
-  h.error IS NOT NULL AND h.state IN ('ready', 'dead') AS failed
+  h.error IS NOT NULL AND h.state IN ('ready', 'dead') AND d.seq IS NULL AS failed
 FROM sq_states h
+LEFT JOIN sq_deferred d ON h.seq = d.seq AND h.step = d.step
 WHERE h.kind = 'item'
 UNION ALL
 SELECT
-  h.seq, r.step, r.at, h.state, h.attempts, h.losses, h.lease, h.claim_id, h.worker_id,
-  r.lease_expires_at, h.available_at, h.error, false, false
+  h.seq, r.step, r.at, h.state, h.attempts, h.losses, coalesce(h.deferrals, 0), h.lease, h.claim_id,
+  h.worker_id, r.lease_expires_at, h.available_at, h.error, false, false
 FROM sq_states r
 JOIN sq_states h
   ON h.lease = r.lease AND h.step < r.step AND h.kind = 'item' AND h.state = 'claimed'
@@ -28,11 +42,11 @@ WHERE
     WHERE n.seq = h.seq AND n.step > h.step AND n.step < r.step AND n.kind = 'item'
   )
 
--- history(log, seq, step, at instant, state, duplicate_of, origin, attempts, losses, lease, claim_id, worker_id, lease_expires_at instant, available_at instant, error)
+-- history(log, seq, step, at instant, state, duplicate_of, origin, attempts, losses, deferrals, lease, claim_id, worker_id, lease_expires_at instant, available_at instant, error)
 -- How items entered or were refused, and every transition since, of each the oldest first.
 SELECT
   'queue' AS log, i.seq, i.step, i.enqueued_at AS at, 'ready' AS state, i.duplicate_of, i.origin,
-  cast(NULL AS int) AS attempts, cast(NULL AS int) AS losses, cast(NULL AS bigint) AS lease,
+  cast(NULL AS int) AS attempts, cast(NULL AS int) AS losses, cast(NULL AS int) AS deferrals, cast(NULL AS bigint) AS lease,
   cast(NULL AS string) AS claim_id, cast(NULL AS string) AS worker_id,
   cast(NULL AS bigint) AS lease_expires_at, cast(NULL AS bigint) AS available_at,
   cast(NULL AS string) AS error
@@ -40,11 +54,11 @@ FROM sq_items i
 UNION ALL
 SELECT
   'queue', r.seq, r.step, r.enqueued_at, 'refused', r.duplicate_of, r.origin, NULL, NULL, NULL,
-  NULL, NULL, NULL, NULL, NULL
+  NULL, NULL, NULL, NULL, NULL, NULL
 FROM sq_rejected r
 UNION ALL
 SELECT
-  'status', t.seq, t.step, t.at, t.state, NULL, NULL, t.attempts, t.losses, t.lease,
+  'status', t.seq, t.step, t.at, t.state, NULL, NULL, t.attempts, t.losses, t.deferrals, t.lease,
   t.claim_id, t.worker_id, t.lease_expires_at, t.available_at, t.error
 FROM sq_transitions t
 ORDER BY seq, log, step

@@ -144,7 +144,7 @@ placed AS (
     m.failed,
     m.granted,
     m.state,
-    m.attempts + m.losses > 0 AS again
+    m.attempts + m.losses + m.deferrals > 0 AS again
   FROM sq_transitions m
   CROSS JOIN asked a
   WHERE m.at > a.since AND (m.failed OR m.granted)
@@ -170,7 +170,7 @@ CROSS JOIN asked a
 LEFT JOIN counted c ON c.part = p.part
 ORDER BY moment
 
--- listed(seq, state, why, since instant, attempts, losses, dedup_key, fair_key, group_key, worker_id, held_until instant, error, tenant_id, group_id, error_id)
+-- listed(seq, state, why, since instant, attempts, losses, deferrals, dedup_key, fair_key, group_key, worker_id, held_until instant, error, tenant_id, group_id, error_id)
 -- The items with what they are found by: their fair key, their group, and the wording of the error that
 -- they failed with last, each by its digest, since any text may be one. `why` is why an open item is
 -- not running; of one that ended it is the state, or that it was enqueued again.
@@ -185,6 +185,7 @@ SELECT
   s.moved_at AS since,
   s.attempts,
   s.losses,
+  s.deferrals,
   s.dedup_key,
   s.fair_key,
   s.group_key,

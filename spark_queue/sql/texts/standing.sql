@@ -40,7 +40,7 @@ FROM sq_kept_back_of_status k
 JOIN (SELECT f.seq, min(f.nth) AS nth FROM sq_kept_back_of_status f GROUP BY f.seq) n
   ON k.seq = n.seq AND k.nth = n.nth
 
--- reasons(seq, state, reason, held_by, full_limit, full_key, used, most, until instant, is_lapsed, fair_key, group_key, flow_keys, enqueued_at instant, moved_at instant, waits_since instant, available_at instant, expires_at instant, attempts, losses, lease, worker_id, claimed_at instant, lease_expires_at instant, failed_step)
+-- reasons(seq, state, reason, held_by, full_limit, full_key, used, most, until instant, is_lapsed, fair_key, group_key, flow_keys, enqueued_at instant, moved_at instant, waits_since instant, available_at instant, expires_at instant, attempts, losses, deferrals, lease, worker_id, claimed_at instant, lease_expires_at instant, failed_step)
 -- Why each open item is not running, as `explain` says it: the first of lease, pause, end, pause of
 -- a key, delay, group, limit of a key and limit of the queue. `held_by` is the item that is in the way: of its group one
 -- that waits for its time, or else the earliest in flight, or else the first that a limit keeps back; or the
@@ -76,6 +76,7 @@ SELECT
   r.ends_at AS expires_at,
   r.attempts,
   r.losses,
+  r.deferrals,
   r.lease,
   r.worker_id,
   r.claimed_at,

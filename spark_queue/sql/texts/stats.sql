@@ -78,8 +78,8 @@ FROM (
   SELECT
     f.seq, f.state, f.state <> 'acked' AND r.seq IS NOT NULL AS redriven,
     f.state = 'claimed' AND $freed(f.lease_expires_at, a) <= a.now AS lapsed,
-    f.state = 'ready' AND f.attempts + f.losses > 0 AS retrying,
-    f.state = 'ready' AND f.attempts + f.losses = 0 AND f.available_at > a.now AS delayed
+    f.state = 'ready' AND f.attempts + f.losses + f.deferrals > 0 AS retrying,
+    f.state = 'ready' AND f.attempts + f.losses + f.deferrals = 0 AND f.available_at > a.now AS delayed
   FROM sq_found f
   LEFT JOIN sq_successors r ON f.seq = r.origin
   CROSS JOIN sq_asked a

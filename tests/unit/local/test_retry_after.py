@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_queue import DurableQueue, LocalQueue, QueueConfig, RetryAfter, RetryPolicy
+from spark_queue import DurableQueue, Limit, LocalQueue, QueueConfig, RetryAfter, RetryPolicy
 from spark_queue.clock import ManualClock
-from spark_queue.errors import InvalidArgumentError
+from spark_queue.errors import InvalidArgumentError, LeaseLostError
 from spark_queue.testing import memory_queue
 
 SCHEMA = "id string, tenant string, grp string"
@@ -204,3 +204,89 @@ def test_a_wait_is_a_time(clock: ManualClock, after: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="it must be True or False"):
         RetryAfter(1, charge="yes")  # type: ignore[arg-type]
     assert queue.counts()["claimed"] == 1
+
+
+def test_reports_say_how_often_an_item_was_deferred(clock: ManualClock) -> None:
+    """A deferral is no failure, and nothing that was given back."""
+    queue = _queue(clock)
+    _put(queue, "a1")
+    for count in (1, 2):
+        queue.process(_busy("a1"))
+        why = queue.explain(1)
+        assert (why.reason, why.given_back) == ("delayed", 0)
+        times = {1: "once", 2: "twice"}[count]
+        assert why.detail.endswith(f"; was deferred {times} with 'RetryAfter: HTTP 429'")
+        clock.advance(timedelta(seconds=30))
+    assert [row["_deferrals"] for row in queue.history(1).to_pylist()] == [None, 0, 1, 1, 2]
+    report = queue.report()
+    assert (sum(one.failures for one in report.tenants), list(report.errors)) == (0, [])
+    assert "was deferred" in queue.explain(1).detail
+
+
+def _pauses(queue: LocalQueue) -> dict[tuple[str, str], timedelta | None]:
+    """Return how long keys are paused from now on."""
+    store = queue._store
+    settings, now = store.settings(store.status_head()), store.clock.now()
+    return {
+        (one.by, one.key): None if one.until is None else one.until - now
+        for one in settings.paused_at(now)
+    }
+
+
+# rule: pause of a key
+@RUNS
+@pytest.mark.parametrize("group_key", ["grp", None])
+def test_a_handler_pauses_the_key_of_its_item(
+    clock: ManualClock, run: Run, group_key: str | None
+) -> None:
+    """What is of it, and has not begun, goes back uncharged; others go on; then all of it runs."""
+    queue = _queue(clock, group_key=group_key, on_failure="skip")
+    names = [f"a{n:02d}" for n in range(1, 51)]
+    _put(queue, *names, "b1")
+    done = run(queue, _busy("a03", pause=True), max_per_group=50 if group_key else None)
+    assert (done.acked, done.deferred, done.released, done.failed) == (3, 1, 47, 0)
+    assert _pauses(queue) == {("tenant", "a"): timedelta(seconds=30)}
+    found = _status(queue)
+    assert found["a03"] == ("ready", 0, 1, "RetryAfter: HTTP 429")
+    assert {found[name] for name in names[3:]} == {("ready", 0, 0, None)}
+    _put(queue, "b2")
+    clock.advance(timedelta(seconds=29))
+    assert run(queue, _busy()).acked == 1
+    clock.advance(timedelta(seconds=1))
+    seen: list[str] = []
+    queue.process(lambda item: seen.append(item["id"]))
+    assert seen == names[2:]
+
+
+# rule: pause of a key
+def test_a_pause_by_another_key_is_of_that(clock: ManualClock) -> None:
+    """By the text of its expression; what is no key of items is left out, and logged."""
+    queue = _queue(clock, limits=(Limit(by="grp", default=None),))
+    queue.enqueue([{"id": f"{t}{g}", "tenant": t, "grp": g} for g in "xy" for t in "ab"])
+    done = queue.process(_busy("ax", pause="grp"), limit=1)
+    assert (done.acked, done.deferred) == (2, 1)
+    assert _pauses(queue) == {("grp", "x"): timedelta(seconds=30)}
+    _put(queue, "c1")
+    assert queue.process(_busy("c1", pause="endpoint")).deferred == 1
+    assert len(_pauses(queue)) == 1
+
+
+# rule: pause of a key, holder of a lease
+def test_a_holder_pauses_in_the_step_of_its_settle(clock: ManualClock) -> None:
+    """A late one pauses nothing; what is no key is refused before anything is written."""
+    queue = _queue(clock, lease=timedelta(seconds=10))
+    _put(queue, "a1", "a2")
+    held = queue.claim(1)
+    with pytest.raises(InvalidArgumentError, match=r"by is 'grp': only a key that .* 'tenant'$"):
+        held.defer(30, pause="grp")
+    clock.advance(timedelta(seconds=10))
+    other = queue.claim(1)
+    with pytest.raises(LeaseLostError):
+        held.defer(30, pause=True)
+    assert _pauses(queue) == {}
+    before = queue._store.status_head().step
+    assert other.defer(30, pause=True).step == before + 1
+    assert queue._store.status_head().config_step == before + 1
+    assert queue.claim(5).count == 0
+    clock.advance(timedelta(seconds=30))
+    assert [row["id"] for row in queue.claim(5).rows] == ["a1", "a2"]

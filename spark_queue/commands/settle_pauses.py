@@ -1,0 +1,111 @@
+"""Pauses of keys that holders ask for, in the step that settles their items."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_queue.acting import operator, whoami
+from spark_queue.commands.admin import config_row
+from spark_queue.commands.key_pauses import expression_of
+from spark_queue.config import QueueConfig
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.flow import Pause, key_texts
+from spark_queue.log.settings import Settings
+from spark_queue.log.step_events import logger
+from spark_queue.saying import Said
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: Where an item has its keys.
+_KEYS = ("_seq", "_fair_key", "_group_key", "_flow_keys")
+
+#: What a row of settings has, as SQL says it.
+_CONFIG = "_gen long, _kind string, _at timestamp, _worker_id string, _body string"
+
+
+def with_pauses(
+    settings: Settings,
+    rows: DataFrame | pa.Table,
+    said: Mapping[int, Said] | Said,
+    now: datetime,
+) -> DataFrame | pa.Table | None:
+    """Return the rows of a settle that pauses keys, too; ``None`` where no key is to be.
+
+    Only of items that have rows: a late holder has none, and pauses nothing.
+
+    Parameters
+    ----------
+    said : mapping of Said, or Said
+        What is said of items by seq, where that pauses a key; or of all.
+    """
+    after = settings
+    for pause in _pauses(settings.config, rows, said, now):
+        known = after.pause_of(pause.by, pause.key, now)
+        if known is None or not known.lasts(pause.until):
+            after = after.with_pause(pause)
+    if after == settings:
+        return None
+    row = config_row(after, now)
+    if isinstance(rows, pa.Table):
+        return pa.concat_tables([rows, row], promote_options="default")
+    names = [column.split()[0] for column in _CONFIG.split(", ")]
+    line = rows.sparkSession.createDataFrame(row.select(names).to_pylist(), _CONFIG)
+    return rows.unionByName(line, allowMissingColumns=True)
+
+
+def _pauses(
+    config: QueueConfig,
+    rows: DataFrame | pa.Table,
+    said: Mapping[int, Said] | Said,
+    now: datetime,
+) -> Iterator[Pause]:
+    """Return the pauses that are asked for, of each key once."""
+    found: dict[tuple[str, str], Pause] = {}
+    who = operator() or whoami()
+    for seq, *keys in _keys_of(rows, None if isinstance(said, Said) else list(said)):
+        one = said if isinstance(said, Said) else said[seq]
+        try:
+            by = expression_of(config, one.pause or None)
+        except InvalidArgumentError as exc:
+            # Its item waits all the same: the settle is no place to fail.
+            logger.warning("item %d pauses no key: %s", seq, exc)
+            continue
+        key = _key_by(config, by, keys)
+        if key is None or not one.after:
+            continue
+        pause = Pause(by=by, key=key, until=now + one.after, at=now, who=who)
+        found[by, key] = max(found.get((by, key), pause), pause, key=lambda one: one.until or now)
+    yield from found.values()
+
+
+def _keys_of(rows: DataFrame | pa.Table, seqs: list[int] | None) -> Iterator[tuple[Any, ...]]:
+    """Return the seq and the keys of some items of a settle, or of all."""
+    if isinstance(rows, pa.Table):
+        few = rows if seqs is None else rows.filter(pc.is_in(rows["_seq"], pa.array(seqs)))
+    else:
+        few = (rows if seqs is None else rows.where(rows["_seq"].isin(seqs))).select(*_KEYS)
+        few = few.toArrow()
+    for seq, fair, group, stored in zip(*(few[name].to_pylist() for name in _KEYS), strict=True):
+        yield seq, fair, group, *json.loads(stored or "[]")
+
+
+def _key_by(config: QueueConfig, by: str, keys: Sequence[str | None]) -> str | None:
+    # An item may have entered before there was the limit.
+    return dict(zip(key_texts(config), keys, strict=False)).get(by)
+
+
+def keys_by(config: QueueConfig, rows: pa.Table, pause: str) -> dict[int, str | None]:
+    """Return the key of each item of some rows by its seq; none where items have no such key."""
+    try:
+        by = expression_of(config, pause or None)
+    except InvalidArgumentError:
+        # The settle says so.
+        return {}
+    return {seq: _key_by(config, by, keys) for seq, *keys in _keys_of(rows, None)}
