@@ -94,7 +94,9 @@ def choose(
     if not at.has_to_give(head):
         return None
     with closing(by.start(_variants(at.settings, request, now))) as database:
-        claim = _Claim(by, database, at, head, request, now, KeysInFlight(at.settings.config))
+        keys = KeysInFlight(at.settings.config)
+        keys.pause(at.settings, now)
+        claim = _Claim(by, database, at, head, request, now, keys)
         claim.read_states(settled)
         rows = claim.choose()
         choice = _choice(by, database, head, rows, _say(head, request, now), claim.debts())

@@ -164,12 +164,25 @@ class KeysInFlight:
         full = found.filter(found["is_full"])
         for nth, column in self._columns.items():
             keys = full.filter(pc.equal(full["nth"], nth))["key"].combine_chunks()
-            if len(keys):
-                self._full[column] = join_texts([keys]) if column == "flow_keys" else keys
+            self._keep_back(column, keys)
         open_ = found.filter(pc.invert(found["is_full"]))
         names = ("nth", "key", "items")
         for nth, key, items in zip(*(open_[name].to_pylist() for name in names), strict=True):
             self.limits.flights[nth, key] = items
+
+    def pause(self, settings: Settings, now: datetime) -> None:
+        """Take the paused keys, of which no item is a candidate either."""
+        texts, pauses = key_texts(settings.config), settings.paused_at(now)
+        for place, column in enumerate(_column_names(settings.config)):
+            keys = [one.key for one in pauses if texts.index(one.by) == place]
+            self._keep_back(column, pa.array(keys, pa.string()))
+
+    def _keep_back(self, column: str, keys: pa.Array) -> None:
+        if not len(keys):
+            return
+        found = join_texts([keys]) if column == "flow_keys" else keys
+        known = self._full.get(column)
+        self._full[column] = found if known is None else pa.concat_arrays([known, found])
 
     def owe(self, rows: pa.Table) -> None:
         """Take debts from rows of a log: of a key the newest counts."""
@@ -218,12 +231,15 @@ class KeysInFlight:
         return pc.invert(pc.and_(reduce(pc.or_, is_full), pc.is_null(rows["expires_at"])))
 
 
+def _column_names(config: QueueConfig) -> list[str]:
+    """Return the columns that tell keys, by their places in an item."""
+    # Of several stored ones one alone cannot be told.
+    return ["fair_key", "group_key", *["flow_keys"] * (len(stored_texts(config)) == 1)]
+
+
 def _columns_of(config: QueueConfig) -> dict[int, str]:
     """Return the columns that tell the keys of limits, by the places of the limits."""
-    names = ["fair_key", "group_key"]
-    if len(stored_texts(config)) == 1:
-        # Of several one alone cannot be told.
-        names.append("flow_keys")
+    names = _column_names(config)
     places = enumerate(LimitKeys.of(config).places)
     return {nth: names[at] for nth, at in places if at is not None and at < len(names)}
 
