@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_queue import saying
 from spark_queue.checks import require_duration
 from spark_queue.commands import checkpoint, claims, forward_items, settle
-from spark_queue.commands.key_pauses import expression_of
 from spark_queue.commands.settle import Verdict
+from spark_queue.commands.settle_pauses import by_of
 from spark_queue.errors import (
     InvalidArgumentError,
     LeaseLostError,
     RetryAfter,
     SparkNeededError,
-    pause_of,
     require_after,
 )
 from spark_queue.item_context import read_progress
@@ -43,8 +43,9 @@ if TYPE_CHECKING:
 
 
 #: What a holder says of an item: an outcome, or one with an error, and with how long it waits.
-Said: TypeAlias = str | tuple[str, str | None] | tuple[str, str | None, float | timedelta | None]
-
+Said: TypeAlias = (
+    str | tuple[str, str | None] | tuple[str, str | None, float | timedelta | None] | saying.Said
+)
 
 #: What a claim gives its holder.
 _ClaimT = TypeVar("_ClaimT", bound="Claim")
@@ -119,7 +120,9 @@ class Claim:
         """
         return self._settle_rest("ack")
 
-    def nack(self, error: str, *, after: float | timedelta | None = None) -> Settlement:
+    def nack(
+        self, error: str, *, after: float | timedelta | None = None, pause: bool | str = False
+    ) -> Settlement:
         """Settle the remaining items as failed: each is charged an attempt.
 
         Parameters
@@ -128,14 +131,13 @@ class Claim:
             What went wrong.
         after : float or timedelta, optional
             How long a retry waits, such as 30 seconds; by default as the policy of retries says.
-
-        Raises
-        ------
-        LeaseLostError
-            As for :meth:`ack`.
+        pause : bool or str
+            As for :meth:`defer`, where it is said how long a retry waits.
         """
         wait = None if after is None else require_after("after", after)
-        return self._settle_rest("nack", require_error("error", error), wait)
+        return self._settle_rest(
+            "nack", require_error("error", error), wait, by_of(self._store, pause)
+        )
 
     def defer(
         self, after: float | timedelta, error: str | None = None, *, pause: bool | str = False
@@ -154,17 +156,11 @@ class Claim:
         pause : bool or str
             By which key of these items no other one starts for as long: True for the fair key, or
             the text of another.
-
-        Raises
-        ------
-        LeaseLostError
-            As for :meth:`ack`.
         """
-        wait, by = require_after("after", after), pause_of(pause)
-        if by is not None:
-            config = self._store.settings(self._store.status_head()).config
-            expression_of(config, by or None)
-        return self._settle_rest("defer", require_error("error", error), wait, by)
+        wait = require_after("after", after)
+        return self._settle_rest(
+            "defer", require_error("error", error), wait, by_of(self._store, pause)
+        )
 
     def release(self) -> Settlement:
         """Give all that is left back to its place, without charging an attempt.

@@ -54,6 +54,7 @@ from datetime import timedelta
 from spark_queue.log_errors import (
     BatchForgottenError as BatchForgottenError,
     BatchMismatchError as BatchMismatchError,
+    DuplicateItemError as DuplicateItemError,
     FencedError as FencedError,
     FileAccessError as FileAccessError,
     FileDamagedError as FileDamagedError,
@@ -66,6 +67,7 @@ from spark_queue.log_errors import (
     SettingsChangedError as SettingsChangedError,
     SparkQueueError as SparkQueueError,
     StepLostError as StepLostError,
+    UnsafeSessionError as UnsafeSessionError,
     WriterLockedError as WriterLockedError,
 )
 from spark_queue.wording import did_you_mean as did_you_mean, plural, shorten, some_of
@@ -161,34 +163,6 @@ class OutputRefusedError(SparkQueueError):
             "the items are ready again: change the constraint, or what the handler returns"
         )
         self.output = output
-
-
-class DuplicateItemError(SparkQueueError):
-    """Raised by ``enqueue(on_duplicate="raise")`` when a row repeats a key; nothing was written.
-
-    Attributes
-    ----------
-    count : int
-        How many rows of the frame are duplicates.
-    """
-
-    def __init__(self, count: int, example: str) -> None:
-        super().__init__(f"{plural(count, 'row has', 'rows have')} a taken key, such as {example}")
-        self.count = count
-
-
-class UnsafeSessionError(SparkQueueError):
-    """Raised when a setting of the Spark session would lose or repeat work.
-
-    Attributes
-    ----------
-    setting : str
-        The setting in the way.
-    """
-
-    def __init__(self, setting: str, why: str) -> None:
-        super().__init__(f"{setting} is not right in this session: {why}")
-        self.setting = setting
 
 
 class SetupError(SparkQueueError):

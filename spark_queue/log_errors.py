@@ -328,3 +328,31 @@ class WriterLockedError(SparkQueueError):
         super().__init__(f"{kept if waited is None else late} (reading always works)")
         self.pid = pid
         self.waited = waited
+
+
+class DuplicateItemError(SparkQueueError):
+    """Raised by ``enqueue(on_duplicate="raise")`` when a row repeats a key; nothing was written.
+
+    Attributes
+    ----------
+    count : int
+        How many rows of the frame are duplicates.
+    """
+
+    def __init__(self, count: int, example: str) -> None:
+        super().__init__(f"{plural(count, 'row has', 'rows have')} a taken key, such as {example}")
+        self.count = count
+
+
+class UnsafeSessionError(SparkQueueError):
+    """Raised when a setting of the Spark session would lose or repeat work.
+
+    Attributes
+    ----------
+    setting : str
+        The setting in the way.
+    """
+
+    def __init__(self, setting: str, why: str) -> None:
+        super().__init__(f"{setting} is not right in this session: {why}")
+        self.setting = setting

@@ -58,6 +58,8 @@ def require_said(item: tuple[object, object]) -> tuple[int, Said]:
     """
     seq, told = item
     require_seq("_seq in outcomes", seq)
+    if isinstance(told, Said):
+        return cast("int", seq), told
     is_one = isinstance(told, tuple) and len(told) in {2, 3}
     said = (*cast("tuple[Any, ...]", told), None) if is_one else (told, None, None)
     outcome, error, after = said[:3]

@@ -14,11 +14,12 @@ from spark_queue.acting import operator, whoami
 from spark_queue.commands.admin import config_row
 from spark_queue.commands.key_pauses import expression_of
 from spark_queue.config import QueueConfig
-from spark_queue.errors import InvalidArgumentError
+from spark_queue.errors import InvalidArgumentError, pause_of
 from spark_queue.flow import Pause, key_texts
 from spark_queue.log.settings import Settings
 from spark_queue.log.step_events import logger
 from spark_queue.saying import Said
+from spark_queue.state.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -109,3 +110,11 @@ def keys_by(config: QueueConfig, rows: pa.Table, pause: str) -> dict[int, str | 
         # The settle says so.
         return {}
     return {seq: _key_by(config, by, keys) for seq, *keys in _keys_of(rows, None)}
+
+
+def by_of(store: Store, pause: object) -> str | None:
+    """Return by which key a holder pauses; raise where the items of a queue have no such key."""
+    by = pause_of(pause)
+    if by is not None:
+        expression_of(store.settings(store.status_head()).config, by or None)
+    return by

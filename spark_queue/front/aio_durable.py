@@ -42,12 +42,22 @@ class DurableVerbs(Protocol):
         """Say that an item is done."""
 
     def nack(
-        self, delivery: Delivery, error: str, *, after: float | timedelta | None = None
+        self,
+        delivery: Delivery,
+        error: str,
+        *,
+        after: float | timedelta | None = None,
+        pause: bool | str = False,
     ) -> Future[None]:
         """Say that an item failed."""
 
     def defer(
-        self, delivery: Delivery, after: float | timedelta, error: str | None = None
+        self,
+        delivery: Delivery,
+        after: float | timedelta,
+        error: str | None = None,
+        *,
+        pause: bool | str = False,
     ) -> Future[None]:
         """Have an item wait, uncharged."""
 
@@ -70,10 +80,12 @@ def settle_by_end(queue: DurableVerbs, delivery: Delivery) -> Iterator[Delivery]
     try:
         yield delivery
     except RetryAfter as exc:
+        # The empty text is the fair key.
+        pause = exc.pause or exc.pause is not None
         if exc.charge:
-            queue.nack(delivery, text_of(exc), after=exc.after)
+            queue.nack(delivery, text_of(exc), after=exc.after, pause=pause)
         else:
-            queue.defer(delivery, exc.after, text_of(exc))
+            queue.defer(delivery, exc.after, text_of(exc), pause=pause)
         raise
     except Exception as exc:
         queue.nack(delivery, text_of(exc))
@@ -145,16 +157,26 @@ class AioDurableQueue:
         await outcome(self._queue.ack(delivery))
 
     async def nack(
-        self, delivery: Delivery, error: str, *, after: float | timedelta | None = None
+        self,
+        delivery: Delivery,
+        error: str,
+        *,
+        after: float | timedelta | None = None,
+        pause: bool | str = False,
     ) -> None:
         """Say that an item failed; return when that is durable."""
-        await outcome(self._queue.nack(delivery, error, after=after))
+        await outcome(self._queue.nack(delivery, error, after=after, pause=pause))
 
     async def defer(
-        self, delivery: Delivery, after: float | timedelta, error: str | None = None
+        self,
+        delivery: Delivery,
+        after: float | timedelta,
+        error: str | None = None,
+        *,
+        pause: bool | str = False,
     ) -> None:
         """Have an item wait, uncharged; return when that is durable."""
-        await outcome(self._queue.defer(delivery, after, error))
+        await outcome(self._queue.defer(delivery, after, error, pause=pause))
 
     async def release(self, delivery: Delivery) -> None:
         """Give an item back to its place, uncharged; return when that is durable."""

@@ -24,6 +24,7 @@ from spark_queue.memory.blocking import BlockingQueue
 from spark_queue.memory.singular.requests import Promise
 from spark_queue.memory.waiting import aio
 from spark_queue.memory.waiting.timer import Timeout, seconds
+from spark_queue.saying import Said
 from spark_queue.state.step_waits import TICK, Look
 
 #: Outcomes that may wait; who settles one more waits for room.
@@ -70,6 +71,8 @@ class PendingOutcome:
     """How often it could not be written."""
     after: timedelta | None = None
     """How long the item waits."""
+    pause: str | None = None
+    """By which key of it no item starts for as long."""
 
 
 class Consumer:
@@ -196,11 +199,12 @@ class Consumer:
         said: OutcomeName,
         error: str | None = None,
         after: timedelta | None = None,
+        pause: str | None = None,
     ) -> Future[None]:
         """Note what a taker says of an item; it is written with others."""
         checks.require_kind("delivery", delivery, Delivery)
         future: Future[None] = Promise(self._outcomes.context)
-        outcome = PendingOutcome(delivery, said, error, future, after=after)
+        outcome = PendingOutcome(delivery, said, error, future, after=after, pause=pause)
         self._outcomes.add(outcome)
         return outcome.future
 
@@ -337,7 +341,9 @@ class Consumer:
         try:
             if claim is None:
                 raise LeaseLostError(sorted(first))  # noqa: TRY301 - told like any other loss
-            claim.settle_each({seq: (one.said, one.error, one.after) for seq, one in first.items()})
+            claim.settle_each(
+                {seq: Said(one.said, one.error, one.after, one.pause) for seq, one in first.items()}
+            )
         except LeaseLostError as exc:
             # An error names a thousand; where there may be more, none counts as settled.
             lost = set(exc.seqs if len(exc.seqs) < NAMED else first)

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from spark_queue import checks, extras
-from spark_queue.errors import InvalidArgumentError, require_after
+from spark_queue.errors import InvalidArgumentError, pause_of, require_after
 from spark_queue.front.aio_durable import AioDurableQueue, settle_by_end
 from spark_queue.front.consumer import Consumer, Delivery, OutcomeName
 from spark_queue.front.producer import Batcher, Producer, Put, PutResult
@@ -247,21 +247,32 @@ class DurableQueue:
         return self._settle(delivery, "ack")
 
     def nack(
-        self, delivery: Delivery, error: str, *, after: float | timedelta | None = None
+        self,
+        delivery: Delivery,
+        error: str,
+        *,
+        after: float | timedelta | None = None,
+        pause: bool | str = False,
     ) -> Future[None]:
         """Say that an item failed: it is retried, or dead. The future is as for :meth:`ack`.
 
-        A retry waits as :meth:`Claim.nack` says.
+        A retry waits, and a key of the item is paused for as long, as :meth:`Claim.nack` says.
         """
         wait = None if after is None else require_after("after", after)
-        return self._settle(delivery, "nack", text_of(error), wait)
+        return self._settle(delivery, "nack", text_of(error), wait, pause_of(pause))
 
     def defer(
-        self, delivery: Delivery, after: float | timedelta, error: str | None = None
+        self,
+        delivery: Delivery,
+        after: float | timedelta,
+        error: str | None = None,
+        *,
+        pause: bool | str = False,
     ) -> Future[None]:
         """Have an item wait, uncharged: see :meth:`Claim.defer`. The future is as for an ack."""
         text = None if error is None else text_of(error)
-        return self._settle(delivery, "defer", text, require_after("after", after))
+        wait = require_after("after", after)
+        return self._settle(delivery, "defer", text, wait, pause_of(pause))
 
     def release(self, delivery: Delivery) -> Future[None]:
         """Give an item back to its place, uncharged. The future is as for :meth:`ack`."""
@@ -295,9 +306,10 @@ class DurableQueue:
         said: OutcomeName,
         error: str | None = None,
         after: timedelta | None = None,
+        pause: str | None = None,
     ) -> Future[None]:
         self._owner.require()
-        return self._consumer.settle(delivery, said, error, after)
+        return self._consumer.settle(delivery, said, error, after, pause)
 
 
 def _ends(into: DeltaQueue | LocalQueue, source: object) -> tuple[Inlet, Outlet]:

@@ -12,6 +12,7 @@ import pytest
 from spark_queue import DurableQueue, Limit, LocalQueue, QueueConfig, RetryAfter, RetryPolicy
 from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidArgumentError, LeaseLostError
+from spark_queue.state import replica_choice
 from spark_queue.testing import memory_queue
 
 SCHEMA = "id string, tenant string, grp string"
@@ -290,3 +291,35 @@ def test_a_holder_pauses_in_the_step_of_its_settle(clock: ManualClock) -> None:
     assert queue.claim(5).count == 0
     clock.advance(timedelta(seconds=30))
     assert [row["id"] for row in queue.claim(5).rows] == ["a1", "a2"]
+
+
+# rule: pause of a key
+@pytest.mark.parametrize("charge", [False, True])
+def test_a_scope_pauses_by_what_it_raises(clock: ManualClock, charge: bool) -> None:  # noqa: FBT001
+    """That of a claim and that of a front, and a verb of a front."""
+    queue = _queue(clock)
+    _put(queue, "a1", "b1", "c1")
+    with pytest.raises(RetryAfter), queue.claim(1):
+        raise RetryAfter(30, pause=True, charge=charge)
+    with DurableQueue(queue) as front:
+        with pytest.raises(RetryAfter), front.receive():
+            raise RetryAfter(20, pause="tenant", charge=charge)
+        front.defer(front.get(), 10, pause=True).result(30)
+        front.sync()
+    ends = {one: timedelta(seconds=n) for one, n in {"a": 30, "b": 20, "c": 10}.items()}
+    assert _pauses(queue) == {("tenant", one): end for one, end in ends.items()}
+
+
+# rule: pause of a key
+def test_sql_settles_with_a_pause(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row of settings goes into the step of any engine."""
+    monkeypatch.setattr(replica_choice, "LARGE", 0)
+    queue = _queue(clock, limits=(Limit(by="grp", default=None),))
+    _put(queue, "a1", "a2", "b1")
+    assert queue.process(_busy("a1", pause="grp"), limit=2).deferred == 1
+    assert _pauses(queue) == {("grp", "a"): timedelta(seconds=30)}
+    assert queue.claim(3).count == 0
+    clock.advance(timedelta(seconds=30))
+    with pytest.raises(RetryAfter), queue.claim(1):
+        raise RetryAfter(5, pause=True)
+    assert _pauses(queue) == {("tenant", "a"): timedelta(seconds=5)}
