@@ -1,4 +1,4 @@
-"""What the holder of an item says of it, and what a handler says by what it raises."""
+"""Verdict of a holder on an item, also by what a handler raises."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.commands import evidence
 from spark_queue.config import QueueConfig
 from spark_queue.delta_queue import DeltaQueue
-from spark_queue.errors import Reject
+from spark_queue.errors import InvalidArgumentError, Reject, RetryAfter
 from spark_queue.log.step_events import StepFacts
 from spark_queue.processing import learnt, loop
 from spark_queue.processing.loop import ProcessResult
@@ -327,3 +327,45 @@ def test_a_handler_gets_the_same_from_this_process_as_from_a_query(
 
     assert len(seen[0]) == 2
     assert seen[0] == seen[1]
+
+
+# rule: deferral of an item, pause of a key
+def test_executors_say_when_they_want_an_item_again(
+    spark: SparkSession, queue_path: str, clock: ManualClock
+) -> None:
+    """What is behind it in its group goes back, the key is paused in the step of the settle."""
+    config = QueueConfig(fair_key="grp", group_key="grp")
+    queue = DeltaQueue.create(spark, queue_path, "id long, grp string", config, clock=clock)
+    queue.enqueue(spark.range(12).selectExpr("id", "concat('g', id % 3) AS grp"), order_by="id")
+
+    def handle(item: dict[str, Any]) -> None:
+        if item["id"] == 3:
+            raise RetryAfter(30, "HTTP 429", pause=True)
+
+    done = queue.process(handle)
+    assert (done.acked, done.deferred, done.released, done.failed) == (9, 1, 2, 0)
+    row = queue.status().where("id = 3").select("_state", "_attempts", "_deferrals", "_error")
+    assert tuple(row.collect()[0]) == ("ready", 0, 1, "RetryAfter: HTTP 429")
+    queue.enqueue(spark.createDataFrame([(13, "g0")], "id long, grp string"))
+    assert queue.process(lambda _: None).acked == 0
+    clock.advance(timedelta(seconds=30))
+    assert queue.process(lambda _: None).acked == 4
+
+
+# rule: deferral of an item
+def test_a_frame_of_outcomes_says_how_long_items_wait(
+    spark: SparkSession, queue: DeltaQueue
+) -> None:
+    """In seconds; what is deferred without, or for no time, is refused before it is written."""
+    queue.claim(1).ack()
+    held = queue.claim(2)
+    columns = "_seq long, outcome string, after double"
+    for wrong in (None, -1.0, float("nan")):
+        said = spark.createDataFrame([(2, "defer", wrong)], columns)
+        with pytest.raises(InvalidArgumentError, match="^after of seq 2 is .*: it must be seconds"):
+            held.settle(said)
+    said = spark.createDataFrame([(2, "defer", 30.5), (3, "nack", None)], columns)
+    done = held.settle(said)
+    assert (done.deferred, done.failed, done.released) == (1, 1, 0)
+    waits = queue.status().where("_seq = 2").selectExpr("_available_at - _claimed_at > '30 s'")
+    assert waits.collect()[0][0]

@@ -21,7 +21,12 @@ from spark_queue import checks
 from spark_queue.claim import Claim
 from spark_queue.config import QueueConfig
 from spark_queue.delta_queue import DeltaQueue
-from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SchemaMismatchError
+from spark_queue.errors import (
+    InvalidArgumentError,
+    InvalidConfigError,
+    RetryAfter,
+    SchemaMismatchError,
+)
 from spark_queue.reader import Reader, SparkVerbs
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.retry_policy import RetryPolicy
@@ -56,6 +61,7 @@ CLAIM = Claim(
 
 #: No text; no text with something in it; no number of things; no step or item; no duration.
 NO_STRING: tuple[Any, ...] = (5, b"w", 1.5, ["w"], True)
+NO_WAIT: tuple[Any, ...] = (None, "30", -1, NAN, INF, True, -DAY)
 NO_TEXT: tuple[Any, ...] = (None, "", "  ", 5, True, ["id = 1"], b"id = 1")
 TOO_DEEP = ("(" * 41, "not " * 41 + "true", "case when true then " * 41, "(not " * 21, "a[" * 41)
 NO_COUNT: tuple[Any, ...] = (0, -1, 1.5, "5", True, NAN, INF, 2**63, None, [1])
@@ -134,6 +140,13 @@ ARGUMENTS: list[Case] = [
     *_all(QUEUE.enqueue_stream, "order_by", ([], 5), df=NOBODY, checkpoint="/c"),
     *_all(CLAIM.renew, "by", NO_DURATION),
     *_all(CLAIM.nack, "error", NO_STRING),
+    *_all(CLAIM.nack, "after", NO_WAIT[1:], error="no"),
+    *_all(CLAIM.defer, "after", NO_WAIT),
+    *_all(CLAIM.defer, "error", NO_STRING, after=1),
+    *_all(CLAIM.defer, "pause", (None, 1, ""), after=1),
+    *_all(RetryAfter, "after", NO_WAIT),
+    *_all(RetryAfter, "pause", (None, 1, ""), after=1),
+    *_all(RetryAfter, "charge", (None, 1, "yes"), after=1),
     *_all(CLAIM.dead, "error", NO_STRING),
     *_all(CLAIM.settle, "outcomes", (None, [], {"_seq": 1}, "ack")),
 ]

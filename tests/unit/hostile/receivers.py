@@ -255,6 +255,7 @@ GOOD: dict[str, Callable[[World], Any]] = {
     "default_result": lambda _: lambda *_: None,
     "delivery": _delivery,
     "df": lambda _: NOBODY,
+    "after": lambda _: 1.0,
     "error": lambda _: "it failed",
     "files": lambda _: "nowhere",
     "group": lambda _: "a",
