@@ -355,7 +355,7 @@ class Record(Timed):
     @property
     def is_busy(self) -> bool:
         """Whether it has begun: no item of its key replaces it."""
-        return is_busy(self.state, self.attempts, self.losses)
+        return is_busy(self.state, self.attempts, self.losses, self.deferrals)
 
     @property
     def expires_at(self) -> float | None:

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from spark_queue.flow import has_pass
 from spark_queue.log.heads import StatusHead
-from spark_queue.log.schema import CLAIMED, DEAD, ITEM
-from spark_queue.log.settings import Settings
+from spark_queue.log.schema import CLAIMED, ITEM
 from spark_queue.overriding import override
 from spark_queue.sql import limit_pass, log_rows
 from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_values
@@ -22,7 +21,7 @@ from spark_queue.sql.limit_pass import KeysInFlight, LimitPass
 from spark_queue.sql.reach import is_sure, nearest, reaches, wanted_of
 from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables, give_order
 from spark_queue.sql.statements import SECOND
-from spark_queue.state.claim_decision import LEASE_LOST, debt_rows, reached_by
+from spark_queue.state.claim_decision import debt_rows, reached_by
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.request import Choice, Request
 from spark_queue.state.snapshot import Snapshot
@@ -93,8 +92,8 @@ def choose(
     head, settled = (at.status, None) if after is None else after
     if not at.has_to_give(head):
         return None
-    with closing(by.start(_variants(at.settings, request, now))) as database:
-        keys = KeysInFlight(at.settings.config)
+    with closing(by.start(_variants(at, request, now))) as database:
+        keys = KeysInFlight(at.settings.config, is_chained=at.has_chains)
         keys.pause(at.settings, now)
         claim = _Claim(by, database, at, head, request, now, keys)
         claim.read_states(settled)
@@ -103,9 +102,9 @@ def choose(
     return choice if choice.total() else None
 
 
-def _variants(settings: Settings, request: Request, now: datetime) -> dict[str, str]:
+def _variants(at: Snapshot, request: Request, now: datetime) -> dict[str, str]:
     """Return the variants of views for a configuration."""
-    config = settings.config
+    config = at.settings.config
     variants = {
         f"with_slot{SECOND}": "with_slot",
         "granted_items": "granted_items_in_one_stage",
@@ -116,7 +115,7 @@ def _variants(settings: Settings, request: Request, now: datetime) -> dict[str, 
         variants["startable_items"] = "startable_items_without_groups"
     if config.group_key is None or config.group_limit * request.run == 1:
         variants["ranked_items"] = "ranked_items_one_by_one"
-    return variants | limit_pass.variants_of(settings, now)
+    return variants | limit_pass.variants_of(at.settings, now, is_chained=at.has_chains)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +166,8 @@ class _Claim:
             self._look_at_keys()
         for look, (reach, entered) in enumerate(self._looks()):
             facts = self._look(reach, entered)
+            if reach is not None and self._is_far():
+                continue
             if reach is not None or look or has_limits:
                 database.keep("ranked_items")
             taken = self._pass(facts) if has_limits else None
@@ -206,7 +207,7 @@ class _Claim:
         self._ask(reach)
         facts = self._judge(entered)
         is_mixed = self._is_tangled() and (self.at.settings.stretches or facts["overdue"])
-        if reach is not None and is_mixed:
+        if reach is not None and (is_mixed or self.at.has_chains):
             facts = self._judge(entered, self._before())
         database.variants.pop("with_slot", None)
         if not facts["overdue"]:
@@ -230,10 +231,15 @@ class _Claim:
         """Return the items beyond reach that stand before one within it."""
         self.database.give("waiting", self._enter(None, log_rows.PLACES))
         self.database.keep("items_beyond_reach")
-        found = self.database.find("predecessors")
+        has_chains = self.at.has_chains
+        found = self.database.find("predecessors_with_chains" if has_chains else "predecessors")
         # Without a step they count, however far they are.
         names = [name for name in log_rows.ENTERED if name != "_step"]
         return self.engine.logs.items_of(self.at.store, found, names)
+
+    def _is_far(self) -> bool:
+        """Tell whether an item may start that is beyond reach, as it has replaced one within."""
+        return self.at.has_chains and bool(self.database.rows("eligible_beyond_reach").num_rows)
 
     def _is_enough(
         self, facts: Mapping[str, int | None], reach: float, taken: LimitPass | None
@@ -300,7 +306,6 @@ def _say(head: StatusHead, request: Request, now: datetime) -> dict[str, object]
         "worker_id": (request.worker_id, CLAIMED),
         "lease_expires_at": (now + request.lease, CLAIMED),
         "body": (request.output, CLAIMED),
-        "error": (LEASE_LOST, DEAD),
     }
 
 

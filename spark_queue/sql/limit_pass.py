@@ -63,9 +63,9 @@ class Candidate(NamedTuple):
         return self.place == "lost"
 
 
-def variants_of(settings: Settings, now: datetime) -> dict[str, str]:
-    """Return the variants of a claim's views by limits, rates and pauses of keys."""
-    kept = _variants_of_pauses(settings, now)
+def variants_of(settings: Settings, now: datetime, *, is_chained: bool) -> dict[str, str]:
+    """Return the variants of a claim's views by limits, rates, pauses and chains."""
+    kept = _variants_of_places(settings, now, is_chained=is_chained)
     if not has_pass(settings.config):
         return kept
     return {
@@ -75,10 +75,11 @@ def variants_of(settings: Settings, now: datetime) -> dict[str, str]:
     }
 
 
-def _variants_of_pauses(settings: Settings, now: datetime) -> dict[str, str]:
-    """Return the variants of views where no key is paused."""
+def _variants_of_places(settings: Settings, now: datetime, *, is_chained: bool) -> dict[str, str]:
+    """Return the variants of views where no key is paused, or items replace each other."""
     names = () if settings.paused_at(now) else ("with_place", "next_times")
-    return {name: f"{name}_by_time" for name in names}
+    chained = {"timed_items": "timed_items_with_chains"} if is_chained else {}
+    return chained | {name: f"{name}_by_time" for name in names}
 
 
 def two_stages(config: QueueConfig) -> str:
@@ -86,10 +87,10 @@ def two_stages(config: QueueConfig) -> str:
     return "granted_items_with_limits" if has_pass(config) else "granted_items"
 
 
-def question_variants(settings: Settings, now: datetime) -> dict[str, str]:
+def question_variants(settings: Settings, now: datetime, *, is_chained: bool) -> dict[str, str]:
     """Return the variants of views that say what limits and pauses keep back."""
     kept = {} if settings.config.limits else {"kept_back": "nothing_kept_back"}
-    return kept | _variants_of_pauses(settings, now)
+    return kept | _variants_of_places(settings, now, is_chained=is_chained)
 
 
 #: The tables of limits and pauses.
@@ -152,9 +153,10 @@ class KeysInFlight:
         What keys owe; ``None`` where there are no rates.
     """
 
-    def __init__(self, config: QueueConfig) -> None:
+    def __init__(self, config: QueueConfig, *, is_chained: bool = False) -> None:
         self.limits = Limits(config)
         self.paces = Paces(config) if config.rates else None
+        self._is_chained = is_chained
         self._columns = _columns_of(config)
         self._is_grouped = config.group_key is not None
         self._full: dict[str, pa.Array] = {}
@@ -209,7 +211,8 @@ class KeysInFlight:
         """Return items that wait, without those of full keys, of which there may be very many.
 
         The claim passes them. Those that may be past their time stay, as it ends them, and so do
-        those of a queue with groups, whose later members stay behind them.
+        those of a queue with groups, whose later members stay behind them, and those that may
+        have replaced others.
         """
         if not isinstance(entered, pa.Table) or not self._may_leave_out(limits):
             return entered
@@ -224,7 +227,11 @@ class KeysInFlight:
         return Wanted(own, lambda rows: self._stays(rows.select(own).rename_columns(names)))
 
     def _may_leave_out(self, limits: ReaderConfig) -> bool:
-        return bool(self._full) and not self._is_grouped and limits.max_age is None
+        return (
+            bool(self._full)
+            and not (self._is_grouped or self._is_chained)
+            and limits.max_age is None
+        )
 
     def _stays(self, rows: pa.Table) -> pa.ChunkedArray:
         is_full = [pc.is_in(rows[name], keys) for name, keys in self._full.items()]

@@ -275,7 +275,9 @@ class QueueLook(ABC, Generic[FrameT]):
         at = None if self.status_step is None else self.store.status.head_at(self.status_step)
         settings = self.store.settings(at or self.store.status_head())
         now = instant_of(int(str(self._asked["now"])))
-        self.database.variants |= limit_pass.question_variants(settings, now)
+        self.database.variants |= limit_pass.question_variants(
+            settings, now, is_chained=self.store.queue_head().chain_step > 0
+        )
         return limit_pass.key_tables(settings, now)[leaf]
 
     def _order_of_service(self, leaf: str) -> pa.Table:

@@ -43,3 +43,12 @@ $until + $a.lease_grace
 -- The key of an item by which a limit goes.
 CASE $m.place WHEN 0 THEN $row.fair_key WHEN 1 THEN $row.group_key
   ELSE get_json_object($row.flow_keys, $m.path) END
+
+-- over_by(row, a)
+-- What ends an item that does not run.
+-- rule: deadline of an item, loss of a lease
+CASE
+    WHEN $row.by_time = 'held' THEN NULL
+    WHEN $row.ends_at <= $a.now THEN 'expired'
+    WHEN $row.by_time = 'lost' AND $row.losses + 1 >= $a.max_losses THEN 'dead'
+  END

@@ -72,7 +72,9 @@ class Several:
         for seq, _, is_open in self.holders(asked).values():
             rows = (replica.find(seq) for replica in self.replicas) if is_open else ()
             for row in filter(None, rows):
-                if seq not in found or is_busy(row["_state"], row["_attempts"], row["_losses"]):
+                if seq not in found or is_busy(
+                    row["_state"], row["_attempts"], row["_losses"], row["_deferrals"] or 0
+                ):
                     found[seq] = row
         return list(found.values())
 

@@ -94,6 +94,11 @@ class Snapshot:
         """Return the newest step of the item log."""
         return self.store.queue_head(self.cache)
 
+    @property
+    def has_chains(self) -> bool:
+        """Whether items ever replaced each other."""
+        return self.queue.chain_step > 0
+
     @_LazyProperty
     def settings(self) -> Settings:
         """Return the configuration in force."""

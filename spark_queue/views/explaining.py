@@ -89,7 +89,9 @@ class LiveItem(Timed):
             seq=row["_seq"],
             state=row["_state"],
             losses=row["_losses"],
-            is_busy=is_busy(row["_state"], row["_attempts"], row["_losses"]),
+            is_busy=is_busy(
+                row["_state"], row["_attempts"], row["_losses"], row["_deferrals"] or 0
+            ),
             available_at=_seconds(row["_available_at"]),
             expires_at=_seconds(row["_expires_at"]),
             freed_at=None if until is None else _seconds(freed_at(until, at.config)),

@@ -65,7 +65,7 @@ _OF_SESSION: dict[str, Callable[[Any, QueueConfig], Engine]] = {
 _PURE = {*_IN_MEMORY, "local", "sql", "local-front"}
 
 #: Where SQL decides each step as well, however small.
-_BY_SQL = {f"tests.conformance.test_{name}" for name in ("laws", "flow", "far")}
+_BY_SQL = {f"tests.conformance.test_{name}" for name in ("laws", "flow", "replace", "far")}
 
 #: Makes an engine with some of the scenarios' keys, and any other options.
 Make = Callable[..., Engine]

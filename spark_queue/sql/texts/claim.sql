@@ -22,41 +22,79 @@ WHERE l.state = 'claimed' AND $freed(l.held_until, a) <= a.now
 -- Open items whose newest row lacks the time of their enqueue, as rows of a front do.
 SELECT l.seq FROM sq_newest_rows l WHERE l.state IN ('ready', 'claimed') AND l.enqueued_at IS NULL
 
--- timed_items(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, by_time, over_by)
--- Open items with the place that they have by time alone, and with the state that ends them, if one
--- does. A lease that ran out and is spared still holds its items.
--- rule: place at an instant, deadline of an item, loss of a lease
+-- items_by_time(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, by_time)
+-- Open items with the place that they have by time alone. A lease that ran out and is spared still holds
+-- its items.
+-- rule: place at an instant
 SELECT
-  p.*,
+  t.*,
+  $deadline(t.expires_at, t.enqueued_at, b) AS ends_at,
   CASE
-    WHEN p.by_time = 'held' THEN NULL
-    WHEN p.ends_at <= a.now THEN 'expired'
-    WHEN p.by_time = 'lost' AND p.losses + 1 >= a.max_losses THEN 'dead'
-  END AS over_by
+    WHEN t.state = 'claimed' AND $freed(t.lease_expires_at, b) <= b.now
+      AND NOT array_contains(b.spared, t.lease) THEN 'lost'
+    WHEN t.state = 'claimed' THEN 'held'
+    WHEN t.available_at > b.now THEN 'delayed'
+    ELSE 'due'
+  END AS by_time
+FROM sq_with_turn t
+CROSS JOIN sq_asked b
+
+-- chained_items(seq, chain, is_busy, is_over)
+-- The items that replace each other, by the first of them: whether each has begun, and whether the next
+-- claim ends it.
+-- rule: busy item of a key
+SELECT
+  j.seq, coalesce(j.chain, j.seq) AS chain,
+  j.state = 'claimed' OR j.attempts > 0 OR j.losses > 0 OR j.deferrals > 0 AS is_busy,
+  $over_by(j, a) IS NOT NULL AS is_over
+FROM sq_items_by_time j
+CROSS JOIN sq_asked a
+WHERE
+  j.chain IS NOT NULL
+  OR EXISTS (SELECT 1 FROM sq_items_by_time c WHERE c.chain = j.seq)
+
+-- chain_places(seq, replaced_by, follows)
+-- Of each the newest item that has replaced it, or the one that has begun and that it waits for.
+-- rule: replaced item of a key
+SELECT
+  q.seq,
+  CASE WHEN NOT q.is_busy AND q.seq < q.waits THEN q.newest END AS replaced_by,
+  CASE WHEN q.seq = q.waits THEN q.busy END AS follows
 FROM (
   SELECT
-    t.*,
-    $deadline(t.expires_at, t.enqueued_at, b) AS ends_at,
-    CASE
-      WHEN t.state = 'claimed' AND $freed(t.lease_expires_at, b) <= b.now
-        AND NOT array_contains(b.spared, t.lease) THEN 'lost'
-      WHEN t.state = 'claimed' THEN 'held'
-      WHEN t.available_at > b.now THEN 'delayed'
-      ELSE 'due'
-    END AS by_time
-  FROM sq_with_turn t
-  CROSS JOIN sq_asked b
-) p
+    c.*,
+    max(c.seq) OVER (PARTITION BY c.chain) AS newest,
+    max(CASE WHEN NOT c.is_busy THEN c.seq END) OVER (PARTITION BY c.chain) AS waits,
+    min(CASE WHEN c.is_busy AND NOT c.is_over THEN c.seq END) OVER (PARTITION BY c.chain) AS busy
+  FROM sq_chained_items c
+) q
+
+-- timed_items(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, by_time, over_by, replaced_by, follows)
+-- The same with the state that ends them, if one does.
+-- rule: deadline of an item, loss of a lease
+SELECT j.*, $over_by(j, a) AS over_by, cast(NULL AS bigint) AS replaced_by, cast(NULL AS bigint) AS follows
+FROM sq_items_by_time j
 CROSS JOIN sq_asked a
 
--- with_place(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, by_time, over_by, kept_until, place)
+-- timed_items_with_chains(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, by_time, over_by, replaced_by, follows)
+-- The same where items replace each other.
+-- rule: deadline of an item, loss of a lease, replaced item of a key
+SELECT
+  j.*,
+  coalesce($over_by(j, a), CASE WHEN c.replaced_by IS NOT NULL THEN 'cancelled' END) AS over_by,
+  c.replaced_by, c.follows
+FROM sq_items_by_time j
+LEFT JOIN sq_chain_places c ON j.seq = c.seq
+CROSS JOIN sq_asked a
+
+-- with_place(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, by_time, over_by, replaced_by, follows, kept_until, place)
 -- Open items with their place now. One that is kept out of the lines waits for its time; or its lease ran
 -- out, and it keeps its slots.
 -- rule: place at an instant
 SELECT
   t.*, k.until AS kept_until,
   CASE
-    WHEN k.until IS NULL OR k.until <= a.now THEN t.by_time
+    WHEN t.follows IS NULL AND (k.until IS NULL OR k.until <= a.now) THEN t.by_time
     WHEN t.by_time = 'due' THEN 'delayed'
     WHEN t.by_time = 'lost' THEN 'kept'
     ELSE t.by_time
@@ -65,10 +103,13 @@ FROM sq_timed_items t
 LEFT JOIN sq_kept_items k ON t.seq = k.seq
 CROSS JOIN sq_asked a
 
--- with_place_by_time(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, by_time, over_by, kept_until, place)
--- The same where nothing is kept out of the lines.
+-- with_place_by_time(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, by_time, over_by, replaced_by, follows, kept_until, place)
+-- The same where no key is paused.
 -- rule: place at an instant
-SELECT t.*, cast(NULL AS bigint) AS kept_until, t.by_time AS place FROM sq_timed_items t
+SELECT
+  t.*, cast(NULL AS bigint) AS kept_until,
+  CASE WHEN t.follows IS NOT NULL AND t.by_time = 'due' THEN 'delayed' ELSE t.by_time END AS place
+FROM sq_timed_items t
 
 -- room(room)
 -- How many items may start that have no slot yet; null without a limit.
@@ -314,13 +355,13 @@ CROSS JOIN sq_asked a
 WHERE r.rank_turn <= coalesce(p.turn, 0e0) + a.reach
 GROUP BY r.rank_priority
 
--- items_beyond_reach(seq, priority, fair_key, group_key)
+-- items_beyond_reach(seq, priority, fair_key, group_key, chain)
 -- Untouched items beyond reach.
 -- rule: reach of a claim
-SELECT q.seq, q.priority, q.fair_key, q.group_key
+SELECT q.seq, q.priority, q.fair_key, q.group_key, q.chain
 FROM (
   SELECT
-    i.seq, i.step, i.priority, i.fair_key, i.group_key,
+    i.seq, i.step, i.priority, i.fair_key, i.group_key, coalesce(i.chain, i.seq) AS chain,
     $turn(i.round, w) AS tag,
     coalesce(p.turn, 0e0) AS v,
     coalesce(p.checkpoint_turn, 0e0) AS checkpoint_turn,
@@ -367,6 +408,20 @@ JOIN (
 ) g ON f.group_key = g.group_key AND f.seq < g.upto
 UNION
 SELECT l.seq FROM sq_line_items_beyond_reach l
+
+-- predecessors_with_chains(seq)
+-- The same, and those of the chain of any item within reach: of them only the newest may start.
+-- rule: reach of a claim
+SELECT p.seq FROM sq_predecessors p
+UNION
+SELECT f.seq
+FROM sq_items_beyond_reach f
+WHERE EXISTS (SELECT 1 FROM sq_with_place j WHERE coalesce(j.chain, j.seq) = f.chain)
+
+-- eligible_beyond_reach(seq)
+-- The eligible items beyond reach.
+-- rule: reach of a claim
+SELECT e.seq FROM sq_eligible_items e CROSS JOIN sq_asked a WHERE e.tag > e.v + a.reach LIMIT 1
 
 -- first_in_order(seq, priority, fair_key, group_key, place, slot, overdue, turn, rank_priority, rank_turn, pos, starts)
 -- The first items in the order of service, up to the one that finds no slot.
@@ -501,12 +556,13 @@ FROM sq_ranked_items_when_full o
 JOIN sq_with_place j ON o.seq = j.seq
 ORDER BY $in_order(o.rank_priority, o.rank_turn, o.seq)
 
--- claim_rows(seq, gen, state, was, attempts, losses, deferrals, turn, overdue, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, stage, pos)
+-- claim_rows(seq, gen, state, was, attempts, losses, deferrals, error, turn, overdue, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, stage, pos)
 -- The rows of a claim: the items that it gets, in order, and the items that end.
 -- rule: loss of a lease
 SELECT
   j.seq, j.gen, 'claimed' AS state, j.state AS was, j.attempts,
   j.losses + CASE WHEN j.place = 'lost' THEN 1 ELSE 0 END AS losses, j.deferrals,
+  cast(NULL AS string) AS error,
   g.turn, g.overdue,
   $schedule(j),
   g.stage, g.pos
@@ -516,6 +572,7 @@ UNION ALL
 SELECT
   j.seq, j.gen, j.over_by AS state, j.state AS was, j.attempts,
   j.losses + CASE WHEN j.over_by = 'dead' THEN 1 ELSE 0 END AS losses, j.deferrals,
+  CASE j.over_by WHEN 'dead' THEN 'lease lost' WHEN 'cancelled' THEN concat('replaced by ', j.replaced_by) END AS error,
   cast(NULL AS double) AS turn, cast(NULL AS boolean) AS overdue,
   $schedule(j),
   3 AS stage, j.seq AS pos

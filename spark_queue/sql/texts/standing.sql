@@ -55,6 +55,8 @@ SELECT
     THEN CASE WHEN r.is_startable THEN r.kept
       ELSE coalesce(CASE WHEN a.blocking AND g.barrier < r.seq THEN g.barrier END, f.held, f.lost, f.due) END
     WHEN r.reason = 'key limit' THEN r.holder
+    WHEN r.reason = 'replaced' THEN r.replaced_by
+    WHEN r.reason = 'follows' THEN r.follows
   END AS held_by,
   CASE WHEN r.reason = 'key limit' THEN r.nth END AS full_limit,
   CASE WHEN r.reason = 'key limit' THEN r.key END AS full_key,
@@ -90,7 +92,9 @@ FROM (
       WHEN b.paused THEN 'paused'
       WHEN j.over_by = 'expired' THEN 'expired'
       WHEN j.over_by = 'dead' THEN 'lease lost'
+      WHEN j.over_by = 'cancelled' THEN 'replaced'
       WHEN j.kept_until > b.now THEN 'key paused'
+      WHEN j.follows IS NOT NULL THEN 'follows'
       WHEN j.place = 'delayed' THEN 'delayed'
       WHEN e.seq IS NULL OR h.seq < j.seq THEN 'held by group'
       WHEN k.seq IS NOT NULL THEN 'key limit'
