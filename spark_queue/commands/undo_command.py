@@ -257,7 +257,7 @@ def _reconfigure(store: Store, step: int, *, dry_run: bool) -> Undone:
         backed = {n: getattr(old.config, n) for n in changed if n in QueueConfig.__slots__}
         config = replace(now.config, **backed)
         paused = old.paused if _PAUSED in changed else now.paused
-        pauses = {**_named(now.pauses), **{n: were.get(n) for n in changed if _is_pause(n)}}
+        pauses = {**_by_name(now.pauses), **{n: were.get(n) for n in changed if _is_pause(n)}}
         kept = tuple(one for one in pauses.values() if one is not None)
         return replace(now.reconfigured(config, at.pointers), paused=paused, pauses=kept)
 
@@ -299,13 +299,13 @@ def _is_pause(name: str) -> bool:
     return name.startswith(_OF_KEY)
 
 
-def _named(pauses: Iterable[Pause]) -> dict[str, Pause | None]:
+def _by_name(pauses: Iterable[Pause]) -> dict[str, Pause | None]:
     """Return pauses of keys by what they are called."""
     return {f"{_OF_KEY}{one.key!r} by {one.by}": one for one in pauses}
 
 
 def _pauses(settings: Settings, at: datetime) -> dict[str, Pause | None]:
-    return _named(settings.paused_at(at))
+    return _by_name(settings.paused_at(at))
 
 
 def _until(pause: Pause | None) -> str:

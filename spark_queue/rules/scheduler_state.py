@@ -212,6 +212,8 @@ class SchedulerState:
 
     def pause_keys(self, keys: PausedKeys) -> None:
         """Put pauses of keys in force, in the place of those before."""
+        if not keys and self.pauses is None:
+            return
         pauses = self.pauses = KeyPauses(self.config, keys) if keys else None
         for record in self.records.values():
             if record.state not in TERMINAL:
