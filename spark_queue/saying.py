@@ -32,6 +32,11 @@ class Said(NamedTuple):
         """The wait in microseconds."""
         return None if self.after is None else self.after // timedelta(microseconds=1)
 
+    @property
+    def row(self) -> dict[str, object]:
+        """The same as columns of outcomes."""
+        return {**self._asdict(), "after": self.micros}
+
     @classmethod
     def of(
         cls, outcome: str, error: str | None, micros: int | None, pause: str | None = None

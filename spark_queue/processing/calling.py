@@ -61,9 +61,8 @@ def columns_of(returns: pa.Schema | None) -> pa.Schema:
             ("_seq", pa.int64()),
             ("outcome", pa.string()),
             ("error", pa.string()),
-            # For how many microseconds an item waits, where the handler says so.
+            # For how many microseconds an item waits, and by which key others do.
             ("after", pa.int64()),
-            # By which key of it no item starts for as long.
             ("pause", pa.string()),
             # How many items were in the call that a worker died of, where they were several.
             ("together", pa.int64()),
@@ -306,7 +305,7 @@ def _call(handler: ItemHandler, item: dict[str, Any], schema: pa.Schema) -> dict
         raise
     # Anything it raises is the item's failure: sys.exit(), and what native code panics with, too.
     except BaseException as exc:  # noqa: BLE001
-        return {"_seq": seq, **_columns_of(said_of(exc))}
+        return {"_seq": seq, **said_of(exc).row}
 
 
 def called_with_table(
@@ -325,10 +324,6 @@ def called_with_table(
     if not results:
         return _all(Said("ack"), seqs, schema, unasked=not asked and isinstance(answer, _TABLES))
     return batch_of([_result_of(seq, results, schema) for seq in seqs.to_pylist()], schema)
-
-
-def _columns_of(said: Said) -> dict[str, Any]:
-    return {**said._asdict(), "after": said.micros}
 
 
 def _plain(answer: Any) -> Any:
@@ -379,7 +374,7 @@ def _results(answer: Any, seqs: pa.Array, schema: pa.Schema) -> dict[int, Any]:
 
 def _all(said: Said, seqs: pa.Array, schema: pa.Schema, *, unasked: bool = False) -> pa.RecordBatch:
     """Give all items one outcome, a column at a time."""
-    same = {**_columns_of(said), "unasked": unasked}
+    same = {**said.row, "unasked": unasked}
     columns = [
         seqs
         if field.name == "_seq"

@@ -130,9 +130,8 @@ def outcomes(returns: StructType | None) -> StructType:
         ("_seq", LongType()),
         ("outcome", StringType()),
         ("error", StringType()),
-        # For how many microseconds an item waits, where the handler says so.
+        # For how many microseconds an item waits, and by which key others do.
         ("after", LongType()),
-        # By which key of it no item starts for as long.
         ("pause", StringType()),
         # How many items were in the call that a worker died of, where they were several.
         ("together", LongType()),
