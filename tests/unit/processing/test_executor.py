@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_queue.errors import Reject
+from spark_queue.errors import Reject, RetryAfter
 from spark_queue.log.spark import spark_types
 from spark_queue.processing import executor
 from spark_queue.processing.executor import run_batches, run_items
@@ -162,9 +162,25 @@ def test_results_of_a_batch_go_to_their_items() -> None:
 def test_a_failed_batch_has_no_results() -> None:
     """Items that failed have the column of results, and nothing in it."""
     (found,) = run_batches(fail, SIZES)([batch((1, None))])
+    nothing = dict.fromkeys(("after", "pause", "together", "result"))
     assert found.to_pylist() == [
-        {"_seq": 1, "outcome": "nack", "error": "ValueError: no", "together": None, "result": None}
+        {"_seq": 1, "outcome": "nack", "error": "ValueError: no", **nothing}
     ]
+
+
+# rule: deferral of an item
+@pytest.mark.parametrize("charge", [False, True])
+def test_a_handler_says_how_long_its_item_waits(charge: bool) -> None:  # noqa: FBT001
+    """In microseconds, with the key that it pauses: the empty text is the fair key."""
+
+    def handle(_: object) -> None:
+        raise RetryAfter(1.5, "busy", pause=True, charge=charge)
+
+    told = ("nack" if charge else "defer", "RetryAfter: busy", 1_500_000, "")
+    for run in (run_items, run_batches):
+        (found,) = run(handle, None)([batch((1, None))])
+        names = ("outcome", "error", "after", "pause")
+        assert [tuple(row[name] for name in names) for row in found.to_pylist()] == [told]
 
 
 # rule: work of a group
