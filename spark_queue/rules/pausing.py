@@ -10,31 +10,60 @@ from typing import TYPE_CHECKING, Any
 from spark_queue.flow import Keyed, key_texts
 
 if TYPE_CHECKING:
-    from spark_queue.rules.rule_model import NewItem
+    from spark_queue.rules.rule_model import NewItem, Record
 
 #: Until when each key is paused, with the expression of the key; infinity for an open end.
 PausedKeys = Mapping[tuple[str, Hashable], float]
 
 
 class KeyPauses:
-    """The pauses in force, by where an item has its keys.
+    """The pauses in force, and the live items by their keys.
 
-    Hook: ``end_of`` when an item enters, and when other pauses come in force.
+    Hooks: ``join`` when an item enters, ``leave`` at its end, ``change`` when other pauses come in
+    force.
+
+    Attributes
+    ----------
+    keys : mapping
+        The pauses.
     """
 
-    __slots__ = ("_ends", "keys")
+    __slots__ = ("_ends", "_members", "_texts", "keys")
 
-    def __init__(self, config: Keyed, keys: PausedKeys) -> None:
-        self.keys = keys
-        texts = key_texts(config)
+    def __init__(self, config: Keyed) -> None:
+        self._texts = key_texts(config)
+        self._members: dict[tuple[int, Hashable], set[int]] = {}
+        self.keys: PausedKeys = {}
         self._ends: dict[int, dict[Hashable, float]] = {}
-        for (by, key), until in keys.items():
-            self._ends.setdefault(texts.index(by), {})[key] = until
+
+    def join(self, record: Record) -> None:
+        """Note a live item."""
+        for at in enumerate(_keys_of_new(record.new)):
+            self._members.setdefault(at, set()).add(record.seq)
+
+    def leave(self, record: Record) -> None:
+        """Forget an item that is over."""
+        for at in enumerate(_keys_of_new(record.new)):
+            self._members[at].discard(record.seq)
+            if not self._members[at]:
+                del self._members[at]
+
+    def change(self, keys: PausedKeys) -> set[int]:
+        """Put other pauses in force; return the items that they make a difference to."""
+        places = {(by, key): (self._texts.index(by), key) for by, key in {**self.keys, **keys}}
+        changed = [at for one, at in places.items() if self.keys.get(one) != keys.get(one)]
+        self.keys, self._ends = dict(keys), {}
+        for one, until in keys.items():
+            place, key = places[one]
+            self._ends.setdefault(place, {})[key] = until
+        return set().union(*(self._members.get(at, ()) for at in changed))
 
     # rule: pause of a key
     def end_of(self, new: NewItem) -> float:
         """Return until when an item is paused by any of its keys; minus infinity for never."""
-        return max(ends.get(_key_at(new, place), -math.inf) for place, ends in self._ends.items())
+        keys = _keys_of_new(new)
+        known = ((keys[at], ends) for at, ends in self._ends.items() if at < len(keys))
+        return max((ends.get(key, -math.inf) for key, ends in known), default=-math.inf)
 
 
 def keys_of(row: Mapping[str, Any]) -> tuple[Hashable, ...]:
@@ -43,7 +72,5 @@ def keys_of(row: Mapping[str, Any]) -> tuple[Hashable, ...]:
     return (row["_fair_key"], row["_group_key"], *(json.loads(stored) if stored else ()))
 
 
-def _key_at(new: NewItem, place: int) -> Hashable:
-    """Return a key of an item by its place in :func:`~spark_queue.flow.key_texts`."""
-    keys = (new.fair_key, new.group_key, *new.flow_keys)
-    return keys[place] if place < len(keys) else None
+def _keys_of_new(new: NewItem) -> tuple[Hashable, ...]:
+    return (new.fair_key, new.group_key, *new.flow_keys)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import cast, get_args
@@ -170,6 +169,8 @@ class SchedulerState:
         record.finished_at = self.clock
         record.error = record.error if error is None else error
         self.move(record, "done")
+        if self.pauses is not None:
+            self.pauses.leave(record)
         if self.chains is not None:
             self.chains.leave(record)
         if self.distinct is not None:
@@ -201,6 +202,7 @@ class SchedulerState:
         if self.limits is not None:
             self.limit(record)
         if self.pauses is not None:
+            self.pauses.join(record)
             record.kept_until = self.pauses.end_of(record.new)
         if record.chain is not None and self.chains is None:
             self.chains = Chains(self.records)
@@ -214,10 +216,15 @@ class SchedulerState:
         """Put pauses of keys in force, in the place of those before."""
         if not keys and self.pauses is None:
             return
-        pauses = self.pauses = KeyPauses(self.config, keys) if keys else None
-        for record in self.records.values():
-            if record.state not in TERMINAL:
-                self.keep(record, -math.inf if pauses is None else pauses.end_of(record.new))
+        if self.pauses is None:
+            self.pauses = KeyPauses(self.config)
+            for record in self.records.values():
+                if record.state not in TERMINAL:
+                    self.pauses.join(record)
+        for seq in sorted(self.pauses.change(keys)):
+            self.keep(self.records[seq], self.pauses.end_of(self.records[seq].new))
+        if not keys:
+            self.pauses = None
 
     def keep(self, record: Record, until: float) -> None:
         """Keep a live item out of the lines until an instant, if that lies ahead.
