@@ -42,7 +42,7 @@ Item = dict[str, Any]
 _SHOWN = 20
 
 #: Columns that are shown where some row has a value.
-_SAID = ("_duplicate_of", "_attempts", "_losses", "_error")
+_SAID = ("_duplicate_of", "_attempts", "_losses", "_deferrals", "_error")
 
 #: Characters of a value that a message shows at most.
 _WIDE = 40
