@@ -108,8 +108,12 @@ class Held(Protocol):
         ids: Iterable[str] | None = None,
         error: str | None = None,
         after: float | None = None,
+        *,
+        pause: bool = False,
     ) -> None:
         """Ack, nack, defer, release or dead-letter items, all of them by default.
+
+        Where all of them are deferred, their tenants may be paused for as long.
 
         Raises
         ------
@@ -325,6 +329,8 @@ class SchedulerHeld:
         ids: Iterable[str] | None = None,
         error: str | None = None,
         after: float | None = None,
+        *,
+        pause: bool = False,
     ) -> None:
         outcomes: dict[str, Outcome] = {
             "ack": Ack(),
@@ -343,6 +349,10 @@ class SchedulerHeld:
         self._left = [name for name in self._left if name not in done]
         if settled.lost:
             raise LeaseLostError(settled.lost)
+        for seq in seqs if pause else ():
+            item = self._engine.scheduler.item(seq)
+            assert item is not None
+            self._engine.pause(str(item.new.fair_key), for_=after)
 
     def renew(self, seconds: float) -> None:
         left = self._engine.seqs(self._left)
@@ -351,7 +361,9 @@ class SchedulerHeld:
             raise LeaseLostError(lost)
 
 
-def settle_rest(claim: Claim, verb: str, error: str, after: float | None) -> None:
+def settle_rest(
+    claim: Claim, verb: str, error: str, after: float | None, *, pause: bool = False
+) -> None:
     """Settle all that is left of a claim."""
     if verb == "ack":
         claim.ack()
@@ -360,7 +372,7 @@ def settle_rest(claim: Claim, verb: str, error: str, after: float | None) -> Non
     elif verb == "nack":
         claim.nack(error, after=after)
     elif verb == "defer":
-        claim.defer(after or 0.0, error)
+        claim.defer(after or 0.0, error, pause=pause)
     else:
         claim.dead(error)
 
@@ -553,9 +565,11 @@ class DeltaHeld:
         ids: Iterable[str] | None = None,
         error: str | None = None,
         after: float | None = None,
+        *,
+        pause: bool = False,
     ) -> None:
         if ids is None:
-            self._settle_rest(verb, error or "failed", after)
+            settle_rest(self._claim, verb, error or "failed", after, pause=pause)
             return
         wait = None if after is None else float(after)
         rows = [(seq, verb, error, wait) for seq in self._engine.seqs(ids)]
@@ -564,9 +578,6 @@ class DeltaHeld:
 
     def renew(self, seconds: float) -> None:
         self._claim.renew(timedelta(seconds=seconds))
-
-    def _settle_rest(self, verb: str, error: str, after: float | None) -> None:
-        settle_rest(self._claim, verb, error, after)
 
     def _in_order(self) -> list[str]:
         if self._claim.count == 0:

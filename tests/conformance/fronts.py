@@ -101,6 +101,8 @@ class FrontHeld:
         ids: Iterable[str] | None = None,
         error: str | None = None,
         after: float | None = None,
+        *,
+        pause: bool = False,
     ) -> None:
         """Settle items, all that are left by default."""
         front = self._engine.front
@@ -111,7 +113,7 @@ class FrontHeld:
             "ack": front.ack,
             "release": front.release,
             "nack": lambda delivery: front.nack(delivery, why, after=after),
-            "defer": lambda delivery: front.defer(delivery, after or 0.0, why),
+            "defer": lambda delivery: front.defer(delivery, after or 0.0, why, pause=pause),
             "dead": lambda delivery: front.dead(delivery, why),
         }
         futures = [calls[verb](delivery) for delivery in deliveries]

@@ -106,9 +106,11 @@ class LocalHeld:
         ids: Iterable[str] | None = None,
         error: str | None = None,
         after: float | None = None,
+        *,
+        pause: bool = False,
     ) -> None:
         if ids is None:
-            settle_rest(self._claim, verb, error or "failed", after)
+            settle_rest(self._claim, verb, error or "failed", after, pause=pause)
             return
         self._claim.settle_each(dict.fromkeys(self._engine.seqs(ids), (verb, error, after)))
 

@@ -101,6 +101,8 @@ class _Given:
         ids: Iterable[str] | None = None,
         error: str | None = None,  # noqa: ARG002
         after: float | None = None,  # noqa: ARG002
+        *,
+        pause: bool = False,  # noqa: ARG002
     ) -> None:
         told = self._left if ids is None else list(ids)
         self._left = [name for name in self._left if name not in told]

@@ -618,3 +618,37 @@ def test_which_rates_there_are_is_fixed_but_for_keys_that_a_queue_has(make: Make
     assert engine.claim(10).ids == ["a1", "b1"]
     with pytest.raises(InvalidConfigError, match="since it was made"):
         engine.configure(rates=(_rate(1, per=2),))
+
+
+# rule: deferral of an item, pause of a key
+@planned
+@needs("deferrals", "key pauses", "returns", "time", "on demand")
+def test_a_deferral_may_pause_the_key_of_its_item(make: Make) -> None:
+    """Laws 6 and 9: what else is of the key goes back uncharged, no other key waits."""
+    engine = make("fair_key", max_attempts=1)
+    engine.enqueue(_tenants("a1", "a2", "a3", "a4", "a5"))
+    held = engine.claim(4)
+    held.settle("ack", ["a1"])
+    held.settle("release", ["a3", "a4"])
+    held.settle("defer", error="HTTP 429", after=30, pause=True)
+    engine.enqueue(_tenants("a6", "b1"))
+    assert engine.claim(10).ids == ["b1"]
+    engine.advance(29)
+    assert engine.claim(10).ids == []
+    engine.advance(1)
+    assert engine.claim(10).ids == ["a2", "a3", "a4", "a5", "a6"]
+
+
+# rule: holder of a lease, pause of a key
+@needs("deferrals", "key pauses", "leases")
+def test_a_late_holder_pauses_nothing(make: Make) -> None:
+    """Law 7: the key of an item that another one has taken over is not his."""
+    engine = make("fair_key", lease=timedelta(seconds=10))
+    engine.enqueue(_tenants("a1", "a2"))
+    late = engine.claim(1)
+    engine.advance(10)
+    held = engine.claim(1)
+    assert held.ids == ["a1"]
+    with pytest.raises(LeaseLostError):
+        late.settle("defer", after=30, pause=True)
+    assert engine.claim(1).ids == ["a2"]

@@ -161,7 +161,7 @@ def test_each_verb_of_a_claim_says_what_it_did(twins: Twins) -> None:
     def settled(one: Seen, verb: str, *given: object) -> object:
         return getattr(one.queue.claim(2), verb)(*given)
 
-    for verb, *given in (("ack",), ("nack", "no"), ("release",), ("dead", "no")):
+    for verb, *given in (("ack",), ("nack", "no"), ("release",), ("dead", "no"), ("defer", 0)):
         _, done = pair.require_same(settled, verb, *given)
         assert f"'{_SETTLED[verb]}': 2" in done
 
@@ -213,7 +213,13 @@ def test_leaving_the_block_of_a_claim_settles_it(twins: Twins) -> None:
     ]
 
 
-_SETTLED = {"ack": "acked", "nack": "failed", "release": "released", "dead": "dead"}
+_SETTLED = {
+    "ack": "acked",
+    "nack": "failed",
+    "release": "released",
+    "dead": "dead",
+    "defer": "deferred",
+}
 
 
 def _ended(one: Seen) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from spark_queue import DurableQueue, Limit, LocalQueue, QueueConfig, RetryAfter, RetryPolicy
 from spark_queue.clock import ManualClock
+from spark_queue.commands import admin
 from spark_queue.errors import InvalidArgumentError, LeaseLostError
 from spark_queue.state import replica_choice
 from spark_queue.testing import memory_queue
@@ -323,3 +324,20 @@ def test_sql_settles_with_a_pause(clock: ManualClock, monkeypatch: pytest.Monkey
     with pytest.raises(RetryAfter), queue.claim(1):
         raise RetryAfter(5, pause=True)
     assert _pauses(queue) == {("tenant", "a"): timedelta(seconds=5)}
+
+
+@pytest.mark.parametrize("large", [1_000, 0])
+def test_in_an_older_format_a_deferral_is_a_failure(
+    clock: ManualClock, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no column to count it in, and for ever is no way out; a key is not paused."""
+    monkeypatch.setattr(replica_choice, "LARGE", large)
+    queue = _queue(clock, max_attempts=2)
+    admin.configure(queue._main, lambda old, _: type(old)(config=old.config, format=5))
+    _put(queue, "a1")
+    done = queue.process(_busy("a1", pause=True))
+    assert (done.failed, done.deferred) == (1, 0)
+    assert queue.explain(1).until == clock.now() + timedelta(seconds=30)
+    clock.advance(timedelta(seconds=30))
+    assert queue.claim(1).defer(30).dead == 1
+    assert _status(queue)["a1"][:3] == ("dead", 2, 0)
