@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         UnsafeSessionError,
         WriterLockedError,
     )
-    from spark_queue.flow import Limit
+    from spark_queue.flow import Limit, Rate
     from spark_queue.front.aio_durable import AioDurableQueue
     from spark_queue.front.consumer import Delivery
     from spark_queue.front.durable import DurableQueue, FrontOptions
@@ -141,6 +141,7 @@ _HOMES = {
     "QueueConfig": "config",
     "QueueOptions": "memory.journal.journal_options",
     "QueueStats": "results",
+    "Rate": "flow",
     "Reconfigured": "results",
     "RepeatedBatch": "results",
     "Undone": "results",
@@ -225,6 +226,7 @@ __all__ = [
     "QueueOptions",
     "QueueShutDownError",
     "QueueStats",
+    "Rate",
     "Reader",
     "ReaderConfig",
     "ReaderFullError",

@@ -26,14 +26,14 @@ from unittest import mock
 import pyarrow as pa
 from rich.console import Console
 
-from spark_queue import Limit, QueueConfig, ReaderConfig, RetryPolicy
+from spark_queue import Limit, QueueConfig, Rate, ReaderConfig, RetryPolicy
 from spark_queue.clock import ManualClock
 from spark_queue.commands import readers, rows
 from spark_queue.commands.checkpoint import checkpoint
 from spark_queue.errors import LeaseLostError
 from spark_queue.flow import key_texts
 from spark_queue.local_queue import LocalQueue
-from spark_queue.log.schema import EXPIRED, STATUS_COLUMNS
+from spark_queue.log.schema import EXPIRED, RATE, STATUS_COLUMNS
 from spark_queue.saying import Said
 from spark_queue.session import SMALL_STEPS_CONF, local_session
 from spark_queue.sql import admission, choosing, reach, settlement
@@ -48,10 +48,12 @@ from step_texts import texts_of
 
 _CONSOLE = Console()
 
-_COLUMNS = "id string, tenant string, grp string, prio int, host string"
+_COLUMNS = "id string, tenant string, grp string, prio int, host string, size double"
 _LEASE = timedelta(seconds=30)
 #: The keys that limits go by.
 _LIMITED = ((), (), ("host",), ("host", "tenant"), ("grp", "tenant"))
+#: The keys that rates go by.
+_RATED = ((), (), ("host",), (None,), ("tenant", None), ("grp", "host"))
 _PAUSES = (0, 0, 0, 1, 7, 12, 31)
 _VERBS = ("ack", "ack", "ack", "nack", "defer", "release", "dead")
 _EXACT = {"costs": (0.5, 1.0, 1.0, 2.5), "weights": (0.5, 1.0, 2.0, 4.0)}
@@ -133,6 +135,7 @@ class Played:
             limits=self._limits(
                 draw.choice(((), ("host",), ("host", "tenant"), ("grp", "tenant")))
             ),
+            rates=self._rates(draw.choice(_RATED), draw.choice((None, "size"))),
             max_attempts=draw.choice((None, 2)),
             max_losses=draw.choice((None, 1, 2, 3)),
             max_deferrals=draw.choice((None, 1, 2, 3)),
@@ -149,6 +152,20 @@ class Played:
                 by=text,
                 default=self._draw.choice(numbers),
                 overrides={"a": self._draw.choice(numbers), "x": self._draw.choice(numbers)},
+            )
+            for text in texts
+        )
+
+    def _rates(self, texts: Iterable[str | None], units: str | None) -> tuple[Rate, ...]:
+        speeds = (0.5, 1, 3, 10, None)
+        return tuple(
+            Rate(
+                by=text,
+                limit=self._draw.choice(speeds),
+                per=timedelta(seconds=7),
+                burst=self._draw.choice((2, 3.5, 6)),
+                units=units,
+                overrides={} if text is None else {"a": self._draw.choice(speeds)},
             )
             for text in texts
         )
@@ -206,6 +223,7 @@ class Played:
             "grp": draw.choice(("g", "h", "i", None)),
             "prio": draw.choice((0, 0, 1, 2)),
             "host": draw.choice(("x", "x", "y", None)),
+            "size": draw.choice((1.0, 1.0, 0.1, 2.0)),
             "cost": draw.choice(self._values["costs"]),
             "available_at": now + later if draw.random() < 0.15 else None,  # noqa: PLR2004
             "expires_at": now + ends if draw.random() < 0.1 else None,  # noqa: PLR2004
@@ -241,8 +259,9 @@ class Played:
         self.counts["claims"] += 1
         self.counts["items"] += len(ours)
         self.counts["overdue"] += sum(bool(row["_overdue"]) for row in ours)
-        self.counts["over"] += sum(row["_state"] != "claimed" for row in ours)
-        self.counts["lost"] += sum(row["_losses"] > 0 for row in ours)
+        self.counts["debts"] += sum(row["_kind"] == RATE for row in ours)
+        self.counts["over"] += sum(row["_state"] not in ("claimed", None) for row in ours)
+        self.counts["lost"] += sum((row["_losses"] or 0) > 0 for row in ours)
 
     def _engines(self, store: Any) -> Iterator[tuple[Any, SqlEngine]]:
         yield store, HERE
@@ -323,11 +342,12 @@ class Played:
             ("settings", "settings", "pause", "pause", "maintain", "reader", "renew", "forget")
         )
         if what == "settings":
-            texts = [one.by for one in self.config.limits]
+            texts, rates = [one.by for one in self.config.limits], self.config.rates
             settings: dict[str, Any] = {
                 "max_in_flight": draw.choice((None, 2, 5)),
                 "limits": self._limits(texts),
                 "weights": self._weights() if self.config.fair_key is not None else {},
+                "rates": self._rates([r.by for r in rates], rates[0].units if rates else None),
             }
             name = draw.choice(list(settings))
             draw.choice(self._readers).configure(**{name: settings[name]})
@@ -376,6 +396,7 @@ def _split(rows: list[Any]) -> tuple[list[Any], Counter[str]]:
     """Return the rows of leased items in their order, and those of items that are over."""
     leased = [row for row in rows if row["_state"] == "claimed"]
     expired = Counter(repr(row) for row in rows if row["_state"] == EXPIRED)
+    # Those of debts are among the others, in any order.
     dead = [row for row in rows if row["_state"] not in ("claimed", EXPIRED)]
     return [*leased, *sorted(dead, key=repr)], expired
 

@@ -12,8 +12,9 @@ from spark_queue.config import QueueConfig
 from spark_queue.flow import Pause
 from spark_queue.rules.grouping import Member, in_the_way
 from spark_queue.rules.limiting import Limited
+from spark_queue.rules.pacing import Asked, Paces, instant_of, seconds_of
 from spark_queue.rules.places import LAPSED, TIMED, WAITS
-from spark_queue.rules.rule_model import FullKey, ItemReason, Record, State
+from spark_queue.rules.rule_model import FullKey, ItemReason, Reason, Record, State
 from spark_queue.rules.scheduler_state import (
     TERMINAL,
     SchedulerState,
@@ -57,6 +58,10 @@ class Live(Member, Protocol):
     def limited(self) -> Sequence[Limited]:
         """Its keys that have limits."""
 
+    @property
+    def asked(self) -> Sequence[Asked]:
+        """What it takes of keys that have rates."""
+
     def has_expired(self, now: float) -> bool:
         """Whether its deadline has passed."""
 
@@ -72,6 +77,8 @@ class Situation:
     """Items in flight, without those that the next claim ends."""
     pauses: Sequence[Pause] = ()
     """The pauses of keys in force."""
+    paces: Paces | None = None
+    """What keys of rates owe."""
     flights: Mapping[Limited, Sequence[int]] = field(default_factory=dict)
     """The same by each key of a limit: which."""
 
@@ -96,6 +103,17 @@ class Situation:
                 full = FullKey(by=limit.by, key=key, used=len(flights), most=most)
                 return full, min(flights, default=None)
         return None
+
+    # rule: rate of a key
+    def short_key(self, item: Live) -> tuple[Asked, int] | None:
+        """Return the first key of an item that lacks units, and the instant when it has them."""
+        if self.paces is None:
+            return None
+        return self.paces.lacking(item.asked, instant_of(self.now))
+
+    def keeps_back(self, item: Live) -> bool:
+        """Whether a limit or rate of a key passes an item that is due."""
+        return self.full_key(item) is not None or self.short_key(item) is not None
 
     def with_flights(self, items: Iterable[Live]) -> Situation:
         """Return the situation with items in flight, without those that the next claim ends."""
@@ -145,7 +163,8 @@ def explain_live(item: Live, members: Iterable[Live], at: Situation) -> ItemReas
     """Give the first reason why a live item is not claimed.
 
     Reasons are tried in the order lease, pause, end, pause of a key, delay, group, limit of a key,
-    limit of the queue. A lapsed lease or an expired member is no reason: the next claim removes it.
+    rate of a key, rate of the queue, limit of the queue. A lapsed lease or an expired member is no
+    reason: the next claim removes it.
 
     Parameters
     ----------
@@ -170,7 +189,16 @@ def next_event_at(state: SchedulerState, now: float) -> float | None:
     if state.paused:
         return None
     at = state.timing.next_at()
+    if state.paces is not None:
+        due = (record for record in state.records.values() if record.place in ("due", "lost"))
+        at = min(filter(None, (at, _next_units(state.paces, due, now))), default=None)
     return None if at is None else max(at, now)
+
+
+def _next_units(paces: Paces, due: Iterable[Record], now: float) -> float | None:
+    """Return when the first of some items has its units that has them not now."""
+    found = (paces.lacking(record.asked, instant_of(now)) for record in due)
+    return min((seconds_of(one[1]) for one in found if one is not None), default=None)
 
 
 def _explain_end(item: Live, at: Situation) -> ItemReason:
@@ -199,6 +227,11 @@ def _explain_place(item: Live, members: Iterable[Live], at: Situation) -> ItemRe
     full = at.full_key(item) if item.state == "ready" else None
     if full is not None:
         return ItemReason(reason="key limit", by=full[1], state=item.state, full=full[0])
+    short = at.short_key(item)
+    if short is not None and at.paces is not None:
+        what, until = short[0], seconds_of(short[1])
+        reason: Reason = "rate" if at.paces.is_whole(what.key) else "key rate"
+        return ItemReason(reason=reason, until=until, state=item.state, short=what)
     if item.state == "ready" and at.is_full():
         return ItemReason(reason="limit", state=item.state)
     return ItemReason(reason="runnable", state=item.state)
@@ -216,7 +249,7 @@ def _in_the_way(item: Live, members: Sequence[Live], at: Situation) -> Live | No
     if other is not None:
         return other
     kept = (m for m in members if m.seq < item.seq and m.place_at(at.now) == "due")
-    return next((m for m in kept if at.full_key(m) is not None and find(m) is None), None)
+    return next((m for m in kept if at.keeps_back(m) and find(m) is None), None)
 
 
 def _situation(state: SchedulerState, now: float) -> Situation:
@@ -225,6 +258,7 @@ def _situation(state: SchedulerState, now: float) -> Situation:
         paused=state.paused,
         now=max(now, state.clock),
         in_flight=state.tally["claimed"],
+        paces=state.paces,
     )
     if state.limits is None and not at.is_full():
         return at

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from fractions import Fraction
@@ -200,6 +201,19 @@ class Paces:
         """
         cost, allowance = self._terms(asked)
         return debt.tat - max(0, allowance - cost)
+
+    def find_in(self, row: Mapping[str, Any]) -> tuple[Asked, ...]:
+        """Return what an item takes, by its row in a log."""
+        keys, units = row["_flow_keys"], row["_units"]
+        stored, taken = (text and json.loads(text) for text in (keys, units))
+        return self.find(row["_fair_key"], row["_group_key"], stored, taken)
+
+    def lacking(self, asked: Iterable[Asked], now: int) -> tuple[Asked, int] | None:
+        """Return the key that lacks units at an instant for longest, and when it has them."""
+        found = [(self.starts_at(one, self.debts.get(one.key, NO_DEBT)), one) for one in asked]
+        late = [(at, one) for at, one in found if at > now]
+        at, one = max(late, key=lambda each: each[0], default=(0, None))
+        return None if one is None else (one, at)
 
     # rule: rate of a key
     def charge(self, asked: Asked, debt: Debt, now: int) -> Debt:

@@ -26,6 +26,8 @@ Reason = Literal[
     "follows",
     "held by group",
     "key limit",
+    "key rate",
+    "rate",
     "limit",
     "paused",
     "key paused",
@@ -285,6 +287,8 @@ class ItemReason:
     """The item's state, where it is known."""
     full: FullKey | None = None
     """The key whose limit has no room."""
+    short: Asked | None = None
+    """The key whose rate lacks units, and how many are needed."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

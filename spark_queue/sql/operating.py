@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -24,6 +24,7 @@ from spark_queue.sql.session_planner import Planner
 from spark_queue.state import replica_choice
 from spark_queue.state.replica import Row
 from spark_queue.state.request import GrantedClaim
+from spark_queue.state.schedulers import next_units
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 
@@ -146,7 +147,12 @@ class ItemPlanner:
         with at.cache.lock:
             replica = replica_choice.at_hand(at)
             if replica is not None and replica.horizon() is None:
-                return _coming_of(replica.items.values(), at.settings, now)
+                rows, config = replica.items.values(), at.settings.config
+                found = _coming_of(rows, at.settings, now)
+                ready = (row for row in rows if row["_state"] == READY)
+                paced = None if at.settings.paused else next_units(replica, config, ready, now)
+                due = min(filter(None, (found.due, paced)), default=None)
+                return replace(found, due=due)
         return self.coming_by_tables(at, now)
 
     def coming_by_tables(self, at: Snapshot, now: datetime) -> Coming:

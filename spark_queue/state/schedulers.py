@@ -18,7 +18,7 @@ from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules import Grant, Scheduler
 from spark_queue.rules.dedup_keys import kept_for
 from spark_queue.rules.following import FORMAT
-from spark_queue.rules.pacing import Debt
+from spark_queue.rules.pacing import Debt, Paces, instant_of, moment_of
 from spark_queue.rules.replacing import is_busy
 from spark_queue.state.replica import LineKey, Replica, Row
 from spark_queue.state.request import Request
@@ -158,6 +158,29 @@ def scheduler(
             "grants": [],
         },
     )
+
+
+def paces_of(replica: Replica, config: QueueConfig) -> Paces | None:
+    """Return what the keys of rates owe; ``None`` without rates."""
+    if not config.rates:
+        return None
+    paces = Paces(config)
+    for (by, key), debt in replica.debts.items():
+        paces.learn(by, key, debt)
+    return paces
+
+
+# rule again: next event
+def next_units(
+    replica: Replica, config: QueueConfig, rows: Iterable[Row], now: datetime
+) -> datetime | None:
+    """Return when the first of some items that wait has its units, that has them not now."""
+    paces, at = paces_of(replica, config), instant_of(seconds(now))
+    if paces is None:
+        return None
+    found = (paces.lacking(paces.find_in(row), at) for row in rows)
+    frees = min((one[1] for one in found if one is not None), default=None)
+    return None if frees is None else moment_of(frees + 999)
 
 
 def punted_at(limits: ReaderConfig) -> int | None:

@@ -19,6 +19,7 @@ from spark_queue.log.delta.log import Log
 from spark_queue.log.schema import CLAIMED
 from spark_queue.rules.places import freed_at
 from spark_queue.state.catch_up import Seen
+from spark_queue.state.schedulers import next_units
 from spark_queue.state.store import Store
 
 #: Seconds between two looks: most of the delay until a waiter wakes.
@@ -115,10 +116,11 @@ def _due(store: Store, now: datetime) -> datetime | None:
         if at.replica is None or at.status.head is None:
             return None
         items, config = list(at.replica.items.values()), store.settings(at.status.head, at).config
+        paced = next_units(at.replica, config, items, now)
     ends = (
         freed_at(row["_lease_expires_at"], config)
         if row["_state"] == CLAIMED
         else row["_available_at"]
         for row in items
     )
-    return min((end for end in ends if end is not None and end > now), default=None)
+    return min((end for end in (paced, *ends) if end is not None and end > now), default=None)

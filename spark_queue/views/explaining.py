@@ -19,13 +19,15 @@ from spark_queue.log.settings import Settings
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation, explain_live
 from spark_queue.rules.limiting import Limited, LimitKeys
+from spark_queue.rules.pacing import Asked
 from spark_queue.rules.pausing import keys_of
 from spark_queue.rules.places import Timed, freed_at
 from spark_queue.rules.replacing import is_busy, waits_of
 from spark_queue.rules.rule_model import FullKey, ItemReason, Reason, State
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
-from spark_queue.state.schedulers import expires_at
+from spark_queue.state.replica import Replica
+from spark_queue.state.schedulers import expires_at, paces_of
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.wording import instant, plural
@@ -50,7 +52,7 @@ def live(store: Store, seq: int) -> Explanation | None:
         chains = replica.items.chains()
         known = {**replica.items, seq: row}.values()
         rows = [{**other, "_expires_at": expires_at(other, limit)} for other in known]
-    at = now_of(store)
+        at = _paced(now_of(store), replica)
     keys = LimitKeys.of(at.config) if at.config.limits else None
     live = {row["_seq"]: LiveItem.of(row, at, keys) for row in rows}
     live |= {one.seq: one for chain in chains for one in _chained([live[seq] for seq in chain], at)}
@@ -62,7 +64,17 @@ def live(store: Store, seq: int) -> Explanation | None:
     own = next(other for other in rows if other["_seq"] == seq)
     states = {member.seq: member.state for member in members}
     text = detail(own, why, states, at, store.handle.place.directory())
-    return because(seq, why.reason, text, by=why.by, until=until_of(own, why.reason, at))
+    until = _units_at(why) if why.short is not None else until_of(own, why.reason, at)
+    return because(seq, why.reason, text, by=why.by, until=until)
+
+
+def _paced(at: Situation, replica: Replica) -> Situation:
+    return replace(at, paces=paces_of(replica, at.config))
+
+
+def _units_at(why: ItemReason) -> datetime | None:
+    """Return when the units of an item are there."""
+    return None if why.until is None else datetime.fromtimestamp(why.until, timezone.utc)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +89,7 @@ class LiveItem(Timed):
     freed_at: float | None
     is_busy: bool = False
     limited: Sequence[Limited] = ()
+    asked: Sequence[Asked] = ()
     kept_until: float = -math.inf
     follows: int | None = None
     replaced_by: int | None = None
@@ -96,6 +109,7 @@ class LiveItem(Timed):
             expires_at=_seconds(row["_expires_at"]),
             freed_at=None if until is None else _seconds(freed_at(until, at.config)),
             limited=() if keys is None else keys.find_in(row),
+            asked=() if at.paces is None else at.paces.find_in(row),
             kept_until=-math.inf if pause is None else _seconds(pause.until) or math.inf,
         )
 
@@ -143,6 +157,8 @@ def detail(
         "replaced": f"item {why.by} has its key; the next claim ends it",
         "lease lost": f"the lease of {holder} ran out for the last time; the next claim ends it",
         "key limit": _say_full(why.full) if why.full else "",
+        "key rate": _say_short(why, at),
+        "rate": _say_short(why, at),
         "key paused": _say_pause(row, at),
         "limit": f"{at.in_flight} items are in flight, {at.config.max_in_flight} are allowed",
         "runnable": "it waits for its turn and a claim",
@@ -164,6 +180,17 @@ def _say_full(full: FullKey) -> str:
     return (
         f"{full.by} {full.key!r} has {full.used} of {plural(full.most, 'allowed item')} in flight"
     )
+
+
+def _say_short(why: ItemReason, at: Situation) -> str:
+    """Say which rate lacks the units of an item, and until when."""
+    until = _units_at(why)
+    if why.short is None or until is None or at.paces is None:
+        return ""
+    rate, key = at.paces.rate_of(why.short.key), why.short.key[1]
+    whose = "the queue" if rate.by is None else f"{rate.by} {key!r}"
+    said = f"{why.short.units:g} of {rate.most(key):g} units in {rate.per.total_seconds():g} s"
+    return f"{whose} may start {said} again from {say_instant(until)} on"
 
 
 def pause_of(row: AnyRow, at: Situation) -> Pause | None:

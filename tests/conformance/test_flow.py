@@ -544,7 +544,7 @@ def test_each_start_is_charged_retries_and_lost_items_too(make: Make) -> None:
     assert engine.claim(1).ids == ["a1"]
 
 
-# rule: rate of a key
+# rule: rate of a key, debt under a changed rate, debt of a key
 @needs("key limits", "time")
 def test_a_changed_rate_counts_for_what_waits(make: Make) -> None:
     """Law 11: what is owed stays as many units, so that a raised rate moves the line at once."""
@@ -652,3 +652,17 @@ def test_a_late_holder_pauses_nothing(make: Make) -> None:
     with pytest.raises(LeaseLostError):
         late.settle("defer", after=30, pause=True)
     assert engine.claim(1).ids == ["a2"]
+
+
+# rule: reason of an item, rate of a key
+@needs("key limits", "operators", "time")
+def test_it_is_said_which_rate_lacks_units(make: Make) -> None:
+    """Laws 10 and 11: the rate of a key is named before that of the queue."""
+    engine = make("fair_key", rates=(_rate(1, by=None, burst=2), _rate(1, per=10)))
+    engine.enqueue(_tenants("a1", "a2", "b1", "b2", "c1"))
+    assert engine.claim(10).ids == ["a1", "b1"]
+    assert engine.why("a2") == ("key rate", None)
+    assert engine.why("c1") == ("rate", None)
+    engine.advance(2)
+    assert engine.why("a2") == ("key rate", None)
+    assert engine.why("c1") == ("runnable", None)

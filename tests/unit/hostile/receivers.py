@@ -19,6 +19,7 @@ from spark_queue import (
     Metrics,
     QueueConfig,
     QueueOptions,
+    Rate,
     Reader,
     ReaderConfig,
     RetryPolicy,
@@ -192,6 +193,7 @@ def _log(world: World) -> Any:
 MAKERS: dict[str, Callable[[World], Any]] = {
     "LocalQueue": _queue,
     "Limit": lambda _: Limit(by="tenant", default=1),
+    "Rate": lambda _: Rate(limit=1, per=timedelta(seconds=1)),
     "plain queue": _plain,
     "Report": lambda world: world.get("LocalQueue").report(),
     "LocalReader": lambda world: world.get("LocalQueue").reader("mail"),
