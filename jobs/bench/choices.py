@@ -33,7 +33,7 @@ from spark_queue.commands.checkpoint import checkpoint
 from spark_queue.errors import LeaseLostError
 from spark_queue.flow import key_texts
 from spark_queue.local_queue import LocalQueue
-from spark_queue.log.schema import EXPIRED, RATE, STATUS_COLUMNS
+from spark_queue.log.schema import CANCELLED, EXPIRED, RATE, STATUS_COLUMNS
 from spark_queue.saying import Said
 from spark_queue.session import SMALL_STEPS_CONF, local_session
 from spark_queue.sql import admission, choosing, reach, settlement
@@ -55,9 +55,20 @@ _LIMITED = ((), (), ("host",), ("host", "tenant"), ("grp", "tenant"))
 #: The keys that rates go by.
 _RATED = ((), (), ("host",), (None,), ("tenant", None), ("grp", "host"))
 _PAUSES = (0, 0, 0, 1, 7, 12, 31)
+_TOGETHER = ("on_duplicate", "debounce", "at_most")
 _VERBS = ("ack", "ack", "ack", "nack", "defer", "release", "dead")
 _EXACT = {"costs": (0.5, 1.0, 1.0, 2.5), "weights": (0.5, 1.0, 2.0, 4.0)}
 _ANY = {"costs": (0.1, 1 / 3, 0.7, 1.0), "weights": (0.3, 1.0, 3.0, 7.0)}
+
+
+def _replacing(draw: random.Random) -> dict[str, Any]:
+    """Return settings of what becomes of rows whose key an item has."""
+    if draw.random() < 0.4:  # noqa: PLR2004
+        return {"on_duplicate": "skip", "debounce": None, "at_most": None}
+    some = (None, timedelta(seconds=3)) if draw.random() < 0.5 else (None,)  # noqa: PLR2004
+    waits = draw.choice(some)
+    most = None if waits is None else timedelta(seconds=8)
+    return {"on_duplicate": "replace", "debounce": waits, "at_most": most}
 
 
 class ChoicesDifferError(AssertionError):
@@ -125,6 +136,7 @@ class Played:
         return QueueConfig(
             dedup_key="id",
             dedup_scope=draw.choice(("live", "live", "forever", timedelta(seconds=40))),
+            **_replacing(draw),
             fair_key="tenant" if fair else None,
             group_key="grp" if grouped else None,
             priority=draw.choice((None, "prio")),
@@ -176,32 +188,35 @@ class Played:
 
     def _enqueue(self) -> None:
         given = [self._row() for _ in range(self._draw.randint(1, 12))]
-        self._compare_enqueue(given)
-        self._queue.enqueue(given)
+        asked = self._draw.choice((None, None, "skip", "replace"))
+        self._compare_enqueue(given, EnqueueRules(on_duplicate=asked))
+        self._queue.enqueue(given, on_duplicate=asked)
 
-    def _compare_enqueue(self, given: list[dict[str, Any]]) -> None:
+    def _compare_enqueue(self, given: list[dict[str, Any]], asked: EnqueueRules) -> None:
         store, now = self._readers[0]._store, self._clock.now()  # noqa: SLF001 - as an enqueue does
         at = Snapshot(store)
         every = readers.all_of(at)
         pointers, replica = readers.slowest(at, every), replica_choice.of_all(at, every)
         assert replica is not None  # noqa: S101 - the queue is small
-        frame = rows.check_rows(store, given)
+        frame, rules = rows.check_rows(store, given), asked.within(at.settings.config)
         ours = enqueue_decision.decide_entry(
-            replica, at.settings, frame.rows, at.queue, pointers, now
+            replica, at.settings, frame.rows, at.queue, pointers, now, rules.replacing
         )
-        first = (texts_of(ours.rows), len(ours.duplicates), dict(ours.tops))
+        entered = ours.facts()
+        first = (texts_of(ours.rows), len(ours.duplicates), dict(ours.tops), entered.replacing)
         for read, engine in self._engines(store):
             entry = EnqueueState(
                 store=read,
                 before=at.queue,
                 pointers=pointers,
                 settings=at.settings,
-                rules=EnqueueRules(),
+                rules=rules,
                 readers=[read.of_reader(one.store.reader) for one in every],
                 now=now,
             )
             found, facts = admission.admit(rows.check_rows(read, given), entry, engine)
-            second = (texts_of(found), facts.duplicates, dict(facts.tops))
+            told = (facts.duplicates, dict(facts.tops), facts.replacing)
+            second = (texts_of(found), *told)
             if first != second:
                 only = [*(first[0] - second[0]), *(second[0] - first[0])]
                 raise ChoicesDifferError(
@@ -211,6 +226,7 @@ class Played:
         self.counts["enqueues"] += 1
         self.counts["rows"] += len(given)
         self.counts["duplicates"] += len(ours.duplicates)
+        self.counts["replacing"] += entered.replacing
 
     def _row(self) -> dict[str, Any]:
         draw, now = self._draw, self._clock.now()
@@ -259,6 +275,7 @@ class Played:
         self.counts["claims"] += 1
         self.counts["items"] += len(ours)
         self.counts["overdue"] += sum(bool(row["_overdue"]) for row in ours)
+        self.counts["replaced"] += sum(row["_state"] == "cancelled" for row in ours)
         self.counts["debts"] += sum(row["_kind"] == RATE for row in ours)
         self.counts["over"] += sum(row["_state"] not in ("claimed", None) for row in ours)
         self.counts["lost"] += sum((row["_losses"] or 0) > 0 for row in ours)
@@ -345,12 +362,14 @@ class Played:
             texts, rates = [one.by for one in self.config.limits], self.config.rates
             settings: dict[str, Any] = {
                 "max_in_flight": draw.choice((None, 2, 5)),
+                **_replacing(draw),
                 "limits": self._limits(texts),
                 "weights": self._weights() if self.config.fair_key is not None else {},
                 "rates": self._rates([r.by for r in rates], rates[0].units if rates else None),
             }
             name = draw.choice(list(settings))
-            draw.choice(self._readers).configure(**{name: settings[name]})
+            names = _TOGETHER if name in _TOGETHER else (name,)
+            draw.choice(self._readers).configure(**{one: settings[one] for one in names})
         elif what == "pause":
             self._pause(draw.choice(self._readers))
         elif what == "maintain":
@@ -395,10 +414,11 @@ def _sorted(rows: Any) -> list[Any]:
 def _split(rows: list[Any]) -> tuple[list[Any], Counter[str]]:
     """Return the rows of leased items in their order, and those of items that are over."""
     leased = [row for row in rows if row["_state"] == "claimed"]
-    expired = Counter(repr(row) for row in rows if row["_state"] == EXPIRED)
+    passed = (EXPIRED, CANCELLED)
+    over = Counter(repr(row) for row in rows if row["_state"] in passed)
     # Those of debts are among the others, in any order.
-    dead = [row for row in rows if row["_state"] not in ("claimed", EXPIRED)]
-    return [*leased, *sorted(dead, key=repr)], expired
+    dead = [row for row in rows if row["_state"] not in ("claimed", *passed)]
+    return [*leased, *sorted(dead, key=repr)], over
 
 
 @contextmanager

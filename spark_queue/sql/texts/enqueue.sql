@@ -95,8 +95,8 @@ SELECT
   n.priority, n.round, n.fair_key, n.group_key
 FROM sq_newest_key_matches n
 JOIN sq_key_holders h ON n.seq = h.seq
-JOIN sq_open o ON n.seq = o.seq
-LEFT JOIN sq_busy b ON n.seq = b.seq
+JOIN (SELECT DISTINCT o.seq FROM sq_open o) e ON n.seq = e.seq
+LEFT JOIN (SELECT DISTINCT u.seq FROM sq_busy u) b ON n.seq = b.seq
 CROSS JOIN sq_asked a
 WHERE b.seq IS NULL OR a.is_live
 
