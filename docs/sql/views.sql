@@ -274,35 +274,34 @@ SELECT
 FROM sq_raw_status s
 WHERE s.state IN ('ready', 'claimed');
 
-CREATE OR REPLACE VIEW sq_raw_timed_items_of_status AS
+CREATE OR REPLACE VIEW sq_raw_items_by_time_of_status AS
 SELECT
-  p.*,
+  t.*,
+  least(t.expires_at, t.enqueued_at + b.max_age) AS ends_at,
   CASE
-    WHEN p.by_time = 'held' THEN NULL
-    WHEN p.ends_at <= a.now THEN 'expired'
-    WHEN p.by_time = 'lost' AND p.losses + 1 >= a.max_losses THEN 'dead'
-  END AS over_by
-FROM (
-  SELECT
-    t.*,
-    least(t.expires_at, t.enqueued_at + b.max_age) AS ends_at,
-    CASE
-      WHEN t.state = 'claimed' AND t.lease_expires_at + b.lease_grace <= b.now
-        AND NOT array_contains(b.spared, t.lease) THEN 'lost'
-      WHEN t.state = 'claimed' THEN 'held'
-      WHEN t.available_at > b.now THEN 'delayed'
-      ELSE 'due'
-    END AS by_time
-  FROM sq_raw_with_turn_of_status t
-  CROSS JOIN sq_raw_asked b
-) p
+    WHEN t.state = 'claimed' AND t.lease_expires_at + b.lease_grace <= b.now
+      AND NOT array_contains(b.spared, t.lease) THEN 'lost'
+    WHEN t.state = 'claimed' THEN 'held'
+    WHEN t.available_at > b.now THEN 'delayed'
+    ELSE 'due'
+  END AS by_time
+FROM sq_raw_with_turn_of_status t
+CROSS JOIN sq_raw_asked b;
+
+CREATE OR REPLACE VIEW sq_raw_timed_items_of_status AS
+SELECT j.*, CASE
+    WHEN j.by_time = 'held' THEN NULL
+    WHEN j.ends_at <= a.now THEN 'expired'
+    WHEN j.by_time = 'lost' AND j.losses + 1 >= a.max_losses THEN 'dead'
+  END AS over_by, cast(NULL AS bigint) AS replaced_by, cast(NULL AS bigint) AS follows
+FROM sq_raw_items_by_time_of_status j
 CROSS JOIN sq_raw_asked a;
 
 CREATE OR REPLACE VIEW sq_raw_with_place_of_status AS
 SELECT
   t.*, k.until AS kept_until,
   CASE
-    WHEN k.until IS NULL OR k.until <= a.now THEN t.by_time
+    WHEN t.follows IS NULL AND (k.until IS NULL OR k.until <= a.now) THEN t.by_time
     WHEN t.by_time = 'due' THEN 'delayed'
     WHEN t.by_time = 'lost' THEN 'kept'
     ELSE t.by_time
@@ -408,6 +407,8 @@ SELECT
     THEN CASE WHEN r.is_startable THEN r.kept
       ELSE coalesce(CASE WHEN a.blocking AND g.barrier < r.seq THEN g.barrier END, f.held, f.lost, f.due) END
     WHEN r.reason = 'key limit' THEN r.holder
+    WHEN r.reason = 'replaced' THEN r.replaced_by
+    WHEN r.reason = 'follows' THEN r.follows
   END AS held_by,
   CASE WHEN r.reason = 'key limit' THEN r.nth END AS full_limit,
   CASE WHEN r.reason = 'key limit' THEN r.key END AS full_key,
@@ -443,7 +444,9 @@ FROM (
       WHEN b.paused THEN 'paused'
       WHEN j.over_by = 'expired' THEN 'expired'
       WHEN j.over_by = 'dead' THEN 'lease lost'
+      WHEN j.over_by = 'cancelled' THEN 'replaced'
       WHEN j.kept_until > b.now THEN 'key paused'
+      WHEN j.follows IS NOT NULL THEN 'follows'
       WHEN j.place = 'delayed' THEN 'delayed'
       WHEN e.seq IS NULL OR h.seq < j.seq THEN 'held by group'
       WHEN k.seq IS NOT NULL THEN 'key limit'
