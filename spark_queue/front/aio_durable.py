@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_queue import checks
+from spark_queue.config import OnDuplicate
 from spark_queue.errors import RetryAfter
 from spark_queue.front.consumer import Consumer, Delivery
 from spark_queue.front.producer import PutResult
@@ -32,7 +33,13 @@ _LOOK = 0.01
 class DurableVerbs(Protocol):
     """The verbs of :class:`DurableQueue` that its coroutines' front calls."""
 
-    def put(self, item: Mapping[str, Any], timeout: Timeout = None) -> Future[PutResult]:
+    def put(
+        self,
+        item: Mapping[str, Any],
+        timeout: Timeout = None,
+        *,
+        on_duplicate: OnDuplicate | None = None,
+    ) -> Future[PutResult]:
         """Add an item; wait only where too many wait to be written."""
 
     def enqueue(self, rows: Rows, *, batch: Batch | None = None) -> EnqueueResult[Any]:
@@ -113,9 +120,15 @@ class AioDurableQueue:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def put(self, item: Mapping[str, Any], timeout: Timeout = None) -> PutResult:
+    async def put(
+        self,
+        item: Mapping[str, Any],
+        timeout: Timeout = None,
+        *,
+        on_duplicate: OnDuplicate | None = None,
+    ) -> PutResult:
         """Add an item as :meth:`DurableQueue.put` does; a wait for room can be cancelled."""
-        return await outcome(await self._add(item, timeout))
+        return await outcome(await self._add(item, timeout, on_duplicate))
 
     async def put_many(
         self, items: Sequence[Mapping[str, Any]], timeout: Timeout = None
@@ -194,13 +207,18 @@ class AioDurableQueue:
         """Close the queue as :meth:`DurableQueue.close` does."""
         await asyncio.to_thread(self._queue.close)
 
-    async def _add(self, item: Mapping[str, Any], timeout: Timeout) -> Future[PutResult]:
+    async def _add(
+        self,
+        item: Mapping[str, Any],
+        timeout: Timeout,
+        on_duplicate: OnDuplicate | None = None,
+    ) -> Future[PutResult]:
         """Return the future of an item once there was room for it."""
         patience = seconds("timeout", timeout)
         end = float("inf") if patience is None else time.monotonic() + patience
         while True:
             try:
-                return self._queue.put(item, timeout=0)
+                return self._queue.put(item, timeout=0, on_duplicate=on_duplicate)
             except queue.Full:
                 if time.monotonic() >= end:
                     raise

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from spark_queue import checks, extras
+from spark_queue.config import OnDuplicate
 from spark_queue.errors import InvalidArgumentError, pause_of, require_after
 from spark_queue.front.aio_durable import AioDurableQueue, settle_by_end
 from spark_queue.front.consumer import Consumer, Delivery, OutcomeName
@@ -145,7 +146,13 @@ class DurableQueue:
         """The same queue, for coroutines."""
         return AioDurableQueue(self, self._consumer, self._owner)
 
-    def put(self, item: Mapping[str, Any], timeout: Timeout = None) -> Future[PutResult]:
+    def put(
+        self,
+        item: Mapping[str, Any],
+        timeout: Timeout = None,
+        *,
+        on_duplicate: OnDuplicate | None = None,
+    ) -> Future[PutResult]:
         """Add an item; wait only where too many wait to be written.
 
         Parameters
@@ -155,6 +162,8 @@ class DurableQueue:
             come with them.
         timeout : float or timedelta, optional
             How long to wait for room; for ever by default.
+        on_duplicate : "skip", "raise" or "replace", optional
+            As for the queue's ``enqueue``; "raise" fails the future of this item alone.
 
         Returns
         -------
@@ -174,7 +183,7 @@ class DurableQueue:
             As of every verb, in a child of a fork: the front is the parent's.
         """
         self._owner.require()
-        put = Put.of(item, Promise(self._puts.context))
+        put = Put.of(item, Promise(self._puts.context), on_duplicate)
         self._puts.add(put, timeout)
         return put.future
 

@@ -11,10 +11,14 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, Literal, TypeVar, cast
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from spark_queue import tracing
-from spark_queue.errors import QueueFullError, QueueShutDownError
+from spark_queue.checks import optional, require_choice
+from spark_queue.config import OnDuplicate
+from spark_queue.errors import DuplicateItemError, QueueFullError, QueueShutDownError
 from spark_queue.front.queue_ends import Inlet
 from spark_queue.memory.journal.records import own
 from spark_queue.memory.singular.requests import ExecutionContext, require_elsewhere
@@ -190,7 +194,7 @@ class Batcher(Generic[T]):
 
 
 #: What may become of an item that is put.
-Became = Literal["inserted", "duplicate", "refused"]
+Became = Literal["inserted", "replaces", "follows", "duplicate", "replaced", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +204,9 @@ class PutResult:
     seq: int
     """Its number in the queue, refused or not."""
     outcome: Became
-    """``refused`` where a reader was full."""
+    """``refused`` where a reader was full; ``replaced`` by a later put of the same group."""
     duplicate_of: int | None = None
-    """The item that has its key."""
+    """The item that has its key, or had it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,12 +217,17 @@ class Put:
     future: Future[PutResult]
     trace: str | None = None
     """The trace in which it was put."""
+    on_duplicate: OnDuplicate | None = None
+    """What becomes of it where its key is taken; ``None``: as the queue is configured."""
 
     @classmethod
-    def of(cls, item: object, future: Future[PutResult]) -> Put:
+    def of(
+        cls, item: object, future: Future[PutResult], on_duplicate: OnDuplicate | None = None
+    ) -> Put:
         """Copy an item: its owner may change it before it is written."""
+        optional(require_choice, "on_duplicate", on_duplicate, choices=get_args(OnDuplicate))
         copied = own(dict(item)) if isinstance(item, Mapping) else item
-        return cls(copied, future, tracing.current())
+        return cls(copied, future, tracing.current(), on_duplicate)
 
 
 class Producer:
@@ -249,11 +258,29 @@ class Producer:
 
     def _write(self, group: Sequence[Put]) -> None:
         """Answer each of a group; what the queue cannot hold keeps no other from being written."""
-        left = group
+        fitting = group
         try:
-            left = self._fitting(group)
-            results = self._enqueue(left) if left else []
+            fitting = self._fitting(group)
+        except BaseException as exc:  # noqa: BLE001 - all waiters get any error
+            for put in group:
+                settle(put.future.set_exception, exc)
+            return
+        # Those that ask for the same are one step.
+        for _, some in groupby(fitting, key=attrgetter("on_duplicate")):
+            self._write_step(list(some))
+
+    def _write_step(self, left: Sequence[Put]) -> None:
+        """Answer each that is written in one step; a duplicate that raises does so alone."""
+        try:
+            results = self._enqueue(left)
             answers = list(zip(left, results, strict=True))
+        except DuplicateItemError as exc:
+            if len(left) == 1:
+                settle(left[0].future.set_exception, exc)
+                return
+            for put in left:
+                self._write_step([put])
+            return
         except BaseException as exc:  # noqa: BLE001 - all waiters get any error
             for put in left:
                 settle(put.future.set_exception, exc)
@@ -274,5 +301,6 @@ class Producer:
     def _enqueue(self, group: Sequence[Put]) -> list[PutResult]:
         traces = [put.trace for put in group]
         items = [put.item for put in group]
-        told = sorted(self._into.enqueue(items, traces), key=lambda row: row[0])
+        done = self._into.enqueue(items, traces, group[0].on_duplicate)
+        told = sorted(done, key=lambda row: row[0])
         return [PutResult(seq, cast("Became", became), holder) for seq, became, holder in told]

@@ -11,6 +11,7 @@ from spark_queue.claim import Claim, LocalClaim
 from spark_queue.clock import Clock
 from spark_queue.commands import enqueue, recovery
 from spark_queue.commands.rows import check_rows
+from spark_queue.config import OnDuplicate
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.log.schema import TRACE
@@ -50,7 +51,10 @@ class Inlet(Protocol):
         """Return for each item why the queue cannot hold it; ``None`` where it can."""
 
     def enqueue(
-        self, items: Sequence[Mapping[str, Any]], traces: Sequence[str | None]
+        self,
+        items: Sequence[Mapping[str, Any]],
+        traces: Sequence[str | None],
+        on_duplicate: OnDuplicate | None,
     ) -> Iterable[Told]:
         """Add items, in order, in one step, each in its trace; return what became of each."""
 
@@ -101,10 +105,6 @@ class Watched(Outlet):
         return step_waits.rest(self.store, most)
 
 
-#: A full reader takes the rows that fit, as in a queue with Spark; the default refuses a limit.
-_RULES = EnqueueRules(on_full="partial")
-
-
 class LocalInlet(Inlet):
     """Inlet of a queue that was opened without Spark.
 
@@ -125,10 +125,15 @@ class LocalInlet(Inlet):
 
     @override
     def enqueue(
-        self, items: Sequence[Mapping[str, Any]], traces: Sequence[str | None]
+        self,
+        items: Sequence[Mapping[str, Any]],
+        traces: Sequence[str | None],
+        on_duplicate: OnDuplicate | None,
     ) -> Iterable[Told]:
         frame = check_rows(self._store, list(items)).with_trace(traces if any(traces) else None)
-        done = enqueue.commit(Snapshot(self._store), frame, _RULES)
+        # A full reader takes the rows that fit, as in a queue with Spark.
+        rules = EnqueueRules(on_full="partial", on_duplicate=on_duplicate)
+        done = enqueue.commit(Snapshot(self._store), frame, rules)
         return enqueue.outcome_of_rows(done)
 
     def _misfit(self, items: Sequence[Any]) -> Exception | None:

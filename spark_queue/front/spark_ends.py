@@ -15,6 +15,7 @@ from spark_queue.checks import require_kind
 from spark_queue.claim import Claim
 from spark_queue.clock import Clock
 from spark_queue.columns import measures, values
+from spark_queue.config import OnDuplicate
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import QueueExistsError, QueueNotFoundError
 from spark_queue.front.queue_ends import Inlet, Outlet, Told, Watched
@@ -53,9 +54,13 @@ class SparkInlet(Inlet):
 
     @override
     def enqueue(
-        self, items: Sequence[Mapping[str, Any]], traces: Sequence[str | None]
+        self,
+        items: Sequence[Mapping[str, Any]],
+        traces: Sequence[str | None],
+        on_duplicate: OnDuplicate | None,
     ) -> Iterable[Told]:
         named: dict[str, Any] = {"trace": traces} if any(traces) else {}
+        named |= {} if on_duplicate is None else {"on_duplicate": on_duplicate}
         done = self._into.enqueue(self._table(items), on_full="partial", **named)
         return done.read_told() or done.outcomes.select("_seq", "outcome", "duplicate_of").collect()
 
