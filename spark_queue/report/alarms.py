@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -15,6 +14,7 @@ from spark_queue.report.finding import (
     require_thresholds,
     span,
 )
+from spark_queue.report.key_alarms import key_paused, limit_full
 from spark_queue.report.lines import HeldGroup, RetryPoint, WorkerLine
 from spark_queue.report.model import StarvingKey, StuckItem, Vitals
 from spark_queue.results import Liveness
@@ -61,27 +61,6 @@ def find_paused(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
         report.service.paused_at,
         command_on(report, "resume"),
     )
-
-
-#: From when on a pause of a key is worth a word: its age, and how often it was paused again.
-_LONG_PAUSE, _OFTEN_PAUSED = timedelta(days=1), 20
-
-
-def key_paused(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
-    """Find keys that are paused for more than a day, or were paused again and again."""
-    for one in report.paused_keys:
-        if report.as_of - one.at <= _LONG_PAUSE and one.times <= _OFTEN_PAUSED:
-            continue
-        often = f", {one.times:,} times in a row" if one.times > _OFTEN_PAUSED else ""
-        yield Finding(
-            id="key-paused",
-            severity="info",
-            what=f"{one.by} {one.key!r} is paused by {one.who}{often}: nothing of it starts",
-            since=one.at,
-            command=f"{command_on(report, 'resume')} --key {shlex.quote(one.key)} "
-            f"--by {shlex.quote(one.by)}",
-            reader=report.reader,
-        )
 
 
 def workers_gone(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
@@ -275,24 +254,6 @@ def _feed(report: Vitals, keys: Sequence[StarvingKey]) -> str:
 
 def _name(key: str | None) -> str:
     return "what has no fair key" if key is None else f"tenant {key!r}"
-
-
-def limit_full(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
-    """Find keys whose limit kept items back for as long as counts as now."""
-    if report.paused or not report.full_limits:
-        return
-    first, *others = report.full_limits
-    more = f"; likewise {list_names([f'{one.by} {one.key!r}' for one in others])}" if others else ""
-    waits = f"{plural(first.items, 'item')} {'waits' if first.items == 1 else 'wait'}"
-    yield Finding(
-        id="limit-full",
-        severity="info",
-        what=f"{first.by} {first.key!r} has {first.used} of {first.most} items in flight, and "
-        f"{waits} for its limit, for {span(report.window)} and longer{more}",
-        since=first.since,
-        command=_show(report, first.seq),
-        reader=report.reader,
-    )
 
 
 def priority_starves(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
