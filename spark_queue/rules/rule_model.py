@@ -357,6 +357,11 @@ class Record(Timed):
         return is_passed(self.tag, self.seq, (level.turn, level.seq))
 
     @property
+    def is_replaced(self) -> bool:
+        """Whether it was ended as another one of its key has replaced it."""
+        return self.state == "cancelled" and (self.error or "").startswith("replaced by ")
+
+    @property
     def is_busy(self) -> bool:
         """Whether it has begun: no item of its key replaces it."""
         return is_busy(self.state, self.attempts, self.losses, self.deferrals)

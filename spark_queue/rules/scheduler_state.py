@@ -124,12 +124,17 @@ class SchedulerState:
 
     # rule: redrive of an ended item
     def redrive(self, seqs: Iterable[int], *, again: bool) -> list[Admitted]:
-        """Enqueue finished items again, but acked ones; those with a successor only if asked."""
+        """Enqueue finished items again, but acked ones.
+
+        Those with a successor, and those that another of their key has replaced, only if asked.
+        """
         redriven = set() if again else {record.origin for record in self.records.values()}
         admitted = []
         for seq in seqs:
             record = self.records.get(seq)
             if record is None or record.state not in REDRIVABLE or seq in redriven:
+                continue
+            if record.is_replaced and not again:
                 continue
             answer = self.admit(_afresh(record.new), origin=seq)
             if answer.duplicate_of is None and not again:

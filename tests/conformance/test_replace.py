@@ -226,6 +226,18 @@ def test_a_redriven_item_does_not_replace(make: Make) -> None:
     assert _take(engine).ids == []
 
 
+# rule: redrive of an ended item
+@needs("replacing", "predicates", "states")
+def test_what_was_replaced_does_not_come_back_by_a_condition(make: Make) -> None:
+    """Law 3: a redrive of all that ended leaves it out, but if it is asked for again."""
+    engine = _replacing(make)
+    _put(engine, "a")
+    _put(engine, "b")
+    _take(engine).settle("dead")
+    engine.redrive("a", "b")
+    assert engine.states() == {"a": "cancelled", "b": "dead", "b'": "ready"}
+
+
 # rule: replaced item of a key
 @needs("replacing", "operators", "time")
 def test_a_follower_holds_its_group_as_an_item_that_waits_for_its_time(make: Make) -> None:

@@ -10,11 +10,12 @@ CROSS JOIN sq_asked a
 WHERE s.state = 'cancelled' AND s.moved_step = a.step AND s.moved_error IS NULL
 
 -- items_not_redriven(own, seq, state, attempts, losses, deferrals, dedup_key, fair_key, group_key, flow_keys, units, chain, priority, round, cost, max_attempts, available_at instant, expires_at instant, deadline instant, waits_since instant, enqueued_at instant, first_claimed_at instant, claimed_at instant, waited, finished_at instant, lease, worker_id, lease_expires_at instant, error, origin, step, gen, moved_step, moved_at instant, moved_error, failed_step)
--- The selected items that were not redriven.
+-- The selected items that were not redriven. What another one of its key has replaced is left out.
+-- rule: redrive of an ended item
 SELECT m.*
 FROM sq_meant m
 LEFT JOIN sq_successors r ON m.seq = r.origin
-WHERE r.seq IS NULL
+WHERE r.seq IS NULL AND NOT (m.state = 'cancelled' AND coalesce(m.error, '') LIKE 'replaced by %')
 
 -- items_past_deadline(own, seq, state, attempts, losses, deferrals, dedup_key, fair_key, group_key, flow_keys, units, chain, priority, round, cost, max_attempts, available_at instant, expires_at instant, deadline instant, waits_since instant, enqueued_at instant, first_claimed_at instant, claimed_at instant, waited, finished_at instant, lease, worker_id, lease_expires_at instant, error, origin, step, gen, moved_step, moved_at instant, moved_error, failed_step)
 -- Ready items past their deadline.
