@@ -19,13 +19,13 @@ from spark_queue.log.schema import QUEUE_COLUMNS, STATUS_COLUMNS, Columns
 from spark_queue.log.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.retry_policy import RetryPolicy
-from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
+from spark_queue.rules import Ack, Dead, Defer, Nack, NewItem, Outcome, Release, Scheduler
+from spark_queue.saying import Said
 from spark_queue.state import claim_decision, enqueue_decision, settle_decision
 from spark_queue.state.replica import ENTERED, FOLLOWED, Replica
 from spark_queue.state.replica_rows import replica_of
 from spark_queue.state.request import Request
 from spark_queue.state.schedulers import ReaderTerms, Several
-from spark_queue.state.settle_decision import Said
 
 NO_LIMITS = ReaderConfig()
 
@@ -179,7 +179,7 @@ def test_items_are_served_by_key_and_group(queue: Steps) -> None:
     """Laws 2-4: keys take turns, and of a group one item is in flight."""
     assert queue.claim(9) == (2, [1, 3])
     assert queue.claim(9) == (0, [])
-    queue.settle(2, ("ack", None))
+    queue.settle(2, Said("ack"))
     assert queue.claim(9)[1] == [2]
 
 
@@ -187,28 +187,28 @@ def test_a_key_is_held_while_its_item_is_live(queue: Steps) -> None:
     """Law 1: a row whose key a live item has is refused, and names the holder."""
     lease, _ = queue.claim(1)
     assert queue.enqueue([New(key="a"), New(key="d"), New(key="d")]) == [1, None, 5]
-    queue.settle(lease, ("ack", None))
+    queue.settle(lease, Said("ack"))
     assert queue.enqueue([New(key="a")]) == [None]
 
 
 def test_a_settle_of_what_is_not_held_is_lost(queue: Steps) -> None:
     """Law 5: what the holder settled before, or never had, is lost to it and unchanged."""
     lease, _ = queue.claim(1)
-    assert queue.settle(lease, {1: ("ack", None), 3: ("ack", None)}) == (3,)
-    assert queue.settle(lease, {1: ("nack", "late")}) == (1,)
-    assert queue.settle(lease, ("ack", None)) == ()
+    assert queue.settle(lease, {1: Said("ack"), 3: Said("ack")}) == (3,)
+    assert queue.settle(lease, {1: Said("nack", "late")}) == (1,)
+    assert queue.settle(lease, Said("ack")) == ()
     assert sorted(queue.replica.items) == [2, 3]
 
 
 def test_a_worker_that_died_is_a_loss_until_there_were_too_many(queue: Steps) -> None:
     """An item that is lost comes back without an attempt, and is dead after the last loss."""
     lease, _ = queue.claim(1)
-    queue.settle(lease, {1: ("lose", "it died")})
+    queue.settle(lease, {1: Said("lose", "it died")})
     row = queue.replica.items[1]
     assert (row["_state"], row["_losses"], row["_attempts"]) == ("ready", 1, 0)
     lease, seqs = queue.claim(1)
     assert seqs == [1]
-    judged = settle_decision.judge(queue.replica, lease, ("lose", "again"), TERMS, queue.now)
+    judged = settle_decision.judge(queue.replica, lease, Said("lose", "again"), TERMS, queue.now)
     assert judged is not None
     assert (judged.counts, judged.failed) == ({"dead": 1}, 0)
 
@@ -217,12 +217,12 @@ def test_an_unknown_outcome_is_no_outcome(queue: Steps) -> None:
     """What nobody may say of an item is not taken for something else."""
     lease, _ = queue.claim(1)
     with pytest.raises(KeyError):
-        settle_decision.judge(queue.replica, lease, ("done", None), TERMS, queue.now)
+        settle_decision.judge(queue.replica, lease, Said("done"), TERMS, queue.now)
 
 
 def test_a_lease_that_is_not_remembered_is_left_to_spark(queue: Steps) -> None:
     """What became of an old claim is in the tables only."""
-    assert settle_decision.judge(queue.replica, 77, ("ack", None), TERMS, START) is None
+    assert settle_decision.judge(queue.replica, 77, Said("ack"), TERMS, START) is None
     assert settle_decision.renew(queue.replica, 77, timedelta(seconds=1), START) is None
 
 
@@ -231,7 +231,7 @@ def test_what_is_said_of_an_item_tells_whether_it_failed(queue: Steps) -> None:
     lease, _ = queue.claim(1)
     found = {}
     for outcome in ("nack", "lose", "release"):
-        judged = settle_decision.judge(queue.replica, lease, (outcome, None), TERMS, queue.now)
+        judged = settle_decision.judge(queue.replica, lease, Said(outcome), TERMS, queue.now)
         assert judged is not None
         assert judged.counts == {"ready": 1}
         found[outcome] = (judged.failed, judged.rows[0]["_available_at"])
@@ -264,16 +264,16 @@ def test_deciding_leaves_no_trace(queue: Steps) -> None:
     enqueue_decision.decide_entry(
         queue.replica, queue.settings, frame, queue.queue, pointers, queue.now
     )
-    settle_decision.judge(queue.replica, lease, ("nack", "no"), TERMS, queue.now)
+    settle_decision.judge(queue.replica, lease, Said("nack", "no"), TERMS, queue.now)
     assert queue.replica == before
-    queue.settle(lease, ("ack", None))
+    queue.settle(lease, Said("ack"))
     assert queue.claim(5)[1] == [3, 2]
 
 
 def test_what_is_next_after_a_settle_is_known_before_it(queue: Steps) -> None:
     """What would be chosen after a settle is known without a trace of either."""
     lease, _ = queue.claim(2)
-    judged = settle_decision.judge(queue.replica, lease, ("ack", None), TERMS, queue.now)
+    judged = settle_decision.judge(queue.replica, lease, Said("ack"), TERMS, queue.now)
     assert judged is not None
     request = Request(limit=9, lease=CONFIG.lease, worker_id="w", run=1, claim_id="c")
     at = (queue.replica, queue.status, ReaderTerms(queue.settings, NO_LIMITS), request, queue.now)
@@ -317,14 +317,14 @@ def test_a_lease_has_lapsed_when_its_time_is_over_and_items_are_in_flight(queue:
     over = queue.now + CONFIG.lease
     assert not claim_decision.lapsed_leases(queue.replica, CONFIG, over - timedelta(microseconds=1))
     assert claim_decision.lapsed_leases(queue.replica, CONFIG, over) == {lease}
-    queue.settle(lease, ("ack", None))
+    queue.settle(lease, Said("ack"))
     assert not claim_decision.lapsed_leases(queue.replica, CONFIG, over)
 
 
 def test_keys_that_nobody_holds_are_forgotten(queue: Steps) -> None:
     """A key is remembered while its item is live, and for the time that it is held after that."""
     lease, _ = queue.claim(1)
-    queue.settle(lease, ("ack", None))
+    queue.settle(lease, Said("ack"))
     minute = timedelta(minutes=1)
 
     queue.replica.forget_keys("forever", queue.now + minute)
@@ -338,7 +338,7 @@ def test_a_key_is_free_at_the_instant_at_which_its_time_is_over() -> None:
     """Law 1: a key that is held for a while is refused before that is over, and taken then."""
     queue = Steps(replace(CONFIG, dedup_scope=timedelta(seconds=30)))
     queue.enqueue([New(key="a")])
-    queue.settle(queue.claim(1)[0], ("ack", None))
+    queue.settle(queue.claim(1)[0], Said("ack"))
     queue.now += timedelta(seconds=29)
     assert queue.enqueue([New(key="a")]) == [1]
     queue.now += timedelta(seconds=1)
@@ -349,7 +349,7 @@ def test_an_item_is_not_in_the_way_of_its_own_redrive() -> None:
     """Law 8: a row that repeats an item is refused for the keys of others only."""
     queue = Steps(replace(CONFIG, dedup_scope="forever"))
     queue.enqueue([New(key="a"), New(key="b")])
-    queue.settle(queue.claim(2)[0], ("dead", "no"))
+    queue.settle(queue.claim(2)[0], Said("dead", "no"))
     frame = queue.frame([New(key="a"), New(key="b")])
     frame = frame.append_column("_origin", pa.array([1, 1], pa.int64()))
     found = enqueue_decision.decide_entry(
@@ -378,7 +378,7 @@ def test_a_member_goes_on_from_the_line_to_which_its_group_lowers_it(queue: Step
 def test_what_is_settled_of_a_claim_in_flight_is_still_of_it(queue: Steps) -> None:
     """A lease is read with all that it was granted for, and with what is left of that."""
     lease, seqs = queue.claim(2)
-    queue.settle(lease, {1: ("ack", None)})
+    queue.settle(lease, {1: Said("ack")})
     read = queue.read()
     assert (sorted(read.grants[lease].rows), read.grants[lease].left) == (seqs, {3})
     _assert_same(read, queue.replica)
@@ -488,7 +488,7 @@ def test_turns_that_were_stretched_count_from_the_next_claim_on() -> None:
     queue = Steps(CONFIG)
     queue.enqueue([New(tenant=key) for key in "TTTTUUUU"])
     lease, _ = queue.claim(4)
-    queue.settle(lease, dict.fromkeys((1, 2), ("release", None)))
+    queue.settle(lease, dict.fromkeys((1, 2), Said("release")))
     assert queue.claim(1)[1] == [1]
     queue.status = following(queue.status)
     served = {**dict.fromkeys(STATUS_COLUMNS.names), "_kind": "served", "_priority": 0}
@@ -504,7 +504,7 @@ def test_claims_of_which_nothing_is_left_are_forgotten() -> None:
     queue.enqueue([New() for _ in range(250)])
     for _ in range(250):
         lease, _ = queue.claim(1)
-        queue.settle(lease, ("ack", None))
+        queue.settle(lease, Said("ack"))
     assert 100 <= len(queue.replica.grants) <= 201
     assert queue.replica.has_forgotten
     assert lease in queue.replica.grants
@@ -515,7 +515,7 @@ def test_new_items_are_measured_against_all_readers() -> None:
     one, other = Steps(CONFIG), Steps(CONFIG)
     for steps in (one, other):
         steps.enqueue([New(key="a", tenant="T", group="g")])
-    one.settle(one.claim(1)[0], ("ack", None))
+    one.settle(one.claim(1)[0], Said("ack"))
     for replicas in ([one.replica, other.replica], [other.replica, one.replica]):
         known = Several(replicas)
         known.learn_ends([(0, "T")])
@@ -538,7 +538,7 @@ _NEW = st.builds(
 _STEP = st.one_of(
     st.tuples(st.just("enqueue"), st.lists(_NEW, min_size=1, max_size=6)),
     st.tuples(st.just("claim"), st.tuples(st.integers(1, 5), st.sampled_from([1, 1, 2]))),
-    st.tuples(st.just("settle"), st.tuples(st.integers(0, 2), st.sampled_from("arnd"))),
+    st.tuples(st.just("settle"), st.tuples(st.integers(0, 2), st.sampled_from("arndw"))),
     st.tuples(st.just("advance"), st.sampled_from([1, 16, 61])),
 )
 
@@ -602,12 +602,19 @@ def _assert_same(read: Replica, known: Replica) -> None:
     assert read.has_forgotten == bool(known.grants.keys() - held)
 
 
-_SAID: dict[str, Outcome] = {"a": Ack(), "r": Release(), "n": Nack("no"), "d": Dead("bad")}
+_SAID: dict[str, Outcome] = {
+    "a": Ack(),
+    "r": Release(),
+    "n": Nack("no"),
+    "d": Dead("bad"),
+    "w": Defer(7.0, "later"),
+}
 _TOLD: dict[str, Said] = {
-    "a": ("ack", None),
-    "r": ("release", None),
-    "n": ("nack", "no"),
-    "d": ("dead", "bad"),
+    "a": Said("ack"),
+    "r": Said("release"),
+    "n": Said("nack", "no"),
+    "d": Said("dead", "bad"),
+    "w": Said("defer", "later", timedelta(seconds=7)),
 }
 
 
