@@ -66,7 +66,7 @@ def hands_for(store: Store, asked: Asked) -> LocalHands:
         item_limit=asked.item_limit(),
     )
     output = None if asked.output is None else asking.output(store, asked.output)
-    return LocalHands(store, asked.request(store), crew, columns, output)
+    return LocalHands(store, asked.request(store, asked.max_workers), crew, columns, output)
 
 
 class LocalHands(Hands):

@@ -92,11 +92,17 @@ class Asked:
         limit = self.item_time_limit
         return math.inf if limit is None else limit.total_seconds()
 
-    def request(self, store: Store) -> Request:
-        """Return what claims from a queue ask for."""
+    def request(self, store: Store, hands: int | None = None) -> Request:
+        """Return what claims from a queue ask for.
+
+        Where items start by a rate, that is what so many hands begin at once: what a claim takes
+        counts as started.
+        """
         at, who = Snapshot(store), self.worker_id or worker_id(store)
-        run, most = self._run(at), self.max_bytes
-        return claims.request(at, self.limit, self.lease, who, run, None, most)
+        run, most, limit = self._run(at), self.max_bytes, self.limit
+        if hands is not None and self.per == "item" and at.settings.config.rates:
+            run, limit = 1, min(limit, hands)
+        return claims.request(at, limit, self.lease, who, run, None, most)
 
     def _run(self, at: Snapshot) -> int:
         """Return how many items of a group a claim takes."""

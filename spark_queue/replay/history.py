@@ -35,7 +35,7 @@ MOST = 4_000_000
 NOBODY = "(none)"
 
 _ENTERED = (
-    *("_seq", "_step", "_fair_key", "_group_key", "_flow_keys", "_priority", "_cost"),
+    *("_seq", "_step", "_fair_key", "_group_key", "_flow_keys", "_units", "_priority", "_cost"),
     *("_available_at", "_enqueued_at"),
 )
 _MOVED = ("_seq", "_step", "_state", "_lease", "_losses", "_at")
@@ -50,6 +50,8 @@ class PastItem(Job):
     cost: float = 1.0
     flow_keys: tuple[str | None, ...] = ()
     """Its keys with limits that are neither the fair key nor the group key."""
+    units: tuple[float, ...] = ()
+    """The units that it takes of rates."""
     waited: float | None = None
     """Seconds from when it could first run to its first claim; ``None`` where it had none."""
 
@@ -222,6 +224,7 @@ def _past(
         priority=row["_priority"] or 0,
         cost=row["_cost"] or 1.0,
         flow_keys=tuple(json.loads(row["_flow_keys"] or "[]")),
+        units=tuple(json.loads(row["_units"] or "[]")),
         waited=max(0.0, first[seq] - ready) if seq in first else None,
     )
 

@@ -207,6 +207,7 @@ def _item(past: PastItem) -> NewItem:
         fair_key=None if past.user == NOBODY else past.user,
         group_key=past.group_key,
         flow_keys=past.flow_keys,
+        units=past.units,
         priority=past.priority,
         cost=past.cost,
     )

@@ -48,11 +48,14 @@ class Debt:
         What came back to it, in all.
     at : int
         The instant of the step that says so.
+    righted : int
+        The instant at which a claim last found that ahead of its clock, and set it right.
     """
 
     tat: int
     refunds: int = 0
     at: int = 0
+    righted: int = 0
 
 
 #: Of a key that nothing was charged.
@@ -62,7 +65,8 @@ NO_DEBT = Debt(0)
 # rule: debt of a key
 def debt_of(row: Mapping[str, Any]) -> Debt:
     """Return the debt that a row of a log says; of a key the newest one counts."""
-    return Debt(row["_tat"], row["_refunds"], instant_of(row["_at"].timestamp()))
+    righted = int(row["_body"] or 0)
+    return Debt(row["_tat"], row["_refunds"], instant_of(row["_at"].timestamp()), righted)
 
 
 def instant_of(seconds: float) -> int:
@@ -220,6 +224,18 @@ class Paces:
         """Return what a key owes after some units of it have started."""
         return replace(debt, tat=max(debt.tat, now) + self._terms(asked)[0], at=now)
 
+    # rule: debt ahead of a clock
+    def righted(self, asked: Asked, debt: Debt, now: int) -> Debt:
+        """Return a debt as it counts for a clock: one of a clock far ahead lets an item start.
+
+        It does so once in the time of the rate, so that two clocks that take turns do not run away.
+        """
+        per, (cost, allowance) = _per(self.rate_of(asked.key)), self._terms(asked)
+        if debt.at - now <= allowance or (debt.righted and now - debt.righted < per):
+            return debt
+        tat = min(debt.tat, now + max(0, allowance - cost))
+        return replace(debt, tat=tat, at=now, righted=now)
+
     def _terms(self, asked: Asked) -> tuple[int, int]:
         rate, limit = self.rate_of(asked.key), self.rate_of(asked.key).most(asked.key[1])
         if limit is None:
@@ -301,14 +317,15 @@ class Tally:
     def charge(self, asked: Sequence[Asked]) -> None:
         """Charge an item that starts."""
         for one in asked:
-            self.debts[one.key] = self._paces.charge(one, self._debt(one.key), self._now)
+            self.debts[one.key] = self._paces.charge(one, self._debt(one), self._now)
 
     def closed(self) -> list[Limited]:
         """Return the closed keys."""
         return [*self._closed]
 
     def _starts_at(self, asked: Asked) -> int:
-        return self._paces.starts_at(asked, self._debt(asked.key))
+        return self._paces.starts_at(asked, self._debt(asked))
 
-    def _debt(self, key: Limited) -> Debt:
-        return self.debts.get(key) or self._paces.debts.get(key, NO_DEBT)
+    def _debt(self, asked: Asked) -> Debt:
+        debt = self.debts.get(asked.key) or self._paces.debts.get(asked.key, NO_DEBT)
+        return self._paces.righted(asked, debt, self._now)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 ENTERED = ("_seq", "_gen", "_step", *SCHEDULE, "_errors")
 PLACES = ("_seq", "_step", "_priority", "_round", "_fair_key", "_group_key", "_chain")
 TIMES = ("_seq", *ENTERED_WITH)
-DEBTS = ("_kind", "_step", "_at", "_by", "_key", "_tat", "_refunds")
+DEBTS = ("_kind", "_step", "_at", "_by", "_key", "_tat", "_refunds", "_body")
 
 
 class TooManyRowsError(Exception):

@@ -140,6 +140,7 @@ def debt_rows(debts: Iterable[tuple[str, Hashable, Debt]]) -> list[Row]:
         kind
         | {"_at": moment_of(debt.at), "_by": by, "_key": key}
         | {"_tat": debt.tat, "_refunds": debt.refunds}
+        | ({"_body": str(debt.righted)} if debt.righted else {})
         for by, key, debt in debts
     ]
 

@@ -1,0 +1,134 @@
+"""Rates of a queue without Spark: what waiters, workers, checkpoints and questions do of them."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from spark_queue import InvalidConfigError, LocalQueue, QueueConfig, Rate
+from spark_queue.clock import Clock, ManualClock
+from spark_queue.commands.checkpoint import checkpoint
+
+SECOND = timedelta(seconds=1)
+
+
+def _queue(place: Path, *rates: Rate, clock: Clock | None = None) -> LocalQueue:
+    config = QueueConfig(fair_key="tenant", rates=rates)
+    path = str(place / "queue")
+    return LocalQueue.create(
+        path, "id string, tenant string", config, durability="process", clock=clock
+    )
+
+
+def _put(queue: LocalQueue, *names: str) -> None:
+    queue.enqueue([{"id": name, "tenant": name[0]} for name in names])
+
+
+def _ids(queue: LocalQueue) -> list[str]:
+    return [row["id"] for row in queue.claim(100).rows]
+
+
+def test_a_claim_that_waits_wakes_when_units_come_back(tmp_path: Path) -> None:
+    """R9: not at the next look of an idle waiter, which is later."""
+    queue = _queue(tmp_path, Rate(by="tenant", limit=4, per=SECOND, burst=1))
+    _put(queue, "a1", "a2")
+    assert _ids(queue) == ["a1"]
+    began = time.monotonic()
+    assert [row["id"] for row in queue.claim(wait=timedelta(seconds=20)).rows] == ["a2"]
+    assert time.monotonic() - began < 2
+
+
+def test_a_process_takes_what_its_hands_begin_at_once(tmp_path: Path) -> None:
+    """R12: the handler is entered at the rate, and one early for each hand at most."""
+    queue, begun = _queue(tmp_path, Rate(limit=20, per=SECOND, burst=2)), list[float]()
+    _put(queue, *(f"a{n}" for n in range(8)))
+
+    def handle(_: object) -> None:
+        begun.append(time.monotonic())
+        time.sleep(0.02)
+
+    while queue.process(handle, max_workers=2).stopped == "waiting":
+        time.sleep(0.01)
+    assert len(begun) == 8
+    # The first two are the burst, each other comes 50 ms after the one before.
+    assert begun[-1] - begun[0] >= 6 * 0.05 - 0.05
+
+
+def test_debts_are_known_after_a_checkpoint_and_in_another_process(tmp_path: Path) -> None:
+    """A checkpoint keeps what is owed, and a state that is read anew has it."""
+    clock = ManualClock()
+    queue = _queue(tmp_path, Rate(by="tenant", limit=1, per=10 * SECOND), clock=clock)
+    _put(queue, "a1", "a2", "b1")
+    assert _ids(queue) == ["a1", "b1"]
+    checkpoint(queue._store)
+    for forgets in (False, True):
+        if forgets:
+            queue._store.forget()
+        clock.advance(timedelta(seconds=4))
+        assert _ids(queue) == []
+    clock.advance(timedelta(seconds=2))
+    assert _ids(queue) == ["a2"]
+
+
+# rule: debt ahead of a clock
+@pytest.mark.parametrize("ahead", [3600, -3600])
+def test_a_clock_that_is_ahead_stops_others_for_no_more_than_the_time_of_the_rate(
+    tmp_path: Path, ahead: int
+) -> None:
+    """R6: who comes after it starts again at the rate, and no window has much more than allowed."""
+    clocks = ManualClock(), ManualClock()
+    clocks[0].advance(timedelta(seconds=max(ahead, 0)))
+    clocks[1].advance(timedelta(seconds=max(-ahead, 0)))
+    rate = Rate(limit=10, per=10 * SECOND, burst=2)
+    first = _queue(tmp_path, rate, clock=clocks[0])
+    second = LocalQueue.open(str(tmp_path / "queue"), clock=clocks[1], durability="process")
+    _put(first, *(f"a{n:03d}" for n in range(100)))
+    starts = [0.0] * len(_ids(first))
+    for step in range(1, 120):
+        for clock in clocks:
+            clock.advance(timedelta(seconds=0.25))
+        # From the half on both take turns.
+        at = first if step > 60 and step % 2 else second
+        starts += [step / 4] * len(_ids(at))
+    assert all(sum(b <= at < b + 10 for at in starts) <= 10 + 3 * 2 for b in starts)
+    assert sum(at < 15 for at in starts) >= 10
+
+
+def test_an_explanation_says_when_units_come_back(tmp_path: Path) -> None:
+    """It names the key, the units and the instant."""
+    clock = ManualClock()
+    queue = _queue(tmp_path, Rate(by="tenant", limit=2, per=10 * SECOND, burst=1), clock=clock)
+    _put(queue, "a1", "a2")
+    assert _ids(queue) == ["a1"]
+    why = queue.explain(2)
+    assert (why.reason, why.until) == ("key rate", clock.now() + timedelta(seconds=5))
+    assert "tenant 'a' may start 1 of 2 units in 10 s again from" in why.detail
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"limit": 0}, "above 0"),
+        ({"limit": True}, "above 0"),
+        ({"limit": 1, "burst": 0.5}, "could never start"),
+        ({"limit": 1, "per": timedelta(0)}, "rate.per"),
+        ({"limit": 1, "overrides": {"a": 2}}, "whole queue"),
+        ({"limit": 1, "by": "tenant", "overrides": {1: 2}}, "use a text"),
+        ({"limit": 1, "by": ""}, "rate.by"),
+    ],
+)
+def test_a_rate_that_cannot_be_is_refused(settings: dict[str, object], why: str) -> None:
+    """The error names what is wrong."""
+    with pytest.raises(InvalidConfigError, match=why):
+        Rate(**{"per": SECOND, **settings})  # type: ignore[arg-type]
+
+
+def test_rates_are_read_as_they_are_written() -> None:
+    """A file has seconds."""
+    config = QueueConfig(rates=(Rate(limit=2, per=SECOND, burst=3),))
+    assert QueueConfig.from_dict(config.to_dict()) == config
+    with pytest.raises(InvalidConfigError, match="what time"):
+        QueueConfig.from_dict({"rates": [{"limit": 2}]})
