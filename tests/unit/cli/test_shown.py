@@ -205,8 +205,8 @@ def test_readers_show_what_they_missed_first() -> None:
 
 
 def test_processing_tells_failed_from_released() -> None:
-    """What went wrong comes first; what was only given back has not failed."""
-    done = {"claims": 1, "acked": 120, "failed": 1, "released": 2, "dead": 3}
+    """What went wrong comes first; what was deferred, or only given back, has not failed."""
+    done = {"claims": 1, "acked": 120, "failed": 1, "deferred": 4, "released": 2, "dead": 3}
 
     ended = {"seconds": 12.4, "stopped": "empty", "waiting": {}, "until": None}
     lines = printed(show_counts.render_process({**done, **ended}))
@@ -214,6 +214,7 @@ def test_processing_tells_failed_from_released() -> None:
     assert lines == [
         "3 items died; the command dead says why",
         "1 attempt failed, to be tried again",
+        "4 items deferred, to be called later",
         "2 items given back untouched",
         "120 items acked in 1 claim, 12.4 s (10.0 items a second)",
         "ended: nothing is left",
@@ -222,7 +223,7 @@ def test_processing_tells_failed_from_released() -> None:
 
 def test_processing_says_what_still_waits() -> None:
     """Where items are left, how many wait for what is said, and when time alone may free one."""
-    done = dict.fromkeys(("claims", "acked", "failed", "released", "dead"), 0)
+    done = dict.fromkeys(("claims", "acked", "failed", "deferred", "released", "dead"), 0)
     waits = {"waiting": {"delayed": 1_200, "held by group": 3}, "until": AFTER}
 
     lines = printed(
