@@ -315,6 +315,8 @@ GOOD: dict[str, Callable[[World], Any]] = {
     "future": lambda _: Future(),
     "timeout": lambda _: 0.01,
     "where": lambda _: {"id": -1},
+    "Rate.per": lambda _: timedelta(seconds=1),
+    "Rate.limit": lambda _: 1,
 }
 
 
