@@ -30,6 +30,7 @@ from spark_queue import Limit, QueueConfig, Rate, ReaderConfig, RetryPolicy
 from spark_queue.clock import ManualClock
 from spark_queue.commands import readers, rows
 from spark_queue.commands.checkpoint import checkpoint
+from spark_queue.config import OnDuplicate
 from spark_queue.errors import LeaseLostError
 from spark_queue.flow import key_texts
 from spark_queue.local_queue import LocalQueue
@@ -188,7 +189,8 @@ class Played:
 
     def _enqueue(self) -> None:
         given = [self._row() for _ in range(self._draw.randint(1, 12))]
-        asked = self._draw.choice((None, None, "skip", "replace"))
+        choices: tuple[OnDuplicate | None, ...] = (None, None, "skip", "replace")
+        asked = self._draw.choice(choices)
         self._compare_enqueue(given, EnqueueRules(on_duplicate=asked))
         self._queue.enqueue(given, on_duplicate=asked)
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -20,14 +21,21 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import typer
 
 from report import Figure, at_least, at_most, measure, ratio_figure, rounds as in_turns
-from spark_queue import Limit, LocalQueue, QueueConfig
+from spark_queue import Limit, LocalQueue, QueueConfig, Rate
 from spark_queue.rules import Ack, NewItem, Scheduler
 
 #: A lease that does not end while a benchmark runs.
 _LONG = timedelta(days=1)
+
+#: Keys of large queues.
+_TENANTS = 20_000
+
+#: Processes that work on one queue.
+_HANDS = 8
 
 SCHEMA = "id long, tenant string, endpoint string"
 
@@ -113,31 +121,17 @@ def two(bench: Bench) -> Iterator[Figure]:
     limits = (Limit(by="tenant", default=items), Limit(by="endpoint", default=items))
     queues = {"none": bench.queue(), "two": bench.queue(limits=limits)}
     for queue in queues.values():
-        put(queue, [f"t{one % 20_000}" for one in range(items)], endpoints=50)
+        put(queue, [f"t{one % _TENANTS}" for one in range(items)], endpoints=50)
     tenth = items // 10
     found = in_turns({n: partial(claim_full, q, tenth) for n, q in queues.items()}, 5)
     detail = f"a claim of {tenth:,} of {items:,} with two limits by different keys, over none"
     yield ratio_figure("two.duckdb", found["two"], found["none"], at_most(2), detail)
 
 
-def memory(bench: Bench) -> Iterator[Figure]:
-    """Claim items of many tenants in memory, with and without a limit of each."""
-    items, wanted = bench.rows(1_000_000), bench.rows(10_000)
-    for name, full in (("free", 0), ("half", 1)):
-        made = {of: _scheduler(items, full, limited=of == "limited") for of in ("none", "limited")}
-        found = in_turns({of: partial(_claims, one, wanted) for of, one in made.items()}, 5)
-        of_full = "half of the keys are full" if full else "nothing binds"
-        detail = f"a claim of {wanted:,} of {items:,} in memory with a limit by key; {of_full}"
-        yield ratio_figure(f"memory.{name}", found["limited"], found["none"], at_most(1.5), detail)
-
-
-def _scheduler(items: int, full: int, *, limited: bool) -> Scheduler:
-    """Make a scheduler of 20,000 tenants, of which every other one may be full."""
-    keys = 20_000
-    stopped = {f"t{one}": 0 for one in range(0, keys, 2)} if full else {}
-    limits = (Limit(by="tenant", default=items, overrides=stopped),) if limited else ()
-    made = Scheduler(QueueConfig(fair_key="tenant", limits=limits), keep_finished=False)
-    made.admit((NewItem(fair_key=f"t{one % keys}") for one in range(items)), 0.0)
+def _scheduler(items: int, **flow: Any) -> Scheduler:
+    """Make a scheduler of many tenants."""
+    made = Scheduler(QueueConfig(fair_key="tenant", **flow), keep_finished=False)
+    made.admit((NewItem(fair_key=f"t{one % _TENANTS}") for one in range(items)), 0.0)
     return made
 
 
@@ -187,6 +181,82 @@ def crowd(bench: Bench) -> Iterator[Figure]:
     yield Figure("crowd", found["limits"] / found["none"], at_least(0.95), detail=detail)
 
 
+def rated(bench: Bench) -> Iterator[Figure]:
+    """Claim of 20,000 tenants with a limit and a rate of each, by DuckDB and in memory."""
+    items, wanted = bench.rows(1_000_000), bench.rows(10_000)
+    for name, full in (("free", 0), ("half", 2)):
+        stopped = {f"t{one}": 0 for one in range(0, _TENANTS, full)} if full else {}
+        flow = {
+            "limits": (Limit(by="tenant", default=items, overrides=stopped),),
+            "rates": (Rate(by="tenant", limit=items, per=timedelta(seconds=1)),),
+        }
+        queues = {"none": bench.queue(), "flow": bench.queue(**flow)}
+        for queue in queues.values():
+            put(queue, [f"t{one % _TENANTS}" for one in range(items)])
+        found = in_turns({n: partial(claim_full, q, wanted) for n, q in queues.items()}, 5)
+        binds = "half of the keys are full" if full else "nothing binds"
+        detail = f"a claim of {wanted:,} of {items:,} with a limit and a rate by key; {binds}"
+        yield ratio_figure(
+            f"rated.{name}", found["flow"], found["none"], at_most(1.3), f"{detail}; by DuckDB"
+        )
+        made = {"none": _scheduler(items), "flow": _scheduler(items, **flow)}
+        found = in_turns({of: partial(_claims, one, wanted) for of, one in made.items()}, 5)
+        yield ratio_figure(
+            f"memory.{name}", found["flow"], found["none"], at_most(1.5), f"{detail}; in memory"
+        )
+
+
+def pace(bench: Bench) -> Iterator[Figure]:
+    """Let eight processes work off a queue with a rate, and count their calls."""
+    for limit, burst in ((100, 10), (5, 1)):
+        lasts = max(6.0, 60 * bench.scale)
+        rate = Rate(limit=limit, per=timedelta(seconds=1), burst=burst)
+        queue = bench.queue(rates=(rate,))
+        put(queue, ["a"] * int(2 * limit * lasts))
+        call = [sys.executable, "-c", _WORK, queue.name, str(lasts)]
+        workers = [
+            subprocess.Popen(call, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ours
+            for _ in range(_HANDS)
+        ]
+        told = [worker.communicate()[0].split() for worker in workers]
+        grants = sorted(_granted(queue))
+        calls = sorted(float(at) for one in told for at in one)
+        name = f"pace.{limit}"
+        detail = f"{limit}/s, burst {burst}, {lasts:g} s, {_HANDS} processes"
+        share = (len(grants) - burst) / limit / (grants[-1] - grants[0])
+        yield Figure(f"{name}.run", share, at_least(0.98), detail=f"starts over the rate; {detail}")
+        most = _most_within(grants, 1.0)
+        allowed = limit + burst
+        yield Figure(f"{name}.window", most, at_most(allowed), "starts", f"any second; {detail}")
+        most = _most_within(calls, 1.0)
+        allowed = limit + burst + _HANDS
+        yield Figure(f"{name}.calls", most, at_most(allowed), "calls", f"any second; {detail}")
+
+
+def _granted(queue: LocalQueue) -> list[float]:
+    """Return the instants of the claims of all items."""
+    rows = queue.history().filter(pc.field("_state") == "claimed")
+    return [at.timestamp() for at in rows["_at"].to_pylist()]
+
+
+def _most_within(instants: Sequence[float], seconds: float) -> int:
+    """Return how many instants are in any one window of some length."""
+    ends = (bisect_left(instants, at + seconds) for at in instants)
+    return max(end - first for first, end in enumerate(ends))
+
+
+_WORK = """
+import sys, time
+from bisect import bisect_left
+from datetime import timedelta
+from spark_queue import LocalQueue
+def call(item):
+    print(time.time(), flush=True)
+queue = LocalQueue.open(sys.argv[1], durability="process")
+queue.process(call, time_limit=timedelta(seconds=float(sys.argv[2])), forever=True)
+"""
+
+
 def one_row(bench: Bench) -> Iterator[Figure]:
     """Time steps of one row in a queue without flow control, beside another release."""
     if bench.base is None:
@@ -230,7 +300,8 @@ def _told(call: Sequence[str], env: Mapping[str, str] | None = None) -> float:
 SECTIONS: Mapping[str, Callable[[Bench], Iterable[Figure]]] = {
     "behind": behind,
     "two": two,
-    "memory": memory,
+    "rated": rated,
+    "pace": pace,
     "others": others,
     "crowd": crowd,
     "one_row": one_row,
