@@ -50,6 +50,9 @@ class Distinct:
         if self._lapses:
             self._forget_lapsed(now)
         holder = self.holders.get(key)
+        if holder is not None and not holder.live and key in self._older:
+            # Of items that replace each other the newest is over, and one that has begun is not.
+            holder = self._older[key][-1]
         return None if holder is None or holder.seq == origin else holder.seq
 
     def take(self, key: Hashable, seq: int, now: float) -> None:
@@ -81,8 +84,8 @@ class Distinct:
 
     def all_of(self) -> list[tuple[Hashable, Holder]]:
         """Return all holders with their keys, the newest of each key last."""
-        older = [(key, one) for key, many in self._older.items() for one in many]
-        return [*older, *self.holders.items()]
+        found = ((key, (*self._older.get(key, ()), one)) for key, one in self.holders.items())
+        return [(key, one) for key, many in found for one in many]
 
     def _rest(self, key: Hashable, holder: Holder) -> None:
         if holder.until < math.inf:

@@ -38,6 +38,12 @@ class Thing:
     losses: int = 0
     deferrals: int = 0
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether it has begun, and is not over."""
+        has_begun = self.attempts or self.losses or self.deferrals or self.state == "claimed"
+        return self.state in ("ready", "claimed") and bool(has_begun)
+
 
 @dataclass
 class Turn:
@@ -71,6 +77,7 @@ class NaiveQueue:
         self.owed: dict[tuple[str | None, Hashable], int] = defaultdict(int)
         self.shut: set[tuple[str | None, Hashable]] = set()
         self.is_over = False
+        self.gone: set[int] = set()
 
     def begin(self, now: float = -math.inf) -> None:
         """Count a step."""
@@ -85,10 +92,38 @@ class NaiveQueue:
         """Return the items that are ready or claimed."""
         return [thing for thing in self.things if thing.state in ("ready", "claimed")]
 
-    def admit(self, items: Iterable[NewItem], now: float) -> list[Admitted]:
+    def admit(
+        self, items: Iterable[NewItem], now: float, *, replaces: bool = False
+    ) -> list[Admitted]:
         """Enqueue items."""
         self.begin(now)
-        return [self._admit(new, None) for new in items]
+        items = list(items)
+        if not replaces or self.config.dedup_key is None:
+            return [self._admit(new, None) for new in items]
+        last = {new.dedup_key: self.seq + 1 + at for at, new in enumerate(items)}
+        return [self._admit(new, None, last[new.dedup_key]) for new in items]
+
+    def of_key(self, thing: Thing) -> list[Thing]:
+        """Return the live items of an item's dedup key."""
+        key = thing.new.dedup_key
+        if key is None or self.config.dedup_key is None:
+            return [thing]
+        return [other for other in self.live() if other.new.dedup_key == key]
+
+    def replaced(self) -> list[tuple[int, int]]:
+        """Return the items that others have replaced, each with the newest of its key."""
+        found = []
+        for thing in self.live():
+            same = self.of_key(thing)
+            waits = [other for other in same if not other.is_busy]
+            if not thing.is_busy and waits[-1] is not thing:
+                found.append((thing.seq, same[-1].seq))
+        return found
+
+    def follows(self, thing: Thing) -> bool:
+        """Tell whether an item waits for another one of its key that has begun."""
+        is_waiting = thing.state == "ready" and not thing.is_busy
+        return is_waiting and any(other.is_busy for other in self.of_key(thing))
 
     def redrive(self, seqs: Iterable[int], now: float, *, again: bool = False) -> list[Admitted]:
         """Enqueue finished items again."""
@@ -99,6 +134,8 @@ class NaiveQueue:
             if thing is None or thing.state not in ("dead", "expired", "cancelled"):
                 continue
             if not again and any(other.origin == seq for other in self.things):
+                continue
+            if not again and seq in self.gone:
                 continue
             new = thing.new
             repeated = NewItem(
@@ -121,8 +158,13 @@ class NaiveQueue:
         self.begin(now)
         if self.paused:
             return [], [], []
+        older = self.replaced()
         expired = self._expire()
         dead = self._bury()
+        for seq, _ in older:
+            if (thing := self.find(seq)) is not None and thing.state == "ready":
+                thing.state = "cancelled"
+                self.gone.add(seq)
         served = self._serve(limit, run)
         seconds = self.config.lease.total_seconds() if lease is None else lease
         for turn in served:
@@ -220,6 +262,7 @@ class NaiveQueue:
 
     def _is_claimable(self, thing: Thing) -> bool:
         is_due = thing.state == "ready" and thing.available_at <= self.now
+        is_due = is_due and not self.follows(thing)
         return (is_due and not self.is_paused(thing)) or self._is_lost(thing)
 
     def _eligible_members(self, members: list[Thing], run: int) -> list[Thing]:
@@ -430,9 +473,12 @@ class NaiveQueue:
             delay = self.config.retry.delay_after(thing.attempts, draw).total_seconds()
             thing.available_at = self.now + (delay if outcome.after is None else outcome.after)
 
-    def _admit(self, new: NewItem, origin: int | None) -> Admitted:
+    def _admit(self, new: NewItem, origin: int | None, last: int | None = None) -> Admitted:
         self.seq += 1
         holder = self._holder(new.dedup_key, origin)
+        older = None if last is None else self._replaceable(holder)
+        if last is not None and new.dedup_key is not None and (holder is None or older is not None):
+            holder = None if last == self.seq else last
         if holder is not None:
             self.refused += 1
             return Admitted(seq=self.seq, duplicate_of=holder, origin=origin)
@@ -448,17 +494,38 @@ class NaiveQueue:
             priority = min(priority, ahead[-1].priority)
         key = (priority, new.fair_key if self.config.fair_key is not None else None)
         inc = new.cost / _weight(self.config, key[1])
-        self.last[key] = tag = max(self.pointer[priority][0], self.last[key]) + inc
+        if older is not None and self._takes_place(older, key, new):
+            tag = older.tag
+        else:
+            self.last[key] = tag = max(self.pointer[priority][0], self.last[key]) + inc
         if ahead and ahead[-1].priority == priority:
             tag = max(tag, ahead[-1].tag)
         available_at = -math.inf if new.available_at is None else new.available_at
         self.things.append(Thing(self.seq, new, priority, key, tag, self.now, available_at, origin))
-        return Admitted(seq=self.seq, origin=origin)
+        known = None if older is None else older.seq
+        is_busy = older is not None and older.is_busy
+        return Admitted(
+            seq=self.seq,
+            origin=origin,
+            follows=known if is_busy else None,
+            replaces=None if is_busy else known,
+        )
+
+    def _replaceable(self, holder: int | None) -> Thing | None:
+        older = None if holder is None else self.find(holder)
+        if older is None or older not in self.live():
+            return None
+        return None if older.is_busy and self.config.dedup_scope != "live" else older
+
+    def _takes_place(self, older: Thing, key: Key, new: NewItem) -> bool:
+        is_grouped = older.new.group_key is not None or new.group_key is not None
+        return not older.is_busy and older.key == key and not is_grouped
 
     def _holder(self, dedup_key: Hashable, origin: int | None) -> int | None:
         if dedup_key is None or self.config.dedup_key is None:
             return None
         same = [thing for thing in self.things if thing.new.dedup_key == dedup_key]
+        same = [thing for thing in same if thing in self.live()] or same
         if not same or same[-1].seq == origin:
             return None
         scope, holder = self.config.dedup_scope, same[-1]

@@ -17,6 +17,7 @@ from spark_queue.flow import Limit, Rate, key_texts
 from spark_queue.retry_policy import RetryPolicy
 from spark_queue.rules import Ack, Dead, Defer, Grant, Nack, NewItem, Outcome, Release, Scheduler
 from spark_queue.rules.pacing import Debt
+from spark_queue.rules.replacing import Replacing
 from tests.properties.naive import TERMINAL, NaiveQueue
 
 # Powers of two, whose sums and quotients are exact, so that both sides must agree to the last bit.
@@ -113,14 +114,15 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.follower = Scheduler(config, keep_finished=False)
         self.told: dict[int, Any] = {}
 
-    @rule(items=st.lists(NEW_ITEMS, max_size=6))
-    def admit(self, items: list[NewItem]) -> None:
+    @rule(items=st.lists(NEW_ITEMS, max_size=6), replaces=st.booleans())
+    def admit(self, items: list[NewItem], *, replaces: bool = False) -> None:
         """Rows get the same seqs and the same holders; what has too many units has one."""
         items = [self.fitting(item) for item in items]
-        admitted = self.scheduler.admit(items, self.now)
-        assert admitted == self.naive.admit(items, self.now)
+        how = Replacing() if replaces else None
+        admitted = self.scheduler.admit(items, self.now, replacing=how)
+        assert admitted == self.naive.admit(items, self.now, replaces=replaces)
         if self.lean is not None:
-            assert self.lean.admit(items, self.now) == admitted
+            assert self.lean.admit(items, self.now, replacing=how) == admitted
 
     def fitting(self, item: NewItem) -> NewItem:
         """Return an item with no more units than may start."""
@@ -136,6 +138,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     def claim(self, limit: int, run: int, lease: float | None) -> None:
         """Claims serve the same items at the same turns, and end the same ones."""
         before, keyed = self.in_flight_by_group(), self.in_flight_by_key()
+        older = self.naive.replaced()
         running = {thing.seq for thing in self.naive.things if thing.state == "claimed"}
         proposed = self.proposed(limit, run, lease)
         grant = self.scheduler.claim(self.now, limit, run=run, lease=lease)
@@ -144,6 +147,9 @@ class SchedulerMachine(RuleBasedStateMachine):
         assert [(item.seq, item.turn) for item in grant.items] == served
         assert (list(grant.expired), list(grant.dead)) == (expired, dead)
         assert grant.lease == self.naive.step
+        ended = {*grant.expired, *grant.dead}
+        if not self.scheduler.paused:
+            assert list(grant.replaced) == [one for one in older if one[0] not in ended]
         if self.lean is not None:
             assert self.lean.claim(self.now, limit, run=run, lease=lease) == grant
         self.grants = [grant, *self.grants][:4]
@@ -378,9 +384,10 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @invariant()
     def keys_are_distinct(self) -> None:
-        """Law 3: at most one live item per key."""
-        keys = [t.new.dedup_key for t in self.naive.live() if t.new.dedup_key is not None]
-        assert len(keys) == len(set(keys))
+        """Law 3: at most one item of a key has begun."""
+        busy = [t for t in self.naive.live() if t.is_busy and t.new.dedup_key is not None]
+        keys = [thing.new.dedup_key for thing in busy]
+        assert self.scheduler.config.dedup_key is None or len(keys) == len(set(keys))
 
     @invariant()
     def leases_exclude(self) -> None:
@@ -411,11 +418,15 @@ class SchedulerMachine(RuleBasedStateMachine):
         kept = config.max_in_flight is not None or config.limits or config.rates
         if config.group_key is not None or kept:
             return
+        # One that has replaced another stands at its place.
+        tags = {thing.seq: thing.tag for thing in self.naive.things}
         for item in grant.items:
             for thing in self.naive.live():
-                if thing.key == (item.priority, item.fair_key) and thing.seq < item.seq:
+                is_before = thing.seq < item.seq and thing.tag <= tags[item.seq]
+                if thing.key == (item.priority, item.fair_key) and is_before:
                     is_kept = thing.available_at > self.now or self.naive.is_paused(thing)
-                    assert thing.state == "claimed" or is_kept
+                    is_kept = is_kept or self.naive.follows(thing)
+            assert thing.state == "claimed" or is_kept
 
     def in_flight_by_key(self) -> Counter[tuple[str, Any]]:
         """Count the claimed items of each key of the limits."""

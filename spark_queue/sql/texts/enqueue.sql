@@ -75,12 +75,11 @@ WHERE
 -- The holders of keys of the batch: an item holds its key while it is open, and for as long as the scope
 -- says.
 -- rule: scope of a key
-SELECT n.dedup_key, max(n.seq) AS seq
+SELECT n.dedup_key, coalesce(max(o.seq), max(n.seq)) AS seq
 FROM sq_newest_key_matches n
+LEFT JOIN (SELECT DISTINCT e.seq FROM sq_open e) o ON n.seq = o.seq
 CROSS JOIN sq_asked a
-WHERE
-  (a.now - n.enqueued_at) / 1e6 < a.kept_for
-  OR EXISTS (SELECT 1 FROM sq_open o WHERE o.seq = n.seq)
+WHERE (a.now - n.enqueued_at) / 1e6 < a.kept_for OR o.seq IS NOT NULL
 GROUP BY n.dedup_key
 
 -- older_items(dedup_key, seq, follows, chain, began instant, priority, round, fair_key, group_key)
