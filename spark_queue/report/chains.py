@@ -207,6 +207,7 @@ def _end(link: Link, now: datetime) -> str:
         "delayed": f"{failed}, next attempt{ends}" if failed else f"is delayed and may run{ends}",
         "paused": "waits until the queue is resumed",
         "key paused": f"waits, as {why.detail}",
+        **dict.fromkeys(("key rate", "rate"), f"waits for its turn by a rate: {why.detail}"),
         "expired": "is past its time, which the next claim logs",
         "lease lost": "lost its last lease, which the next claim logs",
         "key limit": f"waits for room: {why.detail}",
@@ -283,7 +284,10 @@ def _in_utc(value: Any) -> Any:
 
 #: Why an item waits that has a place.
 _WAITS = frozenset(
-    {"runnable", "limit", "paused", "delayed", "key paused", "held by group", "key limit"}
+    {
+        *("runnable", "limit", "paused", "delayed", "key paused", "held by group", "key limit"),
+        *("key rate", "rate"),
+    }
 )
 
 

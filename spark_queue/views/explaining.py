@@ -313,4 +313,6 @@ def _in_the_way(head: StatusHead, settings: Settings) -> Reason:
     # What nothing else holds up is held by its group or a key, or was looked at too late.
     if config.group_key is not None:
         return "held by group"
-    return "key limit" if config.limits else why
+    if config.limits or not config.rates:
+        return "key limit" if config.limits else why
+    return "rate" if all(one.by is None for one in config.rates) else "key rate"

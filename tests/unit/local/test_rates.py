@@ -106,6 +106,9 @@ def test_an_explanation_says_when_units_come_back(tmp_path: Path) -> None:
     why = queue.explain(2)
     assert (why.reason, why.until) == ("key rate", clock.now() + timedelta(seconds=5))
     assert "tenant 'a' may start 1 of 2 units in 10 s again from" in why.detail
+    done = queue.process(lambda _: None)
+    assert (done.stopped, dict(done.waiting)) == ("waiting", {"leased": 1, "key rate": 1})
+    assert done.until == why.until
 
 
 @pytest.mark.parametrize(
