@@ -104,8 +104,13 @@ def decide_entry(
     ]
     decided = _DECIDED if replacing is None else (*_DECIDED, *_OF_CHAINS)
     accepted = [row for row in log if row["_kind"] == ITEM]
-    # Who keeps a place is not the last of its line.
-    tagged = [row["_seq"] for row, was in zip(log, given, strict=True) if was.get("_round") is None]
+    # Who keeps a place, or takes one over, is not the last of its line.
+    places = {row["_seq"]: _place_of(row) for row in older if row["_group_key"] is None}
+    tagged = [
+        row["_seq"]
+        for row, was in zip(log, given, strict=True)
+        if was.get("_round") is None and not _takes_place(row, places)
+    ]
     ends = [] if config.fair_key is None else _line_ends(scheduler, _only(accepted, tagged))
     meta = [*ends, *_group_ends(config, accepted)]
     return Entered(
@@ -130,7 +135,9 @@ def _scheduler(
     """Return a scheduler that knows the items and keys that a frame's rows may meet."""
     config = settings.config
     members = known.members({row["_group_key"] for row in given} - {None}, pointers)
-    members += [row for row in older if all(row["_seq"] != one["_seq"] for one in members)]
+    # Of several readers one may have begun an item that another has not.
+    begun = {row["_seq"] for row in older}
+    members = [*(row for row in members if row["_seq"] not in begun), *older]
     entered = [] if config.fair_key is None else _lines(given, members)
     known.learn_ends(entered)
     lines = [schedulers.line_of(known, settings, at) for at in entered]
@@ -163,6 +170,17 @@ def _new(row: Row, config: QueueConfig) -> NewItem:
         tag=row.get("_round"),
         available_at=None if row["_available_at"] is None else seconds(row["_available_at"]),
     )
+
+
+def _place_of(row: Row) -> tuple[int, str | None]:
+    return row["_priority"], row["_fair_key"]
+
+
+# rule again: replaced item of a key
+def _takes_place(row: Row, places: Mapping[int, tuple[int, str | None]]) -> bool:
+    """Tell whether an entered item stands at the place of the one that it replaces."""
+    is_alone = row["_group_key"] is None and row["_duplicate_of"] is None
+    return is_alone and places.get(row.get("_replaces") or 0) == _place_of(row)
 
 
 def _has_beginning(row: Row) -> bool:

@@ -69,7 +69,10 @@ FROM sq_candidates c
 LEFT JOIN sq_newest_rows l ON c.seq = l.seq
 WHERE
   l.state = 'claimed'
-  OR coalesce(l.attempts, c.errors, 0) > 0 OR coalesce(l.losses, 0) > 0 OR coalesce(l.deferrals, 0) > 0
+  OR (
+    coalesce(l.state, 'ready') = 'ready'
+    AND coalesce(l.attempts, c.errors, 0) + coalesce(l.losses, 0) + coalesce(l.deferrals, 0) > 0
+  )
 
 -- key_holders(dedup_key, seq)
 -- The holders of keys of the batch: an item holds its key while it is open, and for as long as the scope
