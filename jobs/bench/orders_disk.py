@@ -112,7 +112,11 @@ class MemoryTable:
         if "_gen" in wanted.names:
             gen = pa.scalar(int(add["partitionValues"]["_gen"]), pa.int32())
             rows = rows.append_column("_gen", pa.repeat(gen, rows.num_rows))
-        return rows.select(wanted.names).cast(wanted)
+        # A file has no column that is null in all its rows.
+        found = dict(zip(rows.column_names, rows.columns, strict=True))
+        count = rows.num_rows
+        columns = [found.get(one.name, pa.nulls(count, one.type)) for one in wanted]
+        return pa.table([c.cast(one.type) for c, one in zip(columns, wanted, strict=True)], wanted)
 
 
 class _File:
