@@ -25,7 +25,7 @@ from spark_queue.state.replica import RememberedClaim, Replica, TooManyItemsErro
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.request import Choice, GrantedClaim, Request
 from spark_queue.state.settle_decision import Judged, find_held
-from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.snapshot import Snapshot, look_as_far
 from spark_queue.state.steps import Answer, Step, engine_of, is_small, on_status, once_on_status
 from spark_queue.state.store import Store
 from spark_queue.wording import utf8
@@ -66,7 +66,7 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
         if not at.has_to_give(at.status):
             # Nothing is read to find nothing.
             return Answer(answer=nothing)
-        at.look_as_far()
+        look_as_far(at)
         here, stage = _choose(at, request, now)
         if stage is None or stage.total() == 0:
             return Answer(answer=nothing)
@@ -248,7 +248,7 @@ def settle_and_claim(
         told = settle.as_noted(at, verdict)
         if checkpoint.is_due(at.status, request.limit) or settle.pausing_of(told):
             return _NEITHER
-        at.look_as_far()
+        look_as_far(at)
         here = both = _here(at, lease, told, request, now)
         if here is None and not at.has_spark and not at.are_files_read:
             # Without Spark and files, only items in memory can be decided.

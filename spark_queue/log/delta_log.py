@@ -28,7 +28,7 @@ from spark_queue.log.delta import table_creation as made
 from spark_queue.log.delta.commits import Commit, LogFile, commit_at, newest_version
 from spark_queue.log.delta.integrity import using
 from spark_queue.log.delta.log import APP_ID
-from spark_queue.log.delta.log_files import Wanted
+from spark_queue.log.delta.log_files import RowFilter
 from spark_queue.log.disk import file_scans
 from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.disk.file_scans import Part
@@ -253,7 +253,7 @@ class DeltaLog(LogTable[_Head]):
         files: Iterable[LogFile],
         columns: Sequence[str],
         may_matter: Callable[[LogFile], bool] | None,
-        wanted: Wanted | None = None,
+        wanted: RowFilter | None = None,
     ) -> Iterator[pa.Table]:
         if self.is_remote and may_matter is not None:
             files = filter(may_matter, files)

@@ -150,6 +150,11 @@ class QueueHead:
     chain_step: int = 0
     """The last step at which an item entered that replaces or follows another; 0 for none."""
 
+    @property
+    def has_chains(self) -> bool:
+        """Whether items ever replaced each other."""
+        return self.chain_step > 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:

@@ -22,7 +22,8 @@ from spark_queue.views.answers import ENTRY, Answer, Answers, Question, ViewSour
 from spark_queue.wording import lasting
 
 if TYPE_CHECKING:
-    from spark_queue.rules.rule_model import Reason, State
+    from spark_queue.rules.places import State
+    from spark_queue.rules.rule_model import Reason
     from spark_queue.state.store import Store
 
 #: Items that a chain has at most: who is in the way works, or waits for its time, so it is short.

@@ -12,9 +12,9 @@ from spark_queue.config import QueueConfig
 from spark_queue.flow import Pause
 from spark_queue.rules.grouping import Member, in_the_way
 from spark_queue.rules.limiting import Limited
-from spark_queue.rules.pacing import Asked, Paces, instant_of, seconds_of
-from spark_queue.rules.places import LAPSED, TIMED, WAITS
-from spark_queue.rules.rule_model import FullKey, ItemReason, Reason, Record, State
+from spark_queue.rules.pacing import Paces, UnitsAsked, instant_of, seconds_of
+from spark_queue.rules.places import LAPSED, TIMED, WAITS, State
+from spark_queue.rules.rule_model import FullKey, ItemReason, Reason, Record
 from spark_queue.rules.scheduler_state import (
     TERMINAL,
     SchedulerState,
@@ -59,7 +59,7 @@ class Live(Member, Protocol):
         """Its keys that have limits."""
 
     @property
-    def asked(self) -> Sequence[Asked]:
+    def asked(self) -> Sequence[UnitsAsked]:
         """What it takes of keys that have rates."""
 
     def has_expired(self, now: float) -> bool:
@@ -105,7 +105,7 @@ class Situation:
         return None
 
     # rule: rate of a key
-    def short_key(self, item: Live) -> tuple[Asked, int] | None:
+    def short_key(self, item: Live) -> tuple[UnitsAsked, int] | None:
         """Return the first key of an item that lacks units, and the instant when it has them."""
         if self.paces is None:
             return None

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from spark_queue.config import LIVE_SETTINGS, QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
-from spark_queue.rules.limiting import Pass
+from spark_queue.rules.claim_pass import Pass
 from spark_queue.rules.places import Place, freed_at
 from spark_queue.rules.ready import Line
 from spark_queue.rules.rule_model import Grant, Leased, Record

@@ -5,7 +5,8 @@ from __future__ import annotations
 from zlib import crc32
 
 from spark_queue.config import QueueConfig
-from spark_queue.rules.rule_model import Ack, Dead, Defer, Nack, Outcome, Record, Release, State
+from spark_queue.rules.places import State
+from spark_queue.rules.rule_model import Ack, Dead, Defer, Nack, Outcome, Record, Release
 from spark_queue.rules.scheduler_state import SchedulerState
 
 #: The error of an item that was deferred for the last time.

@@ -25,7 +25,7 @@ _MICRO = 1_000
 _SECOND = 1_000_000_000
 
 
-class Asked(NamedTuple):
+class UnitsAsked(NamedTuple):
     """Units that an item takes of a key.
 
     The key has the place of its rate among those of the queue below zero, from -1 on: limits have
@@ -153,14 +153,14 @@ class Paces:
         group_key: Hashable,
         stored: Sequence[Hashable] | None,
         units: Sequence[float] | None,
-    ) -> tuple[Asked, ...]:
+    ) -> tuple[UnitsAsked, ...]:
         """Return what an item takes of the keys that have rates; of the whole queue at last."""
         found = []
         for number, key in self._keys.find(fair_key, group_key, stored):
             rate, at = self._rates[number], self._units[number]
             if rate.most(key) is not None:
                 taken = units[at] if units and at is not None and at < len(units) else 1
-                found.append(Asked((-1 - number, key), taken))
+                found.append(UnitsAsked((-1 - number, key), taken))
         found.sort(key=lambda asked: self.is_whole(asked.key))
         return tuple(found)
 
@@ -198,7 +198,7 @@ class Paces:
         return self._rates[-1 - key[0]]
 
     # rule: rate of a key
-    def starts_at(self, asked: Asked, debt: Debt) -> int:
+    def starts_at(self, asked: UnitsAsked, debt: Debt) -> int:
         """Return the instant from which on some units of a key may start.
 
         More than the burst, as it was lowered, start when the key owes nothing.
@@ -206,13 +206,13 @@ class Paces:
         cost, allowance = self._terms(asked)
         return debt.tat - max(0, allowance - cost)
 
-    def find_in(self, row: Mapping[str, Any]) -> tuple[Asked, ...]:
+    def find_in(self, row: Mapping[str, Any]) -> tuple[UnitsAsked, ...]:
         """Return what an item takes, by its row in a log."""
         keys, units = row["_flow_keys"], row["_units"]
         stored, taken = (text and json.loads(text) for text in (keys, units))
         return self.find(row["_fair_key"], row["_group_key"], stored, taken)
 
-    def lacking(self, asked: Iterable[Asked], now: int) -> tuple[Asked, int] | None:
+    def lacking(self, asked: Iterable[UnitsAsked], now: int) -> tuple[UnitsAsked, int] | None:
         """Return the key that lacks units at an instant for longest, and when it has them."""
         found = [(self.starts_at(one, self.debts.get(one.key, NO_DEBT)), one) for one in asked]
         late = [(at, one) for at, one in found if at > now]
@@ -220,12 +220,12 @@ class Paces:
         return None if one is None else (one, at)
 
     # rule: rate of a key
-    def charge(self, asked: Asked, debt: Debt, now: int) -> Debt:
+    def charge(self, asked: UnitsAsked, debt: Debt, now: int) -> Debt:
         """Return what a key owes after some units of it have started."""
         return replace(debt, tat=max(debt.tat, now) + self._terms(asked)[0], at=now)
 
     # rule: debt ahead of a clock
-    def righted(self, asked: Asked, debt: Debt, now: int) -> Debt:
+    def righted(self, asked: UnitsAsked, debt: Debt, now: int) -> Debt:
         """Return a debt as it counts for a clock: one of a clock far ahead lets an item start.
 
         It does so once in the time of the rate, so that two clocks that take turns do not run away.
@@ -236,7 +236,7 @@ class Paces:
         tat = min(debt.tat, now + max(0, allowance - cost))
         return replace(debt, tat=tat, at=now, righted=now)
 
-    def _terms(self, asked: Asked) -> tuple[int, int]:
+    def _terms(self, asked: UnitsAsked) -> tuple[int, int]:
         rate, limit = self.rate_of(asked.key), self.rate_of(asked.key).most(asked.key[1])
         if limit is None:
             return 0, 0
@@ -296,7 +296,7 @@ class Tally:
         self.is_over = False
 
     # rule: pass of a claim
-    def admits(self, asked: Sequence[Asked]) -> bool:
+    def admits(self, asked: Sequence[UnitsAsked]) -> bool:
         """Tell whether the next item has its units.
 
         A key that lacks those of one of its items is closed for the rest of the claim, so that
@@ -314,7 +314,7 @@ class Tally:
         self.next_at = at if self.next_at is None else min(self.next_at, at)
         return False
 
-    def charge(self, asked: Sequence[Asked]) -> None:
+    def charge(self, asked: Sequence[UnitsAsked]) -> None:
         """Charge an item that starts."""
         for one in asked:
             self.debts[one.key] = self._paces.charge(one, self._debt(one), self._now)
@@ -323,9 +323,9 @@ class Tally:
         """Return the closed keys."""
         return [*self._closed]
 
-    def _starts_at(self, asked: Asked) -> int:
+    def _starts_at(self, asked: UnitsAsked) -> int:
         return self._paces.starts_at(asked, self._debt(asked))
 
-    def _debt(self, asked: Asked) -> Debt:
+    def _debt(self, asked: UnitsAsked) -> Debt:
         debt = self.debts.get(asked.key) or self._paces.debts.get(asked.key, NO_DEBT)
         return self._paces.righted(asked, debt, self._now)

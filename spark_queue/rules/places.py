@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from spark_queue.config import QueueConfig
 
-if TYPE_CHECKING:
-    from spark_queue.rules.rule_model import State
+Terminal = Literal["acked", "dead", "expired", "cancelled"]
+State = Literal["ready", "claimed", "acked", "dead", "expired", "cancelled"]
 
 #: Where an item is: waiting for its time, due, under a lease, under a lease that ran out, done. One
 #: that is kept had a lease that ran out, and may not be taken over yet: it has its slots still.
@@ -41,6 +41,12 @@ def freed_at(lease_expires_at: _Instant, config: QueueConfig) -> _Instant:
 def lapsed_by(now: datetime, config: QueueConfig) -> datetime:
     """Return the instant by which a lease has ended that a claim may take over now."""
     return now - config.lease_grace
+
+
+# rule: busy item of a key
+def is_busy(state: str, *tries: int) -> bool:
+    """Tell whether an item has begun: it is claimed, or failed, or lost a lease, and goes on."""
+    return state == "claimed" or any(tries)
 
 
 class _Times(Protocol):

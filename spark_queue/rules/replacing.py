@@ -27,12 +27,6 @@ class Chained(Protocol):
 _Chained = TypeVar("_Chained", bound=Chained)
 
 
-# rule: busy item of a key
-def is_busy(state: str, *tries: int) -> bool:
-    """Tell whether an item has begun: it is claimed, or failed, or lost a lease, and goes on."""
-    return state == "claimed" or any(tries)
-
-
 @dataclass(frozen=True, slots=True)
 class Replacing:
     """How rows replace others of their key.
@@ -94,7 +88,7 @@ def waits_of(chain: Iterable[_Chained]) -> tuple[list[_Chained], _Chained | None
     return others[:-1], others[-1] if others else None, busy
 
 
-class Chains:
+class ReplacingChains:
     """The live items that replace each other.
 
     Hooks: ``join`` when an item is known, ``look_at`` when it has moved, ``leave`` at its end.

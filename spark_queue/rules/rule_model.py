@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Literal
 from spark_queue.checks import LARGEST, optional, require_count
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.rules.fairness import is_passed, share
-from spark_queue.rules.places import Place, Timed
-from spark_queue.rules.replacing import is_busy
+from spark_queue.rules.places import Place, State, Timed, is_busy
 
 if TYPE_CHECKING:
     from spark_queue.rules.fairness import Account
-    from spark_queue.rules.pacing import Asked, Debt
+    from spark_queue.rules.pacing import Debt, UnitsAsked
 
 
-Terminal = Literal["acked", "dead", "expired", "cancelled"]
-State = Literal["ready", "claimed", "acked", "dead", "expired", "cancelled"]
 Reason = Literal[
     "runnable",
     "delayed",
@@ -287,7 +284,7 @@ class ItemReason:
     """The item's state, where it is known."""
     full: FullKey | None = None
     """The key whose limit has no room."""
-    short: Asked | None = None
+    short: UnitsAsked | None = None
     """The key whose rate lacks units, and how many are needed."""
 
 
@@ -328,7 +325,7 @@ class Record(Timed):
     kept_until: float = -math.inf
     """It is out of the lines until then, whatever it waits for besides; infinity for an open end.
     :meth:`SchedulerState.keep` sets it."""
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[UnitsAsked, ...] = ()
     """What it takes of keys that have rates."""
 
     @property

@@ -12,6 +12,7 @@ from spark_queue.rules.following import dump, load
 from spark_queue.rules.outcomes import apply
 from spark_queue.rules.pacing import Debt
 from spark_queue.rules.pausing import PausedKeys
+from spark_queue.rules.places import State
 from spark_queue.rules.replacing import Replacing
 from spark_queue.rules.rule_model import (
     Admitted,
@@ -22,7 +23,6 @@ from spark_queue.rules.rule_model import (
     NewItem,
     Outcome,
     Settled,
-    State,
 )
 from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState, check_hashable
 from spark_queue.rules.service_order import Horizon

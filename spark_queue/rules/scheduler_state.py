@@ -9,17 +9,18 @@ from typing import cast, get_args
 
 from spark_queue.config import QueueConfig
 from spark_queue.flow import has_pass
+from spark_queue.rules.claim_pass import Pass
 from spark_queue.rules.dedup_keys import Distinct
 from spark_queue.rules.fairness import OneLine, Turns
 from spark_queue.rules.grouping import Serial, Ungrouped
-from spark_queue.rules.limiting import Limits, Pass
+from spark_queue.rules.limiting import Limits
 from spark_queue.rules.pacing import Paces, Tally, instant_of
 from spark_queue.rules.parted import LimitedLines
 from spark_queue.rules.pausing import KeyPauses, PausedKeys
-from spark_queue.rules.places import Place, freed_at
+from spark_queue.rules.places import Place, State, Terminal, freed_at
 from spark_queue.rules.ready import Line
-from spark_queue.rules.replacing import Chains, Replacing, place_of
-from spark_queue.rules.rule_model import Admitted, Grant, NewItem, Record, State, Terminal
+from spark_queue.rules.replacing import Replacing, ReplacingChains, place_of
+from spark_queue.rules.rule_model import Admitted, Grant, NewItem, Record
 from spark_queue.rules.timing import Timing
 
 TERMINAL: frozenset[str] = frozenset(get_args(Terminal))
@@ -61,7 +62,7 @@ class SchedulerState:
         self._claim_ids: dict[int, str] = {}
         self._raised: dict[int, float] = {}
         self.pauses: KeyPauses | None = None
-        self.chains: Chains | None = None
+        self.chains: ReplacingChains | None = None
         self.limits: Limits | None = None
         self.paces: Paces | None = None
         self.line = self._limited_line()
@@ -210,7 +211,7 @@ class SchedulerState:
             self.pauses.join(record)
             record.kept_until = self.pauses.end_of(record.new)
         if record.chain is not None and self.chains is None:
-            self.chains = Chains(self.records)
+            self.chains = ReplacingChains(self.records)
         if self.chains is not None:
             self.chains.join(record)
         self.turns.join(record.account)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import cast
 
-from spark_queue.rules.limiting import Pass
+from spark_queue.rules.claim_pass import Pass
 from spark_queue.rules.parted import LimitedLine, Part
 from spark_queue.rules.ready import KeyLine, Line, Slot
 from spark_queue.rules.rule_model import Record

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructField, TimestampType
 
-from spark_queue.log.delta.log_files import Wanted
+from spark_queue.log.delta.log_files import RowFilter
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import CLAIMED, ITEM, RATE, RECENT, RENEWAL, STATUS_COLUMNS
 from spark_queue.log.session_options import small_steps
@@ -144,7 +144,7 @@ class FrameRows(LogRows[Any]):
         settings: Settings,
         reach: float | None,
         names: Sequence[str] = ENTERED,
-        wanted: Wanted | None = None,
+        wanted: RowFilter | None = None,
     ) -> Any:
         return plain(_items(store).where(_may_wait(store, head, settings, reach)).select(*names))
 
@@ -211,7 +211,7 @@ class BroughtRows(FrameRows):
         settings: Settings,
         reach: float | None,
         names: Sequence[str] = ENTERED,
-        wanted: Wanted | None = None,
+        wanted: RowFilter | None = None,
     ) -> pa.Table:
         rows = super().entered_of(store, head, settings, reach, names, wanted)
         return bring(rows, _most(store, head))

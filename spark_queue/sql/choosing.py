@@ -93,7 +93,7 @@ def choose(
     if not at.has_to_give(head):
         return None
     with closing(by.start(_variants(at, request, now))) as database:
-        keys = KeysInFlight(at.settings.config, is_chained=at.has_chains)
+        keys = KeysInFlight(at.settings.config, is_chained=at.queue.has_chains)
         keys.pause(at.settings, now)
         claim = _Claim(by, database, at, head, request, now, keys)
         claim.read_states(settled)
@@ -115,7 +115,7 @@ def _variants(at: Snapshot, request: Request, now: datetime) -> dict[str, str]:
         variants["startable_items"] = "startable_items_without_groups"
     if config.group_key is None or config.group_limit * request.run == 1:
         variants["ranked_items"] = "ranked_items_one_by_one"
-    return variants | limit_pass.variants_of(at.settings, now, is_chained=at.has_chains)
+    return variants | limit_pass.variants_of(at.settings, now, is_chained=at.queue.has_chains)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class _Claim:
         self._ask(reach)
         facts = self._judge(entered)
         is_mixed = self._is_tangled() and (self.at.settings.stretches or facts["overdue"])
-        if reach is not None and (is_mixed or self.at.has_chains):
+        if reach is not None and (is_mixed or self.at.queue.has_chains):
             facts = self._judge(entered, self._before())
         database.variants.pop("with_slot", None)
         if not facts["overdue"]:
@@ -231,7 +231,7 @@ class _Claim:
         """Return the items beyond reach that stand before one within it."""
         self.database.give("waiting", self._enter(None, log_rows.PLACES))
         self.database.keep("items_beyond_reach")
-        has_chains = self.at.has_chains
+        has_chains = self.at.queue.has_chains
         found = self.database.find("predecessors_with_chains" if has_chains else "predecessors")
         # Without a step they count, however far they are.
         names = [name for name in log_rows.ENTERED if name != "_step"]
@@ -239,7 +239,8 @@ class _Claim:
 
     def _is_far(self) -> bool:
         """Tell whether an item may start that is beyond reach, as it has replaced one within."""
-        return self.at.has_chains and bool(self.database.rows("eligible_beyond_reach").num_rows)
+        has_chains = self.at.queue.has_chains
+        return has_chains and bool(self.database.rows("eligible_beyond_reach").num_rows)
 
     def _is_enough(
         self, facts: Mapping[str, int | None], reach: float, taken: LimitPass | None

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from spark_queue.errors import SparkNeededError
 from spark_queue.log.delta.commits import LogFile
-from spark_queue.log.delta.log_files import Wanted
+from spark_queue.log.delta.log_files import RowFilter
 from spark_queue.log.heads import Pointer, QueueHead
 from spark_queue.log.schema import GROUP, ITEM, KEY, META_LANE, QUEUE_COLUMNS, REFUSED, REFUSED_LANE
 from spark_queue.log.settings import Settings
@@ -194,7 +194,7 @@ def keyed_of(entry: EnqueueState, batch: EntryBatch) -> pa.Table:
     """Return logged items that may share a dedup key with the batch."""
     log, last = log_of(entry.store, "queue"), entry.before.step
     hashes = pc.drop_null(pc.unique(batch.given["_dedup_hash"]))
-    wanted = Wanted(("_dedup_hash",), lambda rows: pc.is_in(rows["_dedup_hash"], hashes))
+    wanted = RowFilter(("_dedup_hash",), lambda rows: pc.is_in(rows["_dedup_hash"], hashes))
 
     def parts() -> Iterator[pa.Table]:
         yield log.rows_of([], KEYED)

@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 from spark_queue.columns.arrow.functions import join_texts
 from spark_queue.config import QueueConfig
 from spark_queue.flow import Pause, has_pass, key_texts, stored_texts
-from spark_queue.log.delta.log_files import Wanted
+from spark_queue.log.delta.log_files import RowFilter
 from spark_queue.log.settings import Settings
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.rules.limiting import Limited, LimitKeys, Limits, Pass
-from spark_queue.rules.pacing import Asked, Paces, Tally, debt_of, instant_of
+from spark_queue.rules.claim_pass import Pass
+from spark_queue.rules.limiting import Limited, LimitKeys, Limits
+from spark_queue.rules.pacing import Paces, Tally, UnitsAsked, debt_of, instant_of
 from spark_queue.sql.log_rows import micros
 from spark_queue.sql.sql_engines import Tables
 
@@ -193,7 +194,7 @@ class KeysInFlight:
         for row in rows.sort_by("_step").to_pylist():
             self.paces.learn(row["_by"], row["_key"], debt_of(row))
 
-    def asked(self, one: Candidate) -> tuple[tuple[Limited, ...], tuple[Asked, ...]]:
+    def asked(self, one: Candidate) -> tuple[tuple[Limited, ...], tuple[UnitsAsked, ...]]:
         """Return the keys of an item that have limits, and its units of those that have rates."""
         stored = json.loads(one.flow_keys) if one.flow_keys else None
         limited = self.limits.keys.find(one.fair_key, one.group_key, stored)
@@ -218,13 +219,13 @@ class KeysInFlight:
             return entered
         return entered.filter(self._stays(entered))
 
-    def wanted(self, limits: ReaderConfig) -> Wanted | None:
+    def wanted(self, limits: ReaderConfig) -> RowFilter | None:
         """Return the same for items that are read; ``None`` for all."""
         if not self._may_leave_out(limits):
             return None
         names = ("expires_at", *self._full)
         own = [f"_{name}" for name in names]
-        return Wanted(own, lambda rows: self._stays(rows.select(own).rename_columns(names)))
+        return RowFilter(own, lambda rows: self._stays(rows.select(own).rename_columns(names)))
 
     def _may_leave_out(self, limits: ReaderConfig) -> bool:
         return (

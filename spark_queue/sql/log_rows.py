@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.log.delta.commits import LogFile
-from spark_queue.log.delta.log_files import Wanted
+from spark_queue.log.delta.log_files import RowFilter
 from spark_queue.log.heads import Pointer, StatusHead
 from spark_queue.log.schema import (
     CLAIMED,
@@ -99,7 +99,7 @@ def entered_of(
     settings: Settings,
     reach: float | None,
     names: Sequence[str] = ENTERED,
-    wanted: Wanted | None = None,
+    wanted: RowFilter | None = None,
 ) -> pa.Table:
     """Return items that may wait within reach, and were not touched before the checkpoint.
 
@@ -107,7 +107,7 @@ def entered_of(
     ----------
     reach : float, optional
         How many turns ahead of the order of service; ``None`` for all.
-    wanted : Wanted, optional
+    wanted : RowFilter, optional
         Which of them are read.
 
     Raises
@@ -300,7 +300,7 @@ def _rows(
     names: Sequence[str],
     may: Callable[[LogFile], bool],
     counts: Callable[[pa.Table], pa.ChunkedArray] | None,
-    wanted: Wanted | None = None,
+    wanted: RowFilter | None = None,
 ) -> pa.Table:
     """Return rows of a log, of files that may matter."""
     log, schema = log_of(store, which), _schema_of(store, which, names)

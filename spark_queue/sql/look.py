@@ -276,7 +276,7 @@ class QueueLook(ABC, Generic[FrameT]):
         settings = self.store.settings(at or self.store.status_head())
         now = instant_of(int(str(self._asked["now"])))
         self.database.variants |= limit_pass.question_variants(
-            settings, now, is_chained=self.store.queue_head().chain_step > 0
+            settings, now, is_chained=self.store.queue_head().has_chains
         )
         return limit_pass.key_tables(settings, now)[leaf]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from spark_queue.log.delta.log_files import Wanted
+from spark_queue.log.delta.log_files import RowFilter
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.session_options import PlainSession
 from spark_queue.log.settings import Settings
@@ -83,7 +83,7 @@ class LogRows(Protocol[_Rows]):
         settings: Settings,
         reach: float | None,
         names: Sequence[str] = ENTERED,
-        wanted: Wanted | None = None,
+        wanted: RowFilter | None = None,
     ) -> _Rows:
         """Return items that may wait within reach, at least those wanted."""
 

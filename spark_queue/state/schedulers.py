@@ -19,7 +19,7 @@ from spark_queue.rules import Grant, Scheduler
 from spark_queue.rules.dedup_keys import kept_for
 from spark_queue.rules.following import FORMAT
 from spark_queue.rules.pacing import Debt, Paces, instant_of, moment_of
-from spark_queue.rules.replacing import is_busy
+from spark_queue.rules.places import is_busy
 from spark_queue.state.replica import LineKey, Replica, Row
 from spark_queue.state.request import Request
 

@@ -94,11 +94,6 @@ class Snapshot:
         """Return the newest step of the item log."""
         return self.store.queue_head(self.cache)
 
-    @property
-    def has_chains(self) -> bool:
-        """Whether items ever replaced each other."""
-        return self.queue.chain_step > 0
-
     @_LazyProperty
     def settings(self) -> Settings:
         """Return the configuration in force."""
@@ -220,14 +215,6 @@ class Snapshot:
         other.__dict__.update((n, self.__dict__[n]) for n in _SHARED & self.__dict__.keys())
         return other
 
-    # rule: reach of a claim
-    def look_as_far(self) -> None:
-        """Look at the item log again where a claim before this one has looked further."""
-        if self.queue.step < self.status.looked:
-            self.store.queue.look()
-            for name in self.__dict__.keys() & (_WHEN - {"status", "settings"}):
-                del self.__dict__[name]
-
     def renew(self) -> None:
         """Take the newest steps instead, where another thread has made or followed some since.
 
@@ -242,3 +229,12 @@ class Snapshot:
         for name in self.__dict__.keys() & _WHEN:
             del self.__dict__[name]
         _ = self.status, self.queue
+
+
+# rule: reach of a claim
+def look_as_far(at: Snapshot) -> None:
+    """Look at the item log again where a claim before this one has looked further."""
+    if at.queue.step < at.status.looked:
+        at.store.queue.look()
+        for name in at.__dict__.keys() & (_WHEN - {"status", "settings"}):
+            del at.__dict__[name]

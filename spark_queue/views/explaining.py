@@ -19,11 +19,11 @@ from spark_queue.log.settings import Settings
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation, explain_live
 from spark_queue.rules.limiting import Limited, LimitKeys
-from spark_queue.rules.pacing import Asked
+from spark_queue.rules.pacing import UnitsAsked
 from spark_queue.rules.pausing import keys_of
-from spark_queue.rules.places import Timed, freed_at
-from spark_queue.rules.replacing import is_busy, waits_of
-from spark_queue.rules.rule_model import FullKey, ItemReason, Reason, State
+from spark_queue.rules.places import State, Timed, freed_at, is_busy
+from spark_queue.rules.replacing import waits_of
+from spark_queue.rules.rule_model import FullKey, ItemReason, Reason
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
 from spark_queue.state.replica import Replica
@@ -89,7 +89,7 @@ class LiveItem(Timed):
     freed_at: float | None
     is_busy: bool = False
     limited: Sequence[Limited] = ()
-    asked: Sequence[Asked] = ()
+    asked: Sequence[UnitsAsked] = ()
     kept_until: float = -math.inf
     follows: int | None = None
     replaced_by: int | None = None

@@ -26,7 +26,7 @@ _NO_SESSION = "the queue was opened without one"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RowFilter:
     """Which rows of a log are read: what has none is not read but for some columns."""
 
     columns: Sequence[str]
@@ -37,7 +37,7 @@ class Wanted:
 def read_parts(
     parts: Iterable[Callable[[Sequence[str]], pa.Table]],
     columns: Sequence[str],
-    wanted: Wanted | None,
+    wanted: RowFilter | None,
 ) -> Iterator[pa.Table]:
     """Return some columns of parts of a log, each read by them; of wanted rows only."""
     if wanted is None:
@@ -145,7 +145,7 @@ class LogFiles(LogFrames, ABC):
         files: Iterable[LogFile],
         columns: Sequence[str],
         may_matter: Callable[[LogFile], bool] | None,
-        wanted: Wanted | None = None,
+        wanted: RowFilter | None = None,
     ) -> Iterator[pa.Table]:
         """Return the same part by part; of large files only relevant parts, and wanted rows.
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from spark_queue.log import instants
 from spark_queue.log.delta.commits import RANGED, LogFile, opened, read_file
 from spark_queue.log.delta.integrity import naming
-from spark_queue.log.delta.log_files import Wanted, read_parts
+from spark_queue.log.delta.log_files import RowFilter, read_parts
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -100,7 +100,7 @@ def tables_of(
     columns: Sequence[str],
     schema: pa.Schema,
     may_matter: Callable[[LogFile], bool] | None,
-    wanted: Wanted | None,
+    wanted: RowFilter | None,
 ) -> Iterator[pa.Table]:
     """Return the same part by part, relevant parts and wanted rows only."""
     matter = (part for part in parts if may_matter is None or may_matter(part.file))
