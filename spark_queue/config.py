@@ -14,6 +14,7 @@ from spark_queue.checks import (
     known_options,
     require_choice,
     require_count,
+    require_debounce,
     require_duration,
     require_expression,
     require_weights,
@@ -343,25 +344,6 @@ _CHECKS: Mapping[Kind, Callable[[str, Any], None]] = {
     "limits": require_limits,
     "rates": require_rates,
 }
-
-
-def require_debounce(
-    on_duplicate: OnDuplicate,
-    debounce: timedelta | None,
-    at_most: timedelta | None,
-    error: type[Exception],
-) -> None:
-    """Check that a debounce is given with its bound, and for rows that replace others."""
-    if (debounce is None) != (at_most is None):
-        raise error(
-            f"debounce is {debounce} and at_most is {at_most}: give both, as rows that come all "
-            "the time would put off the first for ever, or none"
-        )
-    if debounce is not None and on_duplicate != "replace":
-        raise error(
-            f"debounce is {debounce} but on_duplicate is {on_duplicate!r}; only rows that replace "
-            "others are put off"
-        )
 
 
 def require_config(config: object) -> QueueConfig:

@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Literal, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.checks import BYTES_PER_CLAIM, optional, require_choice, require_duration
-from spark_queue.config import OnDuplicate, QueueConfig, require_debounce
+from spark_queue.checks import (
+    BYTES_PER_CLAIM,
+    optional,
+    require_choice,
+    require_debounce,
+    require_duration,
+)
+from spark_queue.config import OnDuplicate, QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.heads import Pointer
 from spark_queue.log.schema import CLAIMED
