@@ -32,7 +32,8 @@ from spark_queue.log.schema import REFUSED, REFUSED_LANE
 from spark_queue.results import LINKED, NEEDED, Affected
 from spark_queue.rules.dedup_keys import kept_for
 from spark_queue.sql.file_rows import rows_of
-from spark_queue.sql.look import find_needed, instant_of
+from spark_queue.sql.look import instant_of
+from spark_queue.sql.needed_items import find_needed
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import existence
 from spark_queue.state.commit_route import rewrites
