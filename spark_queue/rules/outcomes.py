@@ -1,13 +1,14 @@
-"""An outcome of an item: its end, or its next attempt."""
+"""Outcomes of items: an end, or a next attempt, and the lease until then."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from zlib import crc32
 
 from spark_queue.config import QueueConfig
 from spark_queue.rules.places import State
-from spark_queue.rules.rule_model import Ack, Dead, Defer, Nack, Outcome, Record, Release
-from spark_queue.rules.scheduler_state import SchedulerState
+from spark_queue.rules.rule_model import Ack, Dead, Defer, Nack, Outcome, Record, Release, Settled
+from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState
 
 #: The error of an item that was deferred for the last time.
 TOO_OFTEN = "deferred too often"
@@ -34,6 +35,60 @@ def retry_draw(seq: int, attempts: int) -> float:
     0.664352
     """
     return crc32(f"{seq}:{attempts}".encode("ascii")) / 2**32
+
+
+def settle(state: SchedulerState, lease: int, outcomes: Mapping[int, Outcome]) -> Settled:
+    """Record what became of items, but for those that the lease no longer holds."""
+    lost, dead = [], []
+    for seq, outcome in outcomes.items():
+        record = state.holding(lease, seq)
+        if record is None:
+            lost.append(seq)
+        elif apply(state, record, outcome) == "dead":
+            dead.append(seq)
+    return Settled(lost=tuple(lost), dead=tuple(dead))
+
+
+# rule: renewal of a lease
+def renew(
+    state: SchedulerState, lease: int, seconds: float, seqs: Iterable[int] | None
+) -> tuple[int, ...]:
+    """Extend a lease of items, by default of all that it holds, and return those that it lost."""
+    lost = []
+    for seq in sorted(state.leases.get(lease, ())) if seqs is None else seqs:
+        record = state.holding(lease, seq)
+        if record is None:
+            lost.append(seq)
+        else:
+            state.hold(record, lease, state.clock + seconds, record.worker_id)
+    return tuple(lost)
+
+
+def cancel(state: SchedulerState, seqs: Iterable[int]) -> tuple[int, ...]:
+    """Take open items out for good, and return which."""
+    cancelled = []
+    for seq in seqs:
+        record = state.records.get(seq)
+        if record is not None and record.state not in TERMINAL:
+            state.finish(record, "cancelled")
+            cancelled.append(seq)
+    return tuple(cancelled)
+
+
+def purge(state: SchedulerState, seqs: Iterable[int]) -> tuple[int, ...]:
+    """Forget finished items and refused rows, and return which."""
+    purged = []
+    # What an item comes from is older, and gone by then, if it goes.
+    for seq in sorted(seqs):
+        record = state.records.get(seq)
+        if record is not None and record.origin in state.records:
+            continue
+        if record is not None and record.state in TERMINAL:
+            del state.records[seq]
+            purged.append(seq)
+        elif state.refused.pop(seq, None) is not None:
+            purged.append(seq)
+    return tuple(purged)
 
 
 # rule: outcome of an item

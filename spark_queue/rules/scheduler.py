@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from spark_queue.config import QueueConfig
 from spark_queue.rules import explain, following, granting
 from spark_queue.rules.following import dump, load
-from spark_queue.rules.outcomes import apply
+from spark_queue.rules.outcomes import cancel, purge, renew, settle
 from spark_queue.rules.pacing import Debt
 from spark_queue.rules.pausing import PausedKeys
 from spark_queue.rules.places import State
@@ -264,16 +264,8 @@ class Scheduler:
         A lease that ran out still holds its items until a later claim takes them.
         """
         self._state.begin(now)
-        lost, dead = [], []
-        for seq, outcome in outcomes.items():
-            record = self._state.holding(lease, seq)
-            if record is None:
-                lost.append(seq)
-            elif apply(self._state, record, outcome) == "dead":
-                dead.append(seq)
-        return Settled(lost=tuple(lost), dead=tuple(dead))
+        return settle(self._state, lease, outcomes)
 
-    # rule: renewal of a lease
     def renew(
         self,
         lease: int,
@@ -285,28 +277,14 @@ class Scheduler:
 
         Without ``seqs`` everything that it still holds is renewed, and nothing is called lost.
         """
-        state = self._state
-        seconds = granting.seconds_of(by, state.config)
-        state.begin(now)
-        lost = []
-        for seq in sorted(state.leases.get(lease, ())) if seqs is None else seqs:
-            record = state.holding(lease, seq)
-            if record is None:
-                lost.append(seq)
-            else:
-                state.hold(record, lease, state.clock + seconds, record.worker_id)
-        return tuple(lost)
+        seconds = granting.seconds_of(by, self._state.config)
+        self._state.begin(now)
+        return renew(self._state, lease, seconds, seqs)
 
     def cancel(self, seqs: Iterable[int], now: float) -> tuple[int, ...]:
         """Take ready and claimed items out for good, and return which. Their holders lose them."""
         self._state.begin(now)
-        cancelled = []
-        for seq in seqs:
-            record = self._state.records.get(seq)
-            if record is not None and record.state not in TERMINAL:
-                self._state.finish(record, "cancelled")
-                cancelled.append(seq)
-        return tuple(cancelled)
+        return cancel(self._state, seqs)
 
     def redrive(self, seqs: Iterable[int], now: float, *, again: bool = False) -> list[Admitted]:
         """Enqueue dead, expired and cancelled items again, as new items that name the old ones.
@@ -328,20 +306,8 @@ class Scheduler:
 
         An item that was enqueued again from one that stays is left: by it that is known to be done.
         """
-        state = self._state
-        state.begin()
-        purged = []
-        # What an item comes from is older, and gone by then, if it goes.
-        for seq in sorted(seqs):
-            record = state.records.get(seq)
-            if record is not None and record.origin in state.records:
-                continue
-            if record is not None and record.state in TERMINAL:
-                del state.records[seq]
-                purged.append(seq)
-            elif state.refused.pop(seq, None) is not None:
-                purged.append(seq)
-        return tuple(purged)
+        self._state.begin()
+        return purge(self._state, seqs)
 
     def pause(self) -> None:
         """Grant nothing from the next claim on. Settling and renewing go on."""
