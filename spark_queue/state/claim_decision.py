@@ -29,7 +29,8 @@ from spark_queue.rules.timing import add_loss
 from spark_queue.state.replica import Replica, Row
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.request import MARGIN, Choice, Request
-from spark_queue.state.schedulers import ReaderTerms, standing_of
+from spark_queue.state.schedulers import ReaderTerms
+from spark_queue.state.standing_scheduler import standing_of
 
 #: Open items that are looked at one by one at most: 2 KB, and 50 microseconds to begin, each.
 MOST_OPEN = 50_000
