@@ -23,8 +23,9 @@ from spark_queue.processing.apart import Cut, Died, Late, answers, tell_parent
 from spark_queue.processing.at_work import AtWork, PausedHere
 from spark_queue.processing.fitting import require_columns, require_fitting
 from spark_queue.processing.handler_types import Apart, BatchHandler, ItemHandler
+from spark_queue.processing.outcome_rows import Item, back, batch_of, loss, overtime, release
 from spark_queue.saying import Said, said_of
-from spark_queue.wording import lasting, text_of
+from spark_queue.wording import text_of
 
 #: Raised in a handler, but not by it.
 _NOT_OURS = (KeyboardInterrupt, GeneratorExit)
@@ -34,9 +35,6 @@ _TABLES = (pa.Table, pa.RecordBatch)
 #: Seconds within which a signal for several processes has come to all of them.
 _TOGETHER = 1.0
 
-#: An item with its group.
-Item = tuple["str | None", dict[str, Any]]
-
 
 class _Unreadable(dict[str, Any]):
     """An item with a value that Python cannot hold: its seq, and the error."""
@@ -44,31 +42,6 @@ class _Unreadable(dict[str, Any]):
     def __init__(self, seq: int, error: Exception) -> None:
         super().__init__(_seq=seq)
         self.error = error
-
-
-def columns_of(returns: pa.Schema | None) -> pa.Schema:
-    """Return the columns of outcomes.
-
-    Parameters
-    ----------
-    returns : pyarrow.Schema, optional
-        The columns of ``result``. Without them there is ``unasked`` instead: whether the handler
-        gave rows all the same.
-    """
-    last = ("unasked", pa.bool_()) if returns is None else ("result", pa.struct(returns))
-    return pa.schema(
-        [
-            ("_seq", pa.int64()),
-            ("outcome", pa.string()),
-            ("error", pa.string()),
-            # For how many microseconds an item waits, and by which key others do.
-            ("after", pa.int64()),
-            ("pause", pa.string()),
-            # How many items were in the call that a worker died of, where they were several.
-            ("together", pa.int64()),
-            last,
-        ]
-    )
 
 
 def warn_of_rows() -> None:
@@ -199,7 +172,7 @@ class HandlerCalls:
         if self._is_lost(item):
             return batch_of([back(item)], self._schema)
         if isinstance(answer, Died):
-            return batch_of([_loss(seq, answer)], self._schema)
+            return batch_of([loss(seq, answer)], self._schema)
         if isinstance(answer, Late):
             return batch_of([overtime(seq, self._limit)], self._schema)
         return _from_bytes(answer)
@@ -259,25 +232,9 @@ def table_apart(
     if isinstance(answer, bytes):
         return _from_bytes(answer)
     if len(seqs) == 1 and isinstance(answer, Died):
-        return batch_of([_loss(seqs[0], answer)], schema)
+        return batch_of([loss(seqs[0], answer)], schema)
     rows = [{"_seq": seq, "outcome": "release", "together": len(seqs)} for seq in seqs]
     return batch_of(rows, schema)
-
-
-def overtime(seq: int, limit: float) -> dict[str, Any]:
-    """Return the outcome of an item that took longer than so many seconds."""
-    error = f"it took longer than its item_time_limit, {lasting(limit)}"
-    return {"_seq": seq, "outcome": "nack", "error": error}
-
-
-def release(seqs: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
-    """Give items back, uncharged."""
-    return batch_of([{"_seq": seq, "outcome": "release"} for seq in seqs], schema)
-
-
-def back(item: Item) -> dict[str, Any]:
-    """Return the outcome of an item that goes back."""
-    return {"_seq": item[1]["_seq"], "outcome": "release"}
 
 
 def _is_cut(answer: bytes | Died | Late, cut: Cut | None) -> bool:
@@ -286,10 +243,6 @@ def _is_cut(answer: bytes | Died | Late, cut: Cut | None) -> bool:
         return False
     # Who ends a service sends the same signal to all of its processes.
     return cut.wait(_TOGETHER if answer.signal == signal.SIGTERM else 0)
-
-
-def _loss(seq: int, died: Died) -> dict[str, Any]:
-    return {"_seq": seq, "outcome": "lose", "error": f"the worker died of it ({died})"}
 
 
 def _call(handler: ItemHandler, item: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
@@ -382,11 +335,6 @@ def _all(said: Said, seqs: pa.Array, schema: pa.Schema, *, unasked: bool = False
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def batch_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Return outcomes, each of which has some of the columns, as a batch."""
-    return pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
 def _to_bytes(batch: pa.RecordBatch) -> bytes:

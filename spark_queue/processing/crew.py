@@ -21,17 +21,13 @@ from spark_queue.log.step_events import logger
 from spark_queue.processing.at_work import AtWork, PausedHere
 from spark_queue.processing.calling import (
     HandlerCalls,
-    Item,
-    back,
-    batch_of,
     called_with_table,
     items_of,
-    overtime,
     parts_of,
-    release,
     table_apart,
 )
 from spark_queue.processing.handler_types import AnyHandler
+from spark_queue.processing.outcome_rows import Item, back, batch_of, overtime, release
 from spark_queue.wording import lasting
 
 #: The outcome of an item, or the outcomes of several.

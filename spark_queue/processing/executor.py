@@ -23,14 +23,13 @@ from spark_queue.errors import InvalidConfigError
 from spark_queue.processing.apart import can_fork
 from spark_queue.processing.calling import (
     HandlerCalls,
-    batch_of,
     called_with_table,
     items_of,
     parts_of,
-    release,
     table_apart,
 )
 from spark_queue.processing.handler_types import Apart, BatchHandler, ItemHandler
+from spark_queue.processing.outcome_rows import batch_of, release
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -27,12 +27,13 @@ from spark_queue.overriding import override
 from spark_queue.processing import interrupts
 from spark_queue.processing.apart import can_fork
 from spark_queue.processing.at_work import PausedHere
-from spark_queue.processing.calling import columns_of, warn_of_rows
+from spark_queue.processing.calling import warn_of_rows
 from spark_queue.processing.claim_parts import Hands
 from spark_queue.processing.crew import Crew
 from spark_queue.processing.event_loop import Awaiting, EventLoop
 from spark_queue.processing.handler_span import Continuing
 from spark_queue.processing.loop import Asked, ProcessResult, run_claims
+from spark_queue.processing.outcome_rows import columns_of
 from spark_queue.sql import file_rows
 from spark_queue.state.request import Request
 from spark_queue.state.store import Store

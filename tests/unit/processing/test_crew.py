@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
-from spark_queue.processing import calling, executor
-from spark_queue.processing.calling import columns_of
+from spark_queue.processing import executor
 from spark_queue.processing.crew import Crew, Using, lines_of, spread
+from spark_queue.processing.outcome_rows import columns_of
 
 ITEMS = pa.schema([("n", pa.int64()), ("_seq", pa.int64()), ("_group_key", pa.string())])
 
@@ -94,4 +94,4 @@ def test_outcomes_have_the_same_columns_with_spark_and_without() -> None:
     returns = StructType([StructField("n", LongType())])
     for spark, plain in ((None, None), (returns, pa.schema([("n", pa.int64())]))):
         (found,) = executor.run_items(lambda _: None, spark)([_items((1, None)).to_batches()[0]])
-        assert found.schema == calling.columns_of(plain)
+        assert found.schema == columns_of(plain)

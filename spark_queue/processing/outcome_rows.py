@@ -1,0 +1,65 @@
+"""Outcomes of items as rows, as they come from where a handler runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from spark_queue.processing.apart import Died
+from spark_queue.wording import lasting
+
+#: An item with its group.
+Item = tuple["str | None", dict[str, Any]]
+
+
+def columns_of(returns: pa.Schema | None) -> pa.Schema:
+    """Return the columns of outcomes.
+
+    Parameters
+    ----------
+    returns : pyarrow.Schema, optional
+        The columns of ``result``. Without them there is ``unasked`` instead: whether the handler
+        gave rows all the same.
+    """
+    last = ("unasked", pa.bool_()) if returns is None else ("result", pa.struct(returns))
+    return pa.schema(
+        [
+            ("_seq", pa.int64()),
+            ("outcome", pa.string()),
+            ("error", pa.string()),
+            # For how many microseconds an item waits, and by which key others do.
+            ("after", pa.int64()),
+            ("pause", pa.string()),
+            # How many items were in the call that a worker died of, where they were several.
+            ("together", pa.int64()),
+            last,
+        ]
+    )
+
+
+def overtime(seq: int, limit: float) -> dict[str, Any]:
+    """Return the outcome of an item that took longer than so many seconds."""
+    error = f"it took longer than its item_time_limit, {lasting(limit)}"
+    return {"_seq": seq, "outcome": "nack", "error": error}
+
+
+def release(seqs: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
+    """Give items back, uncharged."""
+    return batch_of([{"_seq": seq, "outcome": "release"} for seq in seqs], schema)
+
+
+def back(item: Item) -> dict[str, Any]:
+    """Return the outcome of an item that goes back."""
+    return {"_seq": item[1]["_seq"], "outcome": "release"}
+
+
+def loss(seq: int, died: Died) -> dict[str, Any]:
+    """Return the outcome of an item of which its child died."""
+    return {"_seq": seq, "outcome": "lose", "error": f"the worker died of it ({died})"}
+
+
+def batch_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Return outcomes, each of which has some of the columns, as a batch."""
+    return pa.RecordBatch.from_pylist(rows, schema=schema)
