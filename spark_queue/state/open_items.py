@@ -6,12 +6,13 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.log.schema import CLAIMED
+from spark_queue.log.schema import CLAIMED, ENTERED_WITH, READY, RECENT, SCHEDULE
 
 #: A place in the order of service: negated priority, turn, seq.
 Place = tuple[float, float, float]
@@ -21,6 +22,21 @@ Row = dict[str, Any]
 
 #: Columns of items that tell which ones wait with which; and ``turn``.
 NAMED = ("_seq", "_priority", "_fair_key", "_group_key")
+
+#: The columns of an item's newest row: what a fold reads of it, but for its kind and step.
+STATE = tuple(name for name in RECENT if name not in ("_kind", "_step"))
+
+#: Columns read of a row of the item log.
+ENTERED = ("_kind", "_gen", "_step", "_seq", *SCHEDULE, "_dedup_key", "_errors", "_chain_at")
+
+#: What later rows of an item may leave out, or have not.
+KEPT = (*ENTERED_WITH, "_chain_at")
+
+#: Columns read of a row of the status log.
+FOLLOWED = ("_kind", "_step", "_at", "_body", *STATE, "_by", "_key", "_tat", "_refunds")
+
+#: The time of enqueue of an item for which it does not matter.
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _BY_NAME = [("name", "ascending"), ("_seq", "ascending")]
 
@@ -284,3 +300,30 @@ class OpenItems(dict[int, Row]):
         members.discard(seq)
         if not members:
             del self._groups[group]
+
+
+def is_given_back(row: Row) -> bool:
+    """Whether an item is ready again without a failure or a loss."""
+    return row["_state"] == READY and row.get("_lease") is None and row.get("_error") is None
+
+
+#: What was counted of an item that nobody has claimed.
+_UNTRIED: Row = {"_losses": 0, "_deferrals": 0}
+
+
+def as_entered(row: Row) -> Row:
+    """Return an item that waits as it entered."""
+    named = ("_seq", "_gen", *SCHEDULE, "_chain_at")
+    item: Row = dict.fromkeys(STATE) | {name: row.get(name) for name in named}
+    return item | {"_state": READY, "_attempts": row.get("_errors") or 0, **_UNTRIED}
+
+
+def standing_for(peer: Peer, group_key: str) -> Row:
+    """Return an item of the tables with the facts that new members of its group need.
+
+    In no line of a key a tag is a turn.
+    """
+    rank, turn, seq = peer.place
+    told = {"_seq": seq, "_priority": int(-rank), "_round": turn, "_group_key": group_key}
+    nothing = dict.fromkeys(STATE) | {"_attempts": 0, "_cost": 1.0, **_UNTRIED}
+    return nothing | told | {"_state": READY, "_enqueued_at": _LONG_AGO}

@@ -9,33 +9,40 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Protocol
 
 from spark_queue.config import DedupScope
 from spark_queue.log.heads import Pointer
 from spark_queue.log.schema import (
     CLAIMED,
-    ENTERED_WITH,
     ITEM,
     KEY,
     RATE,
-    READY,
-    RECENT,
     RENEWAL,
-    SCHEDULE,
     SERVED,
     TERMINAL,
 )
 from spark_queue.rules.dedup_keys import kept_for
 from spark_queue.rules.pacing import Debt, debt_of
-from spark_queue.state.open_items import OpenItems, Peer, Place, RememberedClaim, Row
-from spark_queue.state.window import LineKey, Window
+from spark_queue.state.open_items import (
+    ENTERED,
+    FOLLOWED,
+    KEPT,
+    STATE,
+    OpenItems,
+    Place,
+    RememberedClaim,
+    Row,
+    as_entered,
+    is_given_back,
+    standing_for,
+)
+from spark_queue.state.window import LineKey, TooManyItemsError, Window
 
 __all__ = [
     "ENTERED",
     "FOLLOWED",
-    "STATE",
     "LineKey",
     "RememberedClaim",
     "Replica",
@@ -44,30 +51,8 @@ __all__ = [
     "TooManyItemsError",
 ]
 
-#: The columns of an item's newest row: what a fold reads of it, but for its kind and step.
-STATE = tuple(name for name in RECENT if name not in ("_kind", "_step"))
-
-#: Columns read of a row of the item log.
-ENTERED = ("_kind", "_gen", "_step", "_seq", *SCHEDULE, "_dedup_key", "_errors", "_chain_at")
-
-#: What later rows of an item may leave out, or have not.
-_KEPT = (*ENTERED_WITH, "_chain_at")
-
-#: Columns read of a row of the status log.
-FOLLOWED = ("_kind", "_step", "_at", "_body", *STATE, "_by", "_key", "_tat", "_refunds")
-
 #: How many claims are remembered besides the ones with items in flight.
 _CLAIMS = 100
-
-#: Items that come into memory at a time, where the order of service has come to the horizon.
-_NEXT = 200
-
-#: The time of enqueue of an item for which it does not matter.
-_LONG_AGO = datetime(1970, 1, 1, tzinfo=timezone.utc)
-
-
-class TooManyItemsError(Exception):
-    """More items would have to be in memory than a process keeps there."""
 
 
 class RowFollower(Protocol):
@@ -147,7 +132,7 @@ class Replica:
         """
         if self.window is None:
             return
-        for row in self.window.next_rows(max(_NEXT, wanted)):
+        for row in self.window.next_rows(wanted):
             seq = row["_seq"]
             if seq in self.window.gone:
                 self.window.gone.discard(seq)
@@ -197,7 +182,7 @@ class Replica:
         if self.window is None:
             return here
         last = {key: self.window.last_ahead(key, self.items, pointers) for key in groups}
-        return here + [_standing_for(one, key) for key, one in last.items() if one is not None]
+        return here + [standing_for(one, key) for key, one in last.items() if one is not None]
 
     def is_led(self, seq: int) -> bool:
         """Whether the members of an item's group that come before it are in memory."""
@@ -245,7 +230,7 @@ class Replica:
         if seq in self.items or self.window is None:
             return self.items.get(seq)
         found = [row for row in self.window.source.items_of((), (seq,)) if self.window.has(row)]
-        return _as_entered(found[0]) if found else None
+        return as_entered(found[0]) if found else None
 
     def is_open(self, row: Row) -> bool:
         """Tell of an item of the tables whether it is ready or claimed."""
@@ -353,7 +338,7 @@ class Replica:
 
     def _wait(self, row: Row) -> None:
         """Let an item wait here that was not touched."""
-        item = self.items[row["_seq"]] = _as_entered(row)
+        item = self.items[row["_seq"]] = as_entered(row)
         if self.window is not None:
             self.window.meet(row["_seq"])
         if self.follower is not None:
@@ -373,14 +358,14 @@ class Replica:
         seq, lease, state = row["_seq"], row.get("_lease"), row["_state"]
         item = {name: row.get(name) for name in STATE}
         known = self.items.get(seq, {})
-        item |= {name: known.get(name) for name in _KEPT if item.get(name) is None}
+        item |= {name: known.get(name) for name in KEPT if item.get(name) is None}
         if state == CLAIMED and lease == step:
             grant = self.grants.setdefault(lease, RememberedClaim({}, set(), row.get("_body")))
             grant.rows[seq] = {**item, "_at": row["_at"]}
             grant.left.add(seq)
         elif state != CLAIMED and lease in self.grants:
             self.grants[lease].left.discard(seq)
-        elif _is_given_back(row) and known.get("_lease") in self.grants:
+        elif is_given_back(row) and known.get("_lease") in self.grants:
             self.grants[known["_lease"]].given_back.add(seq)
         if self.window is not None:
             self.window.follow(known, item)
@@ -412,30 +397,3 @@ class Replica:
         for lease in over[:-_CLAIMS]:
             del self.grants[lease]
             self.has_forgotten = True
-
-
-def _is_given_back(row: Row) -> bool:
-    """Whether an item is ready again without a failure or a loss."""
-    return row["_state"] == READY and row.get("_lease") is None and row.get("_error") is None
-
-
-#: What was counted of an item that nobody has claimed.
-_UNTRIED: Row = {"_losses": 0, "_deferrals": 0}
-
-
-def _as_entered(row: Row) -> Row:
-    """Return an item that waits as it entered."""
-    named = ("_seq", "_gen", *SCHEDULE, "_chain_at")
-    item: Row = dict.fromkeys(STATE) | {name: row.get(name) for name in named}
-    return item | {"_state": READY, "_attempts": row.get("_errors") or 0, **_UNTRIED}
-
-
-def _standing_for(peer: Peer, group_key: str) -> Row:
-    """Return an item of the tables with the facts that new members of its group need.
-
-    In no line of a key a tag is a turn.
-    """
-    rank, turn, seq = peer.place
-    told = {"_seq": seq, "_priority": int(-rank), "_round": turn, "_group_key": group_key}
-    nothing = dict.fromkeys(STATE) | {"_attempts": 0, "_cost": 1.0, **_UNTRIED}
-    return nothing | told | {"_state": READY, "_enqueued_at": _LONG_AGO}

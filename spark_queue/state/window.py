@@ -37,9 +37,16 @@ WAITED = "_waited"
 #: Before everything.
 NOWHERE: Place = (-math.inf, -math.inf, 0)
 
+#: Items that come into memory at a time, where the order of service has come to the horizon.
+_NEXT = 200
+
 #: Runs that are looked at one by one, besides those too large to be merged.
 _RUNS = 16
 _LARGE = 1_000_000
+
+
+class TooManyItemsError(Exception):
+    """More items would have to be in memory than a process keeps there."""
 
 
 class Source(Protocol):
@@ -237,7 +244,7 @@ class Window:
     def _reaches_not(self, place: Place) -> bool:
         return self.horizon is not None and place > self.horizon
 
-    def next_rows(self, most: int) -> list[Row]:
+    def next_rows(self, wanted: int) -> list[Row]:
         """Return the next items behind the horizon, which moves on; perhaps none."""
         if self.rows is None and self.read_to is not None:
             self.rows, self.read_to = self.source.next_turns(self.read_to, self.ahead)
@@ -245,7 +252,7 @@ class Window:
         if self.rows is None:
             self.horizon = self.read_to
             return []
-        found: list[Row] = self.rows.slice(self.at, most).to_pylist()
+        found: list[Row] = self.rows.slice(self.at, max(_NEXT, wanted)).to_pylist()
         self.at += len(found)
         if self.at < self.rows.num_rows:
             self.horizon = self.place(found[-1])

@@ -20,7 +20,7 @@ from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.log.step_events import LogName
 from spark_queue.retry_policy import RetryPolicy
-from spark_queue.state import catch_up, claim_decision, replica, replica_choice
+from spark_queue.state import catch_up, claim_decision, replica_choice, window
 from tests.conftest import histories_of
 
 _COLUMNS = "id string, tenant string, grp string, prio int"
@@ -38,7 +38,7 @@ def tiny() -> Iterator[None]:
         patch.setattr(replica_choice, "_NEAR", 1)
         patch.setattr(replica_choice, "_GROWS", 2)
         patch.setattr(replica_choice, "_AHEAD", 5)
-        patch.setattr(replica, "_NEXT", 2)
+        patch.setattr(window, "_NEXT", 2)
         yield
 
 
