@@ -28,8 +28,8 @@ from spark_queue.commands.enqueue import Enqueued
 from spark_queue.commands.readers import Start
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.log.addresses import QueueAddress
+from spark_queue.log.log_columns import fields_of
 from spark_queue.log.object_tables import ObjectTables, StorageOptions
-from spark_queue.log.schema import fields_of
 from spark_queue.log.step_events import Listener
 from spark_queue.queue import Order, Queue, drop_queue
 from spark_queue.reader import Reader, SparkVerbs

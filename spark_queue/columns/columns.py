@@ -21,7 +21,8 @@ from spark_queue.errors import (
     SchemaMismatchError,
 )
 from spark_queue.flow import Rate, stored_texts, stored_units
-from spark_queue.log.schema import INPUTS, LogColumn, inputs_of
+from spark_queue.log.log_columns import LogColumn
+from spark_queue.log.schema import INPUTS, inputs_of
 from spark_queue.log.spark.spark_types import column_named
 from spark_queue.rules import pacing
 from spark_queue.wording import shorten

@@ -19,7 +19,8 @@ from spark_queue.log.delta.log import Log
 from spark_queue.log.disk import removal, write_lock
 from spark_queue.log.disk.fsync import make_directory
 from spark_queue.log.heads import QueueHead, StatusHead, following
-from spark_queue.log.schema import QUEUE_COLUMNS, STATUS_COLUMNS, fields_of, json_of, user_names
+from spark_queue.log.log_columns import fields_of, json_of
+from spark_queue.log.schema import QUEUE_COLUMNS, STATUS_COLUMNS, user_names
 from spark_queue.log.settings import Settings
 from spark_queue.state import existence
 from spark_queue.state.commit_step import commit_status, require_not_held

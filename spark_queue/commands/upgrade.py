@@ -9,12 +9,11 @@ from spark_queue.columns import key_rules, kinds
 from spark_queue.columns.kinds import Field, Kind
 from spark_queue.commands import admin, readers
 from spark_queue.errors import SchemaMismatchError
+from spark_queue.log.log_columns import Columns, column_names
 from spark_queue.log.schema import (
     FORMAT_VERSION,
     QUEUE_COLUMNS,
     STATUS_COLUMNS,
-    Columns,
-    column_names,
     foreign_names,
     format_of,
     later_than,

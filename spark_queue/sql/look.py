@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import pyarrow as pa
 
 from spark_queue.log.heads import StatusHead
-from spark_queue.log.schema import (
-    ITEM,
-    QUEUE_COLUMNS,
-    REFUSED,
-    SCHEDULE,
-    SHOWN,
-    STATUS_COLUMNS,
-    Columns,
-    LogColumn,
-)
+from spark_queue.log.log_columns import Columns, LogColumn
+from spark_queue.log.schema import ITEM, QUEUE_COLUMNS, REFUSED, SCHEDULE, SHOWN, STATUS_COLUMNS
 from spark_queue.sql import limit_pass, log_rows
 from spark_queue.sql.asked_settings import SETTING_COLUMNS
 from spark_queue.sql.catalogue import NAME

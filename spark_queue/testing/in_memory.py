@@ -27,8 +27,9 @@ from spark_queue.log.delta import table_creation
 from spark_queue.log.delta.commits import Commit, LogFile
 from spark_queue.log.delta.log import Log
 from spark_queue.log.heads import Head, columns_of, step_rows, table_of
+from spark_queue.log.log_columns import fields_of
 from spark_queue.log.log_kinds import TableSource
-from spark_queue.log.schema import SKIPPING_COLUMNS, fields_of
+from spark_queue.log.schema import SKIPPING_COLUMNS
 from spark_queue.log.session_options import PlainSession, Session
 from spark_queue.log.step_events import Listener
 from spark_queue.overriding import override

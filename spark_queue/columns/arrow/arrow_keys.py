@@ -19,7 +19,8 @@ from spark_queue.columns.kinds import Field
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.flow import stored_texts, stored_units
-from spark_queue.log.schema import BOUNDED, INPUTS, QUEUE_COLUMNS, LogColumn, inputs_of
+from spark_queue.log.log_columns import LogColumn
+from spark_queue.log.schema import BOUNDED, INPUTS, QUEUE_COLUMNS, inputs_of
 from spark_queue.rules import pacing
 from spark_queue.rules.pacing import Paces
 from spark_queue.wording import shorten

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from spark_queue.errors import SparkNeededError
 from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta.commits import LogFile
-from spark_queue.log.schema import column_names
+from spark_queue.log.log_columns import column_names
 from spark_queue.log.session_options import Session
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any
 from spark_queue.errors import SparkQueueError
 from spark_queue.log import addresses
 from spark_queue.log.disk.delta_rs import telling
-from spark_queue.log.schema import fields_of
+from spark_queue.log.log_columns import fields_of
 from spark_queue.log.session_options import Session, has_own_tables, small_steps
 
 #: Types that both lanes write alike, and that need no feature of Delta's.

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 from spark_queue.clock import utc
-from spark_queue.log.schema import Columns
+from spark_queue.log.log_columns import Columns
 
 _TYPES: dict[str, DataType] = {
     "boolean": BooleanType(),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from spark_queue.log.schema import QUEUE_COLUMNS, STATUS_COLUMNS, Columns, LogColumn
+from spark_queue.log.log_columns import Columns, LogColumn
+from spark_queue.log.schema import QUEUE_COLUMNS, STATUS_COLUMNS
 
 #: The page.
 PAGE = Path(__file__).parents[3] / "docs" / "columns.md"

@@ -15,7 +15,8 @@ from hypothesis import given, strategies as st
 from spark_queue.commands import claims, settle
 from spark_queue.config import QueueConfig
 from spark_queue.log.heads import QueueHead, StatusHead, following
-from spark_queue.log.schema import QUEUE_COLUMNS, STATUS_COLUMNS, Columns
+from spark_queue.log.log_columns import Columns
+from spark_queue.log.schema import QUEUE_COLUMNS, STATUS_COLUMNS
 from spark_queue.log.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.retry_policy import RetryPolicy
