@@ -80,10 +80,10 @@ class Pass:
         if self.tally is not None:
             self.tally.charge(asked)
 
-    def closed(self) -> list[Limited]:
+    def closed_keys(self) -> list[Limited]:
         """Return the keys of which nothing more starts."""
         full = [key for key, left in self.left.items() if left <= 0]
-        return full if self.tally is None else full + self.tally.closed()
+        return full if self.tally is None else full + self.tally.closed_keys()
 
     @property
     def is_over(self) -> bool:

@@ -140,12 +140,14 @@ def explain(state: SchedulerState, seq: int, now: float) -> ItemReason:
     if record.state in TERMINAL:
         return ItemReason(reason="finished", state=record.state)
     at, members = _situation(state, now), state.serial.members(record)
-    with _freed(state.records, [record, *members], at):
+    with _free_followers(state.records, [record, *members], at):
         return explain_live(record, members, at)
 
 
 @contextmanager
-def _freed(records: Mapping[int, Record], items: Iterable[Record], at: Situation) -> Iterator[None]:
+def _free_followers(
+    records: Mapping[int, Record], items: Iterable[Record], at: Situation
+) -> Iterator[None]:
     """Let items wait for none that the next claim ends, for a while."""
     waiting = [(one, one.follows) for one in items if one.follows is not None]
     freed = [(one, seq) for one, seq in waiting if at.ends(records[seq])]

@@ -126,7 +126,7 @@ def dump(state: SchedulerState) -> dict[str, Any]:
 
 
 def _plain_debts(paces: Paces) -> list[list[Any]]:
-    return [[by, key, *dataclasses.astuple(d)] for by, key, d in paces.named(paces.debts)]
+    return [[by, key, *dataclasses.astuple(d)] for by, key, d in paces.name_debts(paces.debts)]
 
 
 def load(state: SchedulerState, plain: Mapping[str, Any]) -> None:

@@ -28,7 +28,7 @@ REPLACED = "replaced by {}"
 
 def carry_out(state: SchedulerState, grant: Grant, limit: int, run: int, worker_id: str) -> Grant:
     """Carry out a claim, and return its grant and the items it ended."""
-    older = _replaced(state)
+    older = _replaced_items(state)
     expired, dead = expire(state), bury(state)
     replaced = _cancel(state, older)
     regroup(state, run)
@@ -47,7 +47,7 @@ def _debts(state: SchedulerState, limits: Pass | None) -> tuple[Any, ...]:
     """Return what a claim charged to keys."""
     if state.paces is None or limits is None or limits.tally is None:
         return ()
-    return state.paces.named(limits.tally.debts)
+    return state.paces.name_debts(limits.tally.debts)
 
 
 def propose(
@@ -96,7 +96,7 @@ def bury(state: SchedulerState) -> tuple[int, ...]:
 
 
 # rule: replaced item of a key
-def _replaced(state: SchedulerState) -> list[tuple[Record, int]]:
+def _replaced_items(state: SchedulerState) -> list[tuple[Record, int]]:
     """Return the items that another one has replaced, each with that, as the claim begins."""
     found = {} if state.chains is None else state.chains.replaced
     return [(one, by) for _, one in sorted(found.items()) if (by := one.replaced_by) is not None]
@@ -156,7 +156,7 @@ def _set_aside(
             state.count(record, -1)
         return records
 
-    older = _replaced(state)
+    older = _replaced_items(state)
     expired = aside(state.timing.past_deadline(state.clock))
     dead = aside(state.timing.worn_out(state.config.max_losses))
     replaced = [(one, by) for one, by in older if one.place != "done"]

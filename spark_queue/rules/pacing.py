@@ -225,7 +225,7 @@ class Paces:
         return replace(debt, tat=max(debt.tat, now) + self._terms(asked)[0], at=now)
 
     # rule: debt ahead of a clock
-    def righted(self, asked: UnitsAsked, debt: Debt, now: int) -> Debt:
+    def set_right(self, asked: UnitsAsked, debt: Debt, now: int) -> Debt:
         """Return a debt as it counts for a clock: one of a clock far ahead lets an item start.
 
         It does so once in the time of the rate, so that two clocks that take turns do not run away.
@@ -242,7 +242,7 @@ class Paces:
             return 0, 0
         return cost_of(_per(rate), limit, asked.units), allowance_of(rate, limit)
 
-    def named(self, debts: Mapping[Limited, Debt]) -> tuple[tuple[str, Hashable, Debt], ...]:
+    def name_debts(self, debts: Mapping[Limited, Debt]) -> tuple[tuple[str, Hashable, Debt], ...]:
         """Return debts by the texts of their rates."""
         return tuple((self.rate_of(key).text, key[1], debt) for key, debt in debts.items())
 
@@ -259,11 +259,11 @@ class Paces:
             was = before.rate_of(key)
             now_rate = next((rate for rate in self._rates if rate.by == was.by), None)
             if now_rate is not None:
-                self.learn(was.text, key[1], moved(debt, was, now_rate, key[1], now))
+                self.learn(was.text, key[1], move_debt(debt, was, now_rate, key[1], now))
 
 
 # rule: debt under a changed rate
-def moved(debt: Debt, was: Rate, rate: Rate, key: Hashable, now: int) -> Debt:
+def move_debt(debt: Debt, was: Rate, rate: Rate, key: Hashable, now: int) -> Debt:
     """Return the debt of a key, as many units as before, under a changed rate."""
     old, new = was.most(key), rate.most(key)
     if old == new or debt.tat <= now:
@@ -319,7 +319,7 @@ class Tally:
         for one in asked:
             self.debts[one.key] = self._paces.charge(one, self._debt(one), self._now)
 
-    def closed(self) -> list[Limited]:
+    def closed_keys(self) -> list[Limited]:
         """Return the closed keys."""
         return [*self._closed]
 
@@ -328,4 +328,4 @@ class Tally:
 
     def _debt(self, asked: UnitsAsked) -> Debt:
         debt = self.debts.get(asked.key) or self._paces.debts.get(asked.key, NO_DEBT)
-        return self._paces.righted(asked, debt, self._now)
+        return self._paces.set_right(asked, debt, self._now)

@@ -84,7 +84,7 @@ class FrameEntries(EntryRows):
         since = F.coalesce(columns["_enqueued_at"], now) if "_enqueued_at" in columns else now
         place = {"_priority": F.col("lowest"), "_round": F.col("place")}
         if decided.replacing is not None:
-            items, said = _chained(items, decided.replacing)
+            items, said = _with_chains(items, decided.replacing)
             own_time = [columns["_available_at"]] if "_available_at" in columns else []
             place |= said | {"_available_at": F.coalesce(*own_time, said["_available_at"])}
         own = {"_gen": entry.before.gen, "_kind": ITEM}
@@ -191,7 +191,7 @@ def _beside(batch: EntryBatch, rows: DataFrame | pa.Table) -> DataFrame:
     return rows if "given" in rows.columns else rows.join(batch.given, "seq")
 
 
-def _chained(
+def _with_chains(
     items: DataFrame, replacing: DataFrame | pa.Table
 ) -> tuple[DataFrame, dict[str, Column]]:
     """Return decided rows, and what they say of those that they replace."""

@@ -96,7 +96,7 @@ def _debts(at: Snapshot, config: QueueConfig, by: SqlEngine) -> pa.Table | None:
         for key, debt in after.debts.items()
         if debt.tat > instant or (debt.refunds and at.status.claimed)
     }
-    rows = [{**row, "_gen": OPEN_LANE} for row in debt_rows(after.named(kept))]
+    rows = [{**row, "_gen": OPEN_LANE} for row in debt_rows(after.name_debts(kept))]
     return status_table(rows) if rows else None
 
 

@@ -215,7 +215,7 @@ class _Claim:
         return facts
 
     def _enter(self, reach: float | None, names: Sequence[str] = log_rows.ENTERED) -> Any:
-        at, wanted = self.at, self.keys.wanted(self.at.limits)
+        at, wanted = self.at, self.keys.row_filter(self.at.limits)
         logs = self.engine.logs
         return logs.entered_of(at.store, self.head, at.settings, reach, names, wanted)
 
@@ -278,7 +278,7 @@ class _Claim:
         tally = self.passes[0].taking.tally if self.passes else None
         if tally is None or self.keys.paces is None or not tally.debts:
             return None
-        return status_table(debt_rows(self.keys.paces.named(tally.debts)))
+        return status_table(debt_rows(self.keys.paces.name_debts(tally.debts)))
 
     def _ask(self, reach: float | None) -> None:
         config, request = self.at.settings.config, self.request

@@ -261,7 +261,7 @@ def step_rows(batch: EntryBatch, decided: Decided, entry: EnqueueState) -> pa.Ta
         "_duplicate_of": pa.nulls(items.num_rows, pa.int64()),
     }
     if decided.replacing is not None:
-        columns |= _chained(items, decided.items["seq"], decided.replacing)
+        columns |= _chain_columns(items, decided.items["seq"], decided.replacing)
     items = _with(items, said, columns)
     parts = [items.sort_by([("_priority", "ascending"), ("_round", "ascending")])]
     if decided.refused is not None:
@@ -279,7 +279,7 @@ def step_rows(batch: EntryBatch, decided: Decided, entry: EnqueueState) -> pa.Ta
     return pa.concat_tables(parts, promote_options="default")
 
 
-def _chained(
+def _chain_columns(
     items: pa.Table, seqs: pa.ChunkedArray, replacing: pa.Table
 ) -> dict[str, pa.ChunkedArray | pa.Array]:
     """Return what items say of those that they replace; own times stay."""

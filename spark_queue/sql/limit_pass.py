@@ -194,7 +194,7 @@ class KeysInFlight:
         for row in rows.sort_by("_step").to_pylist():
             self.paces.learn(row["_by"], row["_key"], debt_of(row))
 
-    def asked(self, one: Candidate) -> tuple[tuple[Limited, ...], tuple[UnitsAsked, ...]]:
+    def keys_of(self, one: Candidate) -> tuple[tuple[Limited, ...], tuple[UnitsAsked, ...]]:
         """Return the keys of an item that have limits, and its units of those that have rates."""
         stored = json.loads(one.flow_keys) if one.flow_keys else None
         limited = self.limits.keys.find(one.fair_key, one.group_key, stored)
@@ -219,7 +219,7 @@ class KeysInFlight:
             return entered
         return entered.filter(self._stays(entered))
 
-    def wanted(self, limits: ReaderConfig) -> RowFilter | None:
+    def row_filter(self, limits: ReaderConfig) -> RowFilter | None:
         """Return the same for items that are read; ``None`` for all."""
         if not self._may_leave_out(limits):
             return None
@@ -289,7 +289,7 @@ class LimitPass:
         self.is_over = self.room == 0
         for block in self._blocks(may_skip=not has_several):
             self._take(block)
-        self.database.give("chosen", _chosen(self.chosen))
+        self.database.give("chosen", _choice_of(self.chosen))
 
     def walk_lapsed(self) -> None:
         """Take lapsed items that the first stage left, as if no others waited."""
@@ -297,7 +297,7 @@ class LimitPass:
         self.is_over = first >= self.limit or self.taking.is_over
         if not self.is_over:
             self._take(_candidates(self.database.rows("lapsed_candidates")))
-        self.database.give("chosen_when_full", _chosen(self.chosen[first:]))
+        self.database.give("chosen_when_full", _choice_of(self.chosen[first:]))
 
     def _blocks(self, *, may_skip: bool) -> Iterator[list[Candidate]]:
         """Return candidates in order; of later blocks those whose keys have room, where it may."""
@@ -311,7 +311,7 @@ class LimitPass:
             last = rows.slice(size - 1).to_pylist()[0]
             reached, size = (last["priority"], last["turn"], last["seq"]), 2 * size
             if may_skip:
-                closed = self.taking.closed()
+                closed = self.taking.closed_keys()
                 columns = [[nth for nth, _ in closed], [key for _, key in closed]]
                 self.database.give("closed", pa.table(columns, schema=CLOSED))
                 name = "pass_candidates_of_open_keys"
@@ -323,7 +323,7 @@ class LimitPass:
             self._look_at(candidate)
 
     def _look_at(self, one: Candidate) -> None:
-        limited, asked = self.keys.asked(one)
+        limited, asked = self.keys.keys_of(one)
         if not self.taking.takes(one.seq, one.group_key, limited, asked, is_lapsed=one.is_lapsed):
             if self.taking.is_over:
                 self.within[one.priority] += 1
@@ -344,5 +344,5 @@ def _candidates(rows: pa.Table) -> list[Candidate]:
     return [Candidate(*row) for row in zip(*rows.to_pydict().values(), strict=True)]
 
 
-def _chosen(seqs: list[int]) -> pa.Table:
+def _choice_of(seqs: list[int]) -> pa.Table:
     return pa.table([seqs, list(range(len(seqs)))], schema=CHOSEN)

@@ -52,10 +52,12 @@ def live(store: Store, seq: int) -> Explanation | None:
         chains = replica.items.chains()
         known = {**replica.items, seq: row}.values()
         rows = [{**other, "_expires_at": expires_at(other, limit)} for other in known]
-        at = _paced(now_of(store), replica)
+        at = _with_debts(now_of(store), replica)
     keys = LimitKeys.of(at.config) if at.config.limits else None
     live = {row["_seq"]: LiveItem.of(row, at, keys) for row in rows}
-    live |= {one.seq: one for chain in chains for one in _chained([live[seq] for seq in chain], at)}
+    live |= {
+        one.seq: one for chain in chains for one in _follow_chain([live[seq] for seq in chain], at)
+    }
     at = at.with_flights(item for item in live.values() if item.state == CLAIMED)
     group = row["_group_key"]
     members = [live[r["_seq"]] for r in rows if group is not None and r["_group_key"] == group]
@@ -68,7 +70,7 @@ def live(store: Store, seq: int) -> Explanation | None:
     return because(seq, why.reason, text, by=why.by, until=until)
 
 
-def _paced(at: Situation, replica: Replica) -> Situation:
+def _with_debts(at: Situation, replica: Replica) -> Situation:
     return replace(at, paces=paces_of(replica, at.config))
 
 
@@ -114,7 +116,7 @@ class LiveItem(Timed):
         )
 
 
-def _chained(chain: Sequence[LiveItem], at: Situation) -> list[LiveItem]:
+def _follow_chain(chain: Sequence[LiveItem], at: Situation) -> list[LiveItem]:
     """Return items that replace each other as the next claim finds them."""
     older, newest, busy = waits_of(chain)
     found = [replace(one, replaced_by=chain[-1].seq) for one in older]
