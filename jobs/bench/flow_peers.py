@@ -225,11 +225,12 @@ def _missing(name: str) -> Iterator[str]:
         yield "PostgreSQL (Debian: apt-get install postgresql)"
 
 
-def ours(place: Path, limit: Trial, _: Trial) -> Iterator[Outcome]:
-    """Run this queue with a limit by key; it has no rate yet."""
+def ours(place: Path, limit: Trial, rate: Trial) -> Iterator[Outcome]:
+    """Run this queue with a limit by key, and with a rate of the queue."""
     program = [sys.executable, str(_HERE / "flow_spark_queue.py")]
     more = {"place": str(place)}
     yield play("spark_queue", "a limit by key", limit, partial(_run, program, more))
+    yield play("spark_queue", "a rate of the queue", rate, partial(_run, program, more))
 
 
 def pg_boss(place: Path, limit: Trial, _: Trial) -> Iterator[Outcome]:

@@ -10,13 +10,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from spark_queue import Limit, LocalQueue, QueueConfig
+from spark_queue import Limit, LocalQueue, QueueConfig, Rate
 
 
 def put(trial: dict[str, Any]) -> None:
-    """Make the queue, with the limit of the trial, and put its items by turns."""
-    limits = (Limit(by="key", default=trial["limit"]),)
-    config = QueueConfig(fair_key="key", limits=limits)
+    """Make the queue, with the limit or the rate of the trial, and put its items by turns."""
+    limits = (Limit(by="key", default=trial["limit"]),) if trial["limit"] else ()
+    per = timedelta(seconds=trial["per"])
+    rates = (Rate(limit=trial["rate"] * trial["per"], per=per),) if trial["rate"] else ()
+    config = QueueConfig(fair_key="key", limits=limits, rates=rates)
     queue = LocalQueue.create(_place_of(trial), "key string", config, durability="process")
     keys = trial["keys"]
     queue.enqueue([{"key": keys[n % len(keys)]} for n in range(trial["items"])])
