@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spark_queue import checks
+from spark_queue import checks, pause_texts
 from spark_queue.commands import admin, dry_runs, forward_items, key_pauses, readers, undo_command
 from spark_queue.commands.readers import Start
 from spark_queue.config import LiveSettings
@@ -104,14 +104,14 @@ class Operating(Opened):
             When the queue was made before there were pauses of keys, and not upgraded since.
         """
         if key is None:
-            key_pauses.require_no_key("pause", by=by, for_=for_)
+            pause_texts.require_no_key("pause", by=by, for_=for_)
             return self._give_out(paused=True)
         return key_pauses.pause(self._store, key, by, for_)
 
     def resume(self, *, key: str | None = None, by: str | None = None) -> int:
         """Give out items again, or those of a key; otherwise as :meth:`pause`."""
         if key is None:
-            key_pauses.require_no_key("resume", by=by)
+            pause_texts.require_no_key("resume", by=by)
             return self._give_out(paused=False)
         return key_pauses.resume(self._store, key, by)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from typing import cast
 
@@ -14,7 +13,7 @@ from spark_queue.flow import Keyed, Pause, key_texts
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.settings import Settings
 from spark_queue.state.store import Store
-from spark_queue.wording import instant, shorten
+from spark_queue.wording import shorten
 
 
 def pause(store: Store, key: str, by: str | None, for_: timedelta | float | None) -> int:
@@ -51,46 +50,6 @@ def resume(store: Store, key: str, by: str | None) -> int:
 def _configure(store: Store, change: admin.Change, action: str) -> int:
     step = admin.configure(store, change, action, only_changes=True)
     return step or store.status_head().config_step
-
-
-#: How many seconds a unit has in which a pause is said.
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def read_span(text: str) -> timedelta:
-    """Read for how long a key is paused: seconds, or a number of s, m, h or d.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When it is none.
-
-    Examples
-    --------
-    >>> read_span("10m")
-    datetime.timedelta(seconds=600)
-    """
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([smhd]?)", text.strip(), re.ASCII)
-    if found is None:
-        raise InvalidArgumentError(f"for is {shorten(text)}: it must be like 90s, 10m, 2h or 1d")
-    length = timedelta(seconds=float(found[1]) * _UNITS[found[2]])
-    checks.require_duration("for", length, least=timedelta(0))
-    return length
-
-
-def plain_pause(pause: Pause) -> dict[str, object]:
-    """Return a pause as plain data."""
-    until = None if pause.until is None else instant(pause.until)
-    return {"by": pause.by, "key": pause.key, "until": until, "who": pause.who}
-
-
-def require_no_key(verb: str, **given: object) -> None:
-    """Raise where a queue is paused or resumed with what is said of a key."""
-    for name, value in given.items():
-        if value is not None:
-            raise InvalidArgumentError(
-                f"{name} is {shorten(value)}: it is about a key; {verb}(key=..., {name}=...)"
-            )
 
 
 def require_key(store: Store, key: object, by: str | None) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spark_queue.commands.key_pauses import expression_of, read_span, require_no_key
+from spark_queue.commands.key_pauses import expression_of
 from spark_queue.config import SETTINGS, QueueConfig, Setting
 from spark_queue.config_changes import (
     changes,
@@ -24,6 +24,7 @@ from spark_queue.limit_texts import (
     read_limit_words,
     value_text,
 )
+from spark_queue.pause_texts import read_span, require_no_key
 from spark_queue.results import Affected, Undone
 from spark_queue.serve.watching import FOR_A_REFRESH, Operable, WatchedQueue
 from spark_queue.wording import number, plural

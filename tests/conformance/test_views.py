@@ -146,7 +146,15 @@ def test_a_history_is_the_same_of_every_row(twins: Twins) -> None:
 
     assert [name for name, _ in told[1][0]] == [
         *("log", "_step", "_at", "_state", "_duplicate_of", "_origin", "_attempts", "_losses"),
-        *("_lease", "_claim_id", "_worker_id", "_lease_expires_at", "_available_at", "_error"),
+        *(
+            "_deferrals",
+            "_lease",
+            "_claim_id",
+            "_worker_id",
+            "_lease_expires_at",
+            "_available_at",
+            "_error",
+        ),
     ]
     (refused,) = told[8][1]
     assert (refused["log"], refused["_state"], refused["_duplicate_of"]) == ("queue", "refused", 1)

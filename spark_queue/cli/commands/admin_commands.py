@@ -31,9 +31,9 @@ from spark_queue.cli.commands.setting_commands import (
 from spark_queue.cli.display import Whole
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.words import plain
-from spark_queue.commands.key_pauses import plain_pause, read_span, require_no_key
 from spark_queue.config_changes import new_config, with_options
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.pause_texts import plain_pause, read_span, require_no_key
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.wording import instant, visible
 

@@ -25,7 +25,7 @@ def told(tmp_path: Path) -> tiers.Tiers:
     return tiers.read(file)
 
 
-def _items(*names: str, laws: str = "Laws 1-10: all hold.") -> Any:
+def _items(*names: str, laws: str = "Laws 1-11: all hold.") -> Any:
     """Make items of which the first is on Spark, and says that it is of some laws."""
     marks: dict[str, set[str]] = {name: set() for name in names}
     marks[names[0]].add("spark")
