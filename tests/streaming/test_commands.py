@@ -40,7 +40,7 @@ def test_a_directory_goes_into_a_queue_and_is_worked_off(
     out = ("--checkpoint", f"{place}/work", "--every", "1", "--time-limit", "120")
     done = run("stream-dispatch", queue_path, "handlers_of_a_stream:twice", *out)
     watcher.join()
-    assert done == {"acked": 3, "failed": 0, "released": 0, "dead": 0}
+    assert done == {"acked": 3, "failed": 0, "deferred": 0, "released": 0, "dead": 0}
     assert queue.stats().acked == 3
 
 
