@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
@@ -221,6 +221,10 @@ def sql_expression(what: str, text: str) -> Column:
         raise InvalidArgumentError(f"{what} is {shorten(text)}: {first_line(exc)}") from exc
 
 
+#: The column that says why the units of a row are refused.
+UNFIT = "_unfit"
+
+
 def add_keys(
     df: DataFrame,
     schema: StructType,
@@ -231,7 +235,8 @@ def add_keys(
 ) -> DataFrame:
     """Check a frame and add the queue's columns to it: keys, priority, cost and times.
 
-    With ``extra`` the frame also has these columns of the item log.
+    With ``extra`` the frame also has these columns of the item log. Where there are rates with
+    units, :data:`UNFIT` says of each row why it is to be refused.
 
     Raises
     ------
@@ -247,7 +252,9 @@ def add_keys(
     given = inputs_of(schema.names).keys() & set(df.columns)
     optional = [_optional(name if name in given else None, one) for name, one in INPUTS.items()]
     columns = [column_named(name) for name in schema.names]
-    computed = (*keys, _flow_keys(config, fields), _units(config, fields), _priority(config))
+    computed = [*keys, _flow_keys(config, fields), _units(config), _priority(config)]
+    if stored_units(config):
+        computed.append(_unfit(config, fields).alias(UNFIT))
     staged = ordered.select(*columns, *computed, *optional, *extra)
     hashed = F.when(F.col("_dedup_key").isNotNull(), F.xxhash64("_dedup_key"))
     return staged.withColumn("_dedup_hash", hashed)
@@ -265,26 +272,33 @@ def _flow_keys(config: QueueConfig, fields: Sequence[Field]) -> Column:
     return (_frame(texts) if texts else F.lit(None).cast("string")).alias("_flow_keys")
 
 
-def _units(config: QueueConfig, fields: Sequence[Field]) -> Column:
-    units = [_units_of(text, config, fields) for text in stored_units(config)]
+def _units(config: QueueConfig) -> Column:
+    units = [F.expr(text).cast("double") for text in stored_units(config)]
     made = F.to_json(F.array(*units)) if units else F.lit(None).cast("string")
     return made.alias("_units")
 
 
-def _units_of(text: str, config: QueueConfig, fields: Sequence[Field]) -> Column:
-    """Return units of a rate; a row with none, or with more than a burst, is an error."""
+def _unfit(config: QueueConfig, fields: Sequence[Field]) -> Column:
+    """Return why the units of each row are refused; null where they are not."""
+    texts = stored_units(config)
+    return F.coalesce(*(why for text in texts for why in _why_unfit(text, config, fields)))
+
+
+def _why_unfit(text: str, config: QueueConfig, fields: Sequence[Field]) -> Iterator[Column]:
     units = F.expr(text).cast("double")
-    is_one = (units > 0) & (units < float("inf"))
-    why = F.concat(F.lit(f"units {text} are "), F.coalesce(units.cast("string"), F.lit("NULL")))
-    found = F.when(is_one, units).otherwise(
-        F.raise_error(F.concat(why, F.lit(" in a row: they must be a number above 0")))
-    )
+    is_one = F.coalesce((units > 0) & (units < float("inf")), F.lit(False))
+    told = F.coalesce(_number_text(units), F.lit("None"))
+    yield F.when(~is_one, F.format_string(pacing.NO_UNITS, F.lit(shorten(text)), told))
     for rate in config.rates:
         if rate.units == text:
             most = _burst(rate, fields)
-            more = F.concat(why, F.lit(" in a row, above the burst of "), most.cast("string"))
-            found = F.when(units > most, F.raise_error(more)).otherwise(found)
-    return found
+            whose = F.lit(pacing.whose(rate))
+            why = F.format_string(pacing.TOO_MANY_UNITS, told, whose, _number_text(most))
+            yield F.when(units > most, why)
+
+
+def _number_text(number: Column) -> Column:
+    return F.regexp_replace(number.cast("string"), r"\.0$", "")
 
 
 def _burst(rate: Rate, fields: Sequence[Field]) -> Column:

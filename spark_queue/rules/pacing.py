@@ -120,13 +120,24 @@ def _up(number: Fraction) -> int:
     return -(-number.numerator // number.denominator)
 
 
+#: Why the units of an item are refused; engines fill in what they are.
+NO_UNITS = "units %s are %s in a row: they must be a number above 0"
+TOO_MANY_UNITS = (
+    "an item has %s units of the rate %s, whose burst is %s: it could never start; raise the burst "
+    "or part the item"
+)
+
+
+def whose(rate: Rate) -> str:
+    """Return what a rate is by, for messages."""
+    return f"by {shorten(rate.by)}" if rate.by else "of the queue"
+
+
 def require_units(texts: Sequence[str], units: Sequence[float | None]) -> None:
     """Raise where the units of an item are no numbers above 0."""
     for text, number in zip(texts, units, strict=True):
         if number is None or not 0 < number < math.inf:
-            raise InvalidArgumentError(
-                f"units {shorten(text)} are {number} in a row: they must be a number above 0"
-            )
+            raise InvalidArgumentError(NO_UNITS % (shorten(text), number))
 
 
 class Paces:
@@ -183,11 +194,8 @@ class Paces:
             rate = self.rate_of(key)
             burst = burst_of(rate, rate.most(key[1]) or 1)
             if taken > burst:
-                whose = f"by {shorten(rate.by)}" if rate.by else "of the queue"
-                raise InvalidArgumentError(
-                    f"an item has {taken:g} units of the rate {whose}, whose burst is "
-                    f"{float(burst):g}: it could never start; raise the burst or part the item"
-                )
+                told = (f"{taken:g}", whose(rate), f"{float(burst):g}")
+                raise InvalidArgumentError(TOO_MANY_UNITS % told)
 
     def is_whole(self, key: Limited) -> bool:
         """Tell whether a key stands for the whole queue."""

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from spark_queue.columns import key_rules
-from spark_queue.columns.columns import OrderBy, add_keys, of_spark
+from spark_queue.columns.columns import UNFIT, OrderBy, add_keys, of_spark
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log import instants
 from spark_queue.log.schema import BOUNDED, ITEM, QUEUE_COLUMNS, REFUSED, TRACE, require_inputs
@@ -78,7 +78,17 @@ def collect(marked: DataFrame, most: int) -> pa.Table | None:
     for column, given in BOUNDED.items():
         given.require(rows[column].to_pylist())
     instants.require_named(rows)
+    if UNFIT in rows.column_names:
+        _require_fit(rows[UNFIT].to_pylist())
+        rows = rows.drop_columns(UNFIT)
     return rows.sort_by("_mid").drop_columns("_mid")
+
+
+def _require_fit(reasons: Iterable[str | None]) -> None:
+    """Raise where it is said of a row why it is refused."""
+    why = next(filter(None, reasons), None)
+    if why is not None:
+        raise InvalidArgumentError(why)
 
 
 def stage_rows(marked: DataFrame) -> Stage:
@@ -93,6 +103,7 @@ def stage_rows(marked: DataFrame) -> Stage:
             *(F.min(column).alias(f"_least{column}") for column in BOUNDED),
             *(F.max(column).alias(f"_most{column}") for column in BOUNDED),
             *(F.max(sign).alias(f"_unnamed_{name}") for name, sign in unnamed.items()),
+            *(F.min(name).alias(name) for name in marked.columns if name == UNFIT),
         )
         .orderBy("partition")
         .collect()
@@ -100,10 +111,14 @@ def stage_rows(marked: DataFrame) -> Stage:
     for column, given in BOUNDED.items():
         # To Spark NaN is above all numbers.
         given.require(row[f"{end}{column}"] for row in facts for end in ("_least", "_most"))
+    if UNFIT in marked.columns:
+        _require_fit(row[UNFIT] for row in facts)
     for name in unnamed:
         if any(row[f"_unnamed_{name}"] for row in facts):
             raise instants.outside(name)
-    rows = marked.withColumn("_pos", _position({r.partition: r.rows for r in facts})).drop("_mid")
+    rows = marked.withColumn("_pos", _position({r.partition: r.rows for r in facts})).drop(
+        "_mid", UNFIT
+    )
     count = sum(row.rows for row in facts)
     if count > _MAX_ROWS:
         raise InvalidArgumentError(f"the frame has {count} rows; one step takes {_MAX_ROWS}")

@@ -77,10 +77,13 @@ def test_results_name_a_transaction_where_a_killed_writer_is_not_waited_for(
 
 def test_a_record_names_what_is_done_where_some_items_have_no_outcome(spark: SparkSession) -> None:
     """A task that Spark ran again has none for its items; otherwise only the others are named."""
-    columns = "_seq long, outcome string, error string, together long, result struct<id: long>"
+    columns = "_seq long, outcome string, error string, after double, pause string, "
+    columns += "together long, result struct<id: long>"
     rows: list[Any] = [
-        (1, "ack", None, None, (1,)), (2, "ack", None, None, None), (3, "nack", "E", None, None)
-    ]  # fmt: skip
+        (1, "ack", None, None, None, None, (1,)),
+        (2, "ack", None, None, None, None, None),
+        (3, "nack", "E", None, None, None, None),
+    ]
     stage = spark.createDataFrame(rows, columns)
     written: list[ClaimRecord] = []
 
