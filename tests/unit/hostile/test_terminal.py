@@ -241,7 +241,7 @@ def _in_notebook(shown: Any) -> str:
 
 def test_no_line_of_the_log_is_forged(capsys: pytest.CaptureFixture[str]) -> None:
     """A text in a record, or in a traceback below it, is escaped, whoever formats it."""
-    logging.root.manager.disable = logging.NOTSET
+    logging.disable(logging.NOTSET)
     seen = logging.StreamHandler(io.StringIO())
     logger = logging.getLogger("spark_queue")
     logger.addHandler(seen)
