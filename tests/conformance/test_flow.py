@@ -38,7 +38,6 @@ def _turn(engine: Engine) -> list[str]:
 
 
 # rule: limit of a key, pass of a claim
-@planned
 @needs("key limits", "operators")
 def test_a_key_has_no_more_in_flight_than_its_limit(make: Make) -> None:
     """Law 10: a full key is passed, and it is said which it is and who is in flight of it."""
@@ -67,7 +66,6 @@ def test_an_item_whose_lease_ran_out_has_its_slot(make: Make) -> None:
 
 
 # rule: limit of a key, pass of a claim
-@planned
 @needs("key limits")
 def test_an_item_needs_room_in_all_its_limits_and_takes_of_none_without(make: Make) -> None:
     """Law 10: who is passed for one key takes no slot of another, and others of its line go on."""
@@ -210,7 +208,6 @@ def test_which_keys_have_limits_is_fixed_but_for_those_that_a_queue_has(make: Ma
 
 
 # rule: deferral of an item
-@planned
 @needs("deferrals", "retries", "returns", "time")
 def test_a_deferred_item_is_charged_nothing_and_keeps_its_place(make: Make) -> None:
     """Law 6: it comes back when its time is over, not before, and before later ones."""
@@ -232,7 +229,6 @@ def test_a_deferred_item_is_charged_nothing_and_keeps_its_place(make: Make) -> N
 
 
 # rule: deferral of an item
-@planned
 @needs("deferrals", "retries", "states")
 def test_an_item_that_is_always_deferred_is_dead_in_the_end(make: Make) -> None:
     """Law 6: deferrals are counted apart from failures, and the last one ends it."""
@@ -263,7 +259,6 @@ def test_a_redrive_begins_without_deferrals(make: Make) -> None:
 
 
 # rule: outcome of an item
-@planned
 @needs("deferrals", "retries", "states", "time")
 def test_a_failure_may_say_how_long_its_retry_waits(make: Make) -> None:
     """Law 6: it is in the place of the wait that the policy has, and an attempt is charged."""
@@ -313,7 +308,6 @@ def test_a_late_holder_defers_nothing(make: Make) -> None:
 
 
 # rule: pause of a key
-@planned
 @needs("key pauses", "operators", "time")
 def test_nothing_of_a_paused_key_starts_and_others_pass_it(make: Make) -> None:
     """Law 9: it waits until the instant, in its place; then time alone lets it run."""
@@ -354,7 +348,6 @@ def test_the_longer_of_two_pauses_wins_and_a_resume_ends_both(make: Make) -> Non
 
 
 # rule: pause of a key, place at an instant
-@planned
 @needs("key pauses", "key limits", "leases", "returns")
 def test_a_lapsed_item_of_a_paused_key_is_not_taken_over_and_keeps_its_slots(make: Make) -> None:
     """Laws 2, 9 and 10: its holder has it still, its key and the queue count it."""
@@ -389,7 +382,6 @@ def test_a_pause_keeps_no_item_from_its_end(make: Make) -> None:
 
 
 # rule: pause of a key, waiting head of a group
-@planned
 @needs("key pauses", "operators", "time")
 @pytest.mark.parametrize("on_failure", ["block", "skip"])
 def test_a_paused_head_holds_its_group_as_one_that_waits_for_its_time(
@@ -460,7 +452,6 @@ def _served(engine: Engine, *instants: float, limit: int = 100) -> dict[float, l
 
 
 # rule: rate of a key
-@planned
 @needs("key limits", "time")
 def test_a_key_starts_one_after_the_other_at_its_rate(make: Make) -> None:
     """Law 11: nothing is saved up while a key rests, beyond the burst."""
@@ -493,7 +484,6 @@ def test_a_burst_starts_at_once_and_the_rest_at_the_rate(make: Make) -> None:
 
 
 # rule: rate of a key, units of an item
-@planned
 @needs("key limits", "time")
 def test_a_head_waits_for_its_units_and_others_do_not(make: Make) -> None:
     """Law 11: a smaller item does not pass the head of its key; waiting costs nothing."""
@@ -560,7 +550,6 @@ def test_a_changed_rate_counts_for_what_waits(make: Make) -> None:
 
 
 # rule: rate of a key, pass of a claim
-@planned
 @needs("key limits", "weights", "time")
 def test_the_rate_of_the_queue_is_spent_in_the_order_of_service(make: Make) -> None:
     """Law 11: weights share what may start; a key short of its own units takes none of it."""
@@ -586,10 +575,10 @@ def test_what_a_limit_keeps_back_is_not_charged(make: Make) -> None:
 @needs("key limits", "leases", "time")
 def test_a_lapsed_item_needs_units_and_no_slot(make: Make) -> None:
     """Laws 4 and 11: of a full queue those are taken over that have their units."""
-    engine = make(
-        "fair_key", max_in_flight=3, rates=(_rate(1, per=100, burst=2),), lease=timedelta(seconds=9)
-    )
-    engine.enqueue(_tenants("a1", "a2", "b1", "b2", "a3"))
+    rates = (_rate(1, per=100, burst=2, units="prio"),)
+    engine = make("fair_key", max_in_flight=3, rates=rates, lease=timedelta(seconds=9))
+    names = ("a1", "a2", "b1", "b2", "a3")
+    engine.enqueue([Row(id=name, tenant=name[0], priority=1) for name in names])
     assert engine.claim(10).ids == ["a1", "b1", "a2"]
     engine.advance(10)
     assert engine.claim(10).ids == ["b1"]

@@ -36,7 +36,6 @@ def _take(engine: Replacing) -> Held:
 
 
 # rule: replaced item of a key, outcome of a row
-@planned
 @needs("replacing", "states")
 def test_the_last_row_of_a_key_runs_in_the_place_of_the_first(make: Make) -> None:
     """Law 3: what waits is replaced by what comes; one item runs, where the first one stood."""
@@ -56,7 +55,6 @@ def test_the_last_row_of_a_key_runs_in_the_place_of_the_first(make: Make) -> Non
 
 
 # rule: replaced item of a key, busy item of a key
-@planned
 @needs("replacing", "states", "operators")
 @pytest.mark.parametrize("end", ["ack", "dead", "cancel"])
 def test_of_a_key_the_newest_runs_once_the_busy_one_is_over(make: Make, end: str) -> None:
