@@ -40,6 +40,9 @@ _BEGIN = (-math.inf, 0.0)
 #: Columns read to learn the keys of items.
 _HASHED = ("_step", "_seq", "_priority", "_round", "_fair_key", "_dedup_hash")
 
+#: Columns read of an item that may replace others.
+_CHAINED = ("_step", "_seq", "_priority", "_round", "_fair_key", "_chain")
+
 #: Columns read of an item that may hold a dedup key.
 _NAMED = (*WAITING, "_step", "_dedup_key")
 
@@ -124,6 +127,39 @@ class TablesAhead(Source):
             found.append(
                 rows.append_column(_TURN, turns_of(rows, self.settings)).select(_TOLD.names)
             )
+        return pa.concat_tables(found)
+
+    @override
+    def chained_items(self) -> set[int]:
+        later = self._open_of(("_chain",), lambda rows: pc.is_valid(rows["_chain"]))
+        named = sorted(pc.unique(later["_chain"]).to_pylist())
+        among = pa.array(named, pa.int64())
+        first = self._open_of(("_seq",), lambda rows: pc.is_in(rows["_seq"], among), named)
+        found = pa.concat_tables(
+            [
+                later.select(["_seq", "_chain"]),
+                pa.table({"_seq": first["_seq"], "_chain": first["_seq"]}),
+            ]
+        )
+        counts = found.group_by("_chain").aggregate([("_seq", "count")])
+        several = counts.filter(pc.greater(counts["_seq_count"], 1))["_chain"]
+        return {*found.filter(pc.is_in(found["_chain"], several))["_seq"].to_pylist()}
+
+    def _open_of(
+        self,
+        names: Sequence[str],
+        picks: Callable[[pa.Table], pa.ChunkedArray],
+        seqs: Sequence[int] | None = None,
+    ) -> pa.Table:
+        """Return items that were open when the window was made; of parts that have none little."""
+        found = [pa.schema([QUEUE_COLUMNS.arrow.field(name) for name in _CHAINED]).empty_table()]
+        for part in self._parts(
+            lambda file: file.gen >= 0 and (seqs is None or file.may_have_one("_seq", seqs))
+        ):
+            if pc.any(picks(part.read(names, QUEUE_COLUMNS.arrow))).as_py():
+                rows = part.read(_CHAINED, QUEUE_COLUMNS.arrow)
+                rows = rows.filter(pc.and_(picks(rows), self._is_seen(rows)))
+                found.append(rows.filter(self._were_open(rows)))
         return pa.concat_tables(found)
 
     @override
@@ -261,6 +297,10 @@ class TablesAhead(Source):
         """Tell of items whether they may hold a key: they are not over, or it outlives them."""
         if self._outlives():
             return pa.chunked_array([pa.repeat(pa.scalar(True), rows.num_rows)])
+        return self._were_open(rows)
+
+    def _were_open(self, rows: pa.Table) -> pa.ChunkedArray:
+        """Tell of items whether they were not over when the reader's log was read."""
         return pc.or_(self._were_waiting(rows), pc.is_in(rows["_seq"], self.touched))
 
     def _outlives(self) -> bool:

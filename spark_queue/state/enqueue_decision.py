@@ -15,6 +15,7 @@ from spark_queue.log.schema import GROUP, ITEM, KEY, META_LANE, QUEUE_COLUMNS, R
 from spark_queue.log.settings import Settings
 from spark_queue.rules import Admitted, NewItem, Scheduler
 from spark_queue.rules.fairness import tag_of
+from spark_queue.rules.places import is_busy
 from spark_queue.rules.replacing import Replacing
 from spark_queue.state import schedulers
 from spark_queue.state.replica import LineKey, Row, TooManyItemsError
@@ -184,8 +185,10 @@ def _takes_place(row: Row, places: Mapping[int, tuple[int, str | None]]) -> bool
 
 
 def _has_beginning(row: Row) -> bool:
-    """Tell whether it is known since when an item, or one that it replaced, waits."""
-    return row["_chain"] is None or row.get("_chain_at") is not None
+    """Tell whether it is known since when an item, or one that it replaced, waits, if it does."""
+    tries = (row["_attempts"], row["_losses"], row["_deferrals"])
+    is_known = row["_chain"] is None or row.get("_chain_at") is not None
+    return is_known or is_busy(row["_state"], *tries)
 
 
 def _row(

@@ -27,7 +27,10 @@ NAMED = ("_seq", "_priority", "_fair_key", "_group_key")
 STATE = tuple(name for name in RECENT if name not in ("_kind", "_step"))
 
 #: Columns read of a row of the item log.
-ENTERED = ("_kind", "_gen", "_step", "_seq", *SCHEDULE, "_dedup_key", "_errors", "_chain_at")
+ENTERED = (
+    *("_kind", "_gen", "_step", "_seq", *SCHEDULE, "_dedup_key", "_errors"),
+    *("_chain_at", "_replaces"),
+)
 
 #: What later rows of an item may leave out, or have not.
 KEPT = (*ENTERED_WITH, "_chain_at")

@@ -166,6 +166,22 @@ class Replica:
             rows, in_lines = self._bring(missing), False
         window.unled.clear()
 
+    def bring_chains(self, most: int) -> None:
+        """Load the items of the tables that items in memory replace, or are replaced by.
+
+        Parameters
+        ----------
+        most : int
+            As for :meth:`come_nearer`.
+        """
+        if self.window is None or not self.window.chained:
+            return
+        missing = self.window.chained - self.items.keys()
+        if len(self.items) + len(missing) > most:
+            raise TooManyItemsError
+        self._bring(missing)
+        self.window.chained.clear()
+
     def members(self, groups: Collection[str], pointers: Mapping[int, Pointer]) -> list[Row]:
         """Return the open members of some groups that new ones are measured against.
 
@@ -197,23 +213,22 @@ class Replica:
             The hash of each key, where that is known.
         """
         known = {key: self.keys[key] for key in asked if key in self.keys}
+        found = {key: (seq, at, seq in self.items) for key, (seq, at) in known.items()}
+        if self.chains:
+            found = {key: self._newest(key, *one) for key, one in found.items()}
         if self.window is None:
-            found = {key: (seq, at, seq in self.items) for key, (seq, at) in known.items()}
-            return found if not self.chains else {k: self._newest(k, *v) for k, v in found.items()}
+            return found
         left_out = {key: seq for key, (seq, _) in known.items() if seq in self.window.left_out}
         hashes = {hashed for key, hashed in asked.items() if key not in known and hashed}
-        found = {key: (seq, at, seq in self.items) for key, (seq, at) in known.items()}
         if not hashes and not left_out:
             return found
-        newest: dict[str, Row] = {}
+        newest: dict[str, tuple[bool, int, datetime]] = {}
         for row in self.window.source.items_of(hashes, left_out.values()):
             key = row["_dedup_key"]
-            if key in asked and (key not in newest or newest[key]["_seq"] < row["_seq"]):
-                newest[key] = row
-        for key, row in newest.items():
-            if key not in known or key in left_out:
-                found[key] = (row["_seq"], row["_enqueued_at"], self.is_open(row))
-        return found
+            if key in asked and (key not in known or key in left_out):
+                one = (self.is_open(row), row["_seq"], row["_enqueued_at"])
+                newest[key] = max(newest.get(key, one), one)
+        return found | {key: (seq, at, is_open) for key, (is_open, seq, at) in newest.items()}
 
     def _newest(self, key: str, seq: int, at: datetime, live: bool) -> tuple[int, datetime, bool]:  # noqa: FBT001
         """Return the newest open item of a key, or the newest at all."""

@@ -69,6 +69,8 @@ def build(at: Snapshot, most: int) -> Replica | None:
     replica.window = Window(source, settings, _AHEAD, since=source.since, begun=len(replica.items))
     for seq in replica.items:
         replica.window.meet(seq)
+    if queue.has_chains and _may_have_chains_here(queue):
+        replica.window.chained |= source.chained_items()
     return replica
 
 
@@ -172,10 +174,26 @@ def at_hand(at: Snapshot) -> Replica | None:
     position.replica = known
     if known is not None and known.window is not None:
         known.window.source.as_of(queue.step, tuple(queue.tops))
-        if queue.chain_step:
-            # An item beyond the window may have replaced one that is here.
+        if queue.has_chains and not _has_chains_here(at, known):
             return None
     return known
+
+
+def _has_chains_here(at: Snapshot, known: Replica) -> bool:
+    """Whether all items are in memory that replace each other."""
+    if not _may_have_chains_here(at.queue):
+        return False
+    try:
+        known.bring_chains(_OPEN)
+    except TooManyItemsError:
+        too_many(at)
+        return False
+    return True
+
+
+def _may_have_chains_here(queue: QueueHead) -> bool:
+    # What a put has replaced for another reader says little of what waits for this one.
+    return len(queue.readers) == 1
 
 
 def too_many(at: Snapshot) -> None:

@@ -29,7 +29,7 @@ from spark_queue.state.open_items import Peer, Place, Ranks, Row
 LineKey = tuple[int, str | None]
 
 #: Columns read of an item that waits.
-WAITING = ("_seq", "_gen", *SCHEDULE, "_errors")
+WAITING = ("_seq", "_gen", *SCHEDULE, "_errors", "_chain_at")
 
 #: Whether an item waited, untouched, when the window was made, or has entered since.
 WAITED = "_waited"
@@ -86,6 +86,9 @@ class Source(Protocol):
         Of all items that had not been touched when the window was made, or have entered since.
         """
 
+    def chained_items(self) -> set[int]:
+        """Return the items that were open when the window was made, and replace each other."""
+
     def items_of(self, hashes: Collection[int], seqs: Collection[int]) -> Iterable[Row]:
         """Return items that may have dedup keys of some hashes, and items of some seqs.
 
@@ -126,6 +129,8 @@ class Window:
         Who waits in the tables, by group and by line, once that was asked for.
     unled : set of int
         Items in memory before which others may be served that are in the tables.
+    chained : set of int
+        Items that others in memory replace, or are replaced by, and that may be in the tables.
     """
 
     source: Source
@@ -141,6 +146,7 @@ class Window:
     looks_up_ends: bool = False
     ranks: Ranks | None = None
     unled: set[int] = field(default_factory=set)
+    chained: set[int] = field(default_factory=set)
     begun: int = 0
     """How many items were in memory when it was made."""
     is_in_doubt: bool = False
@@ -161,6 +167,9 @@ class Window:
 
     def leaves_out(self, row: Row) -> bool:
         """Whether a new item stays in the tables until the order comes to it."""
+        if row["_chain"] is not None:
+            self.chained |= {row["_chain"], row["_replaces"]}
+            return False
         return self.read_to is not None and self.place(row) > self.read_to
 
     def leave_out(self, row: Row) -> None:

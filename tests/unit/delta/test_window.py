@@ -27,6 +27,8 @@ _COLUMNS = "id string, tenant string, grp string, prio int"
 
 _SCOPES: list[Any] = ["live", "live", "forever", timedelta(seconds=40)]
 
+_SECOND = timedelta(seconds=1)
+
 #: What differs between two queues with the same history.
 _OWN = ("_claim_id", "_worker_id")
 
@@ -78,11 +80,14 @@ def _all_kinds(draw: random.Random) -> list[dict[str, Any]]:
 Kinds = Callable[[random.Random], list[dict[str, Any]]]
 
 
-def _config(draw: random.Random, kinds: Kinds) -> QueueConfig:
-    """Return a configuration of some kind."""
+def _config(draw: random.Random, kinds: Kinds, readers: int) -> QueueConfig:
+    """Return a configuration of some kind; of several readers none has chains in memory."""
+    keyed = {"dedup_key": "id", "dedup_scope": draw.choice(_SCOPES)}
+    waits = draw.choice([{}, {}, {"debounce": _SECOND * 5, "at_most": _SECOND * 12}])
+    replaces = [keyed | waits | {"on_duplicate": "replace"}] if readers == 1 else []
     return QueueConfig(
         **draw.choice(kinds(draw)),
-        **draw.choice([{}, {"dedup_key": "id", "dedup_scope": draw.choice(_SCOPES)}]),
+        **draw.choice([{}, keyed, *replaces]),
         lease=timedelta(seconds=30),
         max_in_flight=draw.choice([None, None, 4]),
         max_attempts=draw.choice([None, 2]),
@@ -184,7 +189,7 @@ def _row(draw: random.Random, clock: ManualClock) -> dict[str, Any]:
 def _play(place: Path, seed: int, kinds: Kinds, readers: int = 1) -> Two:
     """Let two queues go through a history, and check that both have written the same."""
     draw = random.Random(seed)  # noqa: S311 - a history to replay
-    two = Two(place, _config(draw, kinds))
+    two = Two(place, _config(draw, kinds, readers))
     two.enqueue([_row(draw, two.clock)])
     for _ in range(22):
         if len(two.readers) < readers and draw.random() < 0.2:
