@@ -109,8 +109,8 @@ class Setting:
 
     @property
     def is_line(self) -> bool:
-        """Whether an option, or a field of a form, holds it; policies and rates take a file."""
-        return self.kind not in {"retry", "rates"}
+        """Whether an option, or a field of a form, holds it; a policy takes a file."""
+        return self.kind != "retry"
 
     def check(self, value: object) -> None:
         """Raise :class:`InvalidConfigError` where a value is not one of this setting."""

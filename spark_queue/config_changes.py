@@ -8,8 +8,8 @@ from typing import Any
 
 from spark_queue.config import LIVE_SETTINGS, SETTINGS, QueueConfig, Setting
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
-from spark_queue.flow import merge_limits, require_limits, require_rates
-from spark_queue.limit_texts import LimitTexts
+from spark_queue.flow import merge_limits
+from spark_queue.flow_texts import FLOW, FlowTexts
 from spark_queue.wording import shorten
 
 
@@ -70,42 +70,47 @@ def read_weights(texts: Sequence[str] | None) -> dict[str, float] | None:
 
 
 def with_options(file: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a file with those of options, which win; limits number by number."""
-    limits = options.get("limits")
-    if isinstance(limits, LimitTexts):
-        options = {**options, "limits": replace(limits, base=file.get("limits", ()))}
-    return {**file, **options}
+    """Return the settings of a file with those of options, which win; rules number by number."""
+    typed = {
+        name: replace(texts, base=file.get(name, ()))
+        for name, texts in options.items()
+        if isinstance(texts, FlowTexts)
+    }
+    return {**file, **options, **typed}
 
 
 def new_config(asked: Mapping[str, Any]) -> QueueConfig:
-    """Return the configuration of a new queue, from plain data and limits as they are typed.
+    """Return the configuration of a new queue, from plain data and rules as they are typed.
 
     Raises
     ------
     InvalidConfigError, InvalidArgumentError
         When a name is unknown or a value is wrong.
     """
-    limits = asked.get("limits")
-    if not isinstance(limits, LimitTexts):
-        return QueueConfig.from_dict(asked)
-    others = {name: value for name, value in asked.items() if name != "limits"}
+    others = {name: value for name, value in asked.items() if not isinstance(value, FlowTexts)}
     made = QueueConfig.from_dict(others)
-    return QueueConfig.from_dict({**others, "limits": limits.apply_to(made)})
+    return made if len(others) == len(asked) else QueueConfig.from_dict(_read_typed(asked, made))
+
+
+def _read_typed(asked: Mapping[str, Any], before: QueueConfig) -> dict[str, Any]:
+    """Return settings of which rules are typed with these rules, as they will be."""
+    return {
+        name: value.apply_to(before) if isinstance(value, FlowTexts) else value
+        for name, value in asked.items()
+    }
 
 
 def changes(before: QueueConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the requested settings; fixed ones only where their values differ.
 
-    Weights and limits are changed key by key: the others keep theirs.
+    Weights, limits and rates are changed key by key: the others keep theirs.
 
     Raises
     ------
     InvalidConfigError
         When a name is unknown or a value is wrong.
     """
-    limits, weights = asked.get("limits"), asked.get("weights")
-    if isinstance(limits, LimitTexts):
-        asked = {**asked, "limits": limits.apply_to(before)}
+    asked, weights = _read_typed(asked, before), asked.get("weights")
     plain = {**before.to_dict(), **asked}
     if isinstance(weights, Mapping):
         plain["weights"] = {**before.weights, **weights}
@@ -121,7 +126,7 @@ def changes(before: QueueConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merge(before: QueueConfig, settings: Mapping[str, Any]) -> QueueConfig:
-    """Return a configuration with live settings changed, weights and limits key by key.
+    """Return a configuration with live settings changed, weights, limits and rates key by key.
 
     Raises
     ------
@@ -131,13 +136,11 @@ def merge(before: QueueConfig, settings: Mapping[str, Any]) -> QueueConfig:
     for name in settings:
         if not isinstance(name, str):
             raise InvalidConfigError(f"unknown setting {shorten(name)}: settings have names")
-    limits, weights = settings.get("limits"), settings.get("weights")
-    if isinstance(limits, tuple):
-        require_limits("limits", limits)
-        settings = {**settings, "limits": merge_limits(before.limits, limits)}
-    if isinstance(rates := settings.get("rates"), tuple):
-        require_rates("rates", rates)
-        settings = {**settings, "rates": merge_limits(before.rates, rates)}
+    for name in FLOW.keys() & settings.keys():
+        if isinstance(rules := settings[name], tuple):
+            next(row for row in SETTINGS if row.name == name).check(rules)
+            settings = {**settings, name: merge_limits(getattr(before, name), rules)}
+    weights = settings.get("weights")
     if not isinstance(weights, Mapping):
         return before.changed(**settings)
     kept = {**before.weights, **weights}
@@ -146,12 +149,18 @@ def merge(before: QueueConfig, settings: Mapping[str, Any]) -> QueueConfig:
 
 
 def plain_of(config: QueueConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return some settings of a configuration as plain data; of weights and limits, those keys."""
+    """Return some settings of a configuration as plain data; of weights and rules, those named."""
     plain = config.to_dict()
     found = {name: plain[name] for name in settings}
     if isinstance(settings.get("weights"), Mapping):
         found["weights"] = {key: config.weights.get(key, 1.0) for key in settings["weights"]}
-    if "limits" in settings:
-        asked = {limit.by for limit in settings["limits"]}
-        found["limits"] = [one for one in plain["limits"] if one["by"] in asked]
+    for name in FLOW.keys() & settings.keys():
+        asked = {rule.by for rule in settings[name]}
+        found[name] = [one for one in plain[name] if one["by"] in asked]
     return found
+
+
+def rules_before(config: QueueConfig, name: str, settings: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what the limits, or rates, were that some settings change."""
+    changed = {rule.by for rule in settings.get(name, ())}
+    return tuple(rule for rule in getattr(config, name) if rule.by in changed)

@@ -14,8 +14,8 @@ from spark_queue.wording import instant, shorten
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def read_span(text: str) -> timedelta:
-    """Read for how long a key is paused: seconds, or a number of s, m, h or d.
+def read_span(text: str, name: str = "for") -> timedelta:
+    """Read a time, as of a pause: seconds, or a number of s, m, h or d.
 
     Raises
     ------
@@ -29,9 +29,9 @@ def read_span(text: str) -> timedelta:
     """
     found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([smhd]?)", text.strip(), re.ASCII)
     if found is None:
-        raise InvalidArgumentError(f"for is {shorten(text)}: it must be like 90s, 10m, 2h or 1d")
+        raise InvalidArgumentError(f"{name} is {shorten(text)}: it must be like 90s, 10m, 2h or 1d")
     length = timedelta(seconds=float(found[1]) * _UNITS[found[2]])
-    checks.require_duration("for", length, least=timedelta(0))
+    checks.require_duration(name, length, least=timedelta(0))
     return length
 
 

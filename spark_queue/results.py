@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spark_queue.limit_texts import each_change, value_text
+from spark_queue.flow_texts import each_change, value_text
 from spark_queue.rules.rule_model import Reason
 from spark_queue.wording import in_html, plural
 
@@ -310,13 +310,9 @@ class Reconfigured(int):
         return f"<b>in force from step {int(self)} on</b><ul>{''.join(lines)}</ul>"
 
     def lines(self) -> list[str]:
-        """Return a line for each setting, or number of a limit: its value before and after."""
+        """Return a line for each setting, or number of a rule, that changed."""
         changed = each_change(self.before, self.after)
         return [f"{name}: {before} -> {after}" for name, before, after in changed]
-
-
-def _value(name: str, value: object) -> str:
-    return value_text(name, value) if name == "limits" else repr(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,7 +342,7 @@ class Undone:
         back = plural(self.restored, "item")
         said = f"{back} back, {self.taken} whose key is taken, {self.left} left"
         if self.what != "cancel":
-            said = ", ".join(f"{n} is {_value(n, v)}" for n, v in self.settings.items())
+            said = ", ".join(f"{n} is {value_text(n, v)}" for n, v in self.settings.items())
         return (
             f"step {self.undone} ({self.what}): {in_html(said or 'nothing is left to take back')}"
         )

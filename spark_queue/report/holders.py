@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from spark_queue.limit_texts import limit_changes
+from spark_queue.flow_texts import each_change
 from spark_queue.log.disk.liveness import judge
 from spark_queue.report.commands import undo_command
 from spark_queue.report.lines import HeldGroup, ItemLine, OperatorStep, WorkerLine
@@ -129,18 +129,6 @@ def _changes(text: str, before: str | None) -> Iterator[tuple[str, str]]:
             end = are[by, key]
             until = "it is resumed" if end is None else instant(instant_of(end))
             yield "paused", f"{by} {key!r} until {until}"
-    changed = list(_differences(new["config"], old["config"]))
-    if changed:
-        yield "configured", ", ".join(changed)
-
-
-def _differences(new: Mapping[str, Any], old: Mapping[str, Any], at: str = "") -> Iterator[str]:
-    for name in sorted({*new, *old}):
-        value, was = new.get(name), old.get(name)
-        if isinstance(value, Mapping) and isinstance(was, Mapping):
-            yield from _differences(value, was, f"{at}{name}.")
-        elif name == "limits":
-            changed = limit_changes(was or (), value or ())
-            yield from (f"{what} {old} -> {now}" for what, old, now in changed)
-        elif value != was:
-            yield f"{at}{name} {json.dumps(was)} -> {json.dumps(value)}"
+    changes = sorted(each_change(old["config"], new["config"]))
+    if changes:
+        yield "configured", ", ".join(f"{what} {was} -> {now}" for what, was, now in changes)

@@ -14,14 +14,16 @@ from spark_queue.config_changes import (
     plain_of,
     read_options,
     read_weights as _weights,
+    rules_before,
 )
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.limit_texts import (
+from spark_queue.flow_texts import (
+    FLOW,
     changed_words,
     each_change,
+    flow_text,
     join_words,
-    limit_text,
-    read_limit_words,
+    read_flow_words,
     value_text,
 )
 from spark_queue.pause_texts import read_span, require_no_key
@@ -152,9 +154,9 @@ def _where(asked: Mapping[str, str]) -> str:
 def _label(row: Setting) -> str:
     if row.kind == "weights":
         return "Weights of fair keys to set, as KEY=WEIGHT, with spaces between"
-    if row.kind == "limits":
-        how = "as BY=NUMBER or BY:KEY=NUMBER, with spaces between; none takes a number away"
-        return f"Limits of keys to set, {how}"
+    if form := FLOW.get(row.name):
+        how = "or BY:KEY=NUMBER, with spaces between; none takes a number away"
+        return f"{form.setting.capitalize()} of keys to set, as {form.shape} {how}"
     said = f"{row.says}: {' or '.join(row.choices)}" if row.choices else row.says
     return f"{said}, or none" if row.is_optional else said
 
@@ -172,7 +174,7 @@ def _settings(config: QueueConfig) -> Sequence[FormField]:
 
 
 def _field_text(row: Setting, value: Any) -> str:
-    return limit_text(value) if row.kind == "limits" else _text(value)
+    return flow_text(FLOW[row.name], value) if row.name in FLOW else _text(value)
 
 
 #: Begins the name of a field that has what another one showed.
@@ -214,7 +216,7 @@ def _configure(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
     after = plain_of(merge(before, change.settings), change.settings)
     expected = plain_of(before, change.settings)
     changed = each_change(expected, after)
-    said = ", ".join(f"{name} {_text(was)} -> {_text(now)}" for name, was, now in changed)
+    said = ", ".join(f"{name} {was} -> {now}" for name, was, now in changed)
     seen = seat.report(FOR_A_REFRESH).overview
     served = seen.ready + seen.claimed
 
@@ -222,9 +224,8 @@ def _configure(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
         values = {name: getattr(before, name) for name in change.settings}
         if "weights" in values:
             values["weights"] = expected["weights"]
-        if "limits" in values:
-            by = {limit.by for limit in change.settings["limits"]}
-            values["limits"] = tuple(limit for limit in before.limits if limit.by in by)
+        for name in FLOW.keys() & values.keys():
+            values[name] = rules_before(before, name, change.settings)
         step = queue.configure(expected=values, **change.settings)
         return f"configured: {', '.join(step.lines())}, from step {step:d} on"
 
@@ -254,7 +255,7 @@ class _Change:
         typed = {name: text.strip() for name, text in asked.items() if name in now}
         shown = {name: asked.get(_SHOWN + name, now[name]).strip() for name in typed}
         told: dict[str, Any] = {name: text for name, text in typed.items() if text != shown[name]}
-        is_stale = any(shown[n] != now[n] for n in told if n not in {"weights", "limits"})
+        is_stale = any(shown[n] != now[n] for n in told if n not in {"weights", *FLOW})
         if "weights" in told:
             was = _weights(shown["weights"].split()) or {}
             weights = _weights(told["weights"].split()) or {}
@@ -262,11 +263,12 @@ class _Change:
             is_stale |= any(was.get(key) != before.weights.get(key) for key in weights)
             told["weights"] = weights
             typed["weights"] = _text(weights)
-        if "limits" in told:
-            words, is_old = changed_words(told["limits"], shown["limits"], now["limits"])
+        for name in FLOW.keys() & told.keys():
+            form = FLOW[name]
+            words, is_old = changed_words(form, told[name], shown[name], now[name])
             is_stale |= is_old
-            told["limits"] = read_limit_words(words, before)
-            typed["limits"] = join_words(words)
+            told[name] = read_flow_words(form, words, before)
+            typed[name] = join_words(words)
         settings = changes(before, read_options(told))
         again = {name: typed[name] for name in told}
         again |= {_SHOWN + name: now[name] for name in told}

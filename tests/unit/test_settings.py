@@ -32,9 +32,9 @@ def test_each_row_takes_its_default() -> None:
 
 @pytest.mark.parametrize("row", _LIVE, ids=lambda row: row.name)
 def test_a_live_setting_is_an_option(row: Setting) -> None:
-    """But for a policy, which takes a file, and one weight or limit at a time."""
+    """But for a policy, which takes a file, and one weight, limit or rate at a time."""
     names = {one.name for one in fields(LiveOptions)}  # type: ignore[arg-type]
-    one_by_one = {"weights": "weight", "limits": "limit"}
+    one_by_one = {"weights": "weight", "limits": "limit", "rates": "rate"}
     assert one_by_one.get(row.name, row.name) in names or not row.is_line
 
 
@@ -43,7 +43,9 @@ def test_a_live_setting_is_a_field_of_a_form(row: Setting) -> None:
     """But for a policy; its label says what the option says."""
     shown = {one.name: one.label for one in VERBS["configure"].fields(QueueConfig())}
     assert (
-        row.kind in {"weights", "limits"} or not row.is_line or shown[row.name].startswith(row.says)
+        row.kind in {"weights", "limits", "rates"}
+        or not row.is_line
+        or shown[row.name].startswith(row.says)
     )
 
 

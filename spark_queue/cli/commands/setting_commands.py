@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
-from spark_queue.cli.command import Name, ReaderOption, Yes, looking, operating
+from spark_queue.cli.command import DryRun, Name, ReaderOption, Yes, looking, operating
 from spark_queue.cli.display import Whole
 from spark_queue.cli.scope import Scope
 from spark_queue.config import LIVE_SETTINGS, SETTINGS, Setting
-from spark_queue.config_changes import changes, merge, read_options, read_weights, with_options
+from spark_queue.config_changes import (
+    changes,
+    merge,
+    plain_of,
+    read_options,
+    read_weights,
+    rules_before,
+    with_options,
+)
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SparkNeededError
-from spark_queue.limit_texts import read_limit_options
+from spark_queue.flow_texts import FLOW, pop_flow_options
+from spark_queue.results import Reconfigured
 from spark_queue.wording import close_to, shorten, visible
 
 if TYPE_CHECKING:
@@ -40,10 +49,7 @@ class SettingOptions:
         """
         values = dict(vars(self))
         values["weights"] = read_weights(values.pop("weight", None))
-        values["limits"] = read_limit_options(
-            values.pop("limit", None), values.pop("limit_of", None)
-        )
-        return read_options(values)
+        return read_options(values | pop_flow_options(values))
 
 
 def options_for(rows: Iterable[Setting]) -> type[SettingOptions]:
@@ -57,9 +63,9 @@ def _options(row: Setting) -> Iterator[tuple[str, Any]]:
     """Yield the names and types of the options of a setting."""
     if row.kind == "weights":
         yield "weight", _several("<key>=<weight>", row.says)
-    elif row.kind == "limits":
-        yield "limit", _several("<by>=<int>|none", row.says)
-        yield "limit_of", _several("<key>=<int>|none", "The same for one key, as in acme=20")
+    elif form := FLOW.get(row.name):
+        yield form.word, _several(form.option, row.says)
+        yield f"{form.word}_of", _several("<key>=<n>|none", "The same for one key, as in acme=20")
     else:
         yield row.name, _option(row)
 
@@ -106,40 +112,53 @@ def configure(
     live: LiveOptions,
     reader: ReaderOption = None,
     yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Change settings of a queue while it runs; all others stay.
 
-    A retry policy is changed by a file, as in "retry: {backoff: fixed, delay: 5}". Of a limit by
-    key each number is changed by itself: --limit tenant=4 --limit-of acme=20, or --limit-of
-    tenant:acme=20 where there are several limits; "none" takes a number away.
+    A retry policy is changed by a file, as in "retry: {backoff: fixed, delay: 5}". Of a limit or
+    rate each number is changed by itself: --limit tenant=4 --limit-of acme=20, --rate
+    tenant=100/60s,burst=10 --rate-of acme=10, and --rate 1000/1s for the whole queue; --limit-of
+    tenant:acme=20 where there are several; "none" takes a number away.
     """
     asked = with_options({} if config is None else read_mapping(config), live.settings())
     if not asked:
         raise InvalidArgumentError("no setting is given; name one, as in --lease 60")
     _, queue = scope.open_queue(name, reader)
     settings = changes(queue.config, asked)
+    if dry_run:
+        _show_dry_run(scope, queue, settings)
+        return
     unknown = [] if yes else _unknown_keys(queue, settings)
     if unknown and scope.display.asks():
         _require_consent(unknown)
-    step = queue.configure(**_limits_before(queue, settings), **settings)
+    step = queue.configure(**_rules_before(queue, settings), **settings)
     shown = {"step": int(step), "settings": step.after}
     scope.display.show(shown, *step.lines(), f"in force from step {step:d} on")
     for said in [] if scope.display.asks() else unknown:
         scope.display.warn(f"{said} It is set all the same.")
 
 
-def _limits_before(queue: AnyQueue, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what limits that change were: numbers that are not named stay as they are by then."""
-    changed = {limit.by for limit in settings.get("limits", ())}
-    was = tuple(limit for limit in queue.config.limits if limit.by in changed)
-    return {"expected": {"limits": was}} if was else {}
+def _show_dry_run(scope: Scope, queue: AnyQueue, settings: Mapping[str, Any]) -> None:
+    """Say what would change, and write nothing."""
+    before, after = queue.config, merge(queue.config, settings)
+    would = Reconfigured(0, before=plain_of(before, settings), after=plain_of(after, settings))
+    shown = {"step": 0, "settings": would.after}
+    scope.display.show(shown, *(would.lines() or ["nothing would change"]), "nothing was written")
+
+
+def _rules_before(queue: AnyQueue, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what rules that change were: numbers that are not named stay as they are by then."""
+    expected = {name: rules_before(queue.config, name, settings) for name in FLOW}
+    found = {name: was for name, was in expected.items() if was}
+    return {"expected": found} if found else {}
 
 
 def _unknown_keys(queue: AnyQueue, settings: Mapping[str, Any]) -> list[str]:
-    """Warn of each new weight or limit whose fair key no item has, with the key it resembles."""
+    """Warn of each new number whose fair key no item has, with the key it resembles."""
     before, after = queue.config, merge(queue.config, settings)
-    known_by_number = {*before.weights, *_limited_keys(before)}
-    asked = [key for key in (*after.weights, *_limited_keys(after)) if key not in known_by_number]
+    known_by_number = {*before.weights, *_ruled_keys(before)}
+    asked = [key for key in (*after.weights, *_ruled_keys(after)) if key not in known_by_number]
     if not asked:
         return []
     from spark_queue.cli import views  # noqa: PLC0415 - help works without Arrow
@@ -158,10 +177,10 @@ def _unknown_keys(queue: AnyQueue, settings: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _limited_keys(config: QueueConfig) -> list[str]:
-    """Return the fair keys with limits of their own."""
-    own = [limit.overrides for limit in config.limits if limit.by == config.fair_key]
-    return [key for overrides in own for key in overrides]
+def _ruled_keys(config: QueueConfig) -> list[str]:
+    """Return the fair keys with limits or rates of their own."""
+    rules = [rule for name in FLOW for rule in getattr(config, name)]
+    return [key for rule in rules if rule.by == config.fair_key for key in rule.overrides]
 
 
 def _require_consent(unknown: Sequence[str]) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import yaml
 from spark_queue import LocalQueue
 from spark_queue.cli.commands.setting_commands import config_text
 from spark_queue.config import QueueConfig
-from spark_queue.config_changes import changes, read_options, read_weights
+from spark_queue.config_changes import changes, new_config, read_options, read_weights
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import (
     InvalidArgumentError,
@@ -23,7 +25,8 @@ from spark_queue.errors import (
     SettingsChangedError,
     SparkNeededError,
 )
-from spark_queue.flow import Limit
+from spark_queue.flow import Limit, Rate
+from spark_queue.flow_texts import RATES, FlowTexts, flow_text
 from spark_queue.results import Reconfigured
 from spark_queue.retry_policy import RetryPolicy
 
@@ -282,6 +285,96 @@ def test_each_number_of_a_limit_is_changed_by_itself(
     assert _limits(limited) == limits
 
 
+_TENANT = Rate(by="t", limit=100, per=timedelta(minutes=1), overrides={"acme": 9})
+_WHOLE = Rate(limit=1000, per=timedelta(seconds=1))
+
+
+@pytest.fixture
+def paced(tmp_path: Path) -> str:
+    """Make a queue with a rate by tenant, and one of its own; return its path."""
+    path = str(tmp_path / "q")
+    LocalQueue.create(
+        path, "id string, t string", QueueConfig(fair_key="t", rates=(_TENANT, _WHOLE))
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "rates"),
+    [
+        ("--rate t=50", (replace(_TENANT, limit=50), _WHOLE)),
+        ("--rate t=50/60s,burst=5", (replace(_TENANT, limit=50, burst=5), _WHOLE)),
+        ("--rate t=0.5/1m", (replace(_TENANT, limit=0.5), _WHOLE)),
+        ("--rate t=none --rate none", (replace(_TENANT, limit=None), replace(_WHOLE, limit=None))),
+        ("--rate 10/s", (_TENANT, replace(_WHOLE, limit=10))),
+        ("--rate-of acme=none --rate-of x=y=1", (replace(_TENANT, overrides={"x=y": 1}), _WHOLE)),
+        ("--rate-of t:b=unlimited", (replace(_TENANT, overrides={"acme": 9, "b": None}), _WHOLE)),
+    ],
+)
+def test_each_number_of_a_rate_is_changed_by_itself(
+    run: Run, paced: str, words: str, rates: tuple[Rate, ...]
+) -> None:
+    """The time, the burst and the keys that are not named stay; a dry run writes nothing."""
+    assert _configure(run, paced, *words.split(), "--dry-run").code == 0
+    assert LocalQueue.open(paced).config.rates == (_TENANT, _WHOLE)
+    assert _configure(run, paced, *words.split()).code == 0
+    assert LocalQueue.open(paced).config.rates == rates
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("1000/1s", _WHOLE),
+        ("if(t = 'a', 1, 2)=3/2h", Rate(by="if(t = 'a', 1, 2)", limit=3, per=timedelta(hours=2))),
+        ("t=9/60,burst=2", Rate(by="t", limit=9, per=timedelta(minutes=1), burst=2)),
+        (
+            "t=9/d,burst=20,units=length(id) + 1",
+            Rate(by="t", limit=9, per=timedelta(days=1), burst=20, units="length(id) + 1"),
+        ),
+    ],
+)
+def test_a_rate_is_told_as_it_is_read(text: str, rate: Rate) -> None:
+    """A time has a unit, or is seconds; what an item counts comes last."""
+    made = new_config({"rates": FlowTexts(RATES, [text])})
+    assert made.rates == (rate,)
+    told = shlex.split(flow_text(RATES, made.to_dict()["rates"]))
+    assert FlowTexts(RATES, told).apply_to(QueueConfig()) == (rate,)
+
+
+def test_a_queue_is_made_with_limits_and_rates(run: Run, tmp_path: Path) -> None:
+    """The options of create are those of configure."""
+    path = str(tmp_path / "q")
+    words = ("create", "--engine", "local", path, "--schema", "id string, t string")
+    more = ("--rate", "t=100/60s", "--rate-of", "acme=9", "--rate", "1000/s", "--limit", "t=4")
+    assert run(*words, *more).code == 0
+    assert LocalQueue.open(path).config.rates == (_TENANT, _WHOLE)
+    assert _limits(path) == {"t": (4, {})}
+
+
+def test_people_see_each_number_of_a_rate(run: Run, paced: str) -> None:
+    """A dry run says the same words, and that nothing was written."""
+    words = (
+        "--rate",
+        "t=100,burst=7",
+        "--rate-of",
+        "acme=none",
+        "--rate",
+        "none",
+        "--lease",
+        "300",
+    )
+    told = [
+        "rate by t: 100/60s -> 100/60s,burst=7",
+        "rate of acme by t: 9 -> default",
+        "rate of the queue: 1000/1s -> none",
+    ]
+    shown = _configure(run, paced, *words, "--dry-run").out.splitlines()
+    assert shown == [*told, "nothing was written"]
+    assert _configure(run, paced, *words).out.splitlines() == [*told, "in force from step 2 on"]
+    shown = _configure(run, paced, "--lease", "300", "--dry-run").out.splitlines()
+    assert shown == ["nothing would change", "nothing was written"]
+
+
 def test_the_first_limit_by_the_fair_key_needs_no_name(run: Run, tenants: str) -> None:
     """A queue that had no limit gets one, for one tenant alone."""
     assert _configure(run, tenants, "--limit-of", "acme=20").code == 0
@@ -334,9 +427,23 @@ def test_limits_of_a_file_are_whole_and_options_are_on_top(
         ("--limit-of acme=1.5", "limit-of is 'acme=1.5': it must end with a whole number or none"),
         ("--limit-of acme=-1", "limit of 'acme' by t is -1"),
         ("--limit length(t)=4", "limits by 'length(t)'"),
+        ("--rate t=few", "rate is 't=few': give it as BY=NUMBER/TIME, as in tenant=100/60s"),
+        ("--rate t=5", "rate is 't=5': say in what time, as in t=5/60s"),
+        ("--rate 5", "rate is '5': say in what time, as in 5/60s"),
+        ("--rate t=5/2w", "give it as BY=NUMBER/TIME"),
+        ("--rate t=5/1.2.3s", "per is '1.2.3s': it must be like 90s, 10m, 2h or 1d"),
+        ("--rate t=0/60s", "it must be a number above 0 or None; to stop a key, pause it"),
+        ("--rate t=5/60s,burst=1.2.3", "'1.2.3' must be a number above 0 or none"),
+        (
+            "--rate t=5/60s,units=length(t)",
+            "which units there are is fixed when a",
+        ),
+        ("--rate-of acme=5", "the queue has no rate by a key; give one as --rate BY=NUMBER/TIME"),
+        ("--rate t=5/60s --rate-of acme", "rate-of is 'acme': give it as KEY=NUMBER"),
+        ("--rate t=5/60s --rate-of acme=few", "'few' must be a number above 0 or none"),
     ],
 )
-def test_a_wrong_limit_changes_nothing(run: Run, limited: str, words: str, why: str) -> None:
+def test_a_wrong_rule_changes_nothing(run: Run, limited: str, words: str, why: str) -> None:
     """What is wrong is named with its text, and the way out."""
     ended = _configure(run, limited, *words.split())
     assert (ended.code, _limits(limited)["t"]) == (2, (4, {"acme": 9}))

@@ -364,7 +364,7 @@ def test_steps_say_what_operators_did_and_when(make: Make, clock: ManualClock) -
     ]
     queue.purge({"_seq": 2})
     assert [one.action for one in queue.report().steps].count("purged") == 1
-    assert told[2].detail == "lease 300.0 -> 60.0, retry.delay 1.0 -> 5.0"
+    assert told[2].detail == "lease 300 s -> 60 s, retry.delay 1 -> 5"
     assert told[0].at == clock.now()
 
 

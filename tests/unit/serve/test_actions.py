@@ -10,7 +10,7 @@ from html import unescape
 import pytest
 
 from spark_queue import acting
-from spark_queue.flow import Limit
+from spark_queue.flow import Limit, Rate
 from spark_queue.local_queue import LocalQueue
 from spark_queue.serve.guard import Sessions
 from tests.unit.serve.conftest import EVIL, ORIGIN, TOKEN, Browser, Pages
@@ -160,7 +160,7 @@ def test_a_form_changes_what_was_typed(make: Make, pages: Pages) -> None:
     queue.configure(lease=timedelta(seconds=77), max_attempts=9, weights={"b": 9.0, "c": 4.0})
     typed = {**form, "lease": "60", "weights": "a=5 b=2"}
     shown = browser.act("configure", **typed)
-    assert "weights a=2 -&gt; a=5, lease 77 -&gt; 60" in shown.text
+    assert "weights.a 2 -&gt; 5, lease 77 s -&gt; 60 s" in shown.text
     kept = browser.fields_of(shown.text)
     assert browser.act("configure", **kept).status_code == 303
     config = queue.config
@@ -197,6 +197,26 @@ def test_a_form_changes_the_limits_that_were_typed(make: Make, pages: Pages) -> 
     undone = browser.act("undo", step="3", confirmed="0")
     assert (undone.status_code, queue.config.limits[0].default) == (303, 4)
     assert queue.config.limits[0].overrides["c"] == 3
+
+
+def test_a_form_changes_the_rates_that_were_typed(make: Make, pages: Pages) -> None:
+    """Each word is one number, also one with a burst; what stays as it was shown is not set."""
+    minute = timedelta(minutes=1)
+    was = Rate(by="tenant", limit=100, per=minute, burst=10, overrides={"acme": 20})
+    queue = make(fair_key="tenant", rates=(was, Rate(limit=1000, per=timedelta(seconds=1))))
+    browser = pages(queue, acts=True)
+    browser.sign_in()
+    form = browser.fields("/queues/0/act/configure")
+    assert form["rates"] == "tenant=100/60s,burst=10 tenant:acme=20 1000/1s"
+    shown = browser.act("configure", **{**form, "rates": "tenant=50/60s,burst=5 tenant:acme=9.5"})
+    assert "rate by tenant 100/60s,burst=10 -&gt; 50/60s,burst=5" in shown.text
+    assert "rate of acme by tenant 20 -&gt; 9.5" in shown.text
+    assert browser.act("configure", **browser.fields_of(shown.text)).status_code == 303
+    changed = replace(was, limit=50, burst=5, overrides={"acme": 9.5})
+    assert queue.config.rates == (changed, queue.config.rates[1])
+    assert "rate of acme by tenant 20 -&gt; 9.5" in browser.get("/queues/0").text
+    assert browser.act("undo", step="2", confirmed="1").status_code == 303
+    assert queue.config.rates[0] == was
 
 
 def test_a_limit_that_others_changed_is_shown_again(make: Make, pages: Pages) -> None:
@@ -241,7 +261,7 @@ def test_a_confirmation_holds_for_the_settings_that_it_showed(
     queue.configure(lease=timedelta(seconds=77))
     again = browser.act("configure", **kept)
     assert "settings were changed since they were shown" in again.text
-    assert "lease 77 -&gt; 60" in again.text
+    assert "lease 77 s -&gt; 60 s" in again.text
     assert queue.config.lease == timedelta(seconds=77)
     browser.act("configure", **browser.fields_of(again.text))
     assert queue.config.lease == timedelta(seconds=60)

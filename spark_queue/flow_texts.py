@@ -1,0 +1,388 @@
+"""Limits and rates as texts: options, fields of a form, and answers."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spark_queue.config import SETTINGS, QueueConfig
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.flow import Limit, Rate, limits_of, rates_of
+from spark_queue.pause_texts import read_span
+from spark_queue.wording import number as number_text, shorten
+
+_NONE, _UNLIMITED, _DEFAULT = "none", "unlimited", "default"
+
+#: A rule of a key, as plain data.
+_Plain = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowForm(ABC):
+    """How the rules of a setting are typed and told.
+
+    Attributes
+    ----------
+    setting, word : str
+        The name of the setting, and of one rule of it.
+    like, like_key, shape, option : str
+        What one looks like, and one of a key: in an error, in a form, and as an option.
+    read : callable
+        Reads rules from plain data.
+    """
+
+    setting: str
+    word: str
+    like: str
+    like_key: str
+    shape: str
+    option: str
+    read: Callable[[str, object], object]
+
+    @abstractmethod
+    def split(self, text: str) -> tuple[str, str]:
+        """Part a text into by what, or of which key, it is, and the rest; else raise."""
+
+    @abstractmethod
+    def change(self, rule: Any, by: str, text: str, rest: str) -> Any:
+        """Return a rule that is changed by a text, or made by it where there is none."""
+
+    @abstractmethod
+    def read_number(self, text: str, number: str) -> float | None:
+        """Return the number of a key."""
+
+    @abstractmethod
+    def value(self, rule: _Plain) -> str:
+        """Return what a rule, as plain data, allows each key."""
+
+    def name(self, by: str | None) -> str:
+        """Return what a rule is called."""
+        return f"{self.word} by {by}" if by else f"{self.word} of the queue"
+
+    def words(self, rule: _Plain) -> Iterator[str]:
+        """Yield the words of a rule, as plain data: ``tenant=4``, then ``tenant:acme=20``."""
+        by = rule["by"]
+        yield f"{by}={self.value(rule)}" if by else self.value(rule)
+        for key, most in dict(rule["overrides"]).items():
+            yield f"{by}:{key}={_number_text(most)}"
+
+    def refuse(self, option: str, text: str, why: str) -> InvalidArgumentError:
+        """Return the error of a text that cannot be read."""
+        return InvalidArgumentError(f"{option} is {shorten(text)}: {why}")
+
+
+class _Limits(FlowForm):
+    __slots__ = ()
+
+    def split(self, text: str) -> tuple[str, str]:
+        name, _, rest = text.rpartition("=")
+        return name, rest.strip().lower()
+
+    def change(self, rule: Limit | None, by: str, text: str, rest: str) -> Limit:
+        if not by:
+            raise self.refuse(self.word, text, f"give it as {self.like}")
+        return replace(rule or Limit(by=by), default=_whole(self.word, text, rest))
+
+    def read_number(self, text: str, number: str) -> int | None:
+        return _whole(f"{self.word}-of", text, number)
+
+    def value(self, rule: _Plain) -> str:
+        return _number_text(rule["default"], _NONE)
+
+
+#: A rate; what it is by may hold any of these signs itself, so that it is the shortest one.
+_RATE = re.compile(
+    r"(?:(?P<by>.+?)=)??(?P<limit>none|unlimited|\d[\d.]*)(?:/(?P<per>[\d.]*[smhd]?))?"
+    r"(?:,burst=(?P<burst>none|[\d.]+))?(?:,units=(?P<units>.+))?",
+    re.ASCII | re.IGNORECASE | re.DOTALL,
+)
+
+
+class _Rates(FlowForm):
+    __slots__ = ()
+
+    def split(self, text: str) -> tuple[str, str]:
+        found = _RATE.fullmatch(text.strip())
+        if found is None:
+            return text.rpartition("=")[0], ""
+        by = found["by"] or ""
+        return by, text.strip()[len(by) + 1 if by else 0 :]
+
+    def change(self, rule: Rate | None, by: str, text: str, rest: str) -> Rate:
+        found = _RATE.fullmatch(rest)
+        if found is None or found["by"]:
+            raise self.refuse(self.word, text, f"give it as {self.like}")
+        if rule is None and found["per"] is None:
+            like = f"{by}={found['limit']}" if by else found["limit"]
+            why = f"say in what time, as in {like}/60s"
+            raise self.refuse(self.word, text, why)
+        changed: dict[str, Any] = {"limit": _amount(self.word, text, found["limit"])}
+        if (per := found["per"]) is not None:
+            changed["per"] = read_span(f"1{per}" if per.isalpha() else per, "per")
+        if found["burst"] is not None:
+            changed["burst"] = _amount(self.word, text, found["burst"])
+        if found["units"] is not None:
+            changed["units"] = found["units"]
+        return Rate(by=by or None, **changed) if rule is None else replace(rule, **changed)
+
+    def read_number(self, text: str, number: str) -> float | None:
+        return _amount(f"{self.word}-of", text, number)
+
+    def value(self, rule: _Plain) -> str:
+        if rule["limit"] is None:
+            return _NONE
+        burst = "" if rule["burst"] is None else f",burst={number_text(rule['burst'])}"
+        units = "" if rule["units"] is None else f",units={rule['units']}"
+        return f"{number_text(rule['limit'])}/{_span_text(rule['per'])}{burst}{units}"
+
+
+LIMITS = _Limits(
+    "limits",
+    "limit",
+    "BY=NUMBER, or BY=none",
+    "KEY=NUMBER, or KEY=none",
+    "BY=NUMBER",
+    "<by>=<int>|none",
+    limits_of,
+)
+RATES = _Rates(
+    "rates",
+    "rate",
+    "BY=NUMBER/TIME, as in tenant=100/60s,burst=10, NUMBER/TIME for the whole queue, or BY=none",
+    "KEY=NUMBER, or KEY=none",
+    "BY=NUMBER/TIME, NUMBER/TIME for the whole queue",
+    "[<by>=]<n>/<time>[,burst=<n>]|none",
+    rates_of,
+)
+
+#: The settings that are rules of keys, with how they are typed and told.
+FLOW: Mapping[str, FlowForm] = {form.setting: form for form in (LIMITS, RATES)}
+
+
+def _whole(option: str, text: str, number: str) -> int | None:
+    if number in {_NONE, _UNLIMITED}:
+        return None
+    try:
+        return int(number)
+    except ValueError:
+        why = f"{option} is {shorten(text)}: it must end with a whole number or none"
+        raise InvalidArgumentError(why) from None
+
+
+def _amount(option: str, text: str, number: str) -> float | None:
+    if number.lower() in {_NONE, _UNLIMITED}:
+        return None
+    try:
+        return float(number)
+    except ValueError:
+        why = f"{option} is {shorten(text)}: {number!r} must be a number above 0 or none"
+        raise InvalidArgumentError(why) from None
+
+
+def _number_text(number: float | None, absent: str = _UNLIMITED) -> str:
+    return absent if number is None else number_text(number)
+
+
+def _span_text(seconds: float) -> str:
+    """Return a time as a rate has it: in the largest unit of which it has two and no part."""
+    for unit, sign in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= 2 * unit and seconds % unit == 0:
+            return f"{seconds / unit:g}{sign}"
+    return f"{number_text(seconds)}s"
+
+
+@dataclass(frozen=True, slots=True)
+class FlowTexts:
+    """Changes of limits or rates as they are typed: their meaning depends on those of a queue.
+
+    Attributes
+    ----------
+    form : FlowForm
+        What they are.
+    numbers : sequence of str
+        Such as ``BY=NUMBER`` or ``BY=none``: the number for keys without one of their own.
+    overrides : sequence of str
+        ``KEY=NUMBER`` or ``BY:KEY=NUMBER``; ``none`` for that of the rule, or ``unlimited``. A key
+        may hold both signs itself.
+    base : object
+        The rules of a file, which are changed first, as plain data.
+    """
+
+    form: FlowForm
+    numbers: Sequence[str] = ()
+    overrides: Sequence[str] = ()
+    base: object = ()
+
+    def apply_to(self, config: QueueConfig) -> Any:
+        """Return the rules of a queue that change, as they will be.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When a text cannot be read, or does not tell of which rule a key is.
+        InvalidConfigError
+            When a number is out of its range.
+        """
+        form = self.form
+        base = form.read(form.setting, self.base)
+        if not isinstance(base, tuple) or not all(isinstance(one, Limit | Rate) for one in base):
+            # Their setting says what is wrong.
+            return base
+        found = {rule.by or "": rule for rule in (*getattr(config, form.setting), *base)}
+        changed = [rule.by or "" for rule in base]
+        named = []
+        for text in self.numbers:
+            by, rest = form.split(text)
+            found[by] = form.change(found.get(by), by, text, rest)
+            named.append(by)
+        for text in self.overrides:
+            by, key, number = self._place(text, [by for by in named if by], found, config)
+            found[by] = _override(form, found.get(by) or Limit(by=by), key, text, number)
+            changed.append(by)
+        return tuple(found[by] for by in dict.fromkeys((*changed, *named)))
+
+    def _place(
+        self, text: str, named: Sequence[str], found: Collection[str], config: QueueConfig
+    ) -> tuple[str, str, str]:
+        """Return by what a key has a rule, the key and its number."""
+        word, known = self.form.word, [by for by in found if by]
+        option = f"{word}-of"
+        name, _, number = text.rpartition("=")
+        number = number.strip().lower()
+        if not name:
+            raise self.form.refuse(option, text, f"give it as {self.form.like_key}")
+        # A limit can begin with the number of a key; a rate has to say in what time.
+        keys = [by for by in (config.fair_key, config.group_key) if by] if word == "limit" else []
+        if by := _prefix(name, {*known, *keys}):
+            return by, name[len(by) + 1 :], number
+        if len(only := named) == 1 or len(only := known) == 1:
+            return only[0], name, number
+        if config.fair_key is not None and config.fair_key in (known or keys):
+            return config.fair_key, name, number
+        if not known:
+            example = self.form.like.partition(",")[0]
+            why = f"the queue has no {word} by a key; give one as --{word} {example}"
+            raise self.form.refuse(option, text, why)
+        which = ", ".join(map(shorten, known))
+        example = f"--{option} {shlex.quote(f'{known[0]}:{text}')}"
+        why = f"there are {self.form.setting} by {which}; name the one, as in {example}"
+        raise self.form.refuse(option, text, why)
+
+
+def _override(form: FlowForm, rule: Any, key: str, text: str, number: str) -> Any:
+    others = {name: most for name, most in rule.overrides.items() if name != key}
+    if number == _NONE:
+        return replace(rule, overrides=others)
+    return replace(rule, overrides={**others, key: form.read_number(text, number)})
+
+
+def _prefix(name: str, known: Iterable[str]) -> str:
+    """Return the longest known expression that a text begins with, before a colon."""
+    return max((by for by in known if name.startswith(f"{by}:")), key=len, default="")
+
+
+def pop_flow_options(values: dict[str, Any]) -> dict[str, FlowTexts | None]:
+    """Take the rules out of options: ``limit`` and ``limit_of``; ``None`` where none is given."""
+    found: dict[str, FlowTexts | None] = {}
+    for name, form in FLOW.items():
+        given = values.pop(form.word, None), values.pop(f"{form.word}_of", None)
+        found[name] = FlowTexts(form, *(one or () for one in given)) if any(given) else None
+    return found
+
+
+def changed_words(form: FlowForm, typed: str, shown: str, now: str) -> tuple[list[str], bool]:
+    """Return the words of a field that differ from those shown, and whether these were old.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When a quote has no end.
+    """
+    want, was, current = (_words(form, text) for text in (typed, shown, now))
+    changed = [name for name, word in want.items() if was.get(name) != word]
+    is_old = any(was.get(name) != current.get(name) for name in changed)
+    return [want[name] for name in changed], is_old
+
+
+def _words(form: FlowForm, text: str) -> dict[str, str]:
+    """Return the words of a text, which may be quoted as in a shell, by what has the number."""
+    try:
+        words = shlex.split(text)
+    except ValueError as exc:
+        why = str(exc).lower()
+        raise InvalidArgumentError(f"{form.setting} is {shorten(text)}: it has {why}") from None
+    return {form.split(word)[0] or (word if form is LIMITS else ""): word for word in words}
+
+
+def join_words(words: Iterable[str]) -> str:
+    """Return words as the text of a field."""
+    return " ".join(map(shlex.quote, words))
+
+
+def read_flow_words(form: FlowForm, words: Iterable[str], config: QueueConfig) -> FlowTexts:
+    """Read the words of a field, as :func:`flow_text` writes them."""
+    rules = getattr(config, form.setting)
+    known = {one.by for one in rules} | {config.fair_key, config.group_key} - {None}
+    numbers: list[str] = []
+    overrides: list[str] = []
+    for word in words:
+        name = form.split(word)[0]
+        is_key = name not in known and _prefix(name, filter(None, known))
+        (overrides if is_key else numbers).append(word)
+    return FlowTexts(form, numbers, overrides)
+
+
+def flow_text(form: FlowForm, rules: Iterable[_Plain]) -> str:
+    """Return rules, as plain data, in a line: ``tenant=4 tenant:acme=20``.
+
+    Keys with signs that a field cannot show are left out.
+    """
+    words = (word for rule in rules for word in form.words(rule))
+    return join_words(word for word in words if word.isprintable())
+
+
+_KINDS = {row.name: row.kind for row in SETTINGS}
+
+
+def value_text(name: str, value: Any) -> str:
+    """Return the value of a setting, as plain data, in words."""
+    if name in FLOW:
+        return flow_text(FLOW[name], value) or _NONE
+    if isinstance(value, Mapping):
+        return " ".join(f"{key}={value_text('', one)}" for key, one in value.items()) or _NONE
+    if value is None or isinstance(value, bool | str):
+        return _NONE if value is None else str(value)
+    said = number_text(value)
+    return f"{said} s" if _KINDS.get(name) in {"duration", "scope"} else said
+
+
+def each_change(before: _Plain, after: _Plain) -> Iterator[tuple[str, str, str]]:
+    """Yield each setting that differs, with its values in words; rules number by number."""
+    for name in {**before, **after}:
+        was, now = before.get(name), after.get(name)
+        if name in FLOW:
+            yield from _rule_changes(FLOW[name], was or (), now or ())
+        elif isinstance(was, Mapping) and isinstance(now, Mapping):
+            yield from ((f"{name}.{part}", old, new) for part, old, new in each_change(was, now))
+        elif was != now:
+            yield name, value_text(name, was), value_text(name, now)
+
+
+def _rule_changes(
+    form: FlowForm, before: Iterable[_Plain], after: Iterable[_Plain]
+) -> Iterator[tuple[str, str, str]]:
+    was, now = ({rule["by"]: rule for rule in rules} for rules in (before, after))
+    for by in {**was, **now}:
+        both = [of.get(by) for of in (was, now)]
+        old, new = (_NONE if one is None else form.value(one) for one in both)
+        if old != new:
+            yield form.name(by), old, new
+        keys = [dict(one["overrides"]) if one else {} for one in both]
+        for key in {**keys[0], **keys[1]}:
+            old, new = (_number_text(of[key]) if key in of else _DEFAULT for of in keys)
+            if old != new:
+                yield f"{form.word} of {shlex.quote(key)} by {by}", old, new
