@@ -16,6 +16,7 @@ from spark_queue.queue_views import store_of
 from spark_queue.report import publishing
 from spark_queue.retry_policy import RetryPolicy
 from spark_queue.sql import database
+from spark_queue.views.answers import SHARED
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -73,6 +74,9 @@ def views(queue: LocalQueue, tmp_path: Path) -> DuckDBPyConnection:
         assert log is not None
         asked.register(f"{which}_rows", log.rows_of(log.files(), log.columns()))
         script = script.replace(f"`main`.`ops`.`files_{which}`", f"{which}_rows")
+    for name in SHARED:
+        # Each is computed once, as by the library: views within views are planned for minutes.
+        script = script.replace(f"VIEW sq_raw_{name} AS", f"TABLE sq_raw_{name} AS")
     asked.execute(script)
     return asked
 
@@ -84,9 +88,10 @@ def _rows(views: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
 
 def test_the_published_views_are_the_texts_of_the_panels() -> None:
     """``docs/sql/views.sql`` is what the library asks itself, and no other text."""
-    assert (_SQL / "views.sql").read_text(encoding="utf-8") == publishing.script(
-        publishing.EXAMPLE
-    ), "python -m spark_queue.report.publishing main.ops.files > docs/sql/views.sql"
+    published = (_SQL / "views.sql").read_text(encoding="utf-8")
+    # A comparison of two long texts line by line would take minutes.
+    is_same = published == publishing.script(publishing.EXAMPLE)
+    assert is_same, "python -m spark_queue.report.publishing main.ops.files > docs/sql/views.sql"
 
 
 def test_the_published_views_say_what_a_report_says(
