@@ -356,6 +356,8 @@ class Maintained:
     """Items whose expiry was logged."""
     dead: int
     """Items that became dead letters: their last lease ran out."""
+    replaced: int = 0
+    """Items that were cancelled, as others of their key had replaced them."""
     checkpoint: int
     """The step of the newest checkpoint."""
     dropped_generations: int
@@ -370,8 +372,8 @@ class Maintained:
 
     def _repr_html_(self) -> str:
         return (
-            f"{self.expired} expired, {self.dead} dead, checkpoint at step {self.checkpoint}, "
-            f"{plural(self.dropped_items, 'item')} in "
+            f"{self.expired} expired, {self.dead} dead, {self.replaced} replaced, "
+            f"checkpoint at step {self.checkpoint}, {plural(self.dropped_items, 'item')} in "
             f"{plural(self.dropped_generations, 'generation')} dropped, "
             f"{self.seconds:.1f} s"
         )

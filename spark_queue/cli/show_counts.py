@@ -355,8 +355,9 @@ SHOWN_HOLDERS = 10
 def render_maintenance(data: Plain) -> list[RenderableType]:
     """Show what maintenance did."""
     dropped = words.plural(data["dropped_items"], "item")
+    ended = f"{data['expired']:,} expired, {data['replaced']:,} replaced"
     return [
-        f"{words.plural(data['dead'], 'item')} died, {data['expired']:,} expired",
+        f"{words.plural(data['dead'], 'item')} died, {ended}",
         f"{dropped} dropped, in {words.plural(data['dropped_generations'], 'generation')}",
         f"checkpoint at step {data['checkpoint']}, {words.duration(data['seconds'])}",
     ]

@@ -33,7 +33,7 @@ from spark_queue.sql.decisions import Moved, StagedCheckpoint
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import fence
 from spark_queue.state.replica_rows import status_table
-from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.snapshot import Snapshot, look_as_far
 from spark_queue.state.steps import Answer, Step, engine_of, is_small, on_items, on_status
 from spark_queue.state.store import Store
 
@@ -169,6 +169,20 @@ def expire(store: Store) -> tuple[int, int]:
     return end(store, "expire", lambda _: planner.due(now), EXPIRED)
 
 
+# rule: replaced item of a key
+def end_replaced(store: Store) -> int:
+    """Cancel the items that the next claim would, as others replaced them; return how many."""
+    now, planner = store.clock.now(), planner_of(store)
+    if not store.queue_head().has_chains:
+        return 0
+
+    def decide(at: Snapshot) -> Answer[tuple[int, int]]:
+        look_as_far(at)
+        return _ending(at, planner.end_replaced(planner.replaced(at, now), now), CANCELLED)
+
+    return on_status(store, "replace", decide)[1]
+
+
 def end(
     store: Store,
     action: str,
@@ -191,20 +205,23 @@ def end(
     now = store.clock.now()
 
     def decide(at: Snapshot) -> Answer[tuple[int, int]]:
-        before = at.status
-        moved = planner_of(store).end(find(at), state, now, error)
-        total = moved.total()
-        if total == 0:
-            return Answer(answer=(0, 0))
-        head = following(
-            before,
-            claimed=before.claimed - moved.was.get(CLAIMED, 0),
-            finished=before.finishing({state: total}),
-            log_rows=before.log_rows + total,
-        )
-        return _step(head, moved, state, (head.step, total))
+        return _ending(at, planner_of(store).end(find(at), state, now, error), state)
 
     return on_status(store, action, decide)
+
+
+def _ending(at: Snapshot, moved: Moved, state: str) -> Answer[tuple[int, int]]:
+    """Return the step by which items end, answered by its number and theirs."""
+    before, total = at.status, moved.total()
+    if total == 0:
+        return Answer(answer=(0, 0))
+    head = following(
+        before,
+        claimed=before.claimed - moved.was.get(CLAIMED, 0),
+        finished=before.finishing({state: total}),
+        log_rows=before.log_rows + total,
+    )
+    return _step(head, moved, state, (head.step, total))
 
 
 def _step(head: StatusHead, moved: Moved, state: str, answer: _T) -> Step[StatusHead, _T]:

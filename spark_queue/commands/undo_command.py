@@ -185,6 +185,9 @@ def _require_cancel(store: Store, step: int, made: Made, states: dict[str, int])
     if made.dropped:
         why = "they were too many; raise the limit, and redrive them"
         raise CannotUndoError(store.name, step, "dropped items over a reader's limit", why)
+    if made.replaced:
+        why = "put the one again that is wanted"
+        raise CannotUndoError(store.name, step, "ended items that others had replaced", why)
     if CANCELLED in states:
         return
     if made.has(OPEN) or made.has(SERVED):

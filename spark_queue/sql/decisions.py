@@ -60,7 +60,9 @@ class Made:
 
     rows: Mapping[tuple[str, str | None], int]
     dropped: int = 0
-    """Cancelled items of which it is said why: a limit dropped them."""
+    """Cancelled items that a limit dropped,"""
+    replaced: int = 0
+    """and those that others of their key had replaced."""
 
     def has(self, kind: str) -> bool:
         """Tell whether there is a row of a kind."""

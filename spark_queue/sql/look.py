@@ -208,10 +208,12 @@ class QueueLook(ABC, Generic[FrameT]):
         self._load_for(NAME.findall("\n".join(texts)))
         return self.database.query_each(texts)
 
-    def find(self, name: str, limit: int) -> FrameT:
+    def find(
+        self, name: str, limit: int = 0, columns: Sequence[str] = MOVED, **variants: str
+    ) -> FrameT:
         """Return a view's items in order, computed, in the form of the status log."""
-        self._prepare(name, {})
-        return self.show(self.database.find(name, limit), MOVED)
+        self._prepare(name, variants)
+        return self.show(self.database.find(name, limit), columns)
 
     def view(self, name: str, columns: Sequence[str] = STATUS, **variants: str) -> FrameT:
         """Return rows of a view as :meth:`show` does."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
@@ -11,7 +11,15 @@ from spark_queue.acting import operator
 from spark_queue.flow import longest_pause
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.job_descriptions import named
-from spark_queue.log.schema import CLAIMED, ITEM, READY, inputs_of, moves_of, user_names
+from spark_queue.log.schema import (
+    CANCELLED,
+    CLAIMED,
+    ITEM,
+    READY,
+    inputs_of,
+    moves_of,
+    user_names,
+)
 from spark_queue.log.settings import Settings
 from spark_queue.results import SAMPLED, SAMPLES, Affected
 from spark_queue.rules.pausing import keys_of
@@ -27,6 +35,9 @@ from spark_queue.state.request import GrantedClaim
 from spark_queue.state.schedulers import next_units
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
+
+#: What a row says of an item that ends, with why.
+ENDED = (*MOVED, "_error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,20 @@ class ItemPlanner:
         with self._look(asked={"now": log_rows.micros(now), "max_age": max_age}) as at:
             return at.view("items_past_deadline")
 
+    @named("look for what was replaced")
+    def replaced(self, at: Snapshot, now: datetime) -> Any:
+        """Return the items that the next claim ends as others have replaced them, each with why."""
+        asked = {
+            "now": log_rows.micros(now),
+            "max_age": micros_of(at.limits.max_age),
+            "spared": [],
+            **setting_values(at.settings.config),
+        }
+        with self._look(asked=asked) as look:
+            look.fold(at)
+            chained = {"timed_items": "timed_items_with_chains"}
+            return look.find("replaced_items", columns=ENDED, **chained)
+
     def again(self, found: Any) -> Any:
         """Return items as rows to enqueue again, with the item as ``_origin``."""
         moves = {new: old for old, new in moves_of(user_names(self.store.columns())).items()}
@@ -98,6 +123,7 @@ class ItemPlanner:
         return Made(
             rows={(row["kind"], row["state"]): row["items"] for row in found},
             dropped=sum(row["dropped"] for row in found),
+            replaced=sum(row["replaced"] for row in found),
         )
 
     def find_taken(self, step: int) -> list[tuple[int, int]]:
@@ -194,6 +220,11 @@ class ItemPlanner:
         """
         return self._move(found, {"state": state, "at": now, "error": error})
 
+    @named("end items")
+    def end_replaced(self, found: Any, now: datetime) -> Moved:
+        """Return the rows by which items end that others have replaced."""
+        return self._move(found, {"state": CANCELLED, "at": now}, ENDED)
+
     @named("redrive")
     def revive(self, found: Any, now: datetime) -> Moved:
         """Return the rows by which found items are ready again, without failures."""
@@ -201,10 +232,10 @@ class ItemPlanner:
         nothing |= dict.fromkeys(("available_at", "expires_at"))
         return self._move(found, {"state": READY, "at": now, **nothing})
 
-    def _move(self, found: Any, said: Mapping[str, object]) -> Moved:
+    def _move(self, found: Any, said: Mapping[str, object], names: Sequence[str] = MOVED) -> Moved:
         """Return the rows by which items come to a state, with the operator's name."""
         with self._look() as at:
-            rows = at.facts_of(found)
+            rows = at.facts_of(found, names)
             was = _count_states(at, rows)
             said = {"kind": ITEM, "worker_id": operator(), **said}
             return Moved(rows=at.logs.status_rows(rows, said), was=was)

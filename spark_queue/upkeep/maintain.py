@@ -16,10 +16,11 @@ from spark_queue.commands import admin, checkpoint, forward_items, readers, reco
 from spark_queue.commands.dry_runs import GONE, together
 from spark_queue.log.delta.table_properties import keeps_rows
 from spark_queue.log.disk import liveness, staged_rows
-from spark_queue.log.schema import CLAIMED, DEAD, EXPIRED, OPEN_LANE, TERMINAL
+from spark_queue.log.schema import CANCELLED, CLAIMED, DEAD, EXPIRED, OPEN_LANE, TERMINAL
 from spark_queue.log.session_options import PlainSession
 from spark_queue.results import Affected, Maintained
 from spark_queue.sql.planner_choice import planner_of
+from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.upkeep import purge_items
 from spark_queue.upkeep.rewriter import Rewriter, rewriter_of
@@ -30,6 +31,7 @@ class _Upkeep(NamedTuple):
 
     expired: int
     dead: int
+    replaced: int
     checkpoint: int
     """The step of its newest checkpoint."""
 
@@ -58,6 +60,7 @@ def maintain(
     return Maintained(
         expired=sum(upkeep.expired for upkeep in done),
         dead=sum(upkeep.dead for upkeep in done),
+        replaced=sum(upkeep.replaced for upkeep in done),
         checkpoint=max((upkeep.checkpoint for upkeep in done), default=0),
         dropped_generations=len(dropped),
         dropped_items=sum(gen.items for gen in dropped),
@@ -95,20 +98,23 @@ def _rewriter(store: Store, archive_to: str | None) -> tuple[Store, Rewriter[Any
 
 
 def _keep_up(reader: Store, by: Rewriter[Any]) -> _Upkeep:
-    """Log a reader's expired items, and write a checkpoint of its log."""
+    """Log the ends of a reader's items that are due, and write a checkpoint of its log."""
     _, expired = admin.expire(reader)
-    dead = by.bury(reader)
+    dead, replaced = by.bury(reader), admin.end_replaced(reader)
     forward_items.forward(reader)
     head = reader.status_head()
     step = checkpoint.checkpoint(reader) if head.log_rows else head.checkpoint.step
     if not keeps_rows(reader.status.properties()):
         by.drop(reader, "status", OPEN_LANE, before=step)
-    return _Upkeep(expired, dead, step)
+    return _Upkeep(expired, dead, replaced, step)
 
 
 def _foresee(reader: Store) -> Iterator[Affected]:
     planner = planner_of(reader)
     yield planner.count_affected(planner.due(reader.clock.now()), EXPIRED)
+    if reader.queue_head().has_chains:
+        replaced = planner.replaced(Snapshot(reader), reader.clock.now())
+        yield planner.count_affected(replaced, CANCELLED)
     if lost := recovery.lost_for_good(reader):
         held = admin.matching(reader, {"_seq": lost}, (CLAIMED,))
         yield planner.count_affected(held, DEAD)

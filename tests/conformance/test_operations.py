@@ -364,19 +364,33 @@ def test_settings_are_changed_and_taken_back_alike(twins: Twins) -> None:
 
 def test_upkeep_ends_drops_and_tells_the_same(twins: Twins) -> None:
     """A dry run says what would end; the run ends it, and drops what finished long ago."""
-    pair = twins(lease=timedelta(seconds=10), max_losses=1)
+    pair = twins("dedup_key", on_duplicate="replace", lease=timedelta(seconds=10), max_losses=1)
     pair.play(lambda one: one.enqueue([Row(id="a", ttl=5), Row(id="b"), Row(id="c")]))
     pair.play(lambda one: one.claim(3).settle("ack", ["b"]))
     pair.play(lambda one: one.claim(1))
+    for name in "de":
+        pair.play(lambda one, name=name: one.enqueue([Row(id=name, key="k")]))
     day = timedelta(days=1)
 
     def kept(one: Seen, **options: Any) -> object:
         done = one.queue.maintain(**options)
-        return done.expired, done.dead, done.checkpoint, done.dropped_items
+        return done.expired, done.dead, done.replaced, done.checkpoint, done.dropped_items
+
+    def ends(one: Seen) -> object:
+        rows = one.table(one.queue.status()).select(["id", "_state", "_attempts", "_error"])
+        return rows.to_pylist()[3:]
 
     pair.play(lambda one: one.advance(60))
-    assert pair.require_same(lambda one: one.queue.maintain(dry_run=True))[0] == 2
-    assert pair.require_same(kept)[:2] == (0, 2)
+    assert pair.require_same(lambda one: one.queue.maintain(dry_run=True))[0] == 3
+    assert pair.require_same(kept)[:3] == (0, 2, 1)
+    assert [
+        (row["_state"], row["_attempts"], row["_error"]) for row in pair.require_same(ends)
+    ] == [
+        ("cancelled", 0, "replaced by 5"),
+        ("ready", 0, None),
+    ]
+    assert pair.require_same(kept)[:3] == (0, 0, 0)
+    pair.play(lambda one: one.claim(1).settle("ack"))
     pair.play(lambda one: one.advance(day.total_seconds()))
     pair.require_same(lambda one: one.queue.maintain(retention=day / 2, dry_run=True))
     pair.require_same(lambda one: kept(one, retention=day / 2))

@@ -87,6 +87,12 @@ FROM sq_items_by_time j
 LEFT JOIN sq_chain_places c ON j.seq = c.seq
 CROSS JOIN sq_asked a
 
+-- replaced_items(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, by_time, over_by, replaced_by, follows, error)
+-- The items that the next claim ends as another one of their key has replaced them.
+SELECT t.*, concat('replaced by ', t.replaced_by) AS error
+FROM sq_timed_items t
+WHERE t.over_by = 'cancelled'
+
 -- with_place(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq, ends_at instant, by_time, over_by, replaced_by, follows, kept_until, place)
 -- Open items with their place now. One that is kept out of the lines waits for its time; or its lease ran
 -- out, and it keeps its slots.

@@ -31,11 +31,12 @@ FROM sq_found f
 GROUP BY f.state
 ORDER BY f.state
 
--- step_counts(kind, state, items, dropped)
--- The rows of a step by kind and state, and how many of its items a limit dropped.
+-- step_counts(kind, state, items, dropped, replaced)
+-- The rows of a step by kind and state, and how many of its items a limit dropped, and others replaced.
 SELECT
   w.kind, w.state, count(*) AS items,
-  count(CASE WHEN w.state = 'cancelled' AND w.error IS NOT NULL THEN 1 END) AS dropped
+  count(CASE WHEN w.state = 'cancelled' AND w.error LIKE 'dropped: %' THEN 1 END) AS dropped,
+  count(CASE WHEN w.state = 'cancelled' AND w.error LIKE 'replaced by %' THEN 1 END) AS replaced
 FROM sq_written w
 GROUP BY w.kind, w.state
 

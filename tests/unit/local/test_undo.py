@@ -223,6 +223,10 @@ def test_one_of_several_readers_takes_items_back_as_they_were(
     assert _order(again().reader("first")) == "a"
 
 
+def _replace(queue: LocalQueue) -> None:
+    queue.enqueue({"id": "a"}, on_duplicate="replace")
+
+
 @pytest.mark.parametrize(
     ("act", "why"),
     [
@@ -232,6 +236,7 @@ def test_one_of_several_readers_takes_items_back_as_they_were(
         (lambda queue: queue.claim(1), "leased items"),
         (lambda queue: queue.maintain(), "expired"),
         (lambda queue: (queue.claim(1), queue.maintain()), "wrote a checkpoint"),
+        (lambda queue: (_replace(queue), queue.maintain()), "others had replaced"),
         (lambda queue: (queue.cancel("true"), queue.purge("true")), "purged"),
         (lambda queue: queue.configure(max_in_flight=1), "changed again"),
         (lambda _queue: None, "is the first one"),
@@ -242,14 +247,20 @@ def test_what_is_not_taken_back_is_said(
 ) -> None:
     """With what the step was, and what there is to do instead; nothing was written."""
     told: list[StepFacts] = []
-    queue = make()
+    queue = make(dedup_key="id")
     queue.enqueue({"id": "a", "expires_at": clock.now() + timedelta(days=1)})
     if why == "expired":
         clock.advance(timedelta(days=2))
     if why == "changed again":
         queue.configure(max_in_flight=2)
     act(queue)
-    steps = {"expired": 2, "purged": 2, "wrote a checkpoint": 3, "changed again": 2}
+    steps = {
+        "expired": 2,
+        "others had replaced": 2,
+        "purged": 2,
+        "wrote a checkpoint": 3,
+        "changed again": 2,
+    }
     last = steps.get(why, queue._store.status_head().step)
     queue._store.handle.listener = told.append
 
