@@ -26,6 +26,8 @@ class Said(NamedTuple):
     """How long it waits: where it is deferred, or in the place of the policy of retries."""
     pause: str | None = None
     """By which key of it no item starts for as long: an expression, ``""`` for the fair key."""
+    is_begun: bool = True
+    """Whether the item may have begun; of one that did not, units come back to its rates."""
 
     @property
     def micros(self) -> int | None:
@@ -39,11 +41,16 @@ class Said(NamedTuple):
 
     @classmethod
     def of(
-        cls, outcome: str, error: str | None, micros: int | None, pause: str | None = None
+        cls,
+        outcome: str,
+        error: str | None,
+        micros: int | None,
+        pause: str | None = None,
+        together: int | None = None,
     ) -> Said:
-        """Return what is said, with a wait in microseconds."""
+        """Return what is said, with a wait in microseconds, and how many items were called."""
         after = None if micros is None else timedelta(microseconds=micros)
-        return cls(outcome, error, after, pause)
+        return cls(outcome, error, after, pause, together != 0)
 
 
 def said_of(exc: BaseException) -> Said:

@@ -15,7 +15,8 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from spark_queue.commands.settle_pauses import with_pauses
+from spark_queue.commands.settle_pauses import join_rows, with_pauses
+from spark_queue.commands.settle_refunds import refunds
 from spark_queue.log.heads import StatusHead, following
 from spark_queue.log.schema import (
     CLAIMED,
@@ -142,6 +143,8 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
             paused = with_pauses(at.settings, rows, asked, now)
             if paused is not None:
                 after, rows = replace(after, config_step=after.step), paused
+        if (back := refunds(at, lease, told, stage.rows, now)) is not None:
+            rows = join_rows(rows, back)
         return Step(
             head=after,
             rows=rows,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,16 +20,14 @@ from spark_queue.flow import Pause, key_texts
 from spark_queue.log.settings import Settings
 from spark_queue.log.step_events import logger
 from spark_queue.saying import Said
+from spark_queue.sql import log_rows
 from spark_queue.state.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 #: Where an item has its keys.
-_KEYS = ("_seq", "_fair_key", "_group_key", "_flow_keys")
-
-#: What a row of settings has, as SQL says it.
-_CONFIG = "_gen long, _kind string, _at timestamp, _worker_id string, _body string"
+KEYS = ("_seq", "_fair_key", "_group_key", "_flow_keys")
 
 
 def with_pauses(
@@ -53,12 +52,14 @@ def with_pauses(
             after = after.with_pause(pause)
     if after == settings:
         return None
-    row = config_row(after, now)
+    return join_rows(rows, config_row(after, now))
+
+
+def join_rows(rows: DataFrame | pa.Table, others: pa.Table) -> DataFrame | pa.Table:
+    """Return the rows of a settle and others; a missing column is null."""
     if isinstance(rows, pa.Table):
-        return pa.concat_tables([rows, row], promote_options="default")
-    names = [column.split()[0] for column in _CONFIG.split(", ")]
-    line = rows.sparkSession.createDataFrame(row.select(names).to_pylist(), _CONFIG)
-    return rows.unionByName(line, allowMissingColumns=True)
+        return log_rows.joined(rows, others)
+    return import_module("spark_queue.spark.spark_engines").FrameRows().joined(rows, others)
 
 
 def _pauses(
@@ -88,13 +89,23 @@ def _pauses(
 
 def _keys_of(rows: DataFrame | pa.Table, seqs: list[int] | None) -> Iterator[tuple[Any, ...]]:
     """Return the seq and the keys of some items of a settle, or of all."""
+    for row in columns_of(rows, KEYS, seqs):
+        *own, stored = row.values()
+        yield *own, *json.loads(stored or "[]")
+
+
+def columns_of(
+    rows: DataFrame | pa.Table, names: Sequence[str], seqs: list[int] | None
+) -> list[dict[str, Any]]:
+    """Return some columns of some items of a settle, or of all."""
     if isinstance(rows, pa.Table):
         few = rows if seqs is None else rows.filter(pc.is_in(rows["_seq"], pa.array(seqs)))
+        few = few.select(names)
     else:
-        few = (rows if seqs is None else rows.where(rows["_seq"].isin(seqs))).select(*_KEYS)
-        few = few.toArrow()
-    for seq, fair, group, stored in zip(*(few[name].to_pylist() for name in _KEYS), strict=True):
-        yield seq, fair, group, *json.loads(stored or "[]")
+        frame = rows if seqs is None else rows.where(rows["_seq"].isin(seqs))
+        few = frame.select(*names).toArrow()
+    found: list[dict[str, Any]] = few.to_pylist()
+    return found
 
 
 def _key_by(config: QueueConfig, by: str, keys: Sequence[str | None]) -> str | None:

@@ -20,7 +20,7 @@ from spark_queue.log.log_columns import Columns, Input, LogColumn, column_names,
 #: 4: a column of both logs for the failures after which an item is dead; one row for a renewal.
 #: 5: a mark of a source says what its last batch did, and may leave the head.
 #: 6: columns of both logs for the keys of limits, the units of rates and the chains of items that
-#: replace each other; of the status log for deferrals and charges; the grace of leases; how far the
+#: replace each other; of the status log for deferrals and debts; the grace of leases; how far the
 #: work is.
 FORMAT_VERSION = 6
 
@@ -198,9 +198,6 @@ STATUS_COLUMNS = Columns(
         LogColumn("_tat", "bigint", "when the key owes no units, in nanoseconds", since=6),
         LogColumn(
             "_refunds", "bigint", "what came back to the key in all, in nanoseconds", since=6
-        ),
-        LogColumn(
-            "_charges", "string", "what the item was charged, by each rate, in JSON", since=6
         ),
     ]
 )

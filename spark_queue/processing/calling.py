@@ -125,7 +125,7 @@ class HandlerCalls:
             self._at_work.leave(columns["_seq"], current)
         if current.cancelled:
             # Its outcome counts no more, and its group goes on.
-            return back(item)
+            return back(item, None)
         self.saw(group, row["outcome"])
         self._paused.note(columns["_seq"], row.get("pause"))
         return row
@@ -142,13 +142,15 @@ class HandlerCalls:
         When it is cut, the child is killed, and what it has not done goes back. So it is when the
         item that it is at is lost; then another goes on behind that.
         """
-        left = deque(items)
+        left, first = deque(items), None
         ending = (
             None if cut is None else _ChildEnd(cut, lambda: bool(left) and self._is_lost(left[0]))
         )
         while left:
             if cut is not None and cut.is_set():
-                yield batch_of([back(item) for item in left], self._schema)
+                # The child may have begun the first.
+                told = [back(item, None if item is first else 0) for item in left]
+                yield batch_of(told, self._schema)
                 return
             if self._is_to_go_back(left[0]):
                 yield batch_of([back(left.popleft())], self._schema)
@@ -165,12 +167,13 @@ class HandlerCalls:
                 self.saw(group, found.column("outcome")[0].as_py())
                 self._paused.note(item["_seq"], found.column("pause")[0].as_py())
                 yield found
+            first = left[0] if left else None
 
     def _outcome(self, item: Item, answer: bytes | Died | Late) -> pa.RecordBatch:
         """Return the outcome of an item, from what became of its child."""
         seq = item[1]["_seq"]
         if self._is_lost(item):
-            return batch_of([back(item)], self._schema)
+            return batch_of([back(item, None)], self._schema)
         if isinstance(answer, Died):
             return batch_of([loss(seq, answer)], self._schema)
         if isinstance(answer, Late):
@@ -227,14 +230,13 @@ def table_apart(
     told = list(answers(lambda: [_to_bytes(called_with_table(handler, table, schema))], cut))
     seqs = table.column("_seq").to_pylist()
     if not told or _is_cut(told[0], cut):
-        return release(seqs, schema)
+        return release(seqs, schema, None)
     answer = told[0]
     if isinstance(answer, bytes):
         return _from_bytes(answer)
     if len(seqs) == 1 and isinstance(answer, Died):
         return batch_of([loss(seqs[0], answer)], schema)
-    rows = [{"_seq": seq, "outcome": "release", "together": len(seqs)} for seq in seqs]
-    return batch_of(rows, schema)
+    return release(seqs, schema, len(seqs))
 
 
 def _is_cut(answer: bytes | Died | Late, cut: Cut | None) -> bool:

@@ -303,7 +303,7 @@ class Crew:
     def _note_divided(self, outcomes: pa.Table) -> None:
         """Note which items were in a call of several that a child died of."""
         together = zip(outcomes["_seq"].to_pylist(), outcomes["together"].to_pylist(), strict=True)
-        self._most |= {seq: count // 2 for seq, count in together if count is not None}
+        self._most |= {seq: count // 2 for seq, count in together if count}
 
 
 # rule: work of a group

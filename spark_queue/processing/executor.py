@@ -132,7 +132,8 @@ def outcomes(returns: StructType | None) -> StructType:
         # For how many microseconds an item waits, and by which key others do.
         ("after", LongType()),
         ("pause", StringType()),
-        # How many items were in the call that a worker died of, where they were several.
+        # How many items were in the call that a worker died of, where they were several; and 0 of
+        # what was not begun.
         ("together", LongType()),
         last,
     ]

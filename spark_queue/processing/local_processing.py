@@ -42,6 +42,9 @@ from spark_queue.state.store import Store
 _MARKS = (pa.field("_seq", pa.int64()), pa.field("_claim_id", pa.string()))
 
 
+#: What is said of an item.
+_SAID = ("outcome", "error", "after", "pause", "together")
+
 #: How often it is looked in the time that an item may take whether that is over.
 _LOOKS = 4
 
@@ -284,5 +287,5 @@ def _verdict(outcomes: pa.Table) -> Some:
 
 
 def _rows_of(outcomes: pa.Table) -> Iterator[tuple[int, saying.Said]]:
-    columns = (outcomes[name].to_pylist() for name in ("outcome", "error", "after", "pause"))
+    columns = (outcomes[name].to_pylist() for name in _SAID)
     return zip(outcomes["_seq"].to_pylist(), map(saying.Said.of, *columns), strict=True)

@@ -240,7 +240,7 @@ class _Ahead:
         claim, self._claim = self._claim, None
         if claim is None or not claim.count or claim.lease_expires_at > self._store.clock.now():
             return claim
-        recovery.abandon(self._store, claim.lease, claim.id)
+        self._give_back(claim)
         return None
 
     def settle(self, claim: Claim, verdict: Verdict) -> SettledStep:
@@ -265,7 +265,11 @@ class _Ahead:
     def __exit__(self, *_: object) -> None:
         left = self.take()
         if left is not None and left.count:
-            recovery.abandon(self._store, left.lease, left.id)
+            self._give_back(left)
+
+    def _give_back(self, claim: Claim) -> None:
+        unbegun = settle.Every("release", is_begun=False)
+        settle.settle(self._store, claim.lease, settle.ByARescuer(unbegun), action="recover")
 
 
 def _reason_to_stop(deadline: float | None, stop: threading.Event) -> Stopped | None:

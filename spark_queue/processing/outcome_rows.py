@@ -32,7 +32,8 @@ def columns_of(returns: pa.Schema | None) -> pa.Schema:
             # For how many microseconds an item waits, and by which key others do.
             ("after", pa.int64()),
             ("pause", pa.string()),
-            # How many items were in the call that a worker died of, where they were several.
+            # How many items were in the call that a worker died of, where they were several; and 0
+            # of what was not begun.
             ("together", pa.int64()),
             last,
         ]
@@ -45,14 +46,18 @@ def overtime(seq: int, limit: float) -> dict[str, Any]:
     return {"_seq": seq, "outcome": "nack", "error": error}
 
 
-def release(seqs: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
-    """Give items back, uncharged."""
-    return batch_of([{"_seq": seq, "outcome": "release"} for seq in seqs], schema)
+def release(seqs: Sequence[int], schema: pa.Schema, together: int | None = 0) -> pa.RecordBatch:
+    """Give items back, uncharged, that were not begun."""
+    return batch_of([_back(seq, together) for seq in seqs], schema)
 
 
-def back(item: Item) -> dict[str, Any]:
-    """Return the outcome of an item that goes back."""
-    return {"_seq": item[1]["_seq"], "outcome": "release"}
+def back(item: Item, together: int | None = 0) -> dict[str, Any]:
+    """Return the outcome of an item that goes back, and was not begun."""
+    return _back(item[1]["_seq"], together)
+
+
+def _back(seq: int, together: int | None) -> dict[str, Any]:
+    return {"_seq": seq, "outcome": "release", "together": together}
 
 
 def loss(seq: int, died: Died) -> dict[str, Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.rules.dedup_keys import Holder, kept_for
 from spark_queue.rules.fairness import Account, Level
-from spark_queue.rules.pacing import Debt, Paces
+from spark_queue.rules.pacing import Debt
 from spark_queue.rules.places import freed_at
 from spark_queue.rules.rule_model import Grant, Leased, NewItem, Record
 from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState
@@ -121,12 +121,20 @@ def dump(state: SchedulerState) -> dict[str, Any]:
         "refused": [list(pair) for pair in state.refused.items()],
         "holders": [[key, h.seq, _finite(h.until), h.live] for key, h in holders],
         "grants": [[claim_id, dataclasses.asdict(g)] for claim_id, g in state.grants.items()],
-        **({} if state.paces is None else {"debts": _plain_debts(state.paces)}),
+        **_dump_debts(state),
     }
 
 
-def _plain_debts(paces: Paces) -> list[list[Any]]:
-    return [[by, key, *dataclasses.astuple(d)] for by, key, d in paces.name_debts(paces.debts)]
+def _dump_debts(state: SchedulerState) -> dict[str, Any]:
+    """Return what keys of rates owe, and owed after each claim, if there are some."""
+    if state.paces is None:
+        return {}
+    owed = state.paces.name_debts(state.paces.debts)
+    charges = ((n, *of, debt) for n, found in state.charges.items() for of, debt in found.items())
+    return {
+        name: [[*of, *dataclasses.astuple(debt)] for *of, debt in found]
+        for name, found in (("debts", owed), ("charges", charges))
+    }
 
 
 def load(state: SchedulerState, plain: Mapping[str, Any]) -> None:
@@ -152,7 +160,7 @@ def load(state: SchedulerState, plain: Mapping[str, Any]) -> None:
     pauses = plain.get("pauses")
     if pauses:
         state.pause_keys({(by, key): math.inf if u is None else u for by, key, u in pauses})
-    _load_debts(state, plain.get("debts", ()))
+    _load_debts(state, plain)
     for item in plain["items"]:
         _load_record(state, item)
     state.refused.update((seq, holder) for seq, holder in plain["refused"])
@@ -162,10 +170,12 @@ def load(state: SchedulerState, plain: Mapping[str, Any]) -> None:
     state.turns.rest_idle()
 
 
-def _load_debts(state: SchedulerState, plain: Iterable[list[Any]]) -> None:
+def _load_debts(state: SchedulerState, plain: Mapping[str, Any]) -> None:
     if state.paces is not None:
-        for by, key, *debt in plain:
+        for by, key, *debt in plain.get("debts", ()):
             state.paces.learn(by, key, Debt(*debt))
+    for lease, by, key, *debt in plain.get("charges", ()):
+        state.charges[lease] = {**state.charges.get(lease, {}), (by, key): Debt(*debt)}
 
 
 def _upgrade(plain: Mapping[str, Any]) -> dict[str, Any]:

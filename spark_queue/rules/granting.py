@@ -38,6 +38,8 @@ def carry_out(state: SchedulerState, grant: Grant, limit: int, run: int, worker_
     if state.paces is not None and limits is not None and limits.tally is not None:
         state.paces.debts.update(limits.tally.debts)
     leased = tuple(_lease(state, one, grant, worker_id) for one in served)
+    if debts:
+        state.charges[grant.lease] = {(by, key): debt for by, key, debt in debts}
     return dataclasses.replace(
         grant, items=leased, expired=expired, dead=dead, replaced=replaced, debts=debts
     )

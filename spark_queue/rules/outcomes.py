@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from zlib import crc32
 
 from spark_queue.config import QueueConfig
+from spark_queue.rules.pacing import instant_of
 from spark_queue.rules.places import State
 from spark_queue.rules.rule_model import Ack, Dead, Defer, Nack, Outcome, Record, Release, Settled
 from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState
@@ -99,6 +100,9 @@ def apply(state: SchedulerState, record: Record, outcome: Outcome) -> State:
     elif isinstance(outcome, Dead):
         state.finish(record, "dead", outcome.error)
     elif isinstance(outcome, Release):
+        if not outcome.is_begun and state.paces is not None:
+            charges = state.charges.get(record.lease or 0, {})
+            state.paces.give_back(record.asked, charges, instant_of(state.clock))
         state.give_back(record)
     elif isinstance(outcome, Defer):
         _defer(state, record, outcome)

@@ -58,6 +58,9 @@ class Debt:
     righted: int = 0
 
 
+#: What keys owed after a claim that charged them, by what their rate is by, and the key.
+Charges = Mapping[tuple[str, Hashable], Debt]
+
 #: Of a key that nothing was charged.
 NO_DEBT = Debt(0)
 
@@ -222,15 +225,43 @@ class Paces:
 
     def lacking(self, asked: Iterable[UnitsAsked], now: int) -> tuple[UnitsAsked, int] | None:
         """Return the key that lacks units at an instant for longest, and when it has them."""
-        found = [(self.starts_at(one, self.debts.get(one.key, NO_DEBT)), one) for one in asked]
+        found = [(self._due_at(one, now), one) for one in asked]
         late = [(at, one) for at, one in found if at > now]
         at, one = max(late, key=lambda each: each[0], default=(0, None))
         return None if one is None else (one, at)
+
+    def _due_at(self, asked: UnitsAsked, now: int) -> int:
+        """Return when units may start, also of a key whose debt is to be set right by then."""
+        debt = self.debts.get(asked.key, NO_DEBT)
+        at = self.starts_at(asked, self.set_right(asked, debt, now))
+        is_ahead = debt.at - now > self._terms(asked)[1]
+        return min(at, debt.righted + _per(self.rate_of(asked.key))) if is_ahead else at
 
     # rule: rate of a key
     def charge(self, asked: UnitsAsked, debt: Debt, now: int) -> Debt:
         """Return what a key owes after some units of it have started."""
         return replace(debt, tat=max(debt.tat, now) + self._terms(asked)[0], at=now)
+
+    # rule: units that come back
+    def give_back(
+        self, asked: Iterable[UnitsAsked], granted: Charges, now: int
+    ) -> Mapping[Limited, Debt]:
+        """Take back units that a claim charged and that were not begun; return who owes less.
+
+        They come back as far as they are outstanding: what the keys owed after the claim, less what
+        came back since, is ahead of now.
+        """
+        found: dict[Limited, Debt] = {}
+        for one in asked:
+            owed = self.debts.get(one.key)
+            was = granted.get((self.rate_of(one.key).text, one.key[1]))
+            if owed is None or was is None:
+                continue
+            left = was.tat - (owed.refunds - was.refunds) - now
+            back = min(self._terms(one)[0], left)
+            if back > 0:
+                found[one.key] = self.debts[one.key] = _lower(owed, owed.tat - back)
+        return found
 
     # rule: debt ahead of a clock
     def set_right(self, asked: UnitsAsked, debt: Debt, now: int) -> Debt:
@@ -242,13 +273,18 @@ class Paces:
         if debt.at - now <= allowance or (debt.righted and now - debt.righted < per):
             return debt
         tat = min(debt.tat, now + max(0, allowance - cost))
-        return replace(debt, tat=tat, at=now, righted=now)
+        return replace(_lower(debt, tat), at=now, righted=now)
 
     def _terms(self, asked: UnitsAsked) -> tuple[int, int]:
         rate, limit = self.rate_of(asked.key), self.rate_of(asked.key).most(asked.key[1])
         if limit is None:
             return 0, 0
         return cost_of(_per(rate), limit, asked.units), allowance_of(rate, limit)
+
+    def counts(self, key: Limited, debt: Debt, now: int, *, in_flight: bool) -> bool:
+        """Tell whether a debt still says something, with some items in flight or none."""
+        is_righted = debt.righted and now - debt.righted < _per(self.rate_of(key))
+        return debt.tat > now or (in_flight and debt.refunds > 0) or bool(is_righted)
 
     def name_debts(self, debts: Mapping[Limited, Debt]) -> tuple[tuple[str, Hashable, Debt], ...]:
         """Return debts by the texts of their rates."""
@@ -277,8 +313,14 @@ def move_debt(debt: Debt, was: Rate, rate: Rate, key: Hashable, now: int) -> Deb
     if old == new or debt.tat <= now:
         return debt
     if old is None or new is None:
-        return replace(debt, tat=now)
-    return replace(debt, tat=now + _up((debt.tat - now) * Fraction(old) / Fraction(new)))
+        return _lower(debt, now)
+    return _lower(debt, now + _up((debt.tat - now) * Fraction(old) / Fraction(new)))
+
+
+# rule: units that come back
+def _lower(debt: Debt, tat: int) -> Debt:
+    """Return a debt as of another instant; what it is less counts as come back."""
+    return replace(debt, tat=tat, refunds=debt.refunds + max(0, debt.tat - tat))
 
 
 class Tally:

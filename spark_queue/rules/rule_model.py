@@ -169,6 +169,9 @@ class Defer:
 class Release:
     """The item is given back, at its place and without a charge."""
 
+    is_begun: bool = True
+    """Whether its holder may have begun it. If not, its units come back to its rates."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dead:

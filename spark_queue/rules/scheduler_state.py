@@ -14,7 +14,7 @@ from spark_queue.rules.dedup_keys import Distinct
 from spark_queue.rules.fairness import OneLine, Turns
 from spark_queue.rules.grouping import Serial, Ungrouped
 from spark_queue.rules.limiting import Limits
-from spark_queue.rules.pacing import Paces, Tally, instant_of
+from spark_queue.rules.pacing import Charges, Paces, Tally, instant_of
 from spark_queue.rules.parted import LimitedLines
 from spark_queue.rules.pausing import KeyPauses, PausedKeys
 from spark_queue.rules.places import Place, State, Terminal, freed_at
@@ -44,6 +44,8 @@ class SchedulerState:
         What each lease still holds.
     grants : dict
         The grants, by claim id.
+    charges : dict
+        What the keys of rates owed after each lease that still holds something.
     """
 
     def __init__(self, config: QueueConfig, *, keep_finished: bool) -> None:
@@ -59,6 +61,7 @@ class SchedulerState:
         self.refused: dict[int, int] = {}
         self.leases: dict[int, set[int]] = {}
         self.grants: dict[str, Grant] = {}
+        self.charges: dict[int, Charges] = {}
         self._claim_ids: dict[int, str] = {}
         self._raised: dict[int, float] = {}
         self.pauses: KeyPauses | None = None
@@ -355,6 +358,7 @@ class SchedulerState:
         self.leases[lease].discard(record.seq)
         if not self.leases[lease]:
             del self.leases[lease]
+            self.charges.pop(lease, None)
             if not self.keep_finished and (claim_id := self._claim_ids.pop(lease, None)):
                 del self.grants[claim_id]
 

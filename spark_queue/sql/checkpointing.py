@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from contextlib import closing
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -10,7 +12,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.log.heads import Checkpoint, following
 from spark_queue.log.schema import OPEN_LANE
 from spark_queue.log.settings import SLACK, Settings
-from spark_queue.rules.pacing import Paces, instant_of
+from spark_queue.rules.pacing import Debt, Paces, instant_of
 from spark_queue.sql import log_rows
 from spark_queue.sql.decisions import StagedCheckpoint
 from spark_queue.sql.limit_pass import KeysInFlight
@@ -90,14 +92,25 @@ def _debts(at: Snapshot, config: QueueConfig, by: SqlEngine) -> pa.Table | None:
         return None
     instant, after = instant_of(at.store.clock.now().timestamp()), Paces(config)
     after.keep(owed.paces, instant)
-    # What came back to a key counts as long as something of it may be in flight.
-    kept = {
-        key: debt
-        for key, debt in after.debts.items()
-        if debt.tat > instant or (debt.refunds and at.status.claimed)
-    }
-    rows = [{**row, "_gen": OPEN_LANE} for row in debt_rows(after.name_debts(kept))]
+    # What no longer counts by these settings is said once more: processes that go on know it.
+    kept = {(by, key): replace(debt, tat=0) for by, key, debt in _counting(owed.paces, at, instant)}
+    kept |= {(by, key): debt for by, key, debt in _counting(after, at, instant)}
+    rows = [
+        {**row, "_gen": OPEN_LANE} for row in debt_rows((*of, debt) for of, debt in kept.items())
+    ]
     return status_table(rows) if rows else None
+
+
+def _counting(paces: Paces, at: Snapshot, now: int) -> tuple[tuple[str, Hashable, Debt], ...]:
+    """Return the debts that still count, by the texts of their rates."""
+    in_flight = at.status.claimed > 0
+    return paces.name_debts(
+        {
+            key: debt
+            for key, debt in paces.debts.items()
+            if paces.counts(key, debt, now, in_flight=in_flight)
+        }
+    )
 
 
 def _queue_step(at: Snapshot) -> int:

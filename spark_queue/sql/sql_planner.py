@@ -69,6 +69,15 @@ class SqlPlanner(ItemPlanner):
 
         return first_able(self._engines("to settle items of"), decide)
 
+    @named("settle")
+    def debts(self, at: Snapshot) -> pa.Table:
+        """Return rows of what keys of rates owe, since the checkpoint and of it."""
+
+        def find(engine: SqlEngine) -> pa.Table:
+            return engine.logs.debts_of(self.store, at.status)
+
+        return first_able(self._engines("to read the rates of"), find)
+
     @named("settle and claim")
     def chosen_after(
         self, at: Snapshot, done: StagedSettle, settled: StatusHead, request: Request, now: datetime

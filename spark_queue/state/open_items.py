@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Literal, NamedTuple
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.log.schema import CLAIMED, ENTERED_WITH, READY, RECENT, SCHEDULE
+from spark_queue.rules.pacing import Debt
 
 #: A place in the order of service: negated priority, turn, seq.
 Place = tuple[float, float, float]
@@ -235,6 +236,8 @@ class RememberedClaim:
     """The table where its holder writes results."""
     given_back: set[int] = field(default_factory=set)
     """Items that are ready again as if never leased: they have no verdict."""
+    charges: dict[tuple[str, Hashable], Debt] = field(default_factory=dict)
+    """What the keys of rates owed after it."""
 
     @property
     def claim_id(self) -> str:

@@ -88,6 +88,8 @@ class Replica:
         The highest turn that was handed out to each line, and the highest overdue one.
     grants : dict
         The claims, by lease.
+    debts : dict
+        What the keys of rates owe, by what the rate is by, and the key.
     """
 
     queue: str = ""
@@ -99,7 +101,6 @@ class Replica:
     served: dict[tuple[LineKey, bool], float] = field(default_factory=dict)
     grants: dict[int, RememberedClaim] = field(default_factory=dict)
     debts: dict[tuple[str, str], Debt] = field(default_factory=dict)
-    """What the keys of rates owe, by what the rate is by, and the key."""
     has_forgotten: bool = False
     """Whether there were claims that are not among the grants any more."""
     follower: RowFollower | None = field(default=None, compare=False, repr=False)
@@ -249,10 +250,8 @@ class Replica:
 
     def is_open(self, row: Row) -> bool:
         """Tell of an item of the tables whether it is ready or claimed."""
-        seq = row["_seq"]
-        if seq in self.items or self.window is None:
-            return seq in self.items
-        return self.window.has(row)
+        window = self.window
+        return row["_seq"] in self.items or (window is not None and window.has(row))
 
     def look_up(self, step: int, *, lines: bool) -> None:
         """Drop the keys, and perhaps the lines, up to a step: they are looked up from now on."""
@@ -323,7 +322,7 @@ class Replica:
             elif row["_kind"] == RENEWAL:
                 self._renew(row, step)
             elif row["_kind"] == RATE:
-                self._owe(row)
+                self._owe(row, step)
         if len(self.grants) > 2 * _CLAIMS:
             self._forget_claims()
         self.status = token
@@ -400,8 +399,10 @@ class Replica:
                 self._move(item | until, step)
 
     # rule again: debt of a key
-    def _owe(self, row: Row) -> None:
+    def _owe(self, row: Row, step: int) -> None:
         debt = self.debts[row["_by"], row["_key"]] = debt_of(row)
+        if step in self.grants:
+            self.grants[step].charges[row["_by"], row["_key"]] = debt
         if self.follower is not None:
             self.follower.owe(row["_by"], row["_key"], debt)
 

@@ -137,7 +137,7 @@ def _outcome(said: Said) -> Outcome:
         "ack": Ack(),
         "nack": Nack(error, after),
         "defer": Defer(after or 0.0, error),
-        "release": Release(),
+        "release": Release(said.is_begun),
         "dead": Dead(error),
     }
     return made[said.outcome]
@@ -189,6 +189,7 @@ class Every:
     error: str | None = None
     after: timedelta | None = None
     pause: str | None = None
+    is_begun: bool = True
 
     def judge(
         self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
@@ -199,7 +200,7 @@ class Every:
     @property
     def said(self) -> Said:
         """What is said of each item."""
-        return Said(self.outcome, self.error, self.after, self.pause)
+        return Said(self.outcome, self.error, self.after, self.pause, self.is_begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +340,23 @@ def pausing_of(verdict: Verdict) -> Mapping[int, Said] | Said | None:
     if isinstance(verdict, Every) and verdict.pause is not None:
         return verdict.said
     return None
+
+
+def unbegun_of(verdict: Verdict) -> list[int] | None:
+    """Return the items that a holder says were not begun; ``None`` for all.
+
+    Of a frame they are none where it has more than are brought here.
+    """
+    if isinstance(verdict, ByARescuer):
+        return unbegun_of(verdict.verdict)
+    if isinstance(verdict, Some):
+        return [seq for seq, one in verdict.outcomes.items() if not one.is_begun]
+    if isinstance(verdict, Every) and not verdict.is_begun:
+        return None
+    if not isinstance(verdict, Each) or "together" not in verdict.outcomes.columns:
+        return []
+    found = verdict.outcomes.where("together = 0").select("_seq").limit(_FEW + 1).collect()
+    return [row[0] for row in found] if len(found) <= _FEW else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

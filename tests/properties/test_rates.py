@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from spark_queue.config import QueueConfig
 from spark_queue.flow import Rate
-from spark_queue.rules import NewItem, Scheduler
+from spark_queue.rules import NewItem, Release, Scheduler
 
 
 def _most_within(starts: list[float], per: float) -> int:
@@ -36,6 +36,39 @@ def test_no_window_has_more_than_limit_and_burst(
         scheduler.admit([NewItem()] * puts, now / 1e6)
         starts += [now / 1e6] * len(scheduler.claim(now / 1e6, wanted).items)
     assert _most_within(starts, per) <= limit + burst
+
+
+# rule: units that come back
+@settings(max_examples=200, deadline=None)
+@given(
+    limit=st.integers(1, 4),
+    burst=st.integers(1, 8),
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from([0, 1, 7, 70, 400]), st.sampled_from([0, 0, 1, 9]), st.integers(0, 3)
+        ),
+        min_size=5,
+        max_size=60,
+    ),
+)
+def test_units_that_come_back_let_no_more_start_than_are_outstanding(
+    limit: int, burst: int, steps: list[tuple[int, int, int]]
+) -> None:
+    """Law 11: of each claim some items begin, and the others go back at once or later."""
+    rate = Rate(limit=limit, per=timedelta(seconds=1), burst=burst)
+    scheduler, now, starts = Scheduler(QueueConfig(rates=(rate,))), 0, [0.0]
+    scheduler.admit([NewItem()] * 400, 0.0)
+    scheduler.claim(0.0, 1)
+    held: list[tuple[int, list[int]]] = []
+    for later, begun, returns in steps:
+        now += later * 10_000
+        grant = scheduler.claim(now / 1e6, 9)
+        starts += [now / 1e6] * len(grant.items[:begun])
+        held.append((grant.lease, [item.seq for item in grant.items[begun:]]))
+        for lease, seqs in held[:returns]:
+            scheduler.settle(lease, dict.fromkeys(seqs, Release(is_begun=False)), now / 1e6)
+        del held[:returns]
+    assert _most_within(starts, 1.0) <= limit + burst
 
 
 @settings(max_examples=30, deadline=None)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +13,8 @@ import pytest
 from spark_queue import InvalidConfigError, LocalQueue, QueueConfig, Rate
 from spark_queue.clock import Clock, ManualClock
 from spark_queue.commands.checkpoint import checkpoint
+from spark_queue.local_queue import LocalReader
+from spark_queue.state import replica_choice
 
 SECOND = timedelta(seconds=1)
 
@@ -27,7 +31,7 @@ def _put(queue: LocalQueue, *names: str) -> None:
     queue.enqueue([{"id": name, "tenant": name[0]} for name in names])
 
 
-def _ids(queue: LocalQueue) -> list[str]:
+def _ids(queue: LocalQueue | LocalReader) -> list[str]:
     return [row["id"] for row in queue.claim(100).rows]
 
 
@@ -57,6 +61,32 @@ def test_a_process_takes_what_its_hands_begin_at_once(tmp_path: Path) -> None:
     assert begun[-1] - begun[0] >= 6 * 0.05 - 0.05
 
 
+# rule again: units that come back
+@pytest.mark.parametrize("engine", ["memory", "files", "sql"])
+def test_units_come_back_of_what_a_runner_did_not_begin(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R7: of a claim that was made ahead and given up, but not where a caller releases."""
+    clock, stop = ManualClock(), threading.Event()
+    rate = Rate(by="tenant", limit=1, per=100 * SECOND, burst=4)
+    queue = _queue(tmp_path, rate, Rate(limit=1, per=100 * SECOND, burst=3), clock=clock)
+    _put(queue, "a1", "a2", "a3", "a4", "a5")
+    if engine == "sql":
+        monkeypatch.setattr(replica_choice, "LARGE", 0)
+
+    def look(_: object) -> None:
+        stop.set()
+        if engine == "files":
+            queue._store.forget()
+
+    done = queue.process(lambda _: None, stop=stop, on_claim=look)
+    assert (done.acked, done.stopped) == (1, "stop")
+    claim = queue.claim(100)
+    assert [row["id"] for row in claim.rows] == ["a2", "a3"]
+    claim.release()
+    assert _ids(queue) == []
+
+
 def test_debts_are_known_after_a_checkpoint_and_in_another_process(tmp_path: Path) -> None:
     """A checkpoint keeps what is owed, and a state that is read anew has it."""
     clock = ManualClock()
@@ -74,9 +104,10 @@ def test_debts_are_known_after_a_checkpoint_and_in_another_process(tmp_path: Pat
 
 
 # rule: debt ahead of a clock
+@pytest.mark.parametrize("forgets", [False, True])
 @pytest.mark.parametrize("ahead", [3600, -3600])
 def test_a_clock_that_is_ahead_stops_others_for_no_more_than_the_time_of_the_rate(
-    tmp_path: Path, ahead: int
+    tmp_path: Path, ahead: int, *, forgets: bool
 ) -> None:
     """R6: who comes after it starts again at the rate, and no window has much more than allowed."""
     clocks = ManualClock(), ManualClock()
@@ -92,9 +123,30 @@ def test_a_clock_that_is_ahead_stops_others_for_no_more_than_the_time_of_the_rat
             clock.advance(timedelta(seconds=0.25))
         # From the half on both take turns.
         at = first if step > 60 and step % 2 else second
+        if forgets and not step % 10:
+            # As in another process, which knows what rows say.
+            at._store.forget()
         starts += [step / 4] * len(_ids(at))
     assert all(sum(b <= at < b + 10 for at in starts) <= 10 + 3 * 2 for b in starts)
     assert sum(at < 15 for at in starts) >= 10
+
+
+# rule: debt under a changed rate
+def test_a_rate_that_is_no_more_leaves_no_debt_and_each_reader_has_its_own(tmp_path: Path) -> None:
+    """R8: processes that go on forget it, too; a reader's settings are in its own log."""
+    clock = ManualClock()
+    slow = Rate(by="tenant", limit=1, per=100 * SECOND)
+    queue = _queue(tmp_path, slow, clock=clock)
+    readers = [queue.reader(name) for name in ("x", "y")]
+    _put(queue, "a1", "a2", "a3", "a4")
+    assert [_ids(reader) for reader in readers] == [["a1"], ["a1"]]
+    clock.advance(SECOND)
+    readers[0].configure(rates=(Rate(by="tenant", limit=100, per=100 * SECOND, burst=1),))
+    clock.advance(0.99 * SECOND)
+    assert [_ids(reader) for reader in readers] == [["a2"], []]
+    readers[1].configure(rates=(replace(slow, limit=None),))
+    readers[1].configure(rates=(slow,))
+    assert [_ids(reader) for reader in readers] == [[], ["a2"]]
 
 
 def test_an_explanation_says_when_units_come_back(tmp_path: Path) -> None:
