@@ -17,8 +17,10 @@ from spark_queue.log.step_events import LogName
 from spark_queue.session import DURABILITY, SMALL_STEPS
 
 #: The columns of what it puts, for Spark and for Arrow.
-_SCHEMA = "k string, g string, t string, p int"
-_COLUMNS = pa.schema([*((name, pa.string()) for name in "kgt"), ("p", pa.int32())])
+_SCHEMA = "k string, g string, t string, p int, h string"
+_COLUMNS = pa.schema(
+    [*((name, pa.string()) for name in "kgt"), ("p", pa.int32()), ("h", pa.string())]
+)
 
 
 class Driver(Worker):

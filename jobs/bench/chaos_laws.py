@@ -9,21 +9,17 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-Row = dict[str, Any]
+import chaos_flow
+from chaos_evidence import Evidence, Found, Row
 
 _OVER = frozenset({"acked", "dead", "expired", "cancelled"})
-
-#: How many items may be in flight of each value of a column.
-LIMITS = {"t": 3, "p": 4}
 
 #: States that an item may have after something was said of it.
 _AFTER = {"ack": {"acked"}, "nack": {"ready", "dead"}, "release": {"ready"}}
@@ -45,74 +41,6 @@ _CHECKSUM = re.compile(r"(queue|status)/((_delta_log|_gen=-?\d+)/)?(\.[^/]+|\d{2
 _HALF_MADE = re.compile(
     r"(queue|status)/(_newest_commit\.new|_delta_log/(\.[0-9a-f]{32}\.tmp|_commit_.+\.tmp|.+#\d+))"
 )
-
-KINDS = (
-    "put and missing",
-    "there twice",
-    "put by nobody",
-    "told otherwise",
-    "acked twice",
-    "held twice",
-    "held twice at a time",
-    "settled by others",
-    "two of a group",
-    "above a limit",
-    "out of order",
-    "steps with gaps",
-    "kept by the dead",
-    "never over",
-    "heads wrong",
-    "lost by the living",
-    "raised",
-    "strange files",
-    "left behind",
-    "files gone",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What was found."""
-
-    faults: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
-    """By kind, each fault in words."""
-    counts: dict[str, int] = field(default_factory=dict)
-    """How much there was of what."""
-
-    def note(self, kind: str, details: Iterable[str]) -> None:
-        """Add faults."""
-        self.faults.setdefault(kind, []).extend(details)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """Everything that can be known of a run."""
-
-    items: list[Row]
-    """All rows of the item log."""
-    moves: list[Row]
-    """All rows of the status log."""
-    lines: list[Row]
-    """What all processes wrote down, by time."""
-    deaths: Mapping[int, int]
-    """When each life was known to be over."""
-
-    def told(self, what: str) -> Iterator[Row]:
-        """Return what was written down of one kind."""
-        return (line for line in self.lines if line["what"] == what)
-
-    def entered(self) -> list[Row]:
-        """Return the items, in order."""
-        rows = (row for row in self.items if row["_kind"] == "item")
-        return sorted(rows, key=lambda row: int(row["_seq"]))
-
-    def steps(self) -> dict[int, list[Row]]:
-        """Return the transitions of items, by step, in order."""
-        steps = defaultdict(list)
-        for row in self.moves:
-            if row["_kind"] == "item":
-                steps[row["_step"]].append(row)
-        return dict(sorted(steps.items()))
 
 
 def judged(place: Path, deaths: Mapping[int, int]) -> Found:
@@ -201,27 +129,6 @@ def _in_groups(
         both = {seq for seq in groups[group] if seq in held} - seqs
         if both:
             found.note("two of a group", [f"step {step}, group {group}: {seqs} beside {both}"])
-
-
-def _limits(evidence: Evidence, found: Found) -> None:
-    """Check that no claim has started an item of a key that had its limit in flight."""
-    keys = {
-        row["_seq"]: [(by, row[by]) for by in LIMITS if by in row] for row in evidence.entered()
-    }
-    held: dict[int, int] = {}
-    for step, rows in evidence.steps().items():
-        before = Counter(key for seq in held for key in keys.get(seq, ()))
-        for row in rows:
-            held.pop(row["_seq"], None)
-            if row["_state"] == "claimed":
-                held[row["_seq"]] = row["_lease"]
-        after = Counter(key for seq in held for key in keys.get(seq, ()))
-        for (by, key), count in after.items():
-            if count > max(LIMITS[by], before[by, key]):
-                found.note("above a limit", [f"step {step}: {count} of {by} {key}"])
-        found.counts["full"] = found.counts.get("full", 0) + sum(
-            count == LIMITS[by] for (by, _), count in after.items()
-        )
 
 
 def _late(evidence: Evidence, found: Found) -> None:
@@ -357,7 +264,10 @@ def _agrees(said: str, by: int, state: str, lease: int) -> bool:
     return state in _AFTER[said] and lease == by
 
 
-_LAWS = (_entries, _outcomes, _services, _limits, _late, _overlaps, _numbers, _heads, _puts, _said)
+_LAWS = (
+    *(_entries, _outcomes, _services, *chaos_flow.LAWS, _late, _overlaps),
+    *(_numbers, _heads, _puts, _said),
+)
 
 
 def _files(queue: Path, found: Found) -> None:

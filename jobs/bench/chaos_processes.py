@@ -30,12 +30,13 @@ from typing import Annotated, Any
 import typer
 from deltalake import DeltaTable
 
+import chaos_flow
 import chaos_laws
 import chaos_moments
 import chaos_worker
 from chaos_drivers import DriverProcess
 from chaos_moments import Doom
-from spark_queue import Limit, LocalQueue, QueueConfig, RetryPolicy
+from spark_queue import LocalQueue, QueueConfig, RetryPolicy
 
 app = typer.Typer(add_completion=False)
 
@@ -260,11 +261,12 @@ def _make(path: Path) -> None:
         fair_key="t",
         group_key="g",
         priority="p",
-        limits=tuple(Limit(by=by, default=most) for by, most in chaos_laws.LIMITS.items()),
+        limits=chaos_flow.limits(),
+        rates=chaos_flow.rates(),
         max_losses=None,
         retry=RetryPolicy(delay=timedelta(0)),
     )
-    schema = "k string, g string, t string, p int"
+    schema = "k string, g string, t string, p int, h string"
     LocalQueue.create(path, schema, config, durability="process")
     for log in ("queue", "status"):
         DeltaTable(str(path / log)).alter.set_table_properties(_PROPERTIES)

@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn
 
+import chaos_flow
 import chaos_moments
 import spark_queue
 from chaos_moments import Doom
@@ -33,6 +34,9 @@ _SAID = ("ack", "nack", "release")
 
 #: What nobody has committed goes at once, and what was replaced when the table forgets it.
 _AGES = Ages(ours=0.0, others=0.0, most=float("inf"))
+
+#: Seconds until the next look at what waits.
+_PAUSE = 0.05
 
 #: What becomes of a claim, and how often.
 _ENDS = {"ack": 60, "each": 20, "nack": 10, "release": 10}
@@ -91,8 +95,13 @@ class Worker:
 
     def drain(self) -> None:
         """Work off what there is."""
-        while claim := self._claim(limit=500, run=500):
-            self._settle(claim, dict.fromkeys(self.seqs(claim), "ack"))
+        while any(self._queue.counts()[state] for state in ("ready", "claimed")):
+            claim = self._claim(limit=500, run=500)
+            if claim is None:
+                # What lacks units of a rate waits for them.
+                time.sleep(_PAUSE)
+            else:
+                self._settle(claim, dict.fromkeys(self.seqs(claim), "ack"))
         # Nothing is left behind of those who were killed.
         self._compact()
         self._told.tell("drained", counts=self._queue.counts())
@@ -111,7 +120,8 @@ class Worker:
         key = f"all-{self._rng.randrange(_SHARED)}" if is_shared else f"{self._name}-{self._made}"
         group = self._rng.randrange(GROUPS + 2)
         name = f"g{group}" if group < GROUPS else None
-        return {"k": key, "g": name, "t": f"t{group % 3}", "p": group % 2}
+        host = f"h{int(chaos_flow.HOSTS * self._rng.random() ** 3)}"
+        return {"k": key, "g": name, "t": f"t{group % 3}", "p": group % 2, "h": host}
 
     def _serve(self) -> None:
         claim = self._claim(limit=self._rng.randrange(1, 5), run=self._rng.randrange(1, 3))

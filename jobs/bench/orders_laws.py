@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import chaos_laws
-from chaos_laws import Evidence, Found
+from chaos_evidence import Evidence, Found
 from orders_disk import MemoryTable
 from spark_queue.state.replica import Replica
 

@@ -95,8 +95,8 @@ class ItemPlanner:
         }
         with self._look(asked=asked) as look:
             look.fold(at)
-            chained = {"timed_items": "timed_items_with_chains"}
-            return look.find("replaced_items", columns=ENDED, **chained)
+            chained = "timed_items_with_chains"
+            return look.find("replaced_items", columns=ENDED, timed_items=chained)
 
     def again(self, found: Any) -> Any:
         """Return items as rows to enqueue again, with the item as ``_origin``."""
