@@ -35,6 +35,8 @@ AREAS: dict[str, tuple[str, ...]] = {
         "tests/unit/rules",
         f"{_MODELS}_scheduler_order.py",
         f"{_MODELS}_scheduler_machine.py",
+        "tests/conformance/test_laws.py",
+        "tests/conformance/test_flow.py",
     ),
     "memory/broker/": ("tests/unit/inprocess/broker",),
     "memory/singular/": ("tests/unit/inprocess/singular",),

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from spark_queue.rules import Ack, Admitted, Dead, NewItem, Outcome, Release, Scheduler
+from spark_queue.rules import Admitted, Dead, NewItem, Scheduler
 from tests.unit.rules.steps import admit, claim, scheduler_of, settle
 
 A, B, NULL = NewItem(dedup_key="a"), NewItem(dedup_key="b"), NewItem()
@@ -25,54 +25,6 @@ def test_admit_refuses_a_row_when_the_batch_has_its_key_already() -> None:
         Admitted(seq=3, duplicate_of=1),
     ]
     assert (scheduler.counts().enqueued, scheduler.counts().refused) == (2, 1)
-
-
-def test_admit_accepts_rows_when_their_key_is_none() -> None:
-    """A missing key is never a duplicate."""
-    assert holders(scheduler_of(), NULL, NULL) == [None, None]
-
-
-def test_admit_refuses_a_row_when_the_holder_is_claimed() -> None:
-    """A key is taken while its item is ready or claimed, also when its lease ran out."""
-    scheduler = scheduler_of()
-    admit(scheduler, A)
-    claim(scheduler)
-    assert holders(scheduler, A, now=99.0) == [1]
-
-
-@pytest.mark.parametrize("outcome", [Ack(), Dead()])
-def test_admit_accepts_a_row_when_the_holder_is_finished(outcome: Outcome) -> None:
-    """A terminal state frees the key."""
-    scheduler = scheduler_of()
-    admit(scheduler, A)
-    settle(scheduler, *claim(scheduler), outcome=outcome)
-    assert holders(scheduler, A) == [None]
-
-
-def test_admit_refuses_a_row_when_the_holder_was_released() -> None:
-    """A released item keeps its key."""
-    scheduler = scheduler_of()
-    admit(scheduler, A)
-    settle(scheduler, *claim(scheduler), outcome=Release())
-    assert holders(scheduler, A) == [1]
-
-
-def test_claim_frees_a_key_when_its_item_expired() -> None:
-    """Time alone frees no key; the claim that logs the expiry does."""
-    scheduler = scheduler_of()
-    admit(scheduler, NewItem(dedup_key="a", expires_at=5.0))
-    assert holders(scheduler, A, now=5.0) == [1]
-    assert scheduler.claim(5.0, 0).expired == (1,)
-    assert holders(scheduler, A, now=5.0) == [None]
-
-
-def test_admit_refuses_a_row_when_the_window_is_open() -> None:
-    """A duration holds the key that long from the enqueue, whatever became of the item."""
-    scheduler = scheduler_of(dedup_scope=timedelta(seconds=10))
-    admit(scheduler, A, now=1.0)
-    settle(scheduler, *claim(scheduler, now=1.0), now=2.0)
-    assert holders(scheduler, A, now=10.5) == [1]
-    assert holders(scheduler, A, now=11.0) == [None]
 
 
 def test_admit_refuses_a_row_when_the_window_is_over_but_the_item_is_live() -> None:

@@ -37,15 +37,6 @@ def test_one_claim_counts_what_it_starts() -> None:
     assert _claim(scheduler) == ["ax1", "bx1", "cy1", "ax2", "by3"]
 
 
-def test_a_lapsed_item_of_full_keys_is_taken_over() -> None:
-    """L4: it has its slots, in every limit; who waits for one goes on waiting."""
-    scheduler = _scheduler(Limit(by="tenant", default=1), Limit(by="endpoint", default=1))
-    _put(scheduler, "ax1", "ax2", "bx1")
-    assert _claim(scheduler) == ["ax1"]
-    assert _claim(scheduler, 59.0) == []
-    assert _claim(scheduler, 60.0) == ["ax1"]
-
-
 def test_a_lapsed_item_of_a_key_above_its_limit_is_taken_over() -> None:
     """L3 and L4: a limit that was lowered below what runs takes nothing back."""
     scheduler = _scheduler(Limit(by="tenant", default=2))
@@ -68,18 +59,6 @@ def test_a_lapsed_member_stays_behind_a_head_without_room(most: int | None) -> N
     assert scheduler.explain(2, 60.0).reason == "held by group"
     scheduler.configure(scheduler.config.changed(limits=(Limit(by="endpoint"),), max_in_flight=2))
     assert _claim(scheduler, 60.0) == ["ax1", "ay2"]
-
-
-def test_a_key_of_two_full_limits_waits_for_both() -> None:
-    """L2: room in one of them opens nothing."""
-    scheduler = _scheduler(Limit(by="tenant", default=1), Limit(by="endpoint", default=1))
-    _put(scheduler, "ax1", "by1", "ay2")
-    grant = scheduler.claim(0.0, 2)
-    assert [item.payload for item in grant.items] == ["ax1", "by1"]
-    scheduler.settle(grant.lease, {1: Ack()}, 1.0)
-    assert _claim(scheduler, 1.0) == []
-    scheduler.settle(grant.lease, {2: Ack()}, 1.0)
-    assert _claim(scheduler, 1.0) == ["ay2"]
 
 
 def test_what_a_limit_keeps_back_owns_no_turn() -> None:
@@ -111,16 +90,3 @@ def test_a_key_that_gets_room_is_open_only_where_all_its_keys_have() -> None:
     scheduler.settle(grant.lease, {1: Ack()}, 0.0)
     served = scheduler.claim(0.0, 9).items
     assert [(item.payload, item.turn, item.overdue) for item in served] == [("ay4", 7.0, True)]
-
-
-def test_what_a_claim_ends_frees_its_keys_in_the_same_step() -> None:
-    """Case 14: an item past its time, and one that lost its last lease, leave room for others."""
-    scheduler = _scheduler(
-        Limit(by="tenant", default=1), Limit(by="endpoint", default=1), max_losses=1
-    )
-    late = NewItem(payload="ax1", fair_key="a", flow_keys=("x",), expires_at=30.0)
-    scheduler.admit([late], 0.0)
-    _put(scheduler, "by1", "ay2", "bx2")
-    assert _claim(scheduler) == ["ax1", "by1"]
-    assert _claim(scheduler, 60.0) == ["ay2", "bx2"]
-    assert [scheduler.state(seq) for seq in (1, 2)] == ["expired", "dead"]

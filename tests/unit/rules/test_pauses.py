@@ -7,7 +7,7 @@ import math
 from datetime import timedelta
 
 from spark_queue.config import QueueConfig
-from spark_queue.rules import Ack, Nack, NewItem, Scheduler
+from spark_queue.rules import NewItem, Scheduler
 
 _LEASE = timedelta(seconds=10)
 
@@ -46,35 +46,3 @@ def test_a_pause_without_an_end_lasts_until_its_key_is_resumed() -> None:
     assert _claim(scheduler, 1e9) == []
     scheduler.pause_keys({})
     assert _claim(scheduler, 1e9) == ["a1", "a2"]
-
-
-def test_a_lapsed_item_of_a_paused_key_keeps_its_slot_and_is_not_taken_over() -> None:
-    """Its holder may still ack; the queue has no room for another in its place."""
-    scheduler = _scheduler("a1", "b1", max_in_flight=1)
-    grant = scheduler.claim(0.0, 1)
-    scheduler.pause_keys({("t", "a"): 30.0})
-    assert _claim(scheduler, 10.0) == []
-    assert scheduler.settle(grant.lease, {1: Ack()}, 11.0).lost == ()
-    assert _claim(scheduler, 11.0) == ["b1"]
-
-
-def test_its_last_loss_ends_it_all_the_same() -> None:
-    """A pause keeps no item from its end."""
-    scheduler = _scheduler("a1", max_losses=1)
-    assert _claim(scheduler, 0.0) == ["a1"]
-    scheduler.pause_keys({("t", "a"): 30.0})
-    assert scheduler.claim(10.0, 1).dead == (1,)
-
-
-def test_an_item_of_a_paused_key_blocks_its_group_as_one_that_waits_for_its_time() -> None:
-    """With ``skip`` the others of the group pass it; the longer of pause and delay counts."""
-    for on_failure, served in (("block", []), ("skip", ["b1"])):
-        scheduler = _scheduler("a1", "b1", group=True, group_key="g", on_failure=on_failure)
-        scheduler.pause_keys({("t", "a"): 5.0})
-        assert _claim(scheduler, 0.0) == served
-    scheduler = _scheduler("a1")
-    grant = scheduler.claim(0.0, 1)
-    scheduler.pause_keys({("t", "a"): 1000.0})
-    scheduler.settle(grant.lease, {1: Nack()}, 1.0)
-    assert _claim(scheduler, 999.0) == []
-    assert _claim(scheduler, 1000.0) == ["a1"]

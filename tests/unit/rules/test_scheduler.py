@@ -9,15 +9,7 @@ from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.retry_policy import RetryPolicy
 from spark_queue.rules import Ack, Admitted, Dead, Nack, NewItem, Release, Scheduler, retry_draw
-from tests.unit.rules.steps import admit, claim, drain, scheduler_of, settle
-
-
-# rule: one line without keys
-def test_claim_serves_in_order_of_arrival_when_nothing_is_configured() -> None:
-    """QS-01: first, second, third, then none."""
-    scheduler = Scheduler(QueueConfig())
-    admit(scheduler, NewItem(), NewItem(), NewItem())
-    assert drain(scheduler) == [1, 2, 3]
+from tests.unit.rules.steps import admit, claim, scheduler_of, settle
 
 
 def test_claim_is_empty_when_the_queue_is() -> None:
@@ -65,16 +57,6 @@ def test_claim_takes_nothing_when_the_limit_is_not_positive(limit: int) -> None:
     scheduler = Scheduler(QueueConfig())
     admit(scheduler, NewItem())
     assert claim(scheduler, limit) == []
-
-
-def test_claim_stops_when_as_many_are_in_flight_as_allowed() -> None:
-    """max_in_flight counts open leases, those that ran out included."""
-    scheduler = scheduler_of(max_in_flight=2)
-    admit(scheduler, *[NewItem() for _ in range(4)])
-    assert claim(scheduler) == [1, 2]
-    assert claim(scheduler) == []
-    settle(scheduler, 1)
-    assert claim(scheduler) == [3]
 
 
 def test_claim_takes_lost_items_when_no_slot_is_free() -> None:
@@ -174,25 +156,6 @@ def test_settle_makes_an_item_dead_when_the_last_attempt_failed() -> None:
     item = scheduler.item(1)
     assert item is not None
     assert (item.state, item.attempts, item.error, item.finished_at) == ("dead", 2, "two", 1.0)
-
-
-# rule: outcome of an item
-def test_settle_charges_nothing_when_an_item_is_released() -> None:
-    """A release is no attempt and no loss, and is available at once."""
-    scheduler = scheduler_of(max_attempts=1, max_losses=1)
-    admit(scheduler, NewItem())
-    settle(scheduler, *claim(scheduler), outcome=Release())
-    assert [(i.attempts, i.losses) for i in scheduler.claim(0.0, 1).items] == [(0, 0)]
-
-
-def test_settle_makes_an_item_dead_when_told_so() -> None:
-    """A dead outcome needs no attempts."""
-    scheduler = scheduler_of(max_attempts=None)
-    admit(scheduler, NewItem())
-    settle(scheduler, *claim(scheduler), outcome=Dead("poison"))
-    item = scheduler.item(1)
-    assert item is not None
-    assert (item.state, item.error, item.attempts) == ("dead", "poison", 0)
 
 
 def test_cancel_takes_ready_and_claimed_items_but_no_finished_ones() -> None:

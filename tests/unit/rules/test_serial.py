@@ -2,10 +2,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import pytest
-
 from spark_queue.retry_policy import RetryPolicy
-from spark_queue.rules import Ack, Dead, Nack, NewItem, Outcome, Release, Scheduler
+from spark_queue.rules import Nack, NewItem, Release, Scheduler
 from tests.unit.rules.steps import admit, claim, drain, grouped, scheduler_of, settle
 
 SLOW = RetryPolicy(backoff="fixed", delay=timedelta(seconds=5))
@@ -14,16 +12,6 @@ SLOW = RetryPolicy(backoff="fixed", delay=timedelta(seconds=5))
 def one_line(**settings: object) -> Scheduler:
     """Return a scheduler without fair keys, whose order is that of arrival."""
     return scheduler_of(fair_key=None, **settings)
-
-
-def test_claim_takes_the_second_of_a_group_only_when_the_first_is_done() -> None:
-    """QS-02, QS-04: the members of a group run strictly in turn."""
-    scheduler = one_line()
-    admit(scheduler, *grouped("x", "x", "x"))
-    assert claim(scheduler) == [1]
-    assert claim(scheduler) == []
-    assert settle(scheduler, 1) == ()
-    assert claim(scheduler) == [2]
 
 
 def test_claim_takes_an_older_member_before_a_newer_item_when_its_group_is_free() -> None:
@@ -35,42 +23,11 @@ def test_claim_takes_an_older_member_before_a_newer_item_when_its_group_is_free(
     assert claim(scheduler) == [2, 3]
 
 
-def test_claim_passes_over_a_busy_group() -> None:
-    """QB-40: a waiting member holds up nobody but its group."""
-    scheduler = one_line()
-    admit(scheduler, *grouped("1", "1", "2", "3", "1"))
-    assert claim(scheduler) == [1, 3, 4]
-    settle(scheduler, 1)
-    assert claim(scheduler) == [2]
-    settle(scheduler, 3, 4)
-    assert claim(scheduler) == []
-    settle(scheduler, 2)
-    assert claim(scheduler) == [5]
-
-
 def test_claim_takes_all_items_of_no_group_but_one_of_the_empty_name() -> None:
     """QB-47: a missing group key is no group, "" is a group like any other."""
     scheduler = one_line()
     admit(scheduler, *grouped(None, None, "", ""))
     assert claim(scheduler) == [1, 2, 3]
-
-
-@pytest.mark.parametrize("outcome", [Ack(), Dead(), Nack()])
-def test_settle_frees_the_group_when_the_head_is_finished(outcome: Outcome) -> None:
-    """QB-50: success, death and the last failure all let the next member go."""
-    scheduler = one_line(max_attempts=1)
-    admit(scheduler, *grouped("x", "x"))
-    settle(scheduler, *claim(scheduler), outcome=outcome)
-    assert claim(scheduler) == [2]
-
-
-def test_cancel_frees_the_group_when_the_head_is_claimed() -> None:
-    """A cancelled holder gives its slot back."""
-    scheduler = one_line()
-    admit(scheduler, *grouped("x", "x"))
-    claim(scheduler)
-    scheduler.cancel([1], 0.0)
-    assert claim(scheduler) == [2]
 
 
 def test_cancel_takes_a_waiting_member_out_when_others_wait_behind_it() -> None:
@@ -99,25 +56,6 @@ def test_claim_expires_a_member_when_it_waits_behind_a_busy_one() -> None:
     assert (grant.expired, [item.seq for item in grant.items]) == ((2,), [3])
 
 
-def test_claim_holds_a_group_when_its_head_waits_for_a_retry() -> None:
-    """A failed head blocks its group until it is acked or dead."""
-    scheduler = one_line(retry=SLOW)
-    admit(scheduler, *grouped("x", "x"))
-    settle(scheduler, *claim(scheduler), outcome=Nack())
-    assert claim(scheduler, now=4.0) == []
-    assert claim(scheduler, now=5.0) == [1]
-
-
-def test_claim_passes_a_waiting_head_when_the_queue_skips() -> None:
-    """With "skip" later members pass one that waits, which takes its place again when due."""
-    scheduler = one_line(retry=SLOW, on_failure="skip")
-    admit(scheduler, *grouped("x", "x", "x"))
-    settle(scheduler, *claim(scheduler), outcome=Nack())
-    assert claim(scheduler, now=1.0) == [2]
-    settle(scheduler, 2, now=5.0)
-    assert claim(scheduler, now=5.0) == [1]
-
-
 def test_configure_lets_members_pass_when_it_changes_to_skip() -> None:
     """on_failure is a live setting: the next claim follows it."""
     scheduler = one_line(retry=SLOW)
@@ -125,14 +63,6 @@ def test_configure_lets_members_pass_when_it_changes_to_skip() -> None:
     settle(scheduler, *claim(scheduler), outcome=Nack())
     scheduler.configure(scheduler.config.changed(on_failure="skip"))
     assert claim(scheduler, now=1.0) == [2]
-
-
-def test_claim_keeps_the_slot_when_a_lease_ran_out() -> None:
-    """A lease that ran out frees no group: only its own item is claimable."""
-    scheduler = one_line()
-    admit(scheduler, *grouped("x", "x"))
-    claim(scheduler)
-    assert claim(scheduler, now=10.0) == [1]
 
 
 def test_claim_ends_the_item_when_its_last_lease_ran_out() -> None:
@@ -146,25 +76,6 @@ def test_claim_ends_the_item_when_its_last_lease_ran_out() -> None:
     dead = scheduler.item(1)
     assert dead is not None
     assert (dead.state, dead.losses, dead.error) == ("dead", 2, "lease lost")
-
-
-def test_claim_takes_as_many_of_a_group_as_its_limit() -> None:
-    """With group_limit 2 the first two run at once, and the third when one ends."""
-    scheduler = one_line(group_limit=2)
-    admit(scheduler, *grouped("x", "x", "x", "x"))
-    assert claim(scheduler) == [1, 2]
-    settle(scheduler, 2)
-    assert claim(scheduler) == [3]
-
-
-def test_claim_takes_a_released_member_before_later_ones() -> None:
-    """A member that came back is first of its group again."""
-    scheduler = one_line(group_limit=2)
-    admit(scheduler, *grouped("x", "x", "x", "x"))
-    claim(scheduler)
-    settle(scheduler, 1, outcome=Release())
-    settle(scheduler, 2)
-    assert claim(scheduler, 1) == [1]
 
 
 def test_configure_closes_a_group_when_the_limit_shrinks() -> None:
@@ -320,25 +231,6 @@ def test_admit_raises_the_tag_when_an_earlier_member_has_a_higher_one() -> None:
     )
     tags = [item.tag for seq in (5, 6, 7) if (item := scheduler.item(seq))]
     assert tags == [5.0, 5.0, 2.0]
-
-
-def test_claim_serves_a_run_in_order_when_its_keys_have_other_turns() -> None:
-    """Within a claim a member comes after the earlier ones, at no lower turn."""
-    scheduler = scheduler_of()
-    admit(scheduler, *[NewItem(fair_key="A") for _ in range(4)], NewItem(fair_key="B"))
-    settle(scheduler, *claim(scheduler, 5), outcome=Release())
-    admit(
-        scheduler,
-        NewItem(fair_key="A", group_key="x"),
-        NewItem(fair_key="C", group_key="x"),
-        NewItem(fair_key="C"),
-    )
-    # C's item of the group has a slot of its own, but waits for A's, which comes after A's overdue.
-    grant = scheduler.claim(0.0, 99, run=2)
-    order = [item.seq for item in grant.items]
-    turns = {item.seq: item.turn for item in grant.items}
-    assert order.index(6) < order.index(7)
-    assert turns[7] >= turns[6]
 
 
 def test_claim_leaves_a_follower_in_its_place_when_the_limit_cuts_before_it() -> None:

@@ -8,14 +8,6 @@ from spark_queue.rules import Ack, NewItem
 from tests.unit.rules.steps import admit, claim, drain, scheduler_of, settle
 
 
-def test_claim_leaves_an_item_when_its_time_has_not_come() -> None:
-    """An item is claimable from its available_at on, that instant included."""
-    scheduler = scheduler_of()
-    admit(scheduler, NewItem(available_at=5.0))
-    assert claim(scheduler, now=4.9) == []
-    assert claim(scheduler, now=5.0) == [1]
-
-
 def test_claim_serves_a_delayed_item_before_later_ones_of_its_key_when_it_is_due() -> None:
     """A delayed item keeps its place."""
     scheduler = scheduler_of()
@@ -92,16 +84,6 @@ def test_a_lease_is_left_alone_to_the_microsecond(second: float) -> None:
     assert scheduler.explain(1, second).until == over
     assert claim(scheduler, now=round(over - 1e-6, 6)) == []
     assert claim(scheduler, now=over) == [1]
-
-
-def test_settle_counts_when_the_lease_ran_out_but_nobody_claimed_since() -> None:
-    """A late ack counts until a later claim takes the item."""
-    scheduler = scheduler_of()
-    admit(scheduler, NewItem())
-    claim(scheduler)
-    claim(scheduler, 0, now=50.0)
-    assert settle(scheduler, 1, now=50.0) == ()
-    assert scheduler.state(1) == "acked"
 
 
 def test_renew_holds_the_items_longer() -> None:

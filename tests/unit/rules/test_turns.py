@@ -4,42 +4,6 @@ from spark_queue.rules import NewItem, Release, Scheduler
 from tests.unit.rules.steps import admit, claim, drain, fair, scheduler_of, settle
 
 
-def test_claim_serves_keys_in_rounds_when_all_are_waiting() -> None:
-    """FQ-06: one item per key and round, rounds in the order of arrival."""
-    scheduler = scheduler_of()
-    admit(scheduler, *fair("ABAABCCCC"))
-    assert drain(scheduler) == [1, 2, 6, 3, 5, 7, 4, 8, 9]
-
-
-def test_claim_serves_a_newcomer_in_the_next_round() -> None:
-    """FQ-27: a key that arrives during a round waits for the rest of it."""
-    scheduler = scheduler_of()
-    admit(scheduler, *fair("ABA"))
-    assert claim(scheduler, 1) == [1]
-    admit(scheduler, *fair("C"))
-    assert drain(scheduler) == [2, 3, 4]
-
-
-def test_claim_serves_a_late_small_key_next_when_another_has_a_backlog() -> None:
-    """Claims of one item remember who was served: a newcomer does not wait for 50 older items."""
-    scheduler = scheduler_of()
-    admit(scheduler, *fair("A" * 50))
-    claim(scheduler, 1)
-    admit(scheduler, *fair("B"))
-    assert 51 in [*claim(scheduler, 1), *claim(scheduler, 1)]
-
-
-def test_claim_serves_another_key_soon_when_a_batch_was_released() -> None:
-    """ADR 3: 200 items that came back to A do not make B's one item wait for all of them."""
-    scheduler = scheduler_of()
-    admit(scheduler, *fair("A" * 200))
-    settle(scheduler, *claim(scheduler, 200), outcome=Release())
-    admit(scheduler, *fair("B"))
-    first = [claim(scheduler, 1)[0] for _ in range(4)]
-    assert 201 in first
-    assert [seq for seq in first if seq != 201] == [1, 2, 3]
-
-
 def test_claim_gives_one_overdue_turn_a_round_when_a_key_has_returned_items() -> None:
     """A key with returned items has its regular turn and one overdue turn in each round."""
     scheduler = scheduler_of()
@@ -48,15 +12,6 @@ def test_claim_gives_one_overdue_turn_a_round_when_a_key_has_returned_items() ->
     admit(scheduler, *fair("AAABBB"))
     keys = [item.fair_key for item in scheduler.claim(0.0, 8).items]
     assert keys == ["A", "A", "A", "B", "A", "A", "B", "A"]
-
-
-def test_claim_serves_a_returned_item_before_later_ones_of_its_key() -> None:
-    """A released item returns to its own place within its key."""
-    scheduler = scheduler_of()
-    admit(scheduler, *fair("AAABB"))
-    assert claim(scheduler, 3) == [1, 4, 2]
-    settle(scheduler, 1, outcome=Release())
-    assert drain(scheduler) == [1, 5, 3]
 
 
 def test_claim_takes_items_as_overdue_when_lost_ones_went_ahead_of_them() -> None:
@@ -144,17 +99,6 @@ def test_claim_advances_a_key_by_its_cost_over_its_weight() -> None:
     assert drain(scheduler) == [1, 2, 5, 3, 4, 6]
     admit(scheduler, NewItem(fair_key="C", cost=2.0), *fair("DDD"))
     assert drain(scheduler) == [8, 7, 9, 10]
-
-
-def test_configure_weighs_the_backlog_anew_when_a_weight_changes() -> None:
-    """The next claim serves the backlog by the new weight; the order within the key stays."""
-    scheduler = scheduler_of()
-    admit(scheduler, *fair("AAAAAABBBBBB"))
-    assert claim(scheduler, 2) == [1, 7]
-    scheduler.configure(scheduler.config.changed(weights={"A": 2.0}))
-    assert claim(scheduler, 6) == [2, 3, 8, 4, 5, 9]
-    scheduler.configure(scheduler.config.changed(weights={}))
-    assert claim(scheduler, 4) == [6, 10, 11, 12]
 
 
 def test_configure_stretches_turns_around_the_pointer() -> None:
@@ -266,13 +210,6 @@ def test_a_tag_is_the_seq_when_the_queue_names_no_key() -> None:
     again = scheduler.claim(0.0, 9).items
     turns = [(item.seq, item.turn, item.overdue) for item in again]
     assert turns == [(1, 1.0, False), (3, 3.0, False)]
-
-
-def test_admit_lets_null_keys_share_one_key() -> None:
-    """FQ-21: items without a key take turns as one key."""
-    scheduler = scheduler_of()
-    admit(scheduler, NewItem(), NewItem(), *fair("A"))
-    assert drain(scheduler) == [1, 3, 2]
 
 
 def test_admit_takes_keys_as_equal_when_python_does() -> None:
