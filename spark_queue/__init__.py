@@ -13,257 +13,157 @@ from spark_queue import extras
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_queue.claim import Claim, LocalClaim
-    from spark_queue.config import QueueConfig
-    from spark_queue.delta_queue import DeltaQueue
+    from spark_queue.claim import Claim as Claim, LocalClaim as LocalClaim
+    from spark_queue.config import QueueConfig as QueueConfig
+    from spark_queue.delta_queue import DeltaQueue as DeltaQueue
     from spark_queue.errors import (
-        AbortedError,
-        BatchForgottenError,
-        BatchMismatchError,
-        CannotUndoError,
-        DeadlockError,
-        DuplicateItemError,
-        FencedError,
-        FileAccessError,
-        FileDamagedError,
-        FileGoneError,
-        FormatVersionError,
-        InvalidArgumentError,
-        InvalidConfigError,
-        InvalidExpressionError,
-        JournalFailedError,
-        LeaseLostError,
-        LogDamagedError,
-        LogFileError,
-        OldCheckpointError,
-        OutcomesGoneError,
-        OutputRefusedError,
-        PackageMissingError,
-        QueueExistsError,
-        QueueFullError,
-        QueueNotFoundError,
-        QueueShutDownError,
-        ReaderFullError,
-        ReaderNotFoundError,
-        Reject,
-        ResultMismatchError,
-        RetryAfter,
-        SchemaMismatchError,
-        SettingsChangedError,
-        SetupError,
-        SparkNeededError,
-        SparkQueueError,
-        StepLostError,
-        TaskExpiredError,
-        UnsafeSessionError,
-        WriterLockedError,
+        AbortedError as AbortedError,
+        CannotUndoError as CannotUndoError,
+        DeadlockError as DeadlockError,
+        InvalidArgumentError as InvalidArgumentError,
+        InvalidConfigError as InvalidConfigError,
+        InvalidExpressionError as InvalidExpressionError,
+        JournalFailedError as JournalFailedError,
+        LeaseLostError as LeaseLostError,
+        OutputRefusedError as OutputRefusedError,
+        PackageMissingError as PackageMissingError,
+        QueueExistsError as QueueExistsError,
+        QueueFullError as QueueFullError,
+        QueueNotFoundError as QueueNotFoundError,
+        QueueShutDownError as QueueShutDownError,
+        ReaderFullError as ReaderFullError,
+        ReaderNotFoundError as ReaderNotFoundError,
+        Reject as Reject,
+        ResultMismatchError as ResultMismatchError,
+        RetryAfter as RetryAfter,
+        SchemaMismatchError as SchemaMismatchError,
+        SetupError as SetupError,
+        SparkNeededError as SparkNeededError,
+        TaskExpiredError as TaskExpiredError,
     )
-    from spark_queue.flow import Limit, Rate
-    from spark_queue.front.aio_durable import AioDurableQueue
-    from spark_queue.front.consumer import Delivery
-    from spark_queue.front.durable import DurableQueue, FrontOptions
-    from spark_queue.front.journaled import journaled_queue
-    from spark_queue.front.producer import PutResult
-    from spark_queue.item_context import CurrentItem, current_item
-    from spark_queue.local_queue import LocalQueue, LocalReader
-    from spark_queue.log.step_events import StepFacts, StepTimes
-    from spark_queue.memory.journal.journal_options import QueueOptions, ReaderHooks
-    from spark_queue.memory.journal.journaled_queue import JournaledQueue
-    from spark_queue.metrics.listening import Metrics
-    from spark_queue.processing.loop import ProcessResult
-    from spark_queue.reader import Reader
-    from spark_queue.reader_config import ReaderConfig
-    from spark_queue.report.finding import Checkup, Finding, Thresholds
-    from spark_queue.report.model import ItemReport, Report
-    from spark_queue.report.reading import open_report
+    from spark_queue.flow import Limit as Limit, Rate as Rate
+    from spark_queue.front.aio_durable import AioDurableQueue as AioDurableQueue
+    from spark_queue.front.consumer import Delivery as Delivery
+    from spark_queue.front.durable import DurableQueue as DurableQueue, FrontOptions as FrontOptions
+    from spark_queue.front.journaled import journaled_queue as journaled_queue
+    from spark_queue.front.producer import PutResult as PutResult
+    from spark_queue.item_context import CurrentItem as CurrentItem, current_item as current_item
+    from spark_queue.local_queue import LocalQueue as LocalQueue, LocalReader as LocalReader
+    from spark_queue.log.step_events import StepFacts as StepFacts, StepTimes as StepTimes
+    from spark_queue.log_errors import (
+        BatchForgottenError as BatchForgottenError,
+        BatchMismatchError as BatchMismatchError,
+        DuplicateItemError as DuplicateItemError,
+        FencedError as FencedError,
+        FileAccessError as FileAccessError,
+        FileDamagedError as FileDamagedError,
+        FileGoneError as FileGoneError,
+        FormatVersionError as FormatVersionError,
+        LogDamagedError as LogDamagedError,
+        LogFileError as LogFileError,
+        OldCheckpointError as OldCheckpointError,
+        OutcomesGoneError as OutcomesGoneError,
+        SettingsChangedError as SettingsChangedError,
+        SparkQueueError as SparkQueueError,
+        StepLostError as StepLostError,
+        UnsafeSessionError as UnsafeSessionError,
+        WriterLockedError as WriterLockedError,
+    )
+    from spark_queue.memory.journal.journal_options import (
+        QueueOptions as QueueOptions,
+        ReaderHooks as ReaderHooks,
+    )
+    from spark_queue.memory.journal.journaled_queue import JournaledQueue as JournaledQueue
+    from spark_queue.metrics.listening import Metrics as Metrics
+    from spark_queue.processing.loop import ProcessResult as ProcessResult
+    from spark_queue.reader import Reader as Reader
+    from spark_queue.reader_config import ReaderConfig as ReaderConfig
+    from spark_queue.report.finding import (
+        Checkup as Checkup,
+        Finding as Finding,
+        Thresholds as Thresholds,
+    )
+    from spark_queue.report.model import ItemReport as ItemReport, Report as Report
+    from spark_queue.report.reading import open_report as open_report
     from spark_queue.results import (
-        Affected,
-        EnqueueResult,
-        Explanation,
-        ItemProgress,
-        Lag,
-        Liveness,
-        Maintained,
-        QueueStats,
-        Reconfigured,
-        RepeatedBatch,
-        Undone,
-        Upgraded,
+        Affected as Affected,
+        EnqueueResult as EnqueueResult,
+        Explanation as Explanation,
+        ItemProgress as ItemProgress,
+        Lag as Lag,
+        Liveness as Liveness,
+        Maintained as Maintained,
+        QueueStats as QueueStats,
+        Reconfigured as Reconfigured,
+        RepeatedBatch as RepeatedBatch,
+        Undone as Undone,
+        Upgraded as Upgraded,
     )
-    from spark_queue.retry_policy import RetryPolicy
-    from spark_queue.saying import Settlement
-    from spark_queue.session import SMALL_STEPS_CONF, local_session
-    from spark_queue.stores.keys import DeltaIdempotencyKeyStore
+    from spark_queue.retry_policy import RetryPolicy as RetryPolicy
+    from spark_queue.saying import Settlement as Settlement
+    from spark_queue.session import (
+        SMALL_STEPS_CONF as SMALL_STEPS_CONF,
+        local_session as local_session,
+    )
+    from spark_queue.stores.keys import DeltaIdempotencyKeyStore as DeltaIdempotencyKeyStore
 
 __version__ = "0.2.0"
 
-#: Where a public name is made that is no error of :mod:`spark_queue.errors`.
-_HOMES = {
-    "SMALL_STEPS_CONF": "session",
-    "AioDurableQueue": "front.aio_durable",
-    "Checkup": "report.finding",
-    "Claim": "claim",
-    "CurrentItem": "item_context",
-    "Delivery": "front.consumer",
-    "DeltaIdempotencyKeyStore": "stores.keys",
-    "DeltaQueue": "delta_queue",
-    "DurableQueue": "front.durable",
-    "Affected": "results",
-    "BatchForgottenError": "log_errors",
-    "BatchMismatchError": "log_errors",
-    "EnqueueResult": "results",
-    "Explanation": "results",
-    "DuplicateItemError": "log_errors",
-    "FencedError": "log_errors",
-    "FormatVersionError": "log_errors",
-    "FileAccessError": "log_errors",
-    "FileDamagedError": "log_errors",
-    "FileGoneError": "log_errors",
-    "Finding": "report.finding",
-    "FrontOptions": "front.durable",
-    "ItemProgress": "results",
-    "ItemReport": "report.model",
-    "JournaledQueue": "memory.journal.journaled_queue",
-    "Lag": "results",
-    "Limit": "flow",
-    "Liveness": "results",
-    "LocalClaim": "claim",
-    "LocalQueue": "local_queue",
-    "LocalReader": "local_queue",
-    "LogDamagedError": "log_errors",
-    "LogFileError": "log_errors",
-    "Maintained": "results",
-    "Metrics": "metrics.listening",
-    "OldCheckpointError": "log_errors",
-    "OutcomesGoneError": "log_errors",
-    "ProcessResult": "processing.loop",
-    "PutResult": "front.producer",
-    "QueueConfig": "config",
-    "QueueOptions": "memory.journal.journal_options",
-    "QueueStats": "results",
-    "Rate": "flow",
-    "Reconfigured": "results",
-    "RepeatedBatch": "results",
-    "Undone": "results",
-    "Reader": "reader",
-    "ReaderConfig": "reader_config",
-    "ReaderHooks": "memory.journal.journal_options",
-    "Report": "report.model",
-    "RetryPolicy": "retry_policy",
-    "SettingsChangedError": "log_errors",
-    "Settlement": "saying",
-    "SparkQueueError": "log_errors",
-    "StepFacts": "log.step_events",
-    "StepTimes": "log.step_events",
-    "StepLostError": "log_errors",
-    "UnsafeSessionError": "log_errors",
-    "WriterLockedError": "log_errors",
-    "Thresholds": "report.finding",
-    "Upgraded": "results",
-    "current_item": "item_context",
-    "journaled_queue": "front.journaled",
-    "local_session": "session",
-    "open_report": "report.reading",
+#: The public names, by the modules that make them.
+_NAMES = {
+    "claim": "Claim LocalClaim",
+    "config": "QueueConfig",
+    "delta_queue": "DeltaQueue",
+    "errors": (
+        "AbortedError CannotUndoError DeadlockError InvalidArgumentError InvalidConfigError "
+        "InvalidExpressionError JournalFailedError LeaseLostError OutputRefusedError "
+        "PackageMissingError QueueExistsError QueueFullError QueueNotFoundError "
+        "QueueShutDownError ReaderFullError ReaderNotFoundError Reject ResultMismatchError "
+        "RetryAfter SchemaMismatchError SetupError SparkNeededError TaskExpiredError"
+    ),
+    "flow": "Limit Rate",
+    "front.aio_durable": "AioDurableQueue",
+    "front.consumer": "Delivery",
+    "front.durable": "DurableQueue FrontOptions",
+    "front.journaled": "journaled_queue",
+    "front.producer": "PutResult",
+    "item_context": "CurrentItem current_item",
+    "local_queue": "LocalQueue LocalReader",
+    "log.step_events": "StepFacts StepTimes",
+    "log_errors": (
+        "BatchForgottenError BatchMismatchError DuplicateItemError FencedError FileAccessError "
+        "FileDamagedError FileGoneError FormatVersionError LogDamagedError LogFileError "
+        "OldCheckpointError OutcomesGoneError SettingsChangedError SparkQueueError "
+        "StepLostError UnsafeSessionError WriterLockedError"
+    ),
+    "memory.journal.journal_options": "QueueOptions ReaderHooks",
+    "memory.journal.journaled_queue": "JournaledQueue",
+    "metrics.listening": "Metrics",
+    "processing.loop": "ProcessResult",
+    "reader": "Reader",
+    "reader_config": "ReaderConfig",
+    "report.finding": "Checkup Finding Thresholds",
+    "report.model": "ItemReport Report",
+    "report.reading": "open_report",
+    "results": (
+        "Affected EnqueueResult Explanation ItemProgress Lag Liveness Maintained QueueStats "
+        "Reconfigured RepeatedBatch Undone Upgraded"
+    ),
+    "retry_policy": "RetryPolicy",
+    "saying": "Settlement",
+    "session": "SMALL_STEPS_CONF local_session",
+    "stores.keys": "DeltaIdempotencyKeyStore",
 }
 
-#: Names of what works with a session of Spark only.
+#: Where each is made.
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
+
+#: Names of what works with a session of Spark only, and is left out where there is none: all the
+#: others can be had by ``from spark_queue import *``.
 _OF_SPARK = ("DeltaIdempotencyKeyStore", "DeltaQueue", "Reader")
+_LEFT_OUT = () if extras.is_installed("pyspark") else _OF_SPARK
 
-__all__ = [
-    "SMALL_STEPS_CONF",
-    "AbortedError",
-    "Affected",
-    "AioDurableQueue",
-    "BatchForgottenError",
-    "BatchMismatchError",
-    "CannotUndoError",
-    "Checkup",
-    "Claim",
-    "CurrentItem",
-    "DeadlockError",
-    "Delivery",
-    "DeltaIdempotencyKeyStore",
-    "DeltaQueue",
-    "DuplicateItemError",
-    "DurableQueue",
-    "EnqueueResult",
-    "Explanation",
-    "FencedError",
-    "FileAccessError",
-    "FileDamagedError",
-    "FileGoneError",
-    "Finding",
-    "FormatVersionError",
-    "FrontOptions",
-    "InvalidArgumentError",
-    "InvalidConfigError",
-    "InvalidExpressionError",
-    "ItemProgress",
-    "ItemReport",
-    "JournalFailedError",
-    "JournaledQueue",
-    "Lag",
-    "LeaseLostError",
-    "Limit",
-    "Liveness",
-    "LocalClaim",
-    "LocalQueue",
-    "LocalReader",
-    "LogDamagedError",
-    "LogFileError",
-    "Maintained",
-    "Metrics",
-    "OldCheckpointError",
-    "OutcomesGoneError",
-    "OutputRefusedError",
-    "PackageMissingError",
-    "ProcessResult",
-    "PutResult",
-    "QueueConfig",
-    "QueueExistsError",
-    "QueueFullError",
-    "QueueNotFoundError",
-    "QueueOptions",
-    "QueueShutDownError",
-    "QueueStats",
-    "Rate",
-    "Reader",
-    "ReaderConfig",
-    "ReaderFullError",
-    "ReaderHooks",
-    "ReaderNotFoundError",
-    "Reconfigured",
-    "Reject",
-    "RepeatedBatch",
-    "Report",
-    "ResultMismatchError",
-    "RetryAfter",
-    "RetryPolicy",
-    "SchemaMismatchError",
-    "SettingsChangedError",
-    "Settlement",
-    "SetupError",
-    "SparkNeededError",
-    "SparkQueueError",
-    "StepFacts",
-    "StepLostError",
-    "StepTimes",
-    "TaskExpiredError",
-    "Thresholds",
-    "Undone",
-    "UnsafeSessionError",
-    "Upgraded",
-    "WriterLockedError",
-    "__version__",
-    "current_item",
-    "journaled_queue",
-    "local_session",
-    "open_report",
-]
-
-if not extras.is_installed("pyspark"):
-    # All the others can be had by ``from spark_queue import *``.
-    __all__ = [name for name in __all__ if name not in _OF_SPARK]
+__all__ = [name for name in (*sorted(_HOMES), "__version__") if name not in _LEFT_OUT]
 
 
 def open(path: str | Path, **options: Any) -> LocalQueue:  # noqa: A001 - as of a file
@@ -283,7 +183,6 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES and name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = _HOMES.get(name, "errors")
-    return getattr(extras.load(f"{__name__}.{home}", f"{__name__}.{name}"), name)
+    return getattr(extras.load(f"{__name__}.{_HOMES[name]}", f"{__name__}.{name}"), name)

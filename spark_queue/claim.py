@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from spark_queue import saying
 from spark_queue.checks import require_duration
 from spark_queue.commands import checkpoint, claims, forward_items, settle
-from spark_queue.commands.settle import Verdict
 from spark_queue.commands.settle_pauses import by_of
 from spark_queue.errors import (
     InvalidArgumentError,
@@ -33,6 +32,7 @@ from spark_queue.saying import (
 )
 from spark_queue.sql import file_rows
 from spark_queue.state.request import GrantedClaim, Request
+from spark_queue.state.settle_decision import Each, Every, Renewed, Some, Verdict
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.wording import instant, plural, shorten, text_of
@@ -201,7 +201,7 @@ class Claim:
         InvalidArgumentError
             When an outcome is unknown, or an item has two; nothing was written.
         """
-        return self._settle(settle.Each(self._by_spark("spark.spark_planner").check(outcomes)))
+        return self._settle(Each(self._by_spark("spark.spark_planner").check(outcomes)))
 
     def settle_each(self, outcomes: Mapping[int, Said]) -> Settlement:
         """Settle single items.
@@ -225,7 +225,7 @@ class Claim:
                 f"outcomes is {shorten(outcomes)}: it must map a _seq to an outcome, as "
                 f"{{1: 'ack'}}"
             )
-        return self._settle(settle.Some(dict(map(require_said, outcomes.items()))))
+        return self._settle(Some(dict(map(require_said, outcomes.items()))))
 
     def renew(
         self,
@@ -262,7 +262,7 @@ class Claim:
             by = self._store.settings(self._store.status_head()).config.lease
         until = self._store.clock.now() + by
         try:
-            self._settle(settle.Renewed(by, said), "renew")
+            self._settle(Renewed(by, said), "renew")
         except LeaseLostError:
             self.lease_expires_at = until
             raise
@@ -280,14 +280,14 @@ class Claim:
     ) -> None:
         # Items that the block has settled itself stay so.
         if kind is None:
-            self._settle(settle.Every("ack"))
+            self._settle(Every("ack"))
         elif issubclass(kind, Exception):
             # A failure of the whole claim, but a wish to have it again later.
             nack = ("nack", text_of(error))
             said = said_of(error) if isinstance(error, RetryAfter) else nack
-            self._settle(settle.Every(*said))
+            self._settle(Every(*said))
         else:
-            self._settle(settle.Every("release"))
+            self._settle(Every("release"))
 
     def _settle_rest(
         self,
@@ -297,7 +297,7 @@ class Claim:
         pause: str | None = None,
     ) -> Settlement:
         """Settle all that is left; raise where another verb has left nothing."""
-        done = self._settle(settle.Every(verb, error, after, pause))
+        done = self._settle(Every(verb, error, after, pause))
         if done.step == 0 and self._said not in (None, verb):
             raise LeaseLostError((), f"settled before, by {self._said}()")
         self._said = verb

@@ -17,11 +17,11 @@ from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.commands.claims import settle_and_claim
 from spark_queue.commands.readers import Start
-from spark_queue.commands.settle import Every
 from spark_queue.config import OnDuplicate
 from spark_queue.errors import DuplicateItemError, LeaseLostError, ReaderFullError
 from spark_queue.reader import SparkVerbs
 from spark_queue.state.request import Request
+from spark_queue.state.settle_decision import Every
 
 SCHEMA = "n long, id string, tenant string, grp string, urgency int"
 

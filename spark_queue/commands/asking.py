@@ -11,7 +11,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from spark_queue.commands import settle
-from spark_queue.commands.settle import ByARescuer, Every, SettledStep, Some
+from spark_queue.commands.settle import SettledStep
 from spark_queue.errors import SparkNeededError, SparkQueueError
 from spark_queue.log import addresses
 from spark_queue.log.addresses import TableAddress
@@ -25,8 +25,8 @@ from spark_queue.sql import without_spark
 from spark_queue.sql.arrow_look import ArrowLook
 from spark_queue.sql.log_rows import TooManyRowsError
 from spark_queue.sql.look import newest_rows
-from spark_queue.state.replica import RememberedClaim, Row
-from spark_queue.state.settle_decision import GONE, LOSE, Gone
+from spark_queue.state.open_items import RememberedClaim, Row
+from spark_queue.state.settle_decision import GONE, LOSE, ByARescuer, Every, Gone, Some
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.wording import shorten

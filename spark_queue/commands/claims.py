@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from spark_queue import checks
 from spark_queue.commands import checkpoint, recovery, settle
-from spark_queue.commands.settle import SettledStep, Verdict
+from spark_queue.commands.settle import SettledStep
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk.file_scans import bytes_of
@@ -21,13 +21,15 @@ from spark_queue.sql.decisions import EvidenceFirst
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import claim_decision, fence, replica_choice
 from spark_queue.state.claim_decision import Chosen
-from spark_queue.state.replica import RememberedClaim, Replica, TooManyItemsError
+from spark_queue.state.open_items import RememberedClaim
+from spark_queue.state.replica import Replica
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.request import Choice, GrantedClaim, Request
-from spark_queue.state.settle_decision import Judged, find_held
+from spark_queue.state.settle_decision import Judged, StagedSettle, Verdict, find_held, pausing_of
 from spark_queue.state.snapshot import Snapshot, look_as_far
 from spark_queue.state.steps import Answer, Step, engine_of, is_small, on_status, once_on_status
 from spark_queue.state.store import Store
+from spark_queue.state.window import TooManyItemsError
 from spark_queue.wording import utf8
 
 if TYPE_CHECKING:
@@ -246,7 +248,7 @@ def settle_and_claim(
 
     def decide(at: Snapshot) -> Answer[tuple[SettledStep, GrantedClaim] | None]:
         told = settle.as_noted(at, verdict)
-        if checkpoint.is_due(at.status, request.limit) or settle.pausing_of(told):
+        if checkpoint.is_due(at.status, request.limit) or pausing_of(told):
             return _NEITHER
         look_as_far(at)
         here = both = _here(at, lease, told, request, now)
@@ -269,7 +271,7 @@ class _Both:
 
     settled: StatusHead
     """The head after the settle, at the step before it."""
-    done: settle.StagedSettle | Judged
+    done: StagedSettle | Judged
     stage: Choice
     rows: DataFrame | pa.Table
 

@@ -30,11 +30,11 @@ from spark_queue.sql.planner_choice import last_planner_of, planner_of
 from spark_queue.sql.sql_engines import SqlEngine, engines_of, first_able
 from spark_queue.state import enqueue_decision, replica_choice
 from spark_queue.state.enqueue_decision import Entered
-from spark_queue.state.replica import TooManyItemsError
 from spark_queue.state.request import EnqueueFacts, EnqueueRules
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.steps import KNOWN_FOR, Answer, Step, is_small, known_first, on_items
 from spark_queue.state.store import Store
+from spark_queue.state.window import TooManyItemsError
 from spark_queue.tracing import Traces
 
 if TYPE_CHECKING:

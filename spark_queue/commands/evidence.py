@@ -43,8 +43,8 @@ from spark_queue.log.step_events import logger
 from spark_queue.rules.places import lapsed_by
 from spark_queue.spark.spark_look import SparkLook
 from spark_queue.sql.look import newest_rows
-from spark_queue.state.replica import Row
-from spark_queue.state.settle_decision import GONE, LOSE, Gone
+from spark_queue.state.open_items import Row
+from spark_queue.state.settle_decision import GONE, LOSE, ByARescuer, Each, Gone
 from spark_queue.state.store import Store
 
 #: Seconds that a writer waits: the results of a large claim take minutes.
@@ -334,7 +334,7 @@ def _settle(store: Store, claim: tuple[int, str], otherwise: str, gone: Gone) ->
     outcomes = _outcomes(
         mine if meant is None else mine.where(_is_of(meant)), done, record, otherwise
     )
-    verdict = settle.ByARescuer(settle.Each(outcomes), meant)
+    verdict = ByARescuer(Each(outcomes), meant)
     return settle.settle(store, lease, verdict, action="recover")
 
 

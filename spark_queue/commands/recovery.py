@@ -16,7 +16,8 @@ from spark_queue.log.session_options import PlainSession
 from spark_queue.rules.places import lapsed_by
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
-from spark_queue.state.replica import RememberedClaim, Replica, Row
+from spark_queue.state.open_items import RememberedClaim, Row
+from spark_queue.state.replica import Replica
 from spark_queue.state.settle_decision import Gone
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store

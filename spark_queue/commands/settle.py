@@ -34,10 +34,6 @@ from spark_queue.state.replica import Replica
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.settle_decision import (
     NAMED,
-    ByARescuer,
-    Each,
-    Every,
-    Gone,
     Judged,
     Renewed,
     Some,
@@ -49,25 +45,6 @@ from spark_queue.state.settle_decision import (
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.steps import Answer, Step, engine_of, is_small, on_status
 from spark_queue.state.store import Store
-
-#: Whoever settles finds here what there is to say.
-__all__ = [
-    "NAMED",
-    "ByARescuer",
-    "Each",
-    "Every",
-    "Gone",
-    "Renewed",
-    "SettledStep",
-    "Some",
-    "StagedSettle",
-    "Verdict",
-    "judge_here",
-    "log_settle",
-    "pausing_of",
-    "report_step",
-    "settle",
-]
 
 #: The format from which on deferrals are counted, and rows beside a renewal say how far the work on
 #: items is.

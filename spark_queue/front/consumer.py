@@ -14,7 +14,6 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from spark_queue import checks
-from spark_queue.commands.settle import NAMED
 from spark_queue.errors import LeaseLostError, QueueShutDownError
 from spark_queue.front.leases import Leases, Prefetch, Retries
 from spark_queue.front.producer import Batcher, settle
@@ -25,6 +24,7 @@ from spark_queue.memory.singular.requests import Promise
 from spark_queue.memory.waiting import aio
 from spark_queue.memory.waiting.timer import Timeout, seconds
 from spark_queue.saying import Said
+from spark_queue.state.settle_decision import NAMED
 from spark_queue.state.step_waits import TICK, Look
 
 #: Outcomes that may wait; who settles one more waits for room.

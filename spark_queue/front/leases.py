@@ -12,8 +12,8 @@ from functools import partial
 
 from spark_queue.claim import Claim
 from spark_queue.clock import Clock
-from spark_queue.commands.settle import NAMED
 from spark_queue.errors import LeaseLostError
+from spark_queue.state.settle_decision import NAMED
 
 logger = logging.getLogger(__name__)
 

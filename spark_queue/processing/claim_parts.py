@@ -14,12 +14,13 @@ from spark_queue import saying
 from spark_queue.claim import Claim
 from spark_queue.commands import settle
 from spark_queue.commands.claims import new_claim_id
-from spark_queue.commands.settle import SettledStep, Some, Verdict
+from spark_queue.commands.settle import SettledStep
 from spark_queue.errors import LeaseLostError
 from spark_queue.item_context import Said
 from spark_queue.log.schema import TERMINAL
 from spark_queue.log.step_events import logger
 from spark_queue.state.request import Request
+from spark_queue.state.settle_decision import Some, Verdict
 from spark_queue.state.store import Store
 
 #: Parts of a lease after which it is renewed while a handler runs.

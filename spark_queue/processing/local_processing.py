@@ -17,7 +17,7 @@ from spark_queue.claim import Claim
 from spark_queue.columns.arrow import arrow_types
 from spark_queue.columns.arrow.arrow_types import parse_fields
 from spark_queue.commands import asking
-from spark_queue.commands.settle import SettledStep, Some
+from spark_queue.commands.settle import SettledStep
 from spark_queue.commands.settle_pauses import keys_by
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.item_context import Said
@@ -36,6 +36,7 @@ from spark_queue.processing.loop import Asked, ProcessResult, run_claims
 from spark_queue.processing.outcome_rows import columns_of
 from spark_queue.sql import file_rows
 from spark_queue.state.request import Request
+from spark_queue.state.settle_decision import Some
 from spark_queue.state.store import Store
 
 #: The columns that results have besides their own.

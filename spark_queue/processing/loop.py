@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 from spark_queue import checks
 from spark_queue.claim import Claim, make_claim
 from spark_queue.commands import claims, forward_items, recovery, settle
-from spark_queue.commands.settle import SettledStep, Verdict
+from spark_queue.commands.settle import SettledStep
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.addresses import require_table
 from spark_queue.log.step_events import logger
@@ -27,6 +27,7 @@ from spark_queue.processing.handler_types import AnyHandler
 from spark_queue.rules.rule_model import Reason
 from spark_queue.state import fence, step_waits
 from spark_queue.state.request import Request
+from spark_queue.state.settle_decision import Verdict
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.views.explaining import Standing, standing

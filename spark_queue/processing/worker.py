@@ -19,9 +19,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from spark_queue import saying
 from spark_queue.claim import Claim
 from spark_queue.columns.columns import parse_columns
-from spark_queue.commands import settle
 from spark_queue.commands.evidence import Output
-from spark_queue.commands.settle import SettledStep, Some, Verdict
+from spark_queue.commands.settle import SettledStep
 from spark_queue.errors import InvalidArgumentError, OutputRefusedError, UnsafeSessionError
 from spark_queue.item_context import Said
 from spark_queue.log.delta.claim_record import ClaimRecord, error_room
@@ -47,6 +46,7 @@ from spark_queue.processing.handler_types import AnyHandler, Apart
 from spark_queue.processing.learnt import Learnt
 from spark_queue.processing.loop import Asked, ProcessResult, run_claims
 from spark_queue.state.request import Request
+from spark_queue.state.settle_decision import NAMED, Each, Every, Some, Verdict
 from spark_queue.state.store import Store
 from spark_queue.views import items
 from spark_queue.wording import shorten
@@ -183,7 +183,7 @@ class SparkHands(Hands):
         if done.released == claim.count and time.time() >= self._until:
             self._learnt.note_none(claim)
         missed = claim.count - sum(done.counts.values()) - len(done.lost)
-        if missed > 0 and len(done.lost) < settle.NAMED:
+        if missed > 0 and len(done.lost) < NAMED:
             self._learnt.note_missed(missed)
         if self._is_unasked and not self._has_warned:
             self._has_warned = True
@@ -289,12 +289,12 @@ class _Outcomes:
     def verdict(self, claim: Claim) -> Verdict:
         """Return the verdict: one ack for all, where every item is done."""
         if self.total == self.done == claim.count:
-            return settle.Every("ack")
+            return Every("ack")
         if not self.pausing:
-            return settle.Each(self.stage)
+            return Each(self.stage)
         found = self.stage.where(F.col("pause").isNotNull())
         rows = found.select("_seq", "outcome", "error", "after", "pause").collect()
-        return settle.Each(self.stage, {seq: saying.Said.of(*said) for seq, *said in rows})
+        return Each(self.stage, {seq: saying.Said.of(*said) for seq, *said in rows})
 
 
 def _rows(stage: DataFrame, claim: Claim) -> DataFrame:

@@ -5,40 +5,21 @@
 
 from __future__ import annotations
 
-from spark_queue.rules.outcomes import retry_draw
+from spark_queue.rules.outcomes import retry_draw as retry_draw
 from spark_queue.rules.rule_model import (
-    Ack,
-    Admitted,
-    Counts,
-    Dead,
-    Defer,
-    Grant,
-    Item,
-    ItemReason,
-    Leased,
-    Nack,
-    NewItem,
-    Outcome,
-    Release,
-    Settled,
+    Ack as Ack,
+    Admitted as Admitted,
+    Counts as Counts,
+    Dead as Dead,
+    Defer as Defer,
+    Grant as Grant,
+    Item as Item,
+    ItemReason as ItemReason,
+    Leased as Leased,
+    Nack as Nack,
+    NewItem as NewItem,
+    Outcome as Outcome,
+    Release as Release,
+    Settled as Settled,
 )
-from spark_queue.rules.scheduler import Scheduler
-
-__all__ = [
-    "Ack",
-    "Admitted",
-    "Counts",
-    "Dead",
-    "Defer",
-    "Grant",
-    "Item",
-    "ItemReason",
-    "Leased",
-    "Nack",
-    "NewItem",
-    "Outcome",
-    "Release",
-    "Scheduler",
-    "Settled",
-    "retry_draw",
-]
+from spark_queue.rules.scheduler import Scheduler as Scheduler

@@ -30,7 +30,7 @@ from spark_queue.sql.decisions import RESTORED, TAKEN, Coming, Made, Moved
 from spark_queue.sql.look import MOVED, QueueLook, instant_of, micros_of, newest_rows
 from spark_queue.sql.session_planner import Planner
 from spark_queue.state import replica_choice
-from spark_queue.state.replica import Row
+from spark_queue.state.open_items import Row
 from spark_queue.state.request import GrantedClaim
 from spark_queue.state.schedulers import next_units
 from spark_queue.state.snapshot import Snapshot

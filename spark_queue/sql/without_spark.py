@@ -13,7 +13,7 @@ from spark_queue.sql import database
 from spark_queue.sql.arrow_look import ArrowLook
 from spark_queue.sql.decisions import LogPosition
 from spark_queue.state import replica_choice, replica_rows
-from spark_queue.state.replica import FOLLOWED, RememberedClaim
+from spark_queue.state.open_items import FOLLOWED, RememberedClaim
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.tracing import Traces

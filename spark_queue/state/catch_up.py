@@ -28,7 +28,8 @@ from spark_queue.log.settings import Settings
 from spark_queue.log.step_events import LogName
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.state.handle import Handle
-from spark_queue.state.replica import ENTERED, FOLLOWED, Replica, Row
+from spark_queue.state.open_items import ENTERED, FOLLOWED, Row
+from spark_queue.state.replica import Replica
 from spark_queue.state.schedulers import ReaderTerms
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)

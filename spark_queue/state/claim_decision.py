@@ -26,7 +26,8 @@ from spark_queue.rules.granting import REPLACED
 from spark_queue.rules.pacing import Debt, moment_of
 from spark_queue.rules.places import freed_at
 from spark_queue.rules.timing import add_loss
-from spark_queue.state.replica import Replica, Row
+from spark_queue.state.open_items import Row
+from spark_queue.state.replica import Replica
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.request import MARGIN, Choice, Request
 from spark_queue.state.schedulers import ReaderTerms

@@ -20,7 +20,7 @@ from spark_queue.log.step_events import LogName
 from spark_queue.state import catch_up, fence, replica_choice
 from spark_queue.state.catch_up import Seen
 from spark_queue.state.existence import require_steps
-from spark_queue.state.replica import ENTERED, FOLLOWED, Row
+from spark_queue.state.open_items import ENTERED, FOLLOWED, Row
 from spark_queue.state.replica_rows import rows_of
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store

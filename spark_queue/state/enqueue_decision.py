@@ -18,9 +18,10 @@ from spark_queue.rules.fairness import tag_of
 from spark_queue.rules.places import is_busy
 from spark_queue.rules.replacing import Replacing
 from spark_queue.state import schedulers
-from spark_queue.state.replica import LineKey, Row, TooManyItemsError
+from spark_queue.state.open_items import Row
 from spark_queue.state.request import EnqueueFacts
 from spark_queue.state.schedulers import Measure, seconds
+from spark_queue.state.window import LineKey, TooManyItemsError
 
 #: Columns decided for each row of a frame.
 _DECIDED = ("_seq", "_gen", "_kind", "_priority", "_round", "_enqueued_at", "_duplicate_of")

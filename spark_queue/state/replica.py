@@ -26,8 +26,6 @@ from spark_queue.log.schema import (
 from spark_queue.rules.dedup_keys import kept_for
 from spark_queue.rules.pacing import Debt, debt_of
 from spark_queue.state.open_items import (
-    ENTERED,
-    FOLLOWED,
     KEPT,
     STATE,
     OpenItems,
@@ -39,17 +37,6 @@ from spark_queue.state.open_items import (
     standing_for,
 )
 from spark_queue.state.window import LineKey, TooManyItemsError, Window
-
-__all__ = [
-    "ENTERED",
-    "FOLLOWED",
-    "LineKey",
-    "RememberedClaim",
-    "Replica",
-    "Row",
-    "RowFollower",
-    "TooManyItemsError",
-]
 
 #: How many claims are remembered besides the ones with items in flight.
 _CLAIMS = 100

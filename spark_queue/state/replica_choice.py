@@ -16,11 +16,12 @@ from spark_queue.log.heads import QueueHead, StatusHead
 from spark_queue.log.schema import ITEM, KEY, META_LANE, QUEUE_COLUMNS, TERMINAL
 from spark_queue.state.backlog import TablesAhead
 from spark_queue.state.catch_up import TooLarge
-from spark_queue.state.replica import ENTERED, FOLLOWED, Replica, TooManyItemsError
+from spark_queue.state.open_items import ENTERED, FOLLOWED
+from spark_queue.state.replica import Replica
 from spark_queue.state.replica_rows import Since, newest_of, replica_of
 from spark_queue.state.schedulers import Measure, Several
 from spark_queue.state.snapshot import Snapshot
-from spark_queue.state.window import Window
+from spark_queue.state.window import TooManyItemsError, Window
 
 #: Rows that are brought to memory at a time, as columns: a hundred bytes each.
 _AHEAD = 50_000

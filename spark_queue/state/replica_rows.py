@@ -30,7 +30,8 @@ from spark_queue.log.schema import (
     TERMINAL,
 )
 from spark_queue.log.settings import Settings, are_unpassed, turns_of
-from spark_queue.state.replica import ENTERED, FOLLOWED, RememberedClaim, Replica, Row
+from spark_queue.state.open_items import ENTERED, FOLLOWED, RememberedClaim, Row
+from spark_queue.state.replica import Replica
 
 _SCHEMA = STATUS_COLUMNS.arrow
 

@@ -19,7 +19,9 @@ from spark_queue.rules.dedup_keys import kept_for
 from spark_queue.rules.following import FORMAT
 from spark_queue.rules.pacing import Paces, instant_of, moment_of
 from spark_queue.rules.places import is_busy
-from spark_queue.state.replica import LineKey, Replica, Row
+from spark_queue.state.open_items import Row
+from spark_queue.state.replica import Replica
+from spark_queue.state.window import LineKey
 
 
 @dataclass(slots=True)

@@ -16,7 +16,8 @@ from spark_queue.rules.scheduler_state import is_held_by
 from spark_queue.rules.timing import add_loss, last_loss
 from spark_queue.saying import Said
 from spark_queue.state import schedulers
-from spark_queue.state.replica import Replica, Row
+from spark_queue.state.open_items import Row
+from spark_queue.state.replica import Replica
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.schedulers import ReaderTerms
 

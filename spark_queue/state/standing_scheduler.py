@@ -11,7 +11,8 @@ from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import CLAIMED, TERMINAL
 from spark_queue.rules import Grant
 from spark_queue.rules.pacing import Debt
-from spark_queue.state.replica import LineKey, Replica, Row
+from spark_queue.state.open_items import Row
+from spark_queue.state.replica import Replica
 from spark_queue.state.request import Request
 from spark_queue.state.schedulers import (
     ReaderTerms,
@@ -21,6 +22,7 @@ from spark_queue.state.schedulers import (
     seconds,
     without_keys,
 )
+from spark_queue.state.window import LineKey
 
 #: When a lease ends that does not end by time.
 _NEVER = datetime.max.replace(tzinfo=timezone.utc)

@@ -23,7 +23,8 @@ from spark_queue.retry_policy import RetryPolicy
 from spark_queue.rules import Ack, Dead, Defer, Nack, NewItem, Outcome, Release, Scheduler
 from spark_queue.saying import Said
 from spark_queue.state import claim_decision, enqueue_decision, settle_decision
-from spark_queue.state.replica import ENTERED, FOLLOWED, Replica
+from spark_queue.state.open_items import ENTERED, FOLLOWED
+from spark_queue.state.replica import Replica
 from spark_queue.state.replica_rows import replica_of
 from spark_queue.state.request import Request
 from spark_queue.state.schedulers import ReaderTerms, Several

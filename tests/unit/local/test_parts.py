@@ -19,7 +19,6 @@ from obstore.store import LocalStore
 
 from spark_queue.clock import ManualClock
 from spark_queue.commands import settle
-from spark_queue.commands.settle import Some
 from spark_queue.errors import Reject
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.delta.claim_record import ClaimRecord, read_record
@@ -33,6 +32,7 @@ from spark_queue.processing.crew import Using
 from spark_queue.processing.local_processing import LocalHands
 from spark_queue.retry_policy import RetryPolicy
 from spark_queue.saying import Said
+from spark_queue.state.settle_decision import Some
 from tests import kills
 from tests.unit.local.conftest import Make
 
