@@ -9,7 +9,8 @@ from typing import Any
 from spark_queue.config import LIVE_SETTINGS, SETTINGS, QueueConfig, Setting
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.flow import merge_limits
-from spark_queue.flow_texts import FLOW, FlowTexts
+from spark_queue.flow_forms import FLOW
+from spark_queue.flow_texts import FlowTexts
 from spark_queue.wording import shorten
 
 

@@ -2,197 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from spark_queue.config import SETTINGS, QueueConfig
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.flow import Limit, Rate, limits_of, rates_of
-from spark_queue.pause_texts import read_span
+from spark_queue.flow import Limit, Rate
+from spark_queue.flow_forms import FLOW, LIMITS, NONE, FlowForm, Plain, most_text
 from spark_queue.wording import number as number_text, shorten
 
-_NONE, _UNLIMITED, _DEFAULT = "none", "unlimited", "default"
-
-#: A rule of a key, as plain data.
-_Plain = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class FlowForm(ABC):
-    """How the rules of a setting are typed and told.
-
-    Attributes
-    ----------
-    setting, word : str
-        The name of the setting, and of one rule of it.
-    like, like_key, shape, option : str
-        What one looks like, and one of a key: in an error, in a form, and as an option.
-    read : callable
-        Reads rules from plain data.
-    """
-
-    setting: str
-    word: str
-    like: str
-    like_key: str
-    shape: str
-    option: str
-    read: Callable[[str, object], object]
-
-    @abstractmethod
-    def split(self, text: str) -> tuple[str, str]:
-        """Part a text into by what, or of which key, it is, and the rest; else raise."""
-
-    @abstractmethod
-    def change(self, rule: Any, by: str, text: str, rest: str) -> Any:
-        """Return a rule that is changed by a text, or made by it where there is none."""
-
-    @abstractmethod
-    def read_number(self, text: str, number: str) -> float | None:
-        """Return the number of a key."""
-
-    @abstractmethod
-    def value(self, rule: _Plain) -> str:
-        """Return what a rule, as plain data, allows each key."""
-
-    def name(self, by: str | None) -> str:
-        """Return what a rule is called."""
-        return f"{self.word} by {by}" if by else f"{self.word} of the queue"
-
-    def words(self, rule: _Plain) -> Iterator[str]:
-        """Yield the words of a rule, as plain data: ``tenant=4``, then ``tenant:acme=20``."""
-        by = rule["by"]
-        yield f"{by}={self.value(rule)}" if by else self.value(rule)
-        for key, most in dict(rule["overrides"]).items():
-            yield f"{by}:{key}={_number_text(most)}"
-
-    def refuse(self, option: str, text: str, why: str) -> InvalidArgumentError:
-        """Return the error of a text that cannot be read."""
-        return InvalidArgumentError(f"{option} is {shorten(text)}: {why}")
-
-
-class _Limits(FlowForm):
-    __slots__ = ()
-
-    def split(self, text: str) -> tuple[str, str]:
-        name, _, rest = text.rpartition("=")
-        return name, rest.strip().lower()
-
-    def change(self, rule: Limit | None, by: str, text: str, rest: str) -> Limit:
-        if not by:
-            raise self.refuse(self.word, text, f"give it as {self.like}")
-        return replace(rule or Limit(by=by), default=_whole(self.word, text, rest))
-
-    def read_number(self, text: str, number: str) -> int | None:
-        return _whole(f"{self.word}-of", text, number)
-
-    def value(self, rule: _Plain) -> str:
-        return _number_text(rule["default"], _NONE)
-
-
-#: A rate; what it is by may hold any of these signs itself, so that it is the shortest one.
-_RATE = re.compile(
-    r"(?:(?P<by>.+?)=)??(?P<limit>none|unlimited|\d[\d.]*)(?:/(?P<per>[\d.]*[smhd]?))?"
-    r"(?:,burst=(?P<burst>none|[\d.]+))?(?:,units=(?P<units>.+))?",
-    re.ASCII | re.IGNORECASE | re.DOTALL,
-)
-
-
-class _Rates(FlowForm):
-    __slots__ = ()
-
-    def split(self, text: str) -> tuple[str, str]:
-        found = _RATE.fullmatch(text.strip())
-        if found is None:
-            return text.rpartition("=")[0], ""
-        by = found["by"] or ""
-        return by, text.strip()[len(by) + 1 if by else 0 :]
-
-    def change(self, rule: Rate | None, by: str, text: str, rest: str) -> Rate:
-        found = _RATE.fullmatch(rest)
-        if found is None or found["by"]:
-            raise self.refuse(self.word, text, f"give it as {self.like}")
-        if rule is None and found["per"] is None:
-            like = f"{by}={found['limit']}" if by else found["limit"]
-            why = f"say in what time, as in {like}/60s"
-            raise self.refuse(self.word, text, why)
-        changed: dict[str, Any] = {"limit": _amount(self.word, text, found["limit"])}
-        if (per := found["per"]) is not None:
-            changed["per"] = read_span(f"1{per}" if per.isalpha() else per, "per")
-        if found["burst"] is not None:
-            changed["burst"] = _amount(self.word, text, found["burst"])
-        if found["units"] is not None:
-            changed["units"] = found["units"]
-        return Rate(by=by or None, **changed) if rule is None else replace(rule, **changed)
-
-    def read_number(self, text: str, number: str) -> float | None:
-        return _amount(f"{self.word}-of", text, number)
-
-    def value(self, rule: _Plain) -> str:
-        if rule["limit"] is None:
-            return _NONE
-        burst = "" if rule["burst"] is None else f",burst={number_text(rule['burst'])}"
-        units = "" if rule["units"] is None else f",units={rule['units']}"
-        return f"{number_text(rule['limit'])}/{_span_text(rule['per'])}{burst}{units}"
-
-
-LIMITS = _Limits(
-    "limits",
-    "limit",
-    "BY=NUMBER, or BY=none",
-    "KEY=NUMBER, or KEY=none",
-    "BY=NUMBER",
-    "<by>=<int>|none",
-    limits_of,
-)
-RATES = _Rates(
-    "rates",
-    "rate",
-    "BY=NUMBER/TIME, as in tenant=100/60s,burst=10, NUMBER/TIME for the whole queue, or BY=none",
-    "KEY=NUMBER, or KEY=none",
-    "BY=NUMBER/TIME, NUMBER/TIME for the whole queue",
-    "[<by>=]<n>/<time>[,burst=<n>]|none",
-    rates_of,
-)
-
-#: The settings that are rules of keys, with how they are typed and told.
-FLOW: Mapping[str, FlowForm] = {form.setting: form for form in (LIMITS, RATES)}
-
-
-def _whole(option: str, text: str, number: str) -> int | None:
-    if number in {_NONE, _UNLIMITED}:
-        return None
-    try:
-        return int(number)
-    except ValueError:
-        why = f"{option} is {shorten(text)}: it must end with a whole number or none"
-        raise InvalidArgumentError(why) from None
-
-
-def _amount(option: str, text: str, number: str) -> float | None:
-    if number.lower() in {_NONE, _UNLIMITED}:
-        return None
-    try:
-        return float(number)
-    except ValueError:
-        why = f"{option} is {shorten(text)}: {number!r} must be a number above 0 or none"
-        raise InvalidArgumentError(why) from None
-
-
-def _number_text(number: float | None, absent: str = _UNLIMITED) -> str:
-    return absent if number is None else number_text(number)
-
-
-def _span_text(seconds: float) -> str:
-    """Return a time as a rate has it: in the largest unit of which it has two and no part."""
-    for unit, sign in ((86_400, "d"), (3_600, "h"), (60, "m")):
-        if seconds >= 2 * unit and seconds % unit == 0:
-            return f"{seconds / unit:g}{sign}"
-    return f"{number_text(seconds)}s"
+#: The number of a key that has none of its own.
+_DEFAULT = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +63,7 @@ class FlowTexts:
             named.append(by)
         for text in self.overrides:
             by, key, number = self._place(text, [by for by in named if by], found, config)
-            found[by] = _override(form, found.get(by) or Limit(by=by), key, text, number)
+            found[by] = _override(form, found.get(by), by, key, text, number)
             changed.append(by)
         return tuple(found[by] for by in dict.fromkeys((*changed, *named)))
 
@@ -255,8 +77,7 @@ class FlowTexts:
         number = number.strip().lower()
         if not name:
             raise self.form.refuse(option, text, f"give it as {self.form.like_key}")
-        # A limit can begin with the number of a key; a rate has to say in what time.
-        keys = [by for by in (config.fair_key, config.group_key) if by] if word == "limit" else []
+        keys = [by for by in (config.fair_key, config.group_key) if by]
         if by := _prefix(name, {*known, *keys}):
             return by, name[len(by) + 1 :], number
         if len(only := named) == 1 or len(only := known) == 1:
@@ -273,11 +94,11 @@ class FlowTexts:
         raise self.form.refuse(option, text, why)
 
 
-def _override(form: FlowForm, rule: Any, key: str, text: str, number: str) -> Any:
-    others = {name: most for name, most in rule.overrides.items() if name != key}
-    if number == _NONE:
-        return replace(rule, overrides=others)
-    return replace(rule, overrides={**others, key: form.read_number(text, number)})
+def _override(form: FlowForm, rule: Any, by: str, key: str, text: str, number: str) -> Any:
+    rule, most = form.begin(rule, by, text, number)
+    others = {name: one for name, one in rule.overrides.items() if name != key}
+    kept = others if number.partition("/")[0] == NONE else {**others, key: most}
+    return replace(rule, overrides=kept)
 
 
 def _prefix(name: str, known: Iterable[str]) -> str:
@@ -336,7 +157,7 @@ def read_flow_words(form: FlowForm, words: Iterable[str], config: QueueConfig) -
     return FlowTexts(form, numbers, overrides)
 
 
-def flow_text(form: FlowForm, rules: Iterable[_Plain]) -> str:
+def flow_text(form: FlowForm, rules: Iterable[Plain]) -> str:
     """Return rules, as plain data, in a line: ``tenant=4 tenant:acme=20``.
 
     Keys with signs that a field cannot show are left out.
@@ -351,16 +172,16 @@ _KINDS = {row.name: row.kind for row in SETTINGS}
 def value_text(name: str, value: Any) -> str:
     """Return the value of a setting, as plain data, in words."""
     if name in FLOW:
-        return flow_text(FLOW[name], value) or _NONE
+        return flow_text(FLOW[name], value) or NONE
     if isinstance(value, Mapping):
-        return " ".join(f"{key}={value_text('', one)}" for key, one in value.items()) or _NONE
+        return " ".join(f"{key}={value_text('', one)}" for key, one in value.items()) or NONE
     if value is None or isinstance(value, bool | str):
-        return _NONE if value is None else str(value)
+        return NONE if value is None else str(value)
     said = number_text(value)
     return f"{said} s" if _KINDS.get(name) in {"duration", "scope"} else said
 
 
-def each_change(before: _Plain, after: _Plain) -> Iterator[tuple[str, str, str]]:
+def each_change(before: Plain, after: Plain) -> Iterator[tuple[str, str, str]]:
     """Yield each setting that differs, with its values in words; rules number by number."""
     for name in {**before, **after}:
         was, now = before.get(name), after.get(name)
@@ -373,16 +194,16 @@ def each_change(before: _Plain, after: _Plain) -> Iterator[tuple[str, str, str]]
 
 
 def _rule_changes(
-    form: FlowForm, before: Iterable[_Plain], after: Iterable[_Plain]
+    form: FlowForm, before: Iterable[Plain], after: Iterable[Plain]
 ) -> Iterator[tuple[str, str, str]]:
     was, now = ({rule["by"]: rule for rule in rules} for rules in (before, after))
     for by in {**was, **now}:
         both = [of.get(by) for of in (was, now)]
-        old, new = (_NONE if one is None else form.value(one) for one in both)
+        old, new = (NONE if one is None else form.value(one) for one in both)
         if old != new:
             yield form.name(by), old, new
         keys = [dict(one["overrides"]) if one else {} for one in both]
         for key in {**keys[0], **keys[1]}:
-            old, new = (_number_text(of[key]) if key in of else _DEFAULT for of in keys)
+            old, new = (most_text(of[key]) if key in of else _DEFAULT for of in keys)
             if old != new:
                 yield f"{form.word} of {shlex.quote(key)} by {by}", old, new

@@ -14,7 +14,13 @@ from spark_queue.report.finding import (
     require_thresholds,
     span,
 )
-from spark_queue.report.key_alarms import key_paused, limit_full
+from spark_queue.report.key_alarms import (
+    key_paused,
+    limit_full,
+    rate_below_inflow,
+    rate_clocks,
+    rate_unreached,
+)
 from spark_queue.report.lines import HeldGroup, RetryPoint, WorkerLine
 from spark_queue.report.model import StarvingKey, StuckItem, Vitals
 from spark_queue.results import Liveness
@@ -374,5 +380,8 @@ ALARMS: Mapping[str, Alarm] = {
     "priority-starves": priority_starves,
     "limit-full": limit_full,
     "key-paused": key_paused,
+    "rate-unreached": rate_unreached,
+    "rate-below-inflow": rate_below_inflow,
+    "rate-clocks": rate_clocks,
     "items-too-old": items_too_old,
 }

@@ -20,9 +20,9 @@ from spark_queue.report.lines import (
     HeldGroup,
     Tenant,
     WorkerLine,
-    read_tenants,
 )
 from spark_queue.report.model import HOUR, ItemReport, Report, SharedReport
+from spark_queue.report.paced import Owed, read_tenants
 from spark_queue.results import ItemProgress
 from spark_queue.sql.where import require_where
 from spark_queue.state.store import Store
@@ -176,7 +176,7 @@ class Followed:
         if not _ID.fullmatch(digest):
             raise InvalidArgumentError(f"{by} is {digest!r}: it must be 32 hexadecimal digits")
         with self._over(self._window) as (answers, asked):
-            about = tuple(_about(self._store, answers, by, digest, asked.now))
+            about = tuple(self._about(answers, asked, by, digest))
             where = f"{_LISTED} AND {_DIGEST[by]} = '{digest}'"
             return self._share(answers, asked, where, most, about)
 
@@ -241,27 +241,25 @@ class Followed:
         step = self._store.status_head().step
         return self._source.find_progress(self._store, leases, step)
 
+    def _about(self, answers: Answers, asked: Question, by: Shared, digest: str) -> Iterator[_Line]:
+        """Return the lines that the panel has; of a group there may be several."""
+        panel, key = _PANELS[by]
+        rows = answers.rows(panel)
+        if by != "tenant":
+            wanted = (row for row in rows if id_of(row[key]) == digest)
+            yield from (_line_of(by, self._store, row, asked.now) for row in wanted)
+            return
+        ends = ends_at(self._store, None)
+        rates = Owed.read(self._source, self._store, ends, asked).lines()
+        found = read_tenants(rows, asked, rates)
+        yield from (one for one in found if id_of(one.fair_key) == digest)
+
     def _columns_of(self, seqs: Sequence[int]) -> Mapping[int, Mapping[str, Any]]:
         """Return the first of the user's columns, of some items; of keys a list has its own."""
         config = self._store.settings(self._store.status_head()).config
         keys = (config.fair_key, config.group_key)
         names = [name for name in user_names(self._store.columns()) if name not in keys]
         return self._source.find_entries(self._store, seqs, names[:_SHOWN]) if seqs else {}
-
-
-def _about(
-    store: Store, answers: Answers, by: Shared, digest: str, now: datetime
-) -> Iterator[_Line]:
-    """Return the lines that the panel has; of a group there may be several."""
-    panel, key = _PANELS[by]
-    rows = answers.rows(panel)
-    if by == "tenant":
-        settings = store.settings(store.status_head())
-        yield from (
-            one for one in read_tenants(rows, settings, now) if id_of(one.fair_key) == digest
-        )
-        return
-    yield from (_line_of(by, store, row, now) for row in rows if id_of(row[key]) == digest)
 
 
 def _line_of(

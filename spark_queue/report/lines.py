@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_queue.results import ItemProgress, Liveness
-
-if TYPE_CHECKING:
-    from spark_queue.log.settings import Settings
-    from spark_queue.views.answers import Answer
 
 
 def _fact(says: str, *, waits: str = "") -> Any:
@@ -148,6 +144,10 @@ class Tenant:
     claimed: int
     most: int | None
     """How many may be claimed, by a limit of the fair key; None for any number."""
+    rate: str | None
+    """How many may start in a time, by a rate of the fair key, as it is typed: ``100/60s``."""
+    next_at: datetime | None
+    """When the next may start, where it lacks units of that rate."""
     dead: int
     """Without items that were enqueued again."""
     turns: int
@@ -359,34 +359,3 @@ class ItemLine:
     """How far the work on it is, while it is leased, where its handler says so."""
     columns: Mapping[str, Any] = field(default_factory=dict)
     """The first of the user's columns, but for its fair key and its group."""
-
-
-def read_tenants(rows: Sequence[Answer], settings: Settings, now: datetime) -> tuple[Tenant, ...]:
-    """Return the panel of tenants.
-
-    Parameters
-    ----------
-    rows : sequence of dict
-        Rows of the view ``tenants``, all that it has.
-    settings : Settings
-        The settings in force.
-    now : datetime
-        The instant.
-    """
-    config = settings.config
-    weights = config.weights
-    paused = {one.key for one in settings.paused_at(now) if one.by == config.fair_key}
-    limits = [limit for limit in config.limits if limit.by == config.fair_key]
-    busy = [row["fair_key"] for row in rows if not row["idle"]]
-    # The view names a hundred; others may be busy, too.
-    unnamed = rows[0]["keys"] - rows[0]["idle_keys"] - len(busy) if rows else 0
-    whole = sum(weights.get(key, 1.0) for key in busy) + unnamed
-    return tuple(
-        Tenant(
-            **row,
-            most=limits[0].most(row["fair_key"]) if limits else None,
-            is_paused=row["fair_key"] in paused,
-            due=None if row["idle"] else weights.get(row["fair_key"], 1.0) / whole,
-        )
-        for row in rows
-    )

@@ -24,6 +24,7 @@ from spark_queue.report.lines import (
     Tenant,
     WorkerLine,
 )
+from spark_queue.report.rate_lines import ClockGap, RateLine
 from spark_queue.results import Explanation
 from spark_queue.wording import duration, plain, plural
 
@@ -289,6 +290,12 @@ class Vitals(Heading):
     """The keys that are paused."""
     full_limits: tuple[FullLimit, ...]
     """The keys without room for all of the window, the longest first."""
+    rates: tuple[RateLine, ...]
+    """The rates of the queue, with the keys that they keep back."""
+    clock_gaps: tuple[ClockGap, ...]
+    """Where clocks of workers differ by more than a rate's burst takes."""
+    claims_apart: float | None
+    """Seconds from one claim to the next in the window, on average, where there are rates."""
     outranked: tuple[OutrankedPriority, ...]
     """The priorities that do."""
     stuck: tuple[StuckItem, ...]

@@ -42,6 +42,7 @@ MEANT: Mapping[tuple[str, str], str] = {
     ("tenants", "p95"): "From when an item could run to its claim: 95 of 100 waited no longer",
     ("tenants", "max"): "The longest wait of an item that was claimed in the window",
     ("tenants", "claimed"): "Items in flight, of how many where its key has a limit",
+    ("tenants", "rate"): "How many may start in a time, and when the next one may",
     ("tenants", "turns"): "Items that were claimed in the window",
     ("tenants", "share"): "Its part of all turns of the window; the mark is its due",
     ("tenants", "due"): "What its weight entitles it to, among the tenants that are not idle",

@@ -31,7 +31,6 @@ from spark_queue.report.lines import (
     Overview,
     ReaderLine,
     RetryPoint,
-    read_tenants,
 )
 from spark_queue.report.model import (
     HOUR,
@@ -45,6 +44,7 @@ from spark_queue.report.model import (
     StuckItem,
     Vitals,
 )
+from spark_queue.report.paced import OF_RATES, Owed, read_tenants
 from spark_queue.results import ItemProgress
 from spark_queue.sql.file_rows import log_of
 from spark_queue.state import existence, fence
@@ -123,8 +123,10 @@ def read_vitals(
     checks.require_as_of(as_of)
     ends = ends_at(store, as_of)
     asked = asked_of(store, ends, window)
-    with (source or source_of(store)).over(store, ends, asked) as answers:
-        return Vitals(**_vitals(store, ends, asked, answers.panels(*_VITALS)))
+    source = source or source_of(store)
+    with source.over(store, ends, asked) as answers:
+        owed = Owed.read(source, store, ends, asked)
+        return Vitals(**_vitals(store, answers, ends, asked, _panels(answers, asked), owed))
 
 
 def read_item(
@@ -257,20 +259,30 @@ def _report(
     store: Store, source: ViewSource, answers: Answers, ends: Ends, asked: Question
 ) -> Report:
     name, reader = store.name, store.registered().name
-    found = answers.panels(*_VITALS, *_PANELS)
+    found = _panels(answers, asked, *_PANELS)
+    owed = Owed.read(source, store, ends, asked)
     return Report(
-        **_vitals(store, ends, asked, found),
+        **_vitals(store, answers, ends, asked, found, owed),
         depth=tuple(DepthPoint(**row) for row in found["depth"]),
         flow=tuple(FlowPoint(**row) for row in found["flow"]),
-        tenants=read_tenants(found["tenants"], store.settings(ends.head), asked.now),
+        tenants=read_tenants(found["tenants"], asked, owed.lines()),
         readers=tuple(_readers(store, source, found["behind"], ends, asked)),
         steps=holders.steps(found["steps"], name, reader),
         columns=tuple(user_names(store.columns())),
     )
 
 
+def _panels(answers: Answers, asked: Question, *more: str) -> dict[str, list[Answer]]:
+    return answers.panels(*_VITALS, *(OF_RATES if asked.config.rates else ()), *more)
+
+
 def _vitals(
-    store: Store, ends: Ends, asked: Question, found: Mapping[str, list[Answer]]
+    store: Store,
+    answers: Answers,
+    ends: Ends,
+    asked: Question,
+    found: Mapping[str, list[Answer]],
+    owed: Owed,
 ) -> dict[str, Any]:
     (overview,) = found["overview"]
     directory = holders.directory_at(store, ends)
@@ -291,6 +303,7 @@ def _vitals(
         "starving": tuple(StarvingKey(**row) for row in found["starving"]),
         "paused_keys": asked.pauses,
         "full_limits": tuple(_full_limit(asked.config, row) for row in found["full_limits"]),
+        **owed.facts(answers, found),
         "outranked": tuple(OutrankedPriority(**row) for row in found["outranked"]),
         "stuck": tuple(StuckItem(**row) for row in found["stuck"]),
         "waits_longest": next((LongestWait(**row) for row in found["longest_wait"]), None),
@@ -298,8 +311,7 @@ def _vitals(
 
 
 def _full_limit(config: QueueConfig, row: Answer) -> FullLimit:
-    facts = {name: value for name, value in row.items() if name != "nth"}
-    return FullLimit(by=config.limits[row["nth"]].by, **facts)
+    return FullLimit(by=config.limits[row.pop("nth")].by, **row)
 
 
 def _service(

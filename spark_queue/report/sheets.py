@@ -101,6 +101,8 @@ def panel(name: str, lines: Sequence[Any], now: datetime, total: int = 0) -> She
         How many lines there are in all.
     """
     title, columns = PANELS[name]
+    if name == "tenants" and not any(line.rate for line in lines):
+        columns = [column for column in columns if column[0] != "rate"]
     return _sheet(name, title, columns, lines, now, total)
 
 
@@ -272,6 +274,12 @@ def _of_most(one: Tenant) -> str:
     return _count(one.claimed) if one.most is None else f"{one.claimed:,} of {one.most:,}"
 
 
+def _say_rate(one: Tenant, now: datetime) -> str:
+    """Say how many may start, and when the next one may."""
+    waits = f", next {_apart(one.next_at, now)}" if one.next_at else ""
+    return f"{one.rate or ''}{waits}"
+
+
 _ERRORS: Sequence[tuple[str, str, Callable[[ErrorGroup, datetime], str]]] = (
     ("error", "fold", lambda one, _: one.wording),
     ("now", "right", lambda one, _: _count(one.in_window)),
@@ -296,6 +304,7 @@ _TENANTS: Sequence[tuple[str, str, Callable[[Tenant, datetime], str]]] = (
     ("failed", "right", lambda one, _: _count(one.failures)),
     ("ready", "right", lambda one, _: _count(one.ready)),
     ("claimed", "right", lambda one, _: _of_most(one)),
+    ("rate", "right", _say_rate),
     ("dead", "right", lambda one, _: _count(one.dead)),
     ("turns", "right", lambda one, _: _count(one.turns)),
     ("share", "right", lambda one, _: "" if one.share is None else f"{one.share:.0%}"),

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from spark_queue.flow_forms import FLOW
 from spark_queue.report import page, panel_tables
 from spark_queue.report.following import Shared, id_of
 from spark_queue.report.lines import Tenant
@@ -184,7 +185,7 @@ def of_items(base: str, seqs: Sequence[int]) -> Links:
 
 
 def row_buttons(base: str, report: Report, verbs: Collection[str]) -> Buttons:
-    """Return the buttons of rows: to undo operators' steps, and to pause and resume tenants."""
+    """Return the buttons of rows: to undo operators' steps, and to hold and free tenants."""
 
     def buttons(sheet: str, row: int) -> Sequence[tuple[str, str]]:
         if sheet == "tenants":
@@ -195,10 +196,15 @@ def row_buttons(base: str, report: Report, verbs: Collection[str]) -> Buttons:
         return [(f"Undo {step.step}", act(base, "undo", step=str(step.step)))]
 
     def tenant_buttons(one: Tenant) -> Sequence[tuple[str, str]]:
+        if one.fair_key is None:
+            return []
         verb = "resume" if one.is_paused else "pause"
-        if verb not in verbs or one.fair_key is None:
-            return ()
-        return [(f"{verb.capitalize()} …", act(base, verb, key=one.fair_key))]
+        offers = (verb, *(form.verb for form in FLOW.values()))
+        return [
+            (f"{name.capitalize()} …", act(base, name, key=one.fair_key))
+            for name in offers
+            if name in verbs
+        ]
 
     return buttons
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from spark_queue.commands.key_pauses import expression_of
@@ -17,8 +18,9 @@ from spark_queue.config_changes import (
     rules_before,
 )
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.flow_forms import FLOW, FlowForm
 from spark_queue.flow_texts import (
-    FLOW,
+    FlowTexts,
     changed_words,
     each_change,
     flow_text,
@@ -208,10 +210,25 @@ def _text(value: object) -> str:
     return "none" if value is None else number(value) if isinstance(value, float) else str(value)
 
 
+def _give_number(form: FlowForm, seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
+    """Return what comes of a number of a key of its own."""
+    key, by, number = (_field(asked, name) for name in ("key", "by", "number"))
+    if key is None or number is None:
+        missing = "key" if key is None else "number"
+        raise InvalidArgumentError(f"{missing} is empty: say which key, and its number")
+    before = seat.open().operate.config
+    texts = FlowTexts(form, (), [f"{expression_of(before, by)}:{key}={number}"])
+    settings = {form.setting: texts.apply_to(before)}
+    return _preview_change(seat, before, _Change(settings, is_stale=False, asked={}))
+
+
 def _configure(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
     before = seat.open().operate.config
-    change = _Change.of(before, asked)
-    if not change.settings:
+    return _preview_change(seat, before, _Change.of(before, asked))
+
+
+def _preview_change(seat: WatchedQueue, before: QueueConfig, change: _Change) -> Preview:
+    if not change.settings or merge(before, change.settings) == before:
         raise InvalidArgumentError("nothing is changed: every setting is as it was")
     after = plain_of(merge(before, change.settings), change.settings)
     expected = plain_of(before, change.settings)
@@ -305,6 +322,11 @@ def _pause_fields(config: QueueConfig) -> Sequence[FormField]:
     return [*_key_fields(config), FormField(name="for", label=label)]
 
 
+def _number_fields(form: FlowForm, config: QueueConfig) -> Sequence[FormField]:
+    label = f"Its {form.word}, as {form.number_like}; none for that of all keys"
+    return [*_key_fields(config), FormField(name="number", label=label)]
+
+
 #: What may be done, by its name.
 VERBS: Mapping[str, Verb] = {
     "pause": Verb(what="Stop giving out items", fields=_pause_fields, planned=_pause),
@@ -316,5 +338,13 @@ VERBS: Mapping[str, Verb] = {
     "configure": Verb(
         what="Change settings from the next step on", fields=_settings, planned=_configure
     ),
+    **{
+        form.verb: Verb(
+            what=form.says,
+            fields=partial(_number_fields, form),
+            planned=partial(_give_number, form),
+        )
+        for form in FLOW.values()
+    },
     "undo": Verb(what="Take a step back", fields=_step, planned=_undo),
 }

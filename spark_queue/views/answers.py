@@ -180,6 +180,10 @@ class ViewSource(ABC):
         """Return some columns of the rows by which items entered, or were refused, by ``seq``."""
 
     @abstractmethod
+    def find_debts(self, store: Store, head: StatusHead) -> pa.Table:
+        """Return the rows of what keys of rates owe, as of a step: ``DEBTS``, in any order."""
+
+    @abstractmethod
     def find_progress(
         self, store: Store, leases: Mapping[int, int], last: int
     ) -> dict[int, ItemProgress]:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from spark_queue.log.delta.commits import LogFile
 from spark_queue.log.delta.log import Log
+from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import CONFIG, ITEM, PROGRESS, REFUSED, RENEWAL
 from spark_queue.log.step_events import LogName
 from spark_queue.memory.waiting.processes import Owner
@@ -23,7 +24,7 @@ from spark_queue.results import ItemProgress
 from spark_queue.sql.arrow_look import ArrowLook
 from spark_queue.sql.database import Database
 from spark_queue.sql.file_rows import files_of, having, log_of, once_more, rows_of
-from spark_queue.sql.log_rows import plain
+from spark_queue.sql.log_rows import debts_of, plain
 from spark_queue.sql.look import CONFIGURED, ENTERED, MOVES
 from spark_queue.state.store import Store
 from spark_queue.views import item_progress
@@ -270,6 +271,10 @@ class FileSource(ViewSource):
             wanted = rows.filter(pc.is_in(rows["_seq"], left.combine_chunks()))
             found |= by_seq(wanted.select(["_seq", *columns]))
         return found
+
+    @override
+    def find_debts(self, store: Store, head: StatusHead) -> pa.Table:
+        return debts_of(store, head)
 
     @override
     def find_progress(

@@ -6,14 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import functions as F
 
 from spark_queue.log import instants
+from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import ITEM, PROGRESS, REFUSED
 from spark_queue.log.spark.spark_types import column_named
 from spark_queue.overriding import override
 from spark_queue.results import ItemProgress
 from spark_queue.spark.frames import bring
+from spark_queue.spark.spark_engines import FrameRows
 from spark_queue.spark.spark_look import SparkLook
 from spark_queue.sql.database import Database
 from spark_queue.sql.log_rows import TooManyRowsError
@@ -75,6 +78,10 @@ class SparkSource(ViewSource):
         named = [column_named(name) for name in ("_seq", *columns)]
         rows = instants.clamp(store.queue.read().where(is_meant).select(*named).toArrow())
         return by_seq(rows)
+
+    @override
+    def find_debts(self, store: Store, head: StatusHead) -> pa.Table:
+        return instants.clamp(FrameRows().debts_of(store, head))
 
     @override
     def find_progress(

@@ -24,7 +24,8 @@ from spark_queue.config_changes import (
     with_options,
 )
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SparkNeededError
-from spark_queue.flow_texts import FLOW, pop_flow_options
+from spark_queue.flow_forms import FLOW
+from spark_queue.flow_texts import pop_flow_options
 from spark_queue.results import Reconfigured
 from spark_queue.wording import close_to, shorten, visible
 

@@ -95,6 +95,30 @@ WHERE w.since <= a.since
 ORDER BY w.since, w.seq
 LIMIT 100
 
+-- claim_steps(apart)
+-- How many seconds lie between a claim of the window and the next, on average; null for fewer than two.
+SELECT (max(m.at) - min(m.at)) / 1e6 / nullif(count(DISTINCT m.step) - 1, 0) AS apart
+FROM sq_transitions m
+CROSS JOIN sq_asked a
+WHERE m.at > a.since AND m.granted
+
+-- entering(fair_key, ready, entered)
+-- The fair keys with items that wait and items that came in the window, how many each. The busiest first.
+WITH counted AS (
+  SELECT
+    s.fair_key,
+    count(CASE WHEN s.state = 'ready' THEN 1 END) AS ready,
+    count(CASE WHEN s.enqueued_at > a.since THEN 1 END) AS entered
+  FROM sq_status s
+  CROSS JOIN sq_asked a
+  GROUP BY s.fair_key
+)
+SELECT fair_key, ready, entered
+FROM counted
+WHERE ready > 0 AND entered > 0
+ORDER BY entered DESC, fair_key
+LIMIT 100
+
 -- stuck(seq, worker_id, since instant, given_back, lease)
 -- Open items that were given back untouched ten times and more, and those that somebody holds for three
 -- of the leases that he asked for, and longer. Those that are held come first, the longest first.

@@ -26,7 +26,8 @@ from spark_queue.errors import (
     SparkNeededError,
 )
 from spark_queue.flow import Limit, Rate
-from spark_queue.flow_texts import RATES, FlowTexts, flow_text
+from spark_queue.flow_forms import RATES
+from spark_queue.flow_texts import FlowTexts, flow_text
 from spark_queue.results import Reconfigured
 from spark_queue.retry_policy import RetryPolicy
 
@@ -308,6 +309,7 @@ def paced(tmp_path: Path) -> str:
         ("--rate t=none --rate none", (replace(_TENANT, limit=None), replace(_WHOLE, limit=None))),
         ("--rate 10/s", (_TENANT, replace(_WHOLE, limit=10))),
         ("--rate-of acme=none --rate-of x=y=1", (replace(_TENANT, overrides={"x=y": 1}), _WHOLE)),
+        ("--rate-of b=5/60s", (replace(_TENANT, overrides={"acme": 9, "b": 5}), _WHOLE)),
         ("--rate-of t:b=unlimited", (replace(_TENANT, overrides={"acme": 9, "b": None}), _WHOLE)),
     ],
 )
@@ -438,7 +440,8 @@ def test_limits_of_a_file_are_whole_and_options_are_on_top(
             "--rate t=5/60s,units=length(t)",
             "which units there are is fixed when a",
         ),
-        ("--rate-of acme=5", "the queue has no rate by a key; give one as --rate BY=NUMBER/TIME"),
+        ("--rate-of acme=5", "say in what time, as in acme=5/60s"),
+        ("--rate t=5/60s --rate-of acme=5/2h", "its rate is per 60s since it was made"),
         ("--rate t=5/60s --rate-of acme", "rate-of is 'acme': give it as KEY=NUMBER"),
         ("--rate t=5/60s --rate-of acme=few", "'few' must be a number above 0 or none"),
     ],

@@ -11,7 +11,8 @@ import pytest
 from spark_queue import journaled_queue
 from spark_queue.acting import acting_as
 from spark_queue.clock import ManualClock
-from spark_queue.flow import Limit
+from spark_queue.flow import Limit, Rate
+from spark_queue.local_queue import LocalQueue
 from spark_queue.log.disk import liveness
 from spark_queue.retry_policy import RetryPolicy
 from tests.programs import run_python
@@ -195,6 +196,75 @@ def test_a_limit_that_was_full_for_an_hour_is_told(make: Make, clock: ManualCloc
     )
     held.ack()
     assert "limit-full" not in queue.doctor().ids()
+
+
+def test_a_rate_that_claims_come_too_seldom_for_is_told(make: Make, clock: ManualClock) -> None:
+    """It names the burst that would do, by the command that sets it; with that it is none."""
+    queue = make(
+        "tenant string", fair_key="tenant", rates=(Rate(by="tenant", limit=60, per=MINUTE),)
+    )
+    queue.enqueue([{"tenant": "a"}] * 99)
+    for _ in range(5):
+        queue.claim(9)
+        clock.advance(7 * SECOND)
+
+    found = only(queue.doctor(), "rate-unreached")
+
+    assert found.what == (
+        "the rate by tenant allows 60/60s, but claims are 7.0 s apart: with a burst of 1 at most "
+        "14% of that can start; a burst of 8 would do, or claims each 1.0 s"
+    )
+    assert found.command == f"spark-queue configure {queue.name} --rate tenant=60,burst=8"
+    paste(found)
+    assert queue.config.rates[0].burst == 8
+    assert "rate-unreached" not in queue.doctor().ids()
+
+
+@pytest.mark.parametrize(
+    ("rate", "name"),
+    [
+        (Rate(by="tenant", limit=60, per=HOUR, overrides={"b": None}), "of tenant 'a'"),
+        (Rate(limit=60, per=HOUR), "of the queue"),
+    ],
+)
+def test_a_rate_below_what_comes_is_told(
+    make: Make, clock: ManualClock, rate: Rate, name: str
+) -> None:
+    """It says in which time what waits doubles, for as long as that time passes so."""
+    queue = make("tenant string", fair_key="tenant", rates=(rate,))
+    queue.enqueue([{"tenant": "a"}] * 2)
+    clock.advance(MINUTE)
+    queue.enqueue([{"tenant": "a"}] * 4)
+
+    found = only(queue.doctor(), "rate-below-inflow")
+
+    assert found.what == (
+        f"the rate {name} lets 1 a minute start, and 6 a minute come: what waits (6 items) "
+        "doubles in 72.0 s"
+    )
+    queue.cancel({"tenant": "a"})
+    assert "rate-below-inflow" not in queue.doctor().ids()
+
+
+def test_workers_whose_clocks_differ_by_more_than_a_burst_are_named(
+    make: Make, clock: ManualClock
+) -> None:
+    """Both are named, with the difference, where one of them charged a rate in the future."""
+    rate = Rate(by="tenant", limit=60, per=HOUR)
+    queue = make("tenant string", fair_key="tenant", rates=(rate,))
+    queue.enqueue([{"tenant": "a"}] * 9)
+    queue.claim(1, worker_id="near")
+    clock.advance(2 * HOUR)
+    queue.claim(1, worker_id="far ahead")
+    assert "rate-clocks" not in queue.doctor().ids()
+    late = LocalQueue.open(queue.name, clock=ManualClock(clock.now() - HOUR))
+    late.claim(1, worker_id="near")
+
+    found = only(queue.doctor(), "rate-clocks")
+
+    assert found.what.startswith(
+        "the clock of far ahead is 60.0 min ahead of that of near, by step "
+    )
 
 
 def test_a_key_that_is_paused_for_days_or_again_and_again_is_told(

@@ -16,7 +16,7 @@ _READERS = {
     "overview": (lines.Overview, {"refused"}),
     "depth": (lines.DepthPoint, set()),
     "flow": (lines.FlowPoint, set()),
-    "tenants": (lines.Tenant, {"due", "is_paused", "most"}),
+    "tenants": (lines.Tenant, {"due", "is_paused", "most", "rate", "next_at"}),
     "errors": (lines.ErrorGroup, {"samples", "redrive"}),
     "retries": (lines.RetryPoint, set()),
     "groups": (lines.HeldGroup, {"liveness"}),

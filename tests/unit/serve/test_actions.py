@@ -452,3 +452,46 @@ def test_a_pause_of_a_key_that_is_wrong_is_refused(make: Make, pages: Pages) -> 
         ({"for": "10m"}, "it is about a key"),
     ):
         assert why in browser.act("pause", **asked).text
+
+
+@pytest.mark.parametrize(
+    ("verb", "number", "said", "setting"),
+    [
+        ("limit", "4", "limit of &#39;big corp&#39; by tenant default -&gt; 4", "limits"),
+        ("pace", "10/60s", "rate of &#39;big corp&#39; by tenant default -&gt; 10", "rates"),
+    ],
+)
+def test_a_tenant_gets_a_number_of_its_own_by_its_row(
+    make: Make, pages: Pages, verb: str, number: str, said: str, setting: str
+) -> None:
+    """The form says what changes; an undo takes it back; a queue without such a rule gets one."""
+    queue = make(fair_key="tenant")
+    queue.enqueue([{"id": "1", "tenant": "big corp", "path": "p"}])
+    browser = pages(queue, acts=True)
+    browser.sign_in()
+    assert f"/act/{verb}?key=big+corp" in browser.get("/queues/0").text
+    told = browser.act(verb, key="big corp", number=number)
+    assert said in told.text
+    assert browser.act(verb, **browser.fields_of(told.text)).status_code == 303
+    (rule,) = getattr(queue.config, setting)
+    assert (rule.by, rule.most("big corp"), rule.most("b")) == (
+        "tenant",
+        int(number[:2].strip("/")),
+        None,
+    )
+    assert browser.act(verb, key="big corp", number=number).status_code == 400
+    assert browser.act(verb, key="", number=number).status_code == 400
+    assert browser.act("undo", step="2", confirmed="1").status_code == 303
+    assert getattr(queue.config, setting) == ()
+
+
+def test_a_tenants_row_says_its_rate_and_when_the_next_may_start(make: Make, pages: Pages) -> None:
+    """A queue without rates has no such column."""
+    rate = Rate(by="tenant", limit=60, per=timedelta(hours=1), overrides={"b": 1})
+    queue = make(fair_key="tenant", rates=(rate,))
+    queue.enqueue([{"id": str(n), "tenant": "ab"[n % 2], "path": "p"} for n in range(4)])
+    assert queue.claim(9).count == 2
+    shown = pages(queue).get("/queues/0").text
+    assert "60/60m, next in" in shown
+    assert "1/60m, next in" in shown
+    assert ">rate<" not in pages(make(fair_key="tenant")).get("/queues/0").text

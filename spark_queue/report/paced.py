@@ -1,0 +1,186 @@
+"""Rates as a report has them: what they keep back, and what keeps them from their number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any
+
+from spark_queue.config import QueueConfig
+from spark_queue.flow import Rate
+from spark_queue.flow_forms import RATES
+from spark_queue.report.lines import Tenant
+from spark_queue.report.rate_lines import ClockGap, FillingKey, PacedKey, RateLine
+from spark_queue.rules.pacing import (
+    NO_DEBT,
+    Paces,
+    UnitsAsked,
+    allowance_of,
+    burst_of,
+    debt_of,
+    instant_of,
+    moment_of,
+)
+from spark_queue.views.answers import Answer, Answers, Ends, Question, ViewSource
+
+if TYPE_CHECKING:
+    from spark_queue.state.store import Store
+
+#: The views that only a queue with rates is asked for.
+OF_RATES = ("claim_steps", "entering")
+
+#: Keys of a rate, and differences of clocks, that a report names.
+_NAMED = 100
+
+
+class Owed:
+    """What the keys of a queue's rates owe at an instant.
+
+    Parameters
+    ----------
+    config : QueueConfig
+        The configuration in force.
+    rows : sequence of dict
+        The rows of debts in the log, in any order.
+    now : datetime
+        The instant.
+    """
+
+    def __init__(self, config: QueueConfig, rows: list[dict[str, Any]], now: datetime) -> None:
+        self._config, self._now = config, instant_of(now.timestamp())
+        self._rows = sorted(rows, key=lambda row: (row["_by"], row["_key"] or "", row["_step"]))
+        self._paces = Paces(config)
+        for row in self._rows:
+            self._paces.learn(row["_by"], row["_key"], debt_of(row))
+
+    @classmethod
+    def read(cls, source: ViewSource, store: Store, ends: Ends, asked: Question) -> Owed:
+        """Read it; a queue without rates is not asked."""
+        rows = source.find_debts(store, ends.head).to_pylist() if asked.config.rates else []
+        return cls(asked.config, rows, asked.now)
+
+    def facts(self, answers: Answers, found: Mapping[str, list[Answer]]) -> dict[str, Any]:
+        """Return what a report's vitals say of rates, given the rows of its views."""
+        return {
+            "rates": tuple(self._with_filling(one, found) for one in self.lines()),
+            "clock_gaps": self._clock_gaps(answers),
+            "claims_apart": next((row["apart"] for row in found.get("claim_steps", ())), None),
+        }
+
+    def lines(self) -> tuple[RateLine, ...]:
+        """Return the rates of the queue."""
+        return tuple(self._line(number, rate) for number, rate in enumerate(self._config.rates))
+
+    def _line(self, number: int, rate: Rate) -> RateLine:
+        fastest = max(filter(None, (rate.limit, *rate.overrides.values())), default=None)
+        keys = [key for at, key in self._paces.debts if at == -1 - number]
+        starts = sorted((self._next_start(number, key), str(key)) for key in keys)
+        paced = [(at, key) for at, key in starts if at > self._now]
+        named = [PacedKey(key=key, next_at=moment_of(at + 999)) for at, key in paced[:_NAMED]]
+        return RateLine(
+            by=rate.by,
+            allows=rate_text(rate, None),
+            per_second=None if fastest is None else fastest / rate.per.total_seconds(),
+            burst=0.0 if fastest is None else float(burst_of(rate, fastest)),
+            paced=len(paced),
+            keys=tuple(named),
+        )
+
+    def _with_filling(self, line: RateLine, found: Mapping[str, list[Answer]]) -> RateLine:
+        """Return a rate of items of one unit with the keys of which more come than may start."""
+        rate = next(one for one in self._config.rates if one.by == line.by)
+        (seen,), keys = found["overview"], found.get("entering", ())
+        if rate.units is not None or not seen["seconds"]:
+            return line
+        waiting = [(row["fair_key"], row["ready"], row["entered"]) for row in keys]
+        if rate.by is None:
+            waiting = [("", sum(one[1] for one in waiting), seen["enqueued_in_window"])]
+        elif rate.by != self._config.fair_key:
+            return line
+        filling = (
+            FillingKey(key=key or "", ready=ready, comes=came / seen["seconds"], starts=starts)
+            for key, ready, came in waiting
+            if ready and (starts := _per_second(rate, key)) is not None
+        )
+        return replace(line, filling=tuple(one for one in filling if one.comes > one.starts))
+
+    def _next_start(self, number: int, key: Any) -> int:
+        """Return when the next unit of a key may start."""
+        asked = UnitsAsked((-1 - number, key), 1)
+        return self._paces.starts_at(asked, self._paces.debts.get(asked.key, NO_DEBT))
+
+    def _clock_gaps(self, answers: Answers) -> tuple[ClockGap, ...]:
+        """Return where a step's clock was behind the one before by more than the burst takes."""
+        found = list(self._gaps())[-_NAMED:]
+        steps = ", ".join(str(row["_step"]) for pair in found for row in pair)
+        if not steps:
+            return ()
+        rows = answers.rows("transitions", f"granted AND step IN ({steps})")
+        who = {row["step"]: row["worker_id"] or "an unnamed worker" for row in rows}
+        return tuple(
+            ClockGap(
+                ahead=who.get(one["_step"], "a worker"),
+                behind=who.get(other["_step"], "a worker"),
+                seconds=(one["_at"] - other["_at"]).total_seconds(),
+                step=other["_step"],
+            )
+            for one, other in found
+        )
+
+    def _gaps(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        rates = {rate.text: rate for rate in self._config.rates}
+        for (by, key), rows in groupby(self._rows, lambda row: (row["_by"], row["_key"])):
+            most = rates[by].most(key) if by in rates else None
+            if most is None:
+                continue
+            least = timedelta(microseconds=allowance_of(rates[by], most) / 1_000)
+            yield from (pair for pair in pairwise(rows) if pair[0]["_at"] - pair[1]["_at"] > least)
+
+
+def _per_second(rate: Rate, key: str | None) -> float | None:
+    most = rate.limit if rate.by is None else rate.most(key)
+    return None if most is None else most / rate.per.total_seconds()
+
+
+def rate_text(rate: Rate, key: str | None) -> str:
+    """Return what a rate allows a key, or those without a number of their own."""
+    plain: Mapping[str, Any] = {**asdict(rate), "per": rate.per.total_seconds()}
+    return RATES.value({**plain, "limit": rate.limit if key is None else rate.most(key)})
+
+
+def read_tenants(
+    rows: Sequence[Answer], asked: Question, rates: Sequence[RateLine]
+) -> tuple[Tenant, ...]:
+    """Return the panel of tenants.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        Rows of the view ``tenants``, all that it has.
+    asked : Question
+        The question, with the settings in force.
+    rates : sequence of RateLine
+        The rates of the queue, with the keys that they keep back.
+    """
+    by, weights = asked.config.fair_key, asked.config.weights
+    paused = {one.key for one in asked.pauses if one.by == by}
+    limits = [limit for limit in asked.config.limits if limit.by == by]
+    paces = [rate for rate in asked.config.rates if rate.by == by is not None]
+    starts = {one.key: one.next_at for rate in rates if rate.by == by for one in rate.keys}
+    busy = [row["fair_key"] for row in rows if not row["idle"]]
+    # The view names a hundred; others may be busy, too.
+    unnamed = rows[0]["keys"] - rows[0]["idle_keys"] - len(busy) if rows else 0
+    whole = sum(weights.get(key, 1.0) for key in busy) + unnamed
+    return tuple(
+        Tenant(
+            **row,
+            most=limits[0].most(row["fair_key"]) if limits else None,
+            rate=rate_text(paces[0], row["fair_key"]) if paces else None,
+            next_at=starts.get(row["fair_key"]) if paces else None,
+            is_paused=row["fair_key"] in paused,
+            due=None if row["idle"] else weights.get(row["fair_key"], 1.0) / whole,
+        )
+        for row in rows
+    )
