@@ -27,7 +27,7 @@ from spark_queue.processing.handler_types import AnyHandler
 from spark_queue.rules.rule_model import Reason
 from spark_queue.state import fence, step_waits
 from spark_queue.state.request import Request
-from spark_queue.state.settle_decision import Verdict
+from spark_queue.state.settle_decision import ByARescuer, Every, Verdict
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.views.explaining import Standing, standing
@@ -269,8 +269,8 @@ class _Ahead:
             self._give_back(left)
 
     def _give_back(self, claim: Claim) -> None:
-        unbegun = settle.Every("release", is_begun=False)
-        settle.settle(self._store, claim.lease, settle.ByARescuer(unbegun), action="recover")
+        unbegun = Every("release", is_begun=False)
+        settle.settle(self._store, claim.lease, ByARescuer(unbegun), action="recover")
 
 
 def _reason_to_stop(deadline: float | None, stop: threading.Event) -> Stopped | None:
