@@ -35,7 +35,7 @@ def status(data: Plain, condition: str) -> list[RenderableType]:
         way = shell_command("spark-queue", "enqueue", data["queue"], "--files", "items.csv")
         return [condition, Whole(f"no items in {data['queue']}; the first come by"), Whole(way)]
     shown = data["items"]
-    lines: list[RenderableType] = [condition, _state_table(data)]
+    lines: list[RenderableType] = [condition, _state_table(data), *data["kept_back"]]
     if shown:
         lines += [
             "",

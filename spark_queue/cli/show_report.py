@@ -11,7 +11,7 @@ from rich.table import Table
 
 from spark_queue.cli.display import FOLDED, Whole, compact_table, text_of
 from spark_queue.report import sheets
-from spark_queue.report.condition import judge_condition
+from spark_queue.report.condition import judge_condition, kept_back
 from spark_queue.report.model import ItemReport, Report
 from spark_queue.report.sheets import Sheet
 from spark_queue.wording import lasting
@@ -42,6 +42,7 @@ def report(shown: Report) -> list[RenderableType]:
     return [
         Whole(sheets.headline(shown)),
         str(judge_condition(shown)),
+        *kept_back(shown),
         *_sheet_lines(overview),
         *_plots(shown),
         *_sheet_lines(errors),
@@ -75,6 +76,7 @@ def live(shown: Report) -> list[RenderableType]:
     chosen = [sheet for sheet in sheets.sheets(shown) if sheet.name in _LIVE and sheet.rows]
     said = str(judge_condition(shown))
     parts: list[RenderableType] = [text_of(sheets.headline(shown), said)]
+    parts += map(text_of, kept_back(shown))
     parts += [*map(text_of, _plots(shown)), "", *map(_brief, chosen)]
     for sheet in chosen:
         parts += map(_as_text, _sheet_lines(sheet, None if sheet.name == "overview" else FEW))

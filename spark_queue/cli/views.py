@@ -13,7 +13,7 @@ from spark_queue.columns import kinds
 from spark_queue.log.schema import user_names
 from spark_queue.queue_views import store_of, views_of
 from spark_queue.report import following
-from spark_queue.report.condition import Condition, judge_condition
+from spark_queue.report.condition import Condition, judge_condition, kept_back
 from spark_queue.report.following import Followed
 from spark_queue.report.reading import read_vitals
 from spark_queue.views.answers import AsOf, ends_at
@@ -53,9 +53,10 @@ def items(
     return at.isoformat(), counts, plain(first)
 
 
-def condition(queue: Any, past: AsOf) -> Condition:
-    """Return how a queue does, in a word, and why."""
-    return judge_condition(read_vitals(store_of(queue), past))
+def condition(queue: Any, past: AsOf) -> tuple[Condition, tuple[str, ...]]:
+    """Return how a queue does, in a word, and why; and what keeps keys of it back."""
+    seen = read_vitals(store_of(queue), past)
+    return judge_condition(seen), kept_back(seen)
 
 
 def stats(queue: Any, past: AsOf, limit: int) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,10 +19,14 @@ from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalQueue, LocalReader
 from spark_queue.log.schema import CANCELLED, CLAIMED, EXPIRED, ITEM
+from spark_queue.log.settings import Settings
 from spark_queue.log.step_events import LogName
 from spark_queue.queue_views import Opened, store_of
 from spark_queue.replay.play import Job
+from spark_queue.rules.pausing import PausedKeys
 from spark_queue.sql.file_rows import rows_of
+from spark_queue.sql.look import instant_of
+from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state.store import Store
 
 if TYPE_CHECKING:
@@ -57,6 +62,18 @@ class PastItem(Job):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PastPause:
+    """What was paused from an instant on."""
+
+    at: float
+    """Seconds from the first item on."""
+    paused: bool
+    """Whether the whole queue was."""
+    keys: PausedKeys
+    """Until when each key was, by its expression and its text; infinity for an open end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
     """What a queue has seen."""
 
@@ -72,6 +89,8 @@ class Past:
     """Items that ended without having been worked on."""
     retries: int = 0
     """Claims of items beyond the first of each: a play works an item off at once."""
+    pauses: tuple[PastPause, ...] = ()
+    """What was paused, in order."""
 
 
 def history(queue: LocalQueue | LocalReader | DeltaQueue | Reader) -> Past:
@@ -110,7 +129,25 @@ def history(queue: LocalQueue | LocalReader | DeltaQueue | Reader) -> Past:
         guessed=sum(row["_seq"] not in work for row in kept),
         left_out=len(rows) - len(kept),
         retries=len(holds) - len(first),
+        pauses=tuple(_pauses(store, begin)),
     )
+
+
+def _pauses(store: Store, begin: float) -> Iterator[PastPause]:
+    """Yield what was paused from each change of that on."""
+    with planner_of(store).look(store, has_values=False) as at:
+        rows = at.rows("settings_changes")
+    last: tuple[bool, PausedKeys] = (False, {})
+    for row in sorted(rows, key=itemgetter("step")):
+        found = Settings.from_json(store.name, row["settings"])
+        ends = {(one.by, one.key): one.until for one in found.pauses}
+        keys: PausedKeys = {
+            name: math.inf if end is None else _seconds(end) - begin for name, end in ends.items()
+        }
+        if (found.paused, keys) != last:
+            last = (found.paused, keys)
+            moment = _seconds(instant_of(row["moment"]))
+            yield PastPause(at=moment - begin, paused=found.paused, keys=keys)
 
 
 @dataclass(frozen=True, slots=True)

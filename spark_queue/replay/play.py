@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -95,6 +96,9 @@ NEVER = timedelta(days=36_500)
 _LEAST = 1.0
 
 
+#: An instant, and what is done to a scheduler then.
+Change = tuple[float, Callable[[Scheduler], object]]
+
 _AnyJob = TypeVar("_AnyJob", bound=Job)
 
 
@@ -170,6 +174,7 @@ def run(
     scheduler: Scheduler,
     item_of: Callable[[_AnyJob], NewItem],
     on_progress: Callable[[int], None] | None = None,
+    changes: Sequence[Change] = (),
 ) -> list[Run[_AnyJob]]:
     """Run jobs on servers as a scheduler says; as :func:`play`.
 
@@ -179,15 +184,24 @@ def run(
         An empty one, which chooses the next item.
     item_of : callable
         Returns the item of a job; its payload is the job.
+    changes : sequence of (float, callable)
+        What is done to the scheduler, and when, in order.
     """
     running: list[tuple[float, int, int]] = []
     runs: list[Run[_AnyJob]] = []
-    came = 0
-    while came < len(jobs) or running:
+    came, changed, wakes_at = 0, 0, math.inf
+    while True:
         now = min(
-            running[0][0] if running else float("inf"),
-            jobs[came].submitted if came < len(jobs) else float("inf"),
+            running[0][0] if running else math.inf,
+            jobs[came].submitted if came < len(jobs) else math.inf,
+            changes[changed][0] if changed < len(changes) else math.inf,
+            wakes_at,
         )
+        if now == math.inf or (came == len(jobs) == len(runs)):
+            return runs
+        while changed < len(changes) and changes[changed][0] <= now:
+            changes[changed][1](scheduler)
+            changed += 1
         while running and running[0][0] <= now:
             _, seq, lease = heappop(running)
             scheduler.settle(lease, {seq: Ack()}, now)
@@ -195,13 +209,13 @@ def run(
         scheduler.admit([item_of(job) for job in jobs[came:until]], now)
         came = until
         grant = scheduler.claim(now, servers - len(running))
+        wakes_at = math.inf if grant.next_at is None else grant.next_at
         for item in grant.items:
             job = cast("_AnyJob", item.payload)
             runs.append(Run(job, now))
             heappush(running, (now + job.runs_for, item.seq, grant.lease))
         if on_progress is not None and grant.items:
             on_progress(len(runs))
-    return runs
 
 
 def _scheduler(order: Order, weights: Mapping[str, float]) -> Scheduler:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from spark_queue import checks
 from spark_queue.config import SETTINGS, QueueConfig
 from spark_queue.config_changes import merge
-from spark_queue.replay.history import NOBODY, Past, PastItem
-from spark_queue.replay.play import NEVER, Run, run
+from spark_queue.replay.history import NOBODY, Past, PastItem, PastPause
+from spark_queue.replay.play import NEVER, Change, Run, run
 from spark_queue.replay.summary import SHOWN, UserSummary, by_user, percentile
 from spark_queue.rules import NewItem, Scheduler
 from spark_queue.wording import in_html
@@ -101,7 +103,7 @@ def distrust(off: float, retries: int) -> str:
     """Say how far the first play is from the past, and why."""
     return (
         f"not to be trusted: before is off from what was by {off:,.1f} times; "
-        f"retries ({retries:,}), delays and pauses are not played"
+        f"retries ({retries:,}) and delays are not played"
     )
 
 
@@ -115,9 +117,9 @@ def rehearse(
     """Play the past of a queue under its configuration, and again under another one.
 
     Time is simulated, and nothing is written. Each worker has one item at a time; items come when
-    they came and take what they took, for any worker: retries, delays of failures, pauses,
-    and keys that are taken do not come again. Where the first play is far from the past, the answer
-    says so (``is_trusted``).
+    they came, take what they took, for any worker, and are paused as they were. Retries, delays of
+    failures, and keys that are taken do not come again. Where the first play is far from the past,
+    the answer says so (``is_trusted``).
 
     Parameters
     ----------
@@ -190,7 +192,25 @@ def _play(
     orders = {row.name: getattr(config, row.name) for row in SETTINGS if row.orders}
     rules = QueueConfig(**orders, lease=NEVER)
     scheduler = Scheduler(rules, keep_finished=False)
-    return run(past.items, workers, scheduler, _item, on_progress)
+    changes = sorted(_changes(past.pauses), key=itemgetter(0))
+    return run(past.items, workers, scheduler, _item, on_progress, changes)
+
+
+def _changes(pauses: Sequence[PastPause]) -> Iterator[Change]:
+    """Yield what was paused, and the end of each pause of a key."""
+    for one in pauses:
+        yield one.at, partial(_pause, one)
+        yield from ((end, _look_again) for end in one.keys.values() if end < math.inf)
+
+
+def _look_again(_scheduler: Scheduler) -> None:
+    """Do nothing: the next claim sees that time has passed."""
+
+
+def _pause(one: PastPause, scheduler: Scheduler) -> None:
+    if one.paused != scheduler.paused:
+        (scheduler.pause if one.paused else scheduler.resume)()
+    scheduler.pause_keys(one.keys)
 
 
 def _with_stuck(past: Past, runs: list[Run[PastItem]]) -> list[Run[PastItem]]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
-from spark_queue.report.finding import Finding, how_bad
+from spark_queue.flow import Pause
+from spark_queue.report.finding import Finding, how_bad, list_names
 from spark_queue.report.lines import Overview
 from spark_queue.report.model import Vitals
-from spark_queue.wording import agree, duration, lasting, plural
+from spark_queue.report.rate_lines import RateLine
+from spark_queue.wording import agree, duration, instant, lasting, plural
 
 #: The words, the worst first.
 Word = Literal["BROKEN", "PAUSED", "STALLED", "FAILING", "WARNING", "OK"]
@@ -70,6 +73,31 @@ def _calm(report: Vitals) -> str:
         return "nothing is open"
     waits = agree(seen.ready, "waits", "wait")
     return f"{plural(seen.ready, 'item')} {waits}, {seen.claimed:,} in flight"
+
+
+def kept_back(report: Vitals) -> tuple[str, ...]:
+    """Return a line for each way in which keys are kept back: which, how many, and until when."""
+    seen, paused = report.overview, [_pause_text(one) for one in report.paused_keys]
+    lines = [f"paused: {list_names(paused)}"] if paused else []
+    if seen.over_a_key_limit:
+        waits = agree(seen.over_a_key_limit, "waits", "wait")
+        lines.append(f"{plural(seen.over_a_key_limit, 'item')} {waits} for a key's limit")
+    lines += [_paced_text(one, report.as_of) for one in report.rates if one.keys]
+    return tuple(lines)
+
+
+def _pause_text(one: Pause) -> str:
+    until = "it is resumed" if one.until is None else instant(one.until)
+    return f"{one.by} {one.key!r} until {until}"
+
+
+def _paced_text(rate: RateLine, now: datetime) -> str:
+    first = rate.keys[0]
+    wait = lasting((first.next_at - now).total_seconds())
+    if rate.by is None:
+        return f"the queue may start {rate.allows}, the next in {wait}"
+    lack = f"{plural(rate.paced, 'key')} {agree(rate.paced, 'lacks', 'lack')} units"
+    return f"{lack} of the rate by {rate.by}; the next of {first.key!r} may start in {wait}"
 
 
 def window_text(report: Vitals) -> str:

@@ -61,10 +61,13 @@ class Owed:
         rows = source.find_debts(store, ends.head).to_pylist() if asked.config.rates else []
         return cls(asked.config, rows, asked.now)
 
-    def facts(self, answers: Answers, found: Mapping[str, list[Answer]]) -> dict[str, Any]:
+    def facts(
+        self, answers: Answers, asked: Question, found: Mapping[str, list[Answer]]
+    ) -> dict[str, Any]:
         """Return what a report's vitals say of rates, given the rows of its views."""
+        seconds = (asked.now - asked.since).total_seconds()
         return {
-            "rates": tuple(self._with_filling(one, found) for one in self.lines()),
+            "rates": tuple(self._with_filling(one, found, seconds) for one in self.lines()),
             "clock_gaps": self._clock_gaps(answers),
             "claims_apart": next((row["apart"] for row in found.get("claim_steps", ())), None),
         }
@@ -88,21 +91,21 @@ class Owed:
             keys=tuple(named),
         )
 
-    def _with_filling(self, line: RateLine, found: Mapping[str, list[Answer]]) -> RateLine:
+    def _with_filling(
+        self, line: RateLine, found: Mapping[str, list[Answer]], seconds: float
+    ) -> RateLine:
         """Return a rate of items of one unit with the keys of which more come than may start."""
         rate = next(one for one in self._config.rates if one.by == line.by)
-        (seen,), keys = found["overview"], found.get("entering", ())
-        if rate.units is not None or not seen["seconds"]:
-            return line
+        keys = found.get("entering", ())
         waiting = [(row["fair_key"], row["ready"], row["entered"]) for row in keys]
         if rate.by is None:
-            waiting = [("", sum(one[1] for one in waiting), seen["enqueued_in_window"])]
+            waiting = [("", row["ready_of_all"], row["entered_of_all"]) for row in keys[:1]]
         elif rate.by != self._config.fair_key:
             return line
         filling = (
-            FillingKey(key=key or "", ready=ready, comes=came / seen["seconds"], starts=starts)
+            FillingKey(key=key or "", ready=ready, comes=came / seconds, starts=starts)
             for key, ready, came in waiting
-            if ready and (starts := _per_second(rate, key)) is not None
+            if rate.units is None and (starts := _per_second(rate, key)) is not None
         )
         return replace(line, filling=tuple(one for one in filling if one.comes > one.starts))
 

@@ -143,6 +143,7 @@ def banner(report: Vitals, title: str | None = None, others: Iterable[Finding] =
     """
     seen = judge_condition(report, others)
     state = f"{panel_tables.pill(seen.word)} <span>{in_html(seen.why)}</span>"
+    state += "".join(f"<p>{in_html(line)}</p>" for line in condition.kept_back(report))
     return head(title or report.queue, state, report)
 
 

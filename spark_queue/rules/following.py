@@ -261,14 +261,15 @@ def _load_holders(state: SchedulerState, plain: list[Any]) -> None:
 
 def _load_grant(plain: Mapping[str, Any]) -> Grant:
     items = tuple(Leased(**item) for item in plain["items"])
-    rest = {name: tuple(plain[name]) for name in ("expired", "dead")}
-    rest["replaced"] = tuple((seq, by) for seq, by in plain.get("replaced", ()))
     return Grant(
         lease=plain["lease"],
         lease_expires_at=plain["lease_expires_at"],
         items=items,
+        expired=tuple(plain["expired"]),
+        dead=tuple(plain["dead"]),
+        replaced=tuple((seq, by) for seq, by in plain.get("replaced", ())),
         debts=tuple((by, key, Debt(**debt)) for by, key, debt in plain.get("debts", ())),
-        **rest,
+        next_at=plain.get("next_at"),
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 from spark_queue.config import LIVE_SETTINGS, QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.rules.claim_pass import Pass
+from spark_queue.rules.pacing import seconds_of as seconds_at
 from spark_queue.rules.places import Place, freed_at
 from spark_queue.rules.ready import Line
 from spark_queue.rules.rule_model import Grant, Leased, Record
@@ -41,7 +42,13 @@ def carry_out(state: SchedulerState, grant: Grant, limit: int, run: int, worker_
     if debts:
         state.charges[grant.lease] = {(by, key): debt for by, key, debt in debts}
     return dataclasses.replace(
-        grant, items=leased, expired=expired, dead=dead, replaced=replaced, debts=debts
+        grant,
+        items=leased,
+        expired=expired,
+        dead=dead,
+        replaced=replaced,
+        debts=debts,
+        next_at=_next_start(limits),
     )
 
 
@@ -50,6 +57,12 @@ def _debts(state: SchedulerState, limits: Pass | None) -> tuple[Any, ...]:
     if state.paces is None or limits is None or limits.tally is None:
         return ()
     return state.paces.name_debts(limits.tally.debts)
+
+
+def _next_start(limits: Pass | None) -> float | None:
+    """Return when the first item may start that a rate kept back."""
+    at = None if limits is None or limits.tally is None else limits.tally.next_at
+    return None if at is None else seconds_at(at)
 
 
 def propose(
@@ -76,6 +89,7 @@ def propose(
         dead=tuple(record.seq for record in dead),
         replaced=replaced,
         debts=_debts(state, limits),
+        next_at=_next_start(limits),
     )
 
 

@@ -138,6 +138,8 @@ class Grant:
     """Items that another one of their key has replaced, each with that; they were cancelled."""
     debts: tuple[tuple[str, Hashable, Debt], ...] = ()
     """What the keys owe that the claim charged: what their rate is by, the key, and the debt."""
+    next_at: float | None = None
+    """When the first item may start that a rate kept back."""
 
 
 @dataclass(frozen=True, slots=True)

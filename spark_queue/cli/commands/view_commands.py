@@ -48,9 +48,9 @@ def status(
 
     past, queue = read_as_of(as_of), scope.open_queue(name, reader)[1]
     at, counts, items = views.items(queue, past, where, limit, views.SHOWN)
-    seen = views.condition(queue, past)
+    seen, kept = views.condition(queue, past)
     shown = {"queue": queue.name, "at": at, "condition": plain(seen), **counts}
-    shown = {**shown, "paused": seen.word == "PAUSED", "items": items}
+    shown = {**shown, "paused": seen.word == "PAUSED", "kept_back": list(kept), "items": items}
     scope.display.show(shown, *show_counts.status(shown, str(seen)))
 
 

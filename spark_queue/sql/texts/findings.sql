@@ -102,20 +102,32 @@ FROM sq_transitions m
 CROSS JOIN sq_asked a
 WHERE m.at > a.since AND m.granted
 
--- entering(fair_key, ready, entered)
--- The fair keys with items that wait and items that came in the window, how many each. The busiest first.
-WITH counted AS (
+-- entering(fair_key, ready, entered, ready_of_all, entered_of_all)
+-- The fair keys with items that wait, and how many came steadily in the window: twice as many as in the
+-- half of it in which fewer came, so that one large batch is none; and the same of all keys. The
+-- busiest first.
+WITH halves AS (
   SELECT
     s.fair_key,
     count(CASE WHEN s.state = 'ready' THEN 1 END) AS ready,
-    count(CASE WHEN s.enqueued_at > a.since THEN 1 END) AS entered
+    count(CASE WHEN s.enqueued_at > a.since + (a.now - a.since) / 2 THEN 1 END) AS newer,
+    count(CASE WHEN s.enqueued_at > a.since THEN 1 END) AS newest
   FROM sq_status s
   CROSS JOIN sq_asked a
   GROUP BY s.fair_key
+),
+counted AS (
+  SELECT
+    fair_key,
+    ready,
+    2 * least(newer, newest - newer) AS entered,
+    cast(sum(ready) OVER () AS bigint) AS ready_of_all,
+    cast(2 * least(sum(newer) OVER (), sum(newest - newer) OVER ()) AS bigint) AS entered_of_all
+  FROM halves
 )
-SELECT fair_key, ready, entered
+SELECT fair_key, ready, entered, ready_of_all, entered_of_all
 FROM counted
-WHERE ready > 0 AND entered > 0
+WHERE ready > 0 AND entered_of_all > 0
 ORDER BY entered DESC, fair_key
 LIMIT 100
 

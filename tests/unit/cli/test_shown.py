@@ -56,8 +56,15 @@ def status(*items: dict[str, Any], **more: Any) -> dict[str, Any]:
     for row in items:
         states[row["_state"]] = states.get(row["_state"], 0) + 1
     counts = {"lapsed": 0, "retrying": 0, "delayed": 0, "redriven": {}}
-    base = {"queue": "/q", "at": NOW, "paused": False, "states": states, "items": items}
-    return {**base, **counts, **more}
+    base = {
+        "queue": "/q",
+        "at": NOW,
+        "paused": False,
+        "kept_back": [],
+        "states": states,
+        "items": items,
+    }
+    return {**base, **counts, "items": items, **more}
 
 
 def test_status_begins_with_what_is_wrong() -> None:

@@ -12,7 +12,7 @@ import pytest
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
-from spark_queue.flow import Limit
+from spark_queue.flow import Limit, Rate
 from spark_queue.local_queue import LocalQueue
 from spark_queue.replay import Past, PastItem, Rehearsal, history, rehearse
 from tests.conftest import CommandLine
@@ -180,7 +180,7 @@ def test_the_command_plays_a_queue(
         said.append((ended.code, ended.out + ended.err))
 
     assert [code for code, _ in said] == [0, 0, 0, 2, 2]
-    assert "after: weights is {'c': 2.0, 'b': 4.0}" in said[0][1]
+    assert "after: weights is c=2 b=4" in said[0][1]
     assert max(len(line) for line in said[0][1].splitlines()) <= 80
     found = json.loads(said[1][1])
     b = next(one for one in found["tenants"] if one["key"] == "b")
@@ -287,6 +287,45 @@ def test_limits_in_force_count_in_both_plays(queue_path: str, clock: ManualClock
     assert _p95(done) == {"a": (30, 0), "b": (30, 0)}
     assert done.is_trusted
     assert done.changed == {"limits": [{"by": "t", "default": 4, "overrides": {}}]}
+
+
+def test_a_rate_makes_its_key_wait_for_its_units(queue_path: str, clock: ManualClock) -> None:
+    """Items start one by one as units come back, also where nothing else happens by then."""
+    queue = _make(queue_path, clock, fair_key="t")
+    _put(queue, "a", 4)
+    _put(queue, "b", 1)
+    _worked_off(queue, clock, seconds=1)
+
+    rate = Rate(by="t", limit=6, per=timedelta(minutes=1))
+    done = rehearse(history(queue), workers=9, rates=(rate,))
+
+    longest = {one.key: one.after.wait_max for one in done.tenants}
+    assert longest == {"a": 30.0, "b": 0.0}
+    assert (done.stuck_after, done.is_trusted) == (0, True)
+
+
+def test_pauses_are_played_as_they_were(queue_path: str, clock: ManualClock) -> None:
+    """A pause of a key ends by time alone, or by a resume; one of the queue holds all."""
+    queue = _make(queue_path, clock, fair_key="t")
+    _put(queue, "a", 1)
+    _put(queue, "b", 1)
+    _put(queue, "c", 1)
+    queue.pause()
+    queue.pause(key="a", for_=60)
+    queue.pause(key="b")
+    clock.advance(10 * SECOND)
+    queue.resume()
+    _worked_off(queue, clock, seconds=1)
+    clock.advance(19 * SECOND)
+    queue.resume(key="b")
+    _worked_off(queue, clock, seconds=1)
+    clock.advance(29 * SECOND)
+    _worked_off(queue, clock, seconds=1)
+
+    done = rehearse(history(queue))
+
+    assert {one.key: one.before.wait_max for one in done.tenants} == {"a": 60, "b": 30, "c": 10}
+    assert (done.off, done.stuck_before) == (1.0, 0)
 
 
 def test_what_may_never_run_is_counted(

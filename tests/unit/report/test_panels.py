@@ -13,13 +13,15 @@ import spark_queue
 from spark_queue.clock import ManualClock
 from spark_queue.commands import readers
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.flow import Limit
+from spark_queue.flow import Limit, Rate
 from spark_queue.local_queue import LocalQueue
 from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.report.condition import kept_back
 from spark_queue.report.model import HOUR
 from spark_queue.report.sheets import sheets
 from spark_queue.retry_policy import RetryPolicy
+from spark_queue.wording import instant
 from tests.unit.report.conftest import Make
 
 _SECOND = timedelta(seconds=1)
@@ -233,6 +235,26 @@ def test_a_tenant_has_how_many_of_its_limit_it_holds(make: Make) -> None:
     at = [head for head, _ in sheet.heads].index("claimed")
     shown = {row[0]: row[at] for row in sheet.rows}
     assert shown == {"a": "4 of 4", "b": "3 of 20", "c": "3", "(none)": "1"}
+
+
+def test_what_keeps_keys_back_is_said_in_lines(make: Make, clock: ManualClock) -> None:
+    """Pauses by key and end, how many items wait for a limit, and the next start of each rate."""
+    rates = (Rate(by="tenant", limit=60, per=HOUR), Rate(limit=3, per=_MINUTE, burst=3))
+    limits = (Limit(by="tenant", default=9, overrides={"c": 1}),)
+    queue = make(fair_key="tenant", limits=limits, rates=rates)
+    assert kept_back(queue.report()) == ()
+    for tenant in "abc":
+        queue.enqueue(_rows("1", "2", tenant=tenant))
+    assert queue.claim(9).count == 3
+    queue.pause(key="a")
+    queue.pause(key="b", for_=60)
+
+    assert kept_back(queue.report()) == (
+        f"paused: tenant 'a' until it is resumed, tenant 'b' until {instant(clock.now() + _MINUTE)}",
+        "1 item waits for a key's limit",
+        "3 keys lack units of the rate by tenant; the next of 'a' may start in 60 s",
+        "the queue may start 3/60s,burst=3, the next in 20 s",
+    )
 
 
 def test_who_waits_for_a_limit_of_its_key_is_in_no_held_group(make: Make) -> None:

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, LeaseLostError, Reject
-from spark_queue.flow import Limit
+from spark_queue.flow import Limit, Rate
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.output.outputs import ResultTable
 from spark_queue.retry_policy import RetryPolicy
@@ -375,3 +375,21 @@ def test_a_full_key_is_driven_through(clock: ManualClock) -> None:
 
     assert drain(queue, limit=5, through_delays=True).acked == 2
     assert_order(queue, {"t": "a"}, id=["1", "1", "2"])
+
+
+def test_rates_and_pauses_of_keys_are_driven_through(clock: ManualClock) -> None:
+    """A test sees what waits for units, or for a pause, and the clock goes to the end of it."""
+    rate = Rate(by="t", limit=1, per=timedelta(minutes=1))
+    config = QueueConfig(fair_key="t", rates=(rate,))
+    queue = memory_queue("id string, t string", config, clock=clock)
+    begun = clock.now()
+    queue.enqueue([{"id": "1", "t": "a"}, {"id": "2", "t": "a"}, {"id": "3", "t": "b"}])
+    queue.pause(key="b", for_=90)
+
+    done = drain(queue)
+    assert (done.acked, done.stopped, done.until) == (1, "waiting", begun + timedelta(minutes=1))
+    assert done.waiting == {"key rate": 1, "key paused": 1}
+
+    assert drain(queue, through_delays=True).acked == 2
+    assert clock.now() == begun + timedelta(seconds=90)
+    assert_order(queue, id=["1", "2", "3"])
