@@ -1133,10 +1133,11 @@ placed AS (
     m.failed,
     m.granted,
     m.state,
-    m.attempts + m.losses + m.deferrals > 0 AS again
+    m.attempts + m.losses + m.deferrals > 0 AS again,
+    m.state = 'cancelled' AND coalesce(m.error LIKE 'replaced by %', false) AS replaced
   FROM sq_raw_transitions m
   CROSS JOIN asked a
-  WHERE m.at > a.since AND (m.failed OR m.granted)
+  WHERE m.at > a.since AND (m.failed OR m.granted OR m.state = 'cancelled')
 ),
 counted AS (
   SELECT
@@ -1144,7 +1145,8 @@ counted AS (
     count(CASE WHEN failed THEN 1 END) AS failures,
     count(CASE WHEN failed AND state = 'dead' THEN 1 END) AS dead,
     count(CASE WHEN granted THEN 1 END) AS claimed,
-    count(CASE WHEN granted AND again THEN 1 END) AS claimed_again
+    count(CASE WHEN granted AND again THEN 1 END) AS claimed_again,
+    count(CASE WHEN replaced THEN 1 END) AS replaced
   FROM placed
   GROUP BY part
 )
@@ -1153,16 +1155,17 @@ SELECT
   coalesce(c.failures, 0) AS failures,
   coalesce(c.dead, 0) AS dead,
   coalesce(c.claimed, 0) AS claimed,
-  coalesce(c.claimed_again, 0) AS claimed_again
+  coalesce(c.claimed_again, 0) AS claimed_again,
+  coalesce(c.replaced, 0) AS replaced
 FROM parts p
 CROSS JOIN asked a
 LEFT JOIN counted c ON c.part = p.part
 ORDER BY moment;
 
 -- The window in sixty parts, of a minute each where it is an hour: failures, what of them was final,
--- what was claimed, and what of that had failed or been lost before.
+-- what was claimed, what of that had failed or been lost before, and what others of its key replaced.
 CREATE OR REPLACE VIEW sq_retries AS
-SELECT timestamp_micros(r.moment) AS moment, r.failures, r.dead, r.claimed, r.claimed_again
+SELECT timestamp_micros(r.moment) AS moment, r.failures, r.dead, r.claimed, r.claimed_again, r.replaced
 FROM sq_raw_retries r;
 
 CREATE OR REPLACE VIEW sq_raw_groups AS

@@ -87,6 +87,20 @@ TIME_LEFT = Metric(
 PAUSED_KEYS = Metric(
     "spark_queue.paused_keys", "gauge", "{key}", _READER, "Keys of which no item starts."
 )
+PACED_KEYS = Metric(
+    "spark_queue.paced_keys",
+    "gauge",
+    "{key}",
+    (*_READER, "by"),
+    "Keys that lack units of a rate; that of the whole queue is by nothing.",
+)
+NEXT_START = Metric(
+    "spark_queue.next_start",
+    "gauge",
+    "s",
+    (*_READER, "by"),
+    "Until the next unit of the first of these keys may start; 0 where none lacks units.",
+)
 PAUSED = Metric("spark_queue.paused", "gauge", "{queue}", _READER, "1 where claims get nothing.")
 SINCE_CLAIM = Metric(
     "spark_queue.since_claim",
@@ -175,8 +189,8 @@ FORMAT = Metric("spark_queue.format", "gauge", "{version}", ("queue",), "The for
 
 LISTENED = (STEP_SECONDS, LOST_STEPS, ITEMS, WORK)
 LOOKED_AT = (
-    *(DEPTH, WAITING, LATE, OLDEST, LAG, PAUSED, PAUSED_KEYS, RECENT),
-    TIME_LEFT,
+    *(DEPTH, WAITING, LATE, OLDEST, LAG, PAUSED, PAUSED_KEYS, PACED_KEYS),
+    *(NEXT_START, RECENT, TIME_LEFT),
     *(SINCE_CLAIM, SINCE_ACK, WORKERS, HELD_GROUPS, FINDINGS),
     *(KEY_DEPTH, KEY_OLDEST, KEY_FAILURES, KEY_WAIT, KEY_WORK, WORKER_WORK),
     *(ACCEPTED, REFUSED, FINISHED, LOG_STEPS, FORMAT),

@@ -156,6 +156,11 @@ def _of_reader(store: Store, report: Report, keys: int) -> Iterator[Sample]:
     yield Sample(named.LOG_STEPS, head.step, {**labels, "log": "status"})
     if seen.time_left is not None:
         yield Sample(named.TIME_LEFT, seen.time_left, labels)
+    for rate in report.rates:
+        here = {**labels, "by": rate.by or ""}
+        first = rate.keys[0].next_at - report.as_of if rate.keys else timedelta(0)
+        yield Sample(named.PACED_KEYS, rate.paced, here)
+        yield Sample(named.NEXT_START, first.total_seconds(), here)
     yield from _of_workers(report, labels)
     yield from _of_keys(report, labels, keys)
 
@@ -191,6 +196,7 @@ def _recent(report: Report) -> dict[str, int]:
         "acked": report.overview.done_in_window,
         "claimed": sum(point.claimed for point in points),
         "claimed again": sum(point.claimed_again for point in points),
+        "replaced": sum(point.replaced for point in points),
         "failed": sum(point.failures for point in points),
         "dead": sum(point.dead for point in points),
         "lost": sum(worker.lost for worker in report.workers),

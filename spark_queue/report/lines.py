@@ -224,6 +224,8 @@ class RetryPoint:
     claimed: int
     claimed_again: int
     """Claimed items that had failed, or were lost, before."""
+    replaced: int
+    """Items that others of their key replaced before they began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,9 +124,9 @@ LEFT JOIN ended e ON e.wording = g.wording
 ORDER BY g.in_window DESC, g.failures DESC, g.wording
 LIMIT 100
 
--- retries(moment instant, failures, dead, claimed, claimed_again)
+-- retries(moment instant, failures, dead, claimed, claimed_again, replaced)
 -- The window in sixty parts, of a minute each where it is an hour: failures, what of them was final,
--- what was claimed, and what of that had failed or been lost before.
+-- what was claimed, what of that had failed or been lost before, and what others of its key replaced.
 WITH parts AS (
   SELECT 10 * a.n + b.n AS part
   FROM (VALUES (0), (1), (2), (3), (4), (5)) AS a(n)
@@ -144,10 +144,11 @@ placed AS (
     m.failed,
     m.granted,
     m.state,
-    m.attempts + m.losses + m.deferrals > 0 AS again
+    m.attempts + m.losses + m.deferrals > 0 AS again,
+    m.state = 'cancelled' AND coalesce(m.error LIKE 'replaced by %', false) AS replaced
   FROM sq_transitions m
   CROSS JOIN asked a
-  WHERE m.at > a.since AND (m.failed OR m.granted)
+  WHERE m.at > a.since AND (m.failed OR m.granted OR m.state = 'cancelled')
 ),
 counted AS (
   SELECT
@@ -155,7 +156,8 @@ counted AS (
     count(CASE WHEN failed THEN 1 END) AS failures,
     count(CASE WHEN failed AND state = 'dead' THEN 1 END) AS dead,
     count(CASE WHEN granted THEN 1 END) AS claimed,
-    count(CASE WHEN granted AND again THEN 1 END) AS claimed_again
+    count(CASE WHEN granted AND again THEN 1 END) AS claimed_again,
+    count(CASE WHEN replaced THEN 1 END) AS replaced
   FROM placed
   GROUP BY part
 )
@@ -164,7 +166,8 @@ SELECT
   coalesce(c.failures, 0) AS failures,
   coalesce(c.dead, 0) AS dead,
   coalesce(c.claimed, 0) AS claimed,
-  coalesce(c.claimed_again, 0) AS claimed_again
+  coalesce(c.claimed_again, 0) AS claimed_again,
+  coalesce(c.replaced, 0) AS replaced
 FROM parts p
 CROSS JOIN asked a
 LEFT JOIN counted c ON c.part = p.part

@@ -15,6 +15,7 @@ from prometheus_client import REGISTRY, generate_latest
 
 from spark_queue import LocalQueue, Metrics, QueueConfig, RetryPolicy, StepFacts
 from spark_queue.clock import ManualClock
+from spark_queue.flow import Rate
 from spark_queue.metrics import instruments, metric_samples
 from spark_queue.metrics.metric_samples import samples
 from tests.unit.metrics.promql import Scrapes, scraped
@@ -43,6 +44,7 @@ def scrapes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scrapes]:
         dedup_key="id",
         fair_key="t",
         max_attempts=2,
+        rates=(Rate(by="t", limit=3, per=timedelta(seconds=1), burst=9),),
         retry=RetryPolicy(backoff="fixed", delay=timedelta(seconds=1)),
     )
     queue = LocalQueue.create(

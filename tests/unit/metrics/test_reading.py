@@ -90,6 +90,7 @@ def test_a_look_tells_what_is_where(queue: LocalQueue) -> None:
         "failed": 1,
         "dead": 1,
         "lost": 0,
+        "replaced": 0,
     }
     waits = [value for key, value in told["key.wait"].items() if dict(key)["quantile"] == "1"]
     assert waits == [10.0] * 3

@@ -249,8 +249,9 @@ def test_what_keeps_keys_back_is_said_in_lines(make: Make, clock: ManualClock) -
     queue.pause(key="a")
     queue.pause(key="b", for_=60)
 
+    until = instant(clock.now() + _MINUTE)
     assert kept_back(queue.report()) == (
-        f"paused: tenant 'a' until it is resumed, tenant 'b' until {instant(clock.now() + _MINUTE)}",
+        f"paused: tenant 'a' until it is resumed, tenant 'b' until {until}",
         "1 item waits for a key's limit",
         "3 keys lack units of the rate by tenant; the next of 'a' may start in 60 s",
         "the queue may start 3/60s,burst=3, the next in 20 s",
