@@ -155,6 +155,7 @@ class Queue(
             inserted=done.inserted,
             duplicates=done.duplicates,
             refused=done.refused,
+            busy=done.busy,
             repeated=done.repeated,
             read_told=lambda: enqueue.outcome_of_rows(done),
             read_outcomes=lambda: views.read_outcomes(main, done),

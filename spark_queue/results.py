@@ -56,22 +56,26 @@ class EnqueueResult(Generic[_FrameT]):
     """Rows that were refused because their key is taken."""
     refused: int = 0
     """Rows that were refused because a reader was full."""
+    busy: int = 0
+    """Of the duplicates those whose key an item has that has begun."""
     repeated: RepeatedBatch | None = None
     """The earlier result of a batch that is not new: then nothing was written, and the counts
     above are 0."""
     read_outcomes: Callable[[], _FrameT] = field(repr=False, compare=False)
     """Makes the frame of the outcomes."""
-    read_told: Callable[[], Sequence[tuple[int, str, int | None]]] = field(
+    read_told: Callable[[], Sequence[tuple[int, str, int | None, str | None]]] = field(
         repr=False, compare=False
     )
-    """Of each row its seq, its outcome and who holds its key, where this process has decided."""
+    """Of each row its seq, its outcome, who holds its key, and where that is, where this process
+    has decided."""
 
     @property
     def outcomes(self) -> _FrameT:
         """One row for each row of the frame, read from the log, where it was stored with them.
 
         They are in the order in which they entered, and have the user's columns, ``_seq``,
-        ``outcome`` and ``duplicate_of``, the seq that holds the key. An outcome is ``inserted``,
+        ``outcome``, ``duplicate_of``, the seq that holds the key, and ``holder``: whether the
+        holder of a duplicate ``waits``, is ``busy`` or ``over``. An outcome is ``inserted``,
         ``duplicate``, ``refused`` (a reader was full), ``replaces`` or ``follows`` (it entered,
         instead of that item or to run after it), or ``replaced`` (a later row has its key).
         """

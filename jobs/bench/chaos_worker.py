@@ -107,7 +107,7 @@ class Worker:
         self._told.tell("drained", counts=self._queue.counts())
 
     def _put(self) -> None:
-        rows = [self._item() for _ in range(self._rng.randrange(1, 4))]
+        rows = [self._item() for _ in range(self._rng.randrange(1, 12))]
         keys = [row["k"] for row in rows]
         self._told.tell("put?", keys=keys)
         done = self.enqueue(rows)

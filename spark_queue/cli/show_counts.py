@@ -267,7 +267,8 @@ def render_enqueue(data: Plain) -> list[RenderableType]:
         return [_repeat_line(repeated)]
     lines = []
     if data["duplicates"]:
-        lines.append(f"{words.plural(data['duplicates'], 'duplicate')} refused")
+        busy = f", {data['busy']:,} of them of items that have begun" if data["busy"] else ""
+        lines.append(f"{words.plural(data['duplicates'], 'duplicate')} refused{busy}")
     return [*lines, f"{words.plural(data['inserted'], 'item')} enqueued, step {data['step']}"]
 
 

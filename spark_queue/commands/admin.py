@@ -178,7 +178,7 @@ def end_replaced(store: Store) -> int:
 
     def decide(at: Snapshot) -> Answer[tuple[int, int]]:
         look_as_far(at)
-        return _ending(at, planner.end_replaced(planner.replaced(at, now), now), CANCELLED)
+        return _ending(at, planner.end_replaced(planner.find_replaced(at, now), now), CANCELLED)
 
     return on_status(store, "replace", decide)[1]
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from spark_queue.commands import batches, readers, rows
 from spark_queue.commands.batches import SourceBatch
-from spark_queue.errors import DuplicateItemError, InvalidArgumentError, SparkNeededError
+from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.log.heads import Mark, QueueHead, following
 from spark_queue.log.schema import CHAINED, ITEM, OUTCOME, REFUSED, carries_traces
 from spark_queue.log.step_events import logger
@@ -30,7 +30,7 @@ from spark_queue.sql.planner_choice import last_planner_of, planner_of
 from spark_queue.sql.sql_engines import SqlEngine, engines_of, first_able
 from spark_queue.state import enqueue_decision, replica_choice
 from spark_queue.state.enqueue_decision import Entered
-from spark_queue.state.request import EnqueueFacts, EnqueueRules
+from spark_queue.state.request import EnqueueFacts, EnqueueRules, duplicates_error
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.steps import KNOWN_FOR, Answer, Step, is_small, known_first, on_items
 from spark_queue.state.store import Store
@@ -53,6 +53,8 @@ class Enqueued:
     duplicates: int
     refused: int = 0
     """Rows for which a reader had no room."""
+    busy: int = 0
+    """Duplicates of items that have begun."""
     rows: pa.Table | None = None
     """The rows that were logged, where this process has them."""
     repeated: RepeatedBatch | None = None
@@ -66,6 +68,7 @@ class Enqueued:
             inserted=facts.count_inserted(),
             duplicates=facts.duplicates,
             refused=facts.full,
+            busy=facts.busy,
             rows=rows,
         )
 
@@ -278,8 +281,7 @@ class _Enqueue:
         self, at: Snapshot, found: Entered, rules: EnqueueRules
     ) -> Step[QueueHead, Enqueued]:
         if found.duplicates and rules.on_duplicate == "raise":
-            key, holder = found.first_duplicate()
-            raise DuplicateItemError(len(found.duplicates), f"key {key!r} of seq {holder}")
+            raise duplicates_error(len(found.duplicates), *found.first_duplicate())
         facts = found.facts()
         head = self._following(at, facts, self.batch)
         answer = Enqueued.of(facts, head.step, found.rows)
@@ -341,14 +343,14 @@ def _higher(a: Mapping[int, float], b: Mapping[int, float]) -> dict[int, float]:
     return {p: max(a.get(p, 0.0), b.get(p, 0.0)) for p in {*a, *b}}
 
 
-def outcome_of_rows(done: Enqueued) -> list[tuple[int, str, int | None]]:
-    """Return each row's seq, outcome and duplicate's seq, where decided in this process."""
+def outcome_of_rows(done: Enqueued) -> list[tuple[int, str, int | None, str | None]]:
+    """Return each row's seq, outcome, duplicate's seq and holder, where decided in this process."""
     if done.rows is None:
         return []
     names = [name for name in OUTCOME if name in done.rows.column_names]
     rows = done.rows.select(names).to_pylist()
     return [
-        (row["_seq"], outcome_of(row), other_of(row))
+        (row["_seq"], outcome_of(row), other_of(row), row.get("_holder"))
         for row in rows
         if row["_kind"] in (ITEM, REFUSED)
     ]
@@ -378,6 +380,7 @@ def outcomes(store: Store, done: Enqueued) -> DataFrame:
     -------
     DataFrame
         The user's columns, then ``_seq``, ``outcome`` (``inserted``, ``duplicate``, or ``refused``
-        where a reader was full) and ``duplicate_of`` (the seq that holds the key, or null).
+        where a reader was full), ``duplicate_of`` (the seq that holds the key, or null) and
+        ``holder``.
     """
     return last_planner_of(store).outcomes(done.step, done.rows)

@@ -23,6 +23,7 @@ from spark_queue.front.queue_ends import Inlet
 from spark_queue.memory.journal.records import own
 from spark_queue.memory.singular.requests import ExecutionContext, require_elsewhere
 from spark_queue.memory.waiting.timer import Timeout, seconds
+from spark_queue.rules.places import Holding
 
 logger = logging.getLogger(__name__)
 
@@ -207,6 +208,8 @@ class PutResult:
     """``refused`` where a reader was full; ``replaced`` by a later put of the same group."""
     duplicate_of: int | None = None
     """The item that has its key, or had it."""
+    holder: Holding | None = None
+    """Of a duplicate, whether that item waits, is busy or is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,4 +306,7 @@ class Producer:
         items = [put.item for put in group]
         done = self._into.enqueue(items, traces, group[0].on_duplicate)
         told = sorted(done, key=lambda row: row[0])
-        return [PutResult(seq, cast("Became", became), holder) for seq, became, holder in told]
+        return [
+            PutResult(seq, cast("Became", became), other, cast("Holding | None", holder))
+            for seq, became, other, holder in told
+        ]

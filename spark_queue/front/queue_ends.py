@@ -25,7 +25,7 @@ from spark_queue.state.store import Store
 from spark_queue.wording import shorten
 
 #: Seq, outcome and holder of the key of a row that was put.
-Told = tuple[int, str, int | None]
+Told = tuple[int, str, int | None, str | None]
 
 
 def require_open(what: str, queue: object) -> None:

@@ -62,7 +62,8 @@ class SparkInlet(Inlet):
         named: dict[str, Any] = {"trace": traces} if any(traces) else {}
         named |= {} if on_duplicate is None else {"on_duplicate": on_duplicate}
         done = self._into.enqueue(self._table(items), on_full="partial", **named)
-        return done.read_told() or done.outcomes.select("_seq", "outcome", "duplicate_of").collect()
+        told = ("_seq", "outcome", "duplicate_of", "holder")
+        return done.read_told() or done.outcomes.select(*told).collect()
 
     def _misfit(self, item: Mapping[str, Any]) -> Exception | None:
         try:

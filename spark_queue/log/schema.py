@@ -169,6 +169,12 @@ QUEUE_COLUMNS = Columns(
         LogColumn("_body", "string", "the head or the origin of the row, as text"),
         LogColumn(TRACE, "string", "the trace that it belongs to", since=TRACED),
         LogColumn("_replaces", "bigint", "the item that its put replaced or follows", since=6),
+        LogColumn(
+            "_holder",
+            "string",
+            "of a refused row, whether the item that has its key waits, is busy or over",
+            since=6,
+        ),
         LogColumn("_chain_at", "timestamp", "when the first of its chain was put", since=6),
     ]
 )
@@ -244,7 +250,7 @@ STATE = (
 RECENT = ("_kind", *STATE, "_turn", "_overdue")
 
 #: What says what became of a row.
-OUTCOME = ("_kind", "_seq", "_duplicate_of", "_replaces")
+OUTCOME = ("_kind", "_seq", "_duplicate_of", "_replaces", "_holder")
 
 #: Columns that rows may have beside the queue's own, by their names there.
 INPUTS = {column.input.name: column for column in _SCHEDULE if column.input is not None}

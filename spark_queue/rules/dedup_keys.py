@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from spark_queue.config import DedupScope
 from spark_queue.rules.heap import Heap
+from spark_queue.rules.places import Holding
 
 
 # rule: scope of a key
@@ -54,6 +55,14 @@ class Distinct:
             # Of items that replace each other the newest is over, and one that has begun is not.
             holder = self._older[key][-1]
         return None if holder is None or holder.seq == origin else holder.seq
+
+    # rule: holder of a key
+    def holding_of(self, key: Hashable, seq: int, *, is_begun: bool) -> Holding:
+        """Return where the item is that has a key, given whether it has begun."""
+        holders = (*self._older.get(key, ()), self.holders[key])
+        if not any(one.seq == seq and one.live for one in holders):
+            return "over"
+        return "busy" if is_begun else "waits"
 
     def take(self, key: Hashable, seq: int, now: float) -> None:
         """Let an admitted item hold its key."""

@@ -49,6 +49,10 @@ def is_busy(state: str, *tries: int) -> bool:
     return state == "claimed" or any(tries)
 
 
+#: Where an item is that has a key.
+Holding = Literal["waits", "busy", "over"]
+
+
 class _Times(Protocol):
     """The instants that an item waits for, where it does."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from spark_queue.checks import LARGEST, optional, require_count
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.rules.fairness import is_passed, share
-from spark_queue.rules.places import Place, State, Timed, is_busy
+from spark_queue.rules.places import Holding, Place, State, Timed, is_busy
 
 if TYPE_CHECKING:
     from spark_queue.rules.fairness import Account
@@ -88,6 +88,8 @@ class Admitted:
     """The row's sequence number. Refused rows have one, too."""
     duplicate_of: int | None = None
     """The holder of the key, when the row was refused."""
+    holder: Holding | None = None
+    """Where that is; None for a row that a later one of its step replaces."""
     origin: int | None = None
     """The finished item that a redrive enqueued again."""
     replaces: int | None = None

@@ -109,14 +109,18 @@ class SchedulerState:
         if self.distinct is not None:
             holder = self.distinct.holder(new.dedup_key, self.clock, origin)
         older = None if replacing is None or holder is None else self._replaceable(holder)
-        if holder is None or older is not None:
-            holder = later
-        if holder is None:
+        is_free = holder is None or older is not None
+        other = later if is_free else holder
+        if other is None:
             return self._accept(seq, new, origin, replacing, older)
         self.tally["refused"] += 1
         if self.keep_finished:
-            self.refused[seq] = holder
-        return Admitted(seq=seq, duplicate_of=holder, origin=origin)
+            self.refused[seq] = other
+        holding, record = None, self.records.get(other)
+        if self.distinct is not None and not is_free:
+            is_begun = record is not None and record.is_busy
+            holding = self.distinct.holding_of(new.dedup_key, other, is_begun=is_begun)
+        return Admitted(seq=seq, duplicate_of=other, holder=holding, origin=origin)
 
     # rule: replaced item of a key
     def _replaceable(self, holder: int) -> Record | None:

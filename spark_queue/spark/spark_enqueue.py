@@ -241,7 +241,9 @@ def outcomes(store: Store, step: int, logged: pa.Table | None) -> DataFrame:
     holder = F.col("_duplicate_of")
     replaced = F.col("_replaces") if "_replaces" in rows.columns else F.lit(None).cast("long")
     outcome = _became(holder, replaced).alias("outcome")
-    return rows.select(*users, "_seq", outcome, F.coalesce(holder, replaced).alias("duplicate_of"))
+    holding = F.col("_holder") if "_holder" in rows.columns else F.lit(None).cast("string")
+    other = F.coalesce(holder, replaced).alias("duplicate_of")
+    return rows.select(*users, "_seq", outcome, other, holding.alias("holder"))
 
 
 # rule again: outcome of a row
@@ -258,6 +260,7 @@ def _step_rows(store: Store, step: int, logged: pa.Table | None) -> DataFrame:
         return store.queue.read().where(F.col("_step") == step).orderBy("_seq")
     schema = spark_frames.user_schema(store).add("_seq", "long").add("_kind", "string")
     schema = schema.add("_duplicate_of", "long")
-    if "_replaces" in logged.column_names:
-        schema = schema.add("_replaces", "long")
+    for name, kind in (("_replaces", "long"), ("_holder", "string")):
+        if name in logged.column_names:
+            schema = schema.add(name, kind)
     return frames.frame_of(store.spark, logged.select(schema.names).sort_by("_seq"), schema)

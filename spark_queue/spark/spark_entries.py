@@ -95,7 +95,8 @@ class FrameEntries(EntryRows):
         if decided.refused is not None:
             # Refused rows have no place, not even their former one.
             kept = {name: column for name, column in columns.items() if name != "_round"}
-            said = {"_duplicate_of": F.col("duplicate_of"), "_enqueued_at": now}
+            said = {f"_{name}": F.col(name) for name in ("duplicate_of", "holder")}
+            said["_enqueued_at"] = now
             own = {"_gen": REFUSED_LANE, "_kind": REFUSED}
             step = _join_rows(step, _rows_to_log(_beside(batch, decided.refused), kept | said, own))
         for kind, ends in ((KEY, decided.line_ends), (GROUP, decided.group_ends)):
@@ -185,7 +186,7 @@ def _batch(rows: DataFrame, entry: EnqueueState, room: Room) -> DataFrame:
 def _beside(batch: EntryBatch, rows: DataFrame | pa.Table) -> DataFrame:
     """Return decided rows with their values."""
     if isinstance(rows, pa.Table):
-        decided = ("seq", "lowest", "place", "duplicate_of")
+        decided = ("seq", "lowest", "place", "duplicate_of", "holder")
         rows = rows.select([name for name in decided if name in rows.column_names])
         rows = frame_of(batch.given.sparkSession, rows)
     return rows if "given" in rows.columns else rows.join(batch.given, "seq")

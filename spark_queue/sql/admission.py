@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_queue.errors import DuplicateItemError, ReaderFullError
+from spark_queue.errors import ReaderFullError
 from spark_queue.log.heads import StatusHead
 from spark_queue.rules.dedup_keys import kept_for
 from spark_queue.rules.fairness import tag_of
@@ -19,7 +19,7 @@ from spark_queue.sql.decisions import Frame
 from spark_queue.sql.entry_rows import Decided, EnqueueState, EntryBatch, Room
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.sql.sql_engines import SqlEngine, Tables, give_order
-from spark_queue.state.request import EnqueueFacts
+from spark_queue.state.request import EnqueueFacts, duplicates_error
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.steps import is_small
 from spark_queue.state.store import Store
@@ -54,6 +54,7 @@ NOTHING = {
         ("seq", pa.int64()),
         ("dedup_key", pa.string()),
         ("duplicate_of", pa.int64()),
+        ("holder", pa.string()),
     ],
     "successors": [("origin", pa.int64()), ("seq", pa.int64())],
     "ends": [("group_key", pa.string()), ("priority", pa.int32()), ("turn", pa.float64())],
@@ -78,11 +79,13 @@ def admit(frame: Frame, entry: EnqueueState, engine: SqlEngine) -> tuple[Any, En
     batch = engine.entries.batch_of(frame, entry, room)
     with closing(engine.start({})) as database:
         decision = _Decision(engine, database, entry, batch, room)
-        duplicates, full = decision.refuse()
+        duplicates, full, busy = decision.refuse()
         decided = decision.place(has_refused=bool(duplicates or full))
         rows = engine.entries.step_rows(batch, decided, entry)
         facts = EnqueueFacts(
-            *(batch.count, duplicates, full, decided.tops, engine.name), decision.count_replacing()
+            *(batch.count, duplicates, full, decided.tops, engine.name),
+            replacing=decision.count_replacing(),
+            busy=busy,
         )
     return rows, facts
 
@@ -118,8 +121,14 @@ class _Decision:
     states: dict[int, tuple[StatusHead, Any]] = field(default_factory=dict)
     """Head and rows of each reader's log that was read."""
 
-    def refuse(self) -> tuple[int, int]:
-        """Refuse rows; return how many are duplicates, and how many find no room."""
+    def refuse(self) -> tuple[int, int, int]:
+        """Refuse rows.
+
+        Returns
+        -------
+        tuple of int
+            How many are duplicates, find no room, and are duplicates of items that have begun.
+        """
         database = self.database
         database.parts = self.batch.parts()
         database.give("batch", self.batch.rows)
@@ -133,9 +142,9 @@ class _Decision:
             self._have_none("duplicates")
         told = database.rows("first_duplicate").to_pylist() if any(found) else []
         if told and self.entry.rules.on_duplicate == "raise":
-            what = f"key {told[0]['dedup_key']!r} of seq {told[0]['duplicate_of']}"
-            raise DuplicateItemError(told[0]["items"], what)
-        return self._cut(told[0]["items"] if told else 0)
+            names = ("items", "dedup_key", "duplicate_of", "holder")
+            raise duplicates_error(*(told[0][name] for name in names))
+        return self._cut(told[0]["items"], told[0]["busy"]) if told else self._cut(0, 0)
 
     def place(self, *, has_refused: bool) -> Decided:
         """Place the accepted rows, and move the ends of lines and groups."""
@@ -182,7 +191,7 @@ class _Decision:
 
     def _find_older(self, *, has_holders: bool) -> None:
         """Find the items that rows replace, or follow."""
-        self.database.variants["duplicates"] = "duplicates_when_replacing"
+        self.database.variants["taken_keys"] = "taken_keys_when_replacing"
         if has_holders:
             self.database.keep("older_items")
         else:
@@ -198,6 +207,8 @@ class _Decision:
     def _find_holders(self) -> bool:
         """Tell whether an item may hold a key of the batch before it."""
         database, entry = self.database, self.entry
+        for name in ("open", "busy"):
+            self._have_none(name)
         if not self.batch.has_keys or not entry.before.items:
             return self._have_none("key_holders")
         database.give("keyed", self.engine.entries.keyed_of(entry, self.batch))
@@ -205,11 +216,7 @@ class _Decision:
         if database.is_empty("key_matches"):
             return self._have_none("key_holders")
         database.keep("newest_key_matches")
-        self._have_none("busy")
-        if entry.settings.config.dedup_scope == "forever" and not self.replaces:
-            self._have_none("open")
-        else:
-            self._find_open(database.table("newest_key_matches"), has_busy=self.replaces)
+        self._find_open(database.table("newest_key_matches"), has_busy=True)
         database.keep("key_holders")
         return True
 
@@ -227,21 +234,22 @@ class _Decision:
         self.database.give(name, pa.schema(NOTHING[name]).empty_table())
         return False
 
-    def _cut(self, duplicates: int) -> tuple[int, int]:
-        """Refuse every row from the first that finds no room."""
+    def _cut(self, duplicates: int, busy: int) -> tuple[int, int, int]:
+        """Refuse every row from the first that finds no room; return as :meth:`refuse` does."""
         database, entry, room = self.database, self.entry, self.room
         cut = (
             database.rows("first_row_without_room")["seq"][0].as_py() if room.is_bounded() else None
         )
         if cut is None:
             database.give("refused_rows", database.table("duplicates"))
-            return duplicates, 0
+            return duplicates, 0, busy
         if entry.rules.on_full == "raise":
             raise ReaderFullError(entry.store.name, room.reader, self.batch.count)
         self._ask(cut)
         database.keep("refused_rows")
         counted = database.rows("refused_counts").to_pylist()[0]
-        return counted["duplicates"], counted["items"] - counted["duplicates"]
+        full = counted["items"] - counted["duplicates"]
+        return counted["duplicates"], full, counted["busy"]
 
     def _ask(self, cut: int | None = None) -> None:
         asked = {

@@ -107,7 +107,7 @@ class Decided:
     items: Any
     """Rows of the batch with ``lowest``, their priority, and ``place``, the stored tag."""
     refused: Any | None
-    """``seq`` and ``duplicate_of``."""
+    """``seq``, ``duplicate_of`` and ``holder``."""
     line_ends: Any | None
     """``priority``, ``fair_key`` and ``round``."""
     group_ends: Any | None
@@ -267,7 +267,7 @@ def step_rows(batch: EntryBatch, decided: Decided, entry: EnqueueState) -> pa.Ta
     if decided.refused is not None:
         said = {"_kind": REFUSED, "_gen": REFUSED_LANE, "_enqueued_at": entry.now}
         refused = decided.refused
-        columns = {"_seq": refused["seq"], "_duplicate_of": refused["duplicate_of"]}
+        columns = {f"_{name}": refused[name] for name in ("seq", "duplicate_of", "holder")}
         given = _take_rows(rows, refused["seq"], before)
         # What is refused has no place, not even the one that it had.
         given = given.drop_columns([name for name in ("_round",) if name in given.column_names])

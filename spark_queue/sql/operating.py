@@ -85,7 +85,7 @@ class ItemPlanner:
             return at.view("items_past_deadline")
 
     @named("look for what was replaced")
-    def replaced(self, at: Snapshot, now: datetime) -> Any:
+    def find_replaced(self, at: Snapshot, now: datetime) -> Any:
         """Return the items that the next claim ends as others have replaced them, each with why."""
         asked = {
             "now": log_rows.micros(now),

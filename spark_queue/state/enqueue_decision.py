@@ -15,16 +15,19 @@ from spark_queue.log.schema import GROUP, ITEM, KEY, META_LANE, QUEUE_COLUMNS, R
 from spark_queue.log.settings import Settings
 from spark_queue.rules import Admitted, NewItem, Scheduler
 from spark_queue.rules.fairness import tag_of
-from spark_queue.rules.places import is_busy
+from spark_queue.rules.places import Holding
 from spark_queue.rules.replacing import Replacing
 from spark_queue.state import schedulers
-from spark_queue.state.open_items import Row
+from spark_queue.state.open_items import Holders, Row, has_begun
 from spark_queue.state.request import EnqueueFacts
 from spark_queue.state.schedulers import Measure, seconds
 from spark_queue.state.window import LineKey, TooManyItemsError
 
 #: Columns decided for each row of a frame.
-_DECIDED = ("_seq", "_gen", "_kind", "_priority", "_round", "_enqueued_at", "_duplicate_of")
+_DECIDED = (
+    *("_seq", "_gen", "_kind", "_priority", "_round", "_enqueued_at", "_duplicate_of"),
+    "_holder",
+)
 
 #: Those of rows that replace others.
 _OF_CHAINS = ("_replaces", "_chain", "_chain_at", "_available_at")
@@ -43,16 +46,20 @@ class Entered:
     tops: dict[int, float]
     """The highest tag that the step gives at each priority."""
 
-    def first_duplicate(self) -> tuple[str, int]:
-        """Return the key of a refused row, and the item that holds it."""
-        return self.duplicates[0]["_dedup_key"], self.duplicates[0]["_duplicate_of"]
+    def first_duplicate(self) -> tuple[str, int, Holding]:
+        """Return the key of a refused row, the item that holds it, and where that is."""
+        names = ("_dedup_key", "_duplicate_of", "_holder")
+        key, holder, holding = (self.duplicates[0][name] for name in names)
+        return key, holder, holding
 
     def facts(self) -> EnqueueFacts:
         """Return the facts that the step is reported by."""
         replacing = 0
         if "_replaces" in self.rows.column_names:
             replacing = len(self.rows) - self.rows["_replaces"].null_count
-        return EnqueueFacts(self.count, len(self.duplicates), 0, self.tops, replacing=replacing)
+        busy = sum(row["_holder"] == "busy" for row in self.duplicates)
+        facts = (self.count, len(self.duplicates), 0, self.tops)
+        return EnqueueFacts(*facts, replacing=replacing, busy=busy)
 
 
 def decide_entry(
@@ -93,10 +100,11 @@ def decide_entry(
     given = frame.select(ours).to_pylist()
     asked = {row["_dedup_key"]: row.get("_dedup_hash") for row in given}
     asked.pop(None, None)
-    older = [] if replacing is None else known.open_holders(asked)
+    held = known.holders(asked)
+    older = known.open_of(held, is_begun=replacing is None)
     if replacing is not None and not all(map(_has_beginning, older)):
         raise TooManyItemsError
-    scheduler = _scheduler(known, settings, given, before, pointers, asked, older)
+    scheduler = _scheduler(known, settings, given, before, pointers, held, older)
     named = {n: row["_origin"] for n, row in enumerate(given) if row.get("_origin") is not None}
     new = [_new(row, config) for row in given]
     admitted = scheduler.admit(new, schedulers.seconds(now), named, replacing)
@@ -131,7 +139,7 @@ def _scheduler(
     given: list[Row],
     before: QueueHead,
     pointers: Mapping[int, Pointer],
-    asked: Mapping[str, int | None],
+    held: Holders,
     older: list[Row],
 ) -> Scheduler:
     """Return a scheduler that knows the items and keys that a frame's rows may meet."""
@@ -148,7 +156,7 @@ def _scheduler(
         members,
         pointers,
         lines,
-        holders=schedulers.holders(known, config, asked),
+        holders=schedulers.holders(config, held),
         last_seq=before.last_seq,
     )
 
@@ -187,9 +195,7 @@ def _takes_place(row: Row, places: Mapping[int, tuple[int, str | None]]) -> bool
 
 def _has_beginning(row: Row) -> bool:
     """Tell whether it is known since when an item, or one that it replaced, waits, if it does."""
-    tries = (row["_attempts"], row["_losses"], row["_deferrals"])
-    is_known = row["_chain"] is None or row.get("_chain_at") is not None
-    return is_known or is_busy(row["_state"], *tries)
+    return row["_chain"] is None or row.get("_chain_at") is not None or has_begun(row)
 
 
 def _row(
@@ -202,6 +208,7 @@ def _row(
     is_replacing: bool,
 ) -> Row:
     logged = {**row, "_seq": answer.seq, "_enqueued_at": now, "_duplicate_of": answer.duplicate_of}
+    logged["_holder"] = answer.holder
     item = scheduler.item(answer.seq)
     if item is None:
         return {**logged, "_gen": REFUSED_LANE, "_kind": REFUSED, "_round": None}
@@ -288,6 +295,7 @@ _types = {
     "_group_key": pa.string(),
     "_enqueued_at": pa.timestamp("us", "UTC"),
     "_duplicate_of": pa.int64(),
+    "_holder": pa.string(),
     "_replaces": pa.int64(),
     "_chain": pa.int64(),
     "_chain_at": pa.timestamp("us", "UTC"),

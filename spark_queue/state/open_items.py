@@ -7,19 +7,23 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.log.schema import CLAIMED, ENTERED_WITH, READY, RECENT, SCHEDULE
 from spark_queue.rules.pacing import Debt
+from spark_queue.rules.places import is_busy
 
 #: A place in the order of service: negated priority, turn, seq.
 Place = tuple[float, float, float]
 
 #: A row of a log, by column.
 Row = dict[str, Any]
+
+#: Of dedup keys the newest item, when it was enqueued, and whether it is open.
+Holders: TypeAlias = dict[str, tuple[int, datetime, bool]]
 
 #: Columns of items that tell which ones wait with which; and ``turn``.
 NAMED = ("_seq", "_priority", "_fair_key", "_group_key")
@@ -311,6 +315,24 @@ class OpenItems(dict[int, Row]):
 def is_given_back(row: Row) -> bool:
     """Whether an item is ready again without a failure or a loss."""
     return row["_state"] == READY and row.get("_lease") is None and row.get("_error") is None
+
+
+def has_begun(row: Row) -> bool:
+    """Whether an open item is claimed, or was tried before."""
+    return is_busy(row["_state"], row["_attempts"], row["_losses"], row["_deferrals"] or 0)
+
+
+class RowFollower(Protocol):
+    """A listener to the rows that a replica applies."""
+
+    def put(self, row: Row) -> None:
+        """Follow an item to where its newest row says that it is."""
+
+    def serve(self, line: tuple[int, str | None], turn: float, *, overdue: bool) -> None:
+        """Note a turn that was handed out."""
+
+    def owe(self, by: str, key: str, debt: Debt) -> None:
+        """Note what a key of a rate owes."""
 
 
 #: What was counted of an item that nobody has claimed.

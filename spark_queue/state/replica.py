@@ -10,7 +10,6 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
 
 from spark_queue.config import DedupScope
 from spark_queue.log.heads import Pointer
@@ -28,11 +27,14 @@ from spark_queue.rules.pacing import Debt, debt_of
 from spark_queue.state.open_items import (
     KEPT,
     STATE,
+    Holders,
     OpenItems,
     Place,
     RememberedClaim,
     Row,
+    RowFollower,
     as_entered,
+    has_begun,
     is_given_back,
     standing_for,
 )
@@ -40,19 +42,6 @@ from spark_queue.state.window import LineKey, TooManyItemsError, Window
 
 #: How many claims are remembered besides the ones with items in flight.
 _CLAIMS = 100
-
-
-class RowFollower(Protocol):
-    """A listener to the rows that a replica applies."""
-
-    def put(self, row: Row) -> None:
-        """Follow an item to where its newest row says that it is."""
-
-    def serve(self, line: LineKey, turn: float, *, overdue: bool) -> None:
-        """Note a turn that was handed out."""
-
-    def owe(self, by: str, key: str, debt: Debt) -> None:
-        """Note what a key of a rate owes."""
 
 
 @dataclass(slots=True)
@@ -155,13 +144,7 @@ class Replica:
         window.unled.clear()
 
     def bring_chains(self, most: int) -> None:
-        """Load the items of the tables that items in memory replace, or are replaced by.
-
-        Parameters
-        ----------
-        most : int
-            As for :meth:`come_nearer`.
-        """
+        """Load the items of the tables that items in memory replace, or are replaced by."""
         if self.window is None or not self.window.chained:
             return
         missing = self.window.chained - self.items.keys()
@@ -192,7 +175,7 @@ class Replica:
         """Whether the members of an item's group that come before it are in memory."""
         return self.window is None or seq not in self.window.unled
 
-    def holders(self, asked: Mapping[str, int | None]) -> dict[str, tuple[int, datetime, bool]]:
+    def holders(self, asked: Mapping[str, int | None]) -> Holders:
         """Return the newest item of each of some dedup keys, and whether it is open.
 
         Parameters
@@ -223,10 +206,12 @@ class Replica:
         left = [] if live or key not in self.chains else self.items.of_chain(self.chains[key])
         return (left[-1], at, True) if left else (seq, at, live)
 
-    def open_holders(self, asked: Mapping[str, int | None]) -> list[Row]:
-        """Return the rows of the items that have one of some keys, and are open."""
-        found = (seq for seq, _, is_open in self.holders(asked).values() if is_open)
-        return [row for seq in found if (row := self.find(seq)) is not None]
+    def open_of(self, held: Holders, *, is_begun: bool) -> list[Row]:
+        """Return the rows of holders of keys that are open, or of those alone that have begun."""
+        found = (seq for seq, _, is_open in held.values() if is_open)
+        # What has begun is in memory.
+        rows = filter(None, map(self.items.get if is_begun else self.find, found))
+        return [row for row in rows if not is_begun or has_begun(row)]
 
     def find(self, seq: int) -> Row | None:
         """Return the newest row of an item that is ready or claimed, wherever it is."""

@@ -19,10 +19,11 @@ from spark_queue.checks import (
     require_duration,
 )
 from spark_queue.config import OnDuplicate, QueueConfig
-from spark_queue.errors import InvalidArgumentError
+from spark_queue.errors import DuplicateItemError, InvalidArgumentError
 from spark_queue.log.heads import Pointer
 from spark_queue.log.schema import CLAIMED
 from spark_queue.log.step_events import Engine
+from spark_queue.rules.places import Holding
 from spark_queue.rules.replacing import Replacing
 
 if TYPE_CHECKING:
@@ -167,6 +168,15 @@ class EnqueueRules:
         return Replacing(*ends)
 
 
+#: What is said of the item that has the key of a refused row.
+_HOLDING = {"waits": "which waits", "busy": "which has begun", "over": "which is over"}
+
+
+def duplicates_error(count: int, key: str, holder: int, holding: Holding) -> DuplicateItemError:
+    """Return the error of rows that are refused, the first of them with its key's holder."""
+    return DuplicateItemError(count, f"key {key!r} of seq {holder}, {_HOLDING[holding]}")
+
+
 @dataclass(frozen=True, slots=True)
 class EnqueueFacts:
     """Facts about the rows that an enqueue would write."""
@@ -181,6 +191,8 @@ class EnqueueFacts:
     """The engine that decided them."""
     replacing: int = 0
     """Rows that enter although an item has their key."""
+    busy: int = 0
+    """Duplicates whose key an item has that has begun."""
 
     def count_inserted(self) -> int:
         """Return how many items would be added."""

@@ -18,8 +18,7 @@ from spark_queue.rules import Scheduler
 from spark_queue.rules.dedup_keys import kept_for
 from spark_queue.rules.following import FORMAT
 from spark_queue.rules.pacing import Paces, instant_of, moment_of
-from spark_queue.rules.places import is_busy
-from spark_queue.state.open_items import Row
+from spark_queue.state.open_items import Holders, Row, has_begun
 from spark_queue.state.replica import Replica
 from spark_queue.state.window import LineKey
 
@@ -57,25 +56,22 @@ class Several:
             found |= {row["_seq"]: row for row in replica.members(groups, pointers)}
         return list(found.values())
 
-    def holders(self, asked: Mapping[str, int | None]) -> dict[str, tuple[int, datetime, bool]]:
+    def holders(self, asked: Mapping[str, int | None]) -> Holders:
         """Return the newest item of each dedup key, and whether it is open for any reader."""
-        found: dict[str, tuple[int, datetime, bool]] = {}
+        found: Holders = {}
         for replica in self.replicas:
             for key, (seq, at, is_open) in replica.holders(asked).items():
                 known = found.get(key, (0, at, False))
                 found[key] = max(known, (seq, at, is_open))
         return found
 
-    def open_holders(self, asked: Mapping[str, int | None]) -> list[Row]:
-        """Return :meth:`Replica.open_holders`, an item as one has it that has begun it."""
+    def open_of(self, held: Holders, *, is_begun: bool) -> list[Row]:
+        """Return :meth:`Replica.open_of`, an item as one has it that has begun it."""
         found: dict[int, Row] = {}
-        for seq, _, is_open in self.holders(asked).values():
-            rows = (replica.find(seq) for replica in self.replicas) if is_open else ()
-            for row in filter(None, rows):
-                if seq not in found or is_busy(
-                    row["_state"], row["_attempts"], row["_losses"], row["_deferrals"] or 0
-                ):
-                    found[seq] = row
+        for replica in self.replicas:
+            for row in replica.open_of(held, is_begun=is_begun):
+                if row["_seq"] not in found or has_begun(row):
+                    found[row["_seq"]] = row
         return list(found.values())
 
 
@@ -211,14 +207,12 @@ def line_of(known: Measure, settings: Settings, at: LineKey) -> list[Any]:
     return [priority, fair_key, stretch.weight, *pinned, known.ends.get(at, 0.0), *turns]
 
 
-def holders(
-    known: Measure, config: QueueConfig, asked: Mapping[str, int | None]
-) -> list[list[Any]]:
-    """Return who has each of some dedup keys, given with its hash, as a snapshot has it."""
+def holders(config: QueueConfig, held: Holders) -> list[list[Any]]:
+    """Return who has each of some dedup keys, as a snapshot has it."""
     kept = kept_for(config.dedup_scope)
     return [
         [key, seq, seconds(at) + kept if math.isfinite(kept) else None, live]
-        for key, (seq, at, live) in known.holders(asked).items()
+        for key, (seq, at, live) in held.items()
     ]
 
 

@@ -113,7 +113,7 @@ def _foresee(reader: Store) -> Iterator[Affected]:
     planner = planner_of(reader)
     yield planner.count_affected(planner.due(reader.clock.now()), EXPIRED)
     if reader.queue_head().has_chains:
-        replaced = planner.replaced(Snapshot(reader), reader.clock.now())
+        replaced = planner.find_replaced(Snapshot(reader), reader.clock.now())
         yield planner.count_affected(replaced, CANCELLED)
     if lost := recovery.lost_for_good(reader):
         held = admin.matching(reader, {"_seq": lost}, (CLAIMED,))

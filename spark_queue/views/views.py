@@ -233,7 +233,11 @@ def outcomes(store: Store, done: Enqueued) -> pa.Table:
     holder, replaced = rows["_duplicate_of"], pa.nulls(rows.num_rows, pa.int64())
     replaced = rows["_replaces"] if "_replaces" in rows.column_names else replaced
     kept = kept.append_column("outcome", _became(rows, holder, replaced))
-    return kept.append_column("duplicate_of", pc.coalesce(holder, replaced))
+    kept = kept.append_column("duplicate_of", pc.coalesce(holder, replaced))
+    nothing = pa.nulls(rows.num_rows, pa.string())
+    return kept.append_column(
+        "holder", rows["_holder"] if "_holder" in rows.column_names else nothing
+    )
 
 
 # rule again: outcome of a row

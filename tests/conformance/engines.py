@@ -236,8 +236,9 @@ class SchedulerEngine:
                 return f"{word} {self.ids[other]}"
         if one.duplicate_of is None:
             return "inserted"
-        word = "replaced" if one.duplicate_of > one.seq else "duplicate"
-        return f"{word} {self.ids[one.duplicate_of]}"
+        if one.holder is None:
+            return f"replaced {self.ids[one.duplicate_of]}"
+        return f"duplicate {self.ids[one.duplicate_of]} {one.holder}"
 
     def error(self, item: str) -> str | None:
         found = self.scheduler.item(self.seqs([item])[0])
@@ -446,11 +447,12 @@ class QueueEngine:
 
     def name_outcomes(self, outcomes: pa.Table, rows: Sequence[Row]) -> list[str | None]:
         """Remember the seqs of rows; return for each the id of the item that it duplicates."""
-        found = outcomes.select(["_seq", "id", "outcome", "duplicate_of"]).to_pylist()
+        names = ["_seq", "id", "outcome", "duplicate_of", "holder"]
+        found = outcomes.select(names).to_pylist()
         self.ids |= {row["_seq"]: row["id"] for row in found}
         holders = {row["id"]: self.ids.get(row["duplicate_of"]) for row in found}
-        words = {row["id"]: row["outcome"] for row in found}
-        self.became = [f"{words[row.id]} {holders[row.id] or ''}".strip() for row in rows]
+        told = {row["id"]: (row["outcome"], holders[row["id"]], row["holder"]) for row in found}
+        self.became = [" ".join(filter(None, told[row.id])) for row in rows]
         return [holders[row.id] for row in rows]
 
     def error(self, item: str) -> str | None:

@@ -191,9 +191,26 @@ def test_a_key_that_outlives_its_item_is_replaced_until_it_has_begun(
     assert _put(engine, "b") == ["replaces a"]
     held = _take(engine)
     assert held.ids == ["b"]
-    assert _put(engine, "c", "d") == ["duplicate b", "duplicate b"]
+    assert _put(engine, "c", "d") == ["duplicate b busy", "duplicate b busy"]
     held.settle("dead")
-    assert _put(engine, "e") == ["duplicate b"]
+    assert _put(engine, "e") == ["duplicate b over"]
+
+
+# rule: holder of a key, busy item of a key
+@planned
+@needs("replacing", "scopes", "retries")
+@pytest.mark.parametrize("scope", ["live", "forever", timedelta(days=1)])
+def test_a_refused_row_says_where_the_holder_of_its_key_is(make: Make, scope: Any) -> None:
+    """Law 3: it waits, has begun, which a failure does not end, or is over and keeps the key."""
+    engine = cast("Replacing", make("dedup_key", dedup_scope=scope, retry=IN_A_MINUTE))
+    assert _put(engine, "a", "b") == ["inserted", "duplicate a waits"]
+    assert _put(engine, "c") == ["duplicate a waits"]
+    held = _take(engine)
+    assert _put(engine, "d") == ["duplicate a busy"]
+    held.settle("nack")
+    assert _put(engine, "e", "f") == ["duplicate a busy"] * 2
+    engine.cancel("a")
+    assert _put(engine, "g") == ["inserted" if scope == "live" else "duplicate a over"]
 
 
 # rule: replaced item of a key, outcome of a row
@@ -256,11 +273,11 @@ def test_a_duplicate_is_skipped_or_raised_as_it_is_asked_for(make: Make) -> None
     """Law 3: the setting is what a row does by default, and may change at any time."""
     engine = cast("Replacing", make("dedup_key"))
     _put(engine, "a")
-    assert _put(engine, "b") == ["duplicate a"]
+    assert _put(engine, "b") == ["duplicate a waits"]
     engine.configure(on_duplicate="replace")
     assert _put(engine, "c") == ["replaces a"]
     engine.configure(on_duplicate="skip")
-    assert _put(engine, "d") == ["duplicate c"]
+    assert _put(engine, "d") == ["duplicate c waits"]
     engine.configure(on_duplicate="raise")
     with pytest.raises(DuplicateItemError):
         _put(engine, "e")

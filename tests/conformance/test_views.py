@@ -214,10 +214,11 @@ def test_outcomes_of_an_enqueue_are_the_same(twins: Twins) -> None:
 
     for ids in ([], ["b", "a", "b"], ["a", "c"]):
         columns, rows = pair.require_same(_outcomes, *ids)
-        assert columns[-3:] == [
+        assert columns[-4:] == [
             ("_seq", pa.int64()),
             ("outcome", pa.string()),
             ("duplicate_of", pa.int64()),
+            ("holder", pa.string()),
         ]
         assert [row["id"] for row in rows] == ids
 

@@ -128,6 +128,7 @@ def enqueue(
         "step": done.step,
         "inserted": done.inserted,
         "duplicates": done.duplicates,
+        "busy": done.busy,
         "repeated": None if done.repeated is None else asdict(done.repeated),
     }
     scope.display.show(counts, *show_counts.render_enqueue(counts))

@@ -102,7 +102,7 @@ LEFT JOIN (SELECT DISTINCT u.seq FROM sq_busy u) b ON n.seq = b.seq
 CROSS JOIN sq_asked a
 WHERE b.seq IS NULL OR a.is_live
 
--- duplicates_when_replacing(seq, dedup_key, duplicate_of)
+-- taken_keys_when_replacing(seq, dedup_key, duplicate_of)
 -- The rows of a batch whose key an item holds that they do not replace, or that a later row replaces.
 -- rule: replaced item of a key
 SELECT q.seq, q.dedup_key, q.duplicate_of
@@ -122,7 +122,7 @@ FROM (
 ) q
 WHERE q.duplicate_of IS NOT NULL
 
--- duplicates(seq, dedup_key, duplicate_of)
+-- taken_keys(seq, dedup_key, duplicate_of)
 -- The rows of a batch whose key an item holds already, or an earlier row of the batch (`f` is the first
 -- of each). A row that was the item which holds its key (`o`) takes that item's place.
 -- rule: one item of a key
@@ -154,11 +154,30 @@ FROM (
 ) q
 WHERE q.duplicate_of IS NOT NULL
 
--- first_duplicate(dedup_key, duplicate_of, items)
--- The first duplicate, with the number of all.
-SELECT d.dedup_key, d.duplicate_of, n.items
+-- duplicates(seq, dedup_key, duplicate_of, holder)
+-- The same, with where the item is that holds the key: null where that is a later row of the batch.
+-- rule: holder of a key
+SELECT
+  t.*,
+  CASE
+    WHEN t.duplicate_of > t.seq THEN NULL
+    WHEN b.seq IS NOT NULL THEN 'busy'
+    WHEN h.seq IS NOT NULL AND o.seq IS NULL THEN 'over'
+    ELSE 'waits'
+  END AS holder
+FROM sq_taken_keys t
+LEFT JOIN sq_key_holders h ON t.duplicate_of = h.seq
+LEFT JOIN (SELECT DISTINCT e.seq FROM sq_open e) o ON t.duplicate_of = o.seq
+LEFT JOIN (SELECT DISTINCT u.seq FROM sq_busy u) b ON t.duplicate_of = b.seq
+
+-- first_duplicate(dedup_key, duplicate_of, holder, items, busy)
+-- The first duplicate, with the number of all, and of those of items that have begun.
+SELECT d.dedup_key, d.duplicate_of, d.holder, n.items, n.busy
 FROM sq_duplicates d
-JOIN (SELECT min(c.seq) AS seq, count(*) AS items FROM sq_duplicates c) n ON d.seq = n.seq
+JOIN (
+  SELECT min(c.seq) AS seq, count(*) AS items, count(CASE WHEN c.holder = 'busy' THEN 1 END) AS busy
+  FROM sq_duplicates c
+) n ON d.seq = n.seq
 
 -- first_row_without_room(seq)
 -- The first row that finds no room: an item is taken while there are fewer bytes than the limit.
@@ -174,21 +193,24 @@ FROM (
 CROSS JOIN sq_asked a
 WHERE q.items > a.room_items OR coalesce(q.before, 0) >= a.room_bytes
 
--- refused_rows(seq, duplicate_of)
+-- refused_rows(seq, duplicate_of, holder)
 -- The rows of a batch that are refused: duplicates, and all from the first without room.
-SELECT d.seq, d.duplicate_of
+SELECT d.seq, d.duplicate_of, d.holder
 FROM sq_duplicates d
 CROSS JOIN sq_asked a
 WHERE a.cut IS NULL OR d.seq < a.cut
 UNION ALL
-SELECT b.seq, cast(NULL AS bigint) AS duplicate_of
+SELECT b.seq, cast(NULL AS bigint) AS duplicate_of, cast(NULL AS string) AS holder
 FROM sq_batch b
 CROSS JOIN sq_asked a
 WHERE b.seq >= a.cut
 
--- refused_counts(items, duplicates)
+-- refused_counts(items, duplicates, busy)
 -- How many rows are refused.
-SELECT count(*) AS items, count(r.duplicate_of) AS duplicates FROM sq_refused_rows r
+SELECT
+  count(*) AS items, count(r.duplicate_of) AS duplicates,
+  count(CASE WHEN r.holder = 'busy' THEN 1 END) AS busy
+FROM sq_refused_rows r
 
 -- accepted_rows(priority, fair_key, group_key, cost, dedup_key, dedup_hash, origin, round, given, seq, bytes, line)
 -- The rows of a batch that are accepted.

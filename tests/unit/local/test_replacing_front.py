@@ -17,10 +17,14 @@ def test_each_put_says_what_becomes_of_it_where_its_key_is_taken(make: Make) -> 
         second = front.put({"id": "a"}).result()
         assert (first.outcome, second.outcome) == ("inserted", "replaces")
         assert second.duplicate_of == first.seq
-        assert front.put({"id": "a"}, on_duplicate="skip").result().outcome == "duplicate"
+        third = front.put({"id": "a"}, on_duplicate="skip").result()
+        assert (third.outcome, third.holder) == ("duplicate", "waits")
+        front.get(timeout=0)
+        fourth = front.put({"id": "a"}, on_duplicate="skip").result()
+        assert (fourth.duplicate_of, fourth.holder) == (second.seq, "busy")
         puts = [front.put({"id": name}, on_duplicate="raise") for name in ("b", "a", "c")]
         assert [puts[0].result().outcome, puts[2].result().outcome] == ["inserted", "inserted"]
-        with pytest.raises(DuplicateItemError):
+        with pytest.raises(DuplicateItemError, match="seq 2, which has begun"):
             puts[1].result()
         with pytest.raises(InvalidArgumentError, match="on_duplicate is 'maybe'"):
             front.put({"id": "d"}, on_duplicate="maybe")  # type: ignore[arg-type]

@@ -61,10 +61,10 @@ def test_of_each_row_it_is_told_what_became_of_it(make: Make) -> None:
 
     assert (done.inserted, done.duplicates) == (1, 2)
     table: pa.Table = done.outcomes
-    assert table.select(["id", "_seq", "outcome", "duplicate_of"]).to_pylist() == [
-        {"id": "b", "_seq": 2, "outcome": "duplicate", "duplicate_of": 1},
-        {"id": "c", "_seq": 3, "outcome": "inserted", "duplicate_of": None},
-        {"id": "d", "_seq": 4, "outcome": "duplicate", "duplicate_of": 3},
+    assert table.select(["id", "_seq", "outcome", "duplicate_of", "holder"]).to_pylist() == [
+        {"id": "b", "_seq": 2, "outcome": "duplicate", "duplicate_of": 1, "holder": "waits"},
+        {"id": "c", "_seq": 3, "outcome": "inserted", "duplicate_of": None, "holder": None},
+        {"id": "d", "_seq": 4, "outcome": "duplicate", "duplicate_of": 3, "holder": "waits"},
     ]
 
 

@@ -22,7 +22,7 @@ def test_admit_refuses_a_row_when_the_batch_has_its_key_already() -> None:
     assert scheduler.admit([A, B, A], 0.0) == [
         Admitted(seq=1),
         Admitted(seq=2),
-        Admitted(seq=3, duplicate_of=1),
+        Admitted(seq=3, duplicate_of=1, holder="waits"),
     ]
     assert (scheduler.counts().enqueued, scheduler.counts().refused) == (2, 1)
 
@@ -56,7 +56,7 @@ def test_redrive_passes_the_key_on_when_its_item_is_dead(
     assert scheduler.redrive([1], 1.0) == [Admitted(seq=2, origin=1)]
     assert scheduler.redrive([1], 1.0) == []
     again = scheduler.redrive([1], 1.0, again=True)
-    assert again == [Admitted(seq=3, origin=1, duplicate_of=2)]
+    assert again == [Admitted(seq=3, origin=1, duplicate_of=2, holder="waits")]
     assert scheduler.state(1) == "dead"
 
 
