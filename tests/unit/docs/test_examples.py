@@ -3,10 +3,13 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from spark_queue import LocalQueue, QueueConfig
+from spark_queue.cli import main
 from tests.programs import run_python
 
 _DOCS = Path(__file__).parents[3] / "docs"
@@ -19,6 +22,24 @@ def test_examples_of_a_page_give_what_it_shows(page: Path) -> None:
     outcome = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
     assert outcome.attempted > 0
     assert outcome.failed == 0
+
+
+@pytest.mark.parametrize("name", ["stop-a-tenant", "pace-by-rate"])
+def test_commands_of_an_operator_run_as_printed(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other, on a queue whose items have a tenant."""
+    monkeypatch.chdir(tmp_path)
+    queue = LocalQueue.create("./files", "tenant string", QueueConfig(fair_key="tenant"))
+    queue.enqueue([{"tenant": name} for name in ("big", "big", "acme")])
+    page = (_DOCS / f"{name}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    assert len(lines) >= 4
+    for line in lines:
+        with pytest.raises(SystemExit) as ended:
+            main(shlex.split(line, comments=True)[1:])
+        assert not ended.value.code, line
 
 
 def test_pages_with_examples_are_found() -> None:
