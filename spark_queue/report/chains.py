@@ -68,14 +68,14 @@ class Chains:
     directory : Path, optional
         Where life locks are; without it a holder is known by its lease.
     progress : callable, optional
-        Returns how far the work on an item under a lease is, if that is known.
+        Returns how far the work on items is, by ``seq``, given their leases.
     """
 
     answers: Answers
     asked: Question
     config: QueueConfig
     directory: Path | None = None
-    progress: Callable[[int, int], ItemProgress | None] = lambda _seq, _lease: None
+    progress: Callable[[Mapping[int, int]], Mapping[int, ItemProgress]] = lambda _leases: {}
 
     def history(self, seq: int) -> tuple[Transition, ...]:
         """Return what happened to an item, oldest first; nothing where there is none."""
@@ -107,7 +107,8 @@ class Chains:
             said = _deferral_text(row["deferrals"], self._last_said(row["seq"], "deferrals"))
             explained = replace(explained, detail=f"{explained.detail}; {said}")
         if reason == "leased":
-            explained = _with_progress(explained, self.progress(row["seq"], row["lease"]))
+            progress = self.progress({row["seq"]: row["lease"]}).get(row["seq"])
+            explained = _with_progress(explained, progress)
         held_until = row["until"] if reason == "leased" else row["lease_expires_at"]
         return Link(
             why=explained,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,12 @@ from spark_queue.report.lines import HeldGroup, ItemLine, OperatorStep, WorkerLi
 from spark_queue.results import ItemProgress, Liveness
 from spark_queue.sql.look import instant_of
 from spark_queue.state.store import Store
-from spark_queue.views.answers import Answer, Ends
+from spark_queue.views.answers import Answer, Answers, Ends
 from spark_queue.views.operator_steps import hidden_steps
 from spark_queue.wording import instant
+
+#: Items in flight that are asked for their progress.
+_HELD = 100
 
 #: The ones to look at first.
 _ORDER = (Liveness.GONE, Liveness.LATE)
@@ -68,6 +71,27 @@ def worker(row: dict[str, Any], directory: Path | None, now: datetime) -> Worker
     # One whose other leases are in force is late, however long ago the first of them ran out.
     until = now if 0 < row["late"] < row["items"] else row["until"]
     return WorkerLine(**row, liveness=judge(directory, row["worker_id"], until, now))
+
+
+def with_progress(
+    workers: Iterable[WorkerLine],
+    answers: Answers,
+    find: Callable[[Mapping[int, int]], Mapping[int, ItemProgress]],
+) -> tuple[WorkerLine, ...]:
+    """Return workers with what each said last of one of the first items in flight.
+
+    Parameters
+    ----------
+    find : callable
+        Returns how far the work on items is, by ``seq``, given their leases.
+    """
+    held = {row["seq"]: row for row in answers.rows("reasons", "reason = 'leased'", _HELD)}
+    said = find({seq: row["lease"] for seq, row in held.items()}) if held else {}
+    newest = {held[seq]["worker_id"]: seq for seq in sorted(said, key=lambda seq: said[seq].at)}
+    return tuple(
+        replace(one, progress=said[seq], progress_of=seq) if seq in said else one
+        for one, seq in ((one, newest.get(one.worker_id, 0)) for one in workers)
+    )
 
 
 def _place(worker: WorkerLine) -> int:

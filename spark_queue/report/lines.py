@@ -287,6 +287,15 @@ class WorkerLine:
     work_p95: float | None
     workers: int
     """How many there are in all; a report names the first hundred."""
+    progress: ItemProgress | None = None
+    """What its handler said last of how far it is, of the first hundred items in flight."""
+    progress_of: int | None = None
+    """The item of which it said that."""
+
+    @property
+    def said(self) -> str:
+        """What it said last, and of which item."""
+        return "" if self.progress is None else f"item {self.progress_of}: {self.progress}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,6 @@ from spark_queue.report.model import (
     Vitals,
 )
 from spark_queue.report.paced import OF_RATES, Owed, read_tenants
-from spark_queue.results import ItemProgress
 from spark_queue.sql.file_rows import log_of
 from spark_queue.state import existence, fence
 from spark_queue.state.store import Store
@@ -139,11 +139,8 @@ def read_item(
     asked, config = asked_of(store, ends, HOUR), store.settings(ends.head).config
     source = source or source_of(store)
     with source.over(store, ends, asked) as answers:
-
-        def progress(seq: int, lease: int) -> ItemProgress | None:
-            return source.find_progress(store, {seq: lease}, ends.head.step).get(seq)
-
-        about = Chains(answers, asked, config, holders.directory_at(store, ends), progress)
+        find = partial(source.find_progress, store, last=ends.head.step)
+        about = Chains(answers, asked, config, holders.directory_at(store, ends), find)
         history, chain = about.history(seq), about.chain(seq)
         entry = read_entry(store, source, answers, seq) if history else None
         # Where the order of service stood then is not known.
@@ -261,8 +258,11 @@ def _report(
     name, reader = store.name, store.registered().name
     found = _panels(answers, asked, *_PANELS)
     owed = Owed.read(source, store, ends, asked)
+    vitals = _vitals(store, answers, ends, asked, found, owed)
+    find = partial(source.find_progress, store, last=ends.head.step)
+    vitals["workers"] = holders.with_progress(vitals["workers"], answers, find)
     return Report(
-        **_vitals(store, answers, ends, asked, found, owed),
+        **vitals,
         depth=tuple(DepthPoint(**row) for row in found["depth"]),
         flow=tuple(FlowPoint(**row) for row in found["flow"]),
         tenants=read_tenants(found["tenants"], asked, owed.lines()),

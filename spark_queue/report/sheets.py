@@ -35,6 +35,9 @@ _LONGEST_VALUE = 2_000
 #: Characters that are shown of a user's column in a list.
 _LONGEST_OWN = 60
 
+#: Columns that are left out where all of it is empty.
+_RARE = frozenset({"rate", "progress"})
+
 #: A column: its head, how it is set (``left``, ``right``, or ``fold``, which may be broken), and
 #: what of a line it shows.
 _Column = tuple[str, str, Callable[[Any, datetime], str]]
@@ -101,9 +104,8 @@ def panel(name: str, lines: Sequence[Any], now: datetime, total: int = 0) -> She
         How many lines there are in all.
     """
     title, columns = PANELS[name]
-    if name == "tenants" and not any(line.rate for line in lines):
-        columns = [column for column in columns if column[0] != "rate"]
-    return _sheet(name, title, columns, lines, now, total)
+    shown = [one for one in columns if one[0] not in _RARE or any(one[2](n, now) for n in lines)]
+    return _sheet(name, title, shown, lines, now, total)
 
 
 def entry(item: ItemReport) -> Sheet:
@@ -275,9 +277,7 @@ def _of_most(one: Tenant) -> str:
 
 
 def _say_rate(one: Tenant, now: datetime) -> str:
-    """Say how many may start, and when the next one may."""
-    waits = f", next {_apart(one.next_at, now)}" if one.next_at else ""
-    return f"{one.rate or ''}{waits}"
+    return f"{one.rate or ''}{f', next {_apart(one.next_at, now)}' if one.next_at else ''}"
 
 
 _ERRORS: Sequence[tuple[str, str, Callable[[ErrorGroup, datetime], str]]] = (
@@ -330,6 +330,7 @@ _WORKERS: Sequence[tuple[str, str, Callable[[WorkerLine, datetime], str]]] = (
     ("worker", "fold", lambda one, _: one.worker_id or "(unnamed)"),
     ("is", "left", lambda one, _: one.liveness.value if one.liveness else ""),
     ("items", "right", lambda one, _: _count(one.items)),
+    ("progress", "fold", lambda one, _: one.said),
     ("since", "left", lambda one, now: _apart(one.since, now)),
     ("until", "left", _until),
     ("late", "right", lambda one, _: _count(one.late)),

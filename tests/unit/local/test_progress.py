@@ -22,6 +22,7 @@ from spark_queue.commands import admin
 from spark_queue.commands.checkpoint import checkpoint
 from spark_queue.errors import InvalidArgumentError, LeaseLostError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.report.sheets import sheets
 from spark_queue.retry_policy import RetryPolicy
 from tests.unit.local.conftest import Make
 
@@ -78,6 +79,10 @@ def test_a_renewal_says_how_far_items_are(queue: LocalQueue, clock: ManualClock)
     assert first.progress == ItemProgress(fraction=1 / 3, note="page 10 of 30", at=clock.now())
     assert second.progress == ItemProgress(fraction=0.5, note="half of it", at=clock.now() - MINUTE)
     assert third.progress is None
+    (worker,) = queue.report().workers
+    assert worker.said == "item 1: 33% done: page 10 of 30"
+    (panel,) = (sheet for sheet in sheets(queue.report()) if sheet.name == "workers")
+    assert worker.said in panel.rows[0]
     assert first.detail.endswith("; 33% done: page 10 of 30")
     report = queue.report_item(1)
     assert report.chain[0] == first

@@ -20,7 +20,7 @@ _READERS = {
     "errors": (lines.ErrorGroup, {"samples", "redrive"}),
     "retries": (lines.RetryPoint, set()),
     "groups": (lines.HeldGroup, {"liveness"}),
-    "workers": (lines.WorkerLine, {"liveness"}),
+    "workers": (lines.WorkerLine, {"liveness", "progress", "progress_of"}),
     "listed": (lines.ItemLine, {"liveness", "columns", "progress"}),
     "behind": (lines.ReaderLine, {"reader", "streams", "steps", "lost", "last_step_at", "paused"}),
     "steps": (lines.OperatorStep, {"detail", "undo"}),
