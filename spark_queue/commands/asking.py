@@ -19,7 +19,6 @@ from spark_queue.log.delta.claim_record import outcomes_of
 from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.output.outputs import ResultTable
 from spark_queue.log.session_options import promises_disk
-from spark_queue.log.step_events import logger
 from spark_queue.saying import Said
 from spark_queue.sql import without_spark
 from spark_queue.sql.arrow_look import ArrowLook
@@ -85,19 +84,9 @@ def is_asked_here(store: Store, path: str | None) -> bool:
         return False
 
 
-def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
-    """Settle a dead worker's claim from its output table. ``None``: not ours to settle.
-
-    Then the claim waits: for a process with Spark if the output is unknown here, else for a later
-    call that can read it.
-    """
-    try:
-        return _settle_rest(store, lease, claim_id, Said(LOSE, GONE), gone)
-    except SparkNeededError as exc:
-        logger.info("%s: claim %s waits for Spark: %s", store.name, claim_id, exc)
-    except Exception:  # noqa: BLE001 - on any error it is unknown what was done
-        logger.exception("%s: claim %s waits until its output can be asked", store.name, claim_id)
-    return None
+def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep:
+    """Settle a dead worker's claim from its output table."""
+    return _settle_rest(store, lease, claim_id, Said(LOSE, GONE), gone)
 
 
 def ask(store: Store, lease: int, claim_id: str) -> None:

@@ -36,11 +36,9 @@ from spark_queue.log.disk import jvms, removal, write_lock
 from spark_queue.log.disk.fsync import make_directory, sync_commits
 from spark_queue.log.object import conditional_commits
 from spark_queue.log.output import output_columns
-from spark_queue.log.schema import CLAIMED, DEAD, ITEM
+from spark_queue.log.schema import CLAIMED, ITEM
 from spark_queue.log.session_options import promises_disk, whole_times
 from spark_queue.log.spark.spark_log import is_delta
-from spark_queue.log.step_events import logger
-from spark_queue.rules.places import lapsed_by
 from spark_queue.spark.spark_look import SparkLook
 from spark_queue.sql.look import newest_rows
 from spark_queue.state.open_items import Row
@@ -243,22 +241,6 @@ def _there(directory: Path | None) -> Path | None:
     return directory
 
 
-def bury(store: Store) -> int:
-    """Settle the items whose last lease has run out, and return how many are dead now.
-
-    An item that may be lost once more stays with its holder, who may be late and not gone; unless
-    the claim has an output. Asking there shuts the holder out, so that all of the claim is settled:
-    items in the output are done.
-    """
-    config = store.settings(store.status_head()).config
-    if config.max_losses is None:
-        return 0
-    now = lapsed_by(store.clock.now(), config)
-    spent = Gone(now, frozenset(), losses=config.max_losses - 1)
-    done = [_try_to_settle(store, claim, spent) for claim in _claims(store, spent)]
-    return sum(settled.counts.get(DEAD, 0) for settled in done if settled is not None)
-
-
 def ask(store: Store, lease: int, claim_id: str) -> None:
     """Check that a claim's output can be read, changing nothing."""
     if (output := _output(store, lease)) is not None:
@@ -268,15 +250,12 @@ def ask(store: Store, lease: int, claim_id: str) -> None:
 def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
     """Settle a claim that its holder gives up: items in the output are done, others go back."""
     any_holder = Gone(store.clock.now(), frozenset(), is_sure=True)
-    return _settle(store, (lease, claim_id), "release", any_holder)
+    return _settle(store, lease, claim_id, "release", any_holder)
 
 
-def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
-    """Settle a dead worker's claim by its output, if it has one.
-
-    ``None``: the output cannot be read now, and the claim waits for a later call.
-    """
-    return _try_to_settle(store, (lease, claim_id), gone)
+def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep:
+    """Settle a dead worker's claim by its output, if it has one."""
+    return _settle(store, lease, claim_id, LOSE, gone)
 
 
 def read_held(store: Store) -> list[Row]:
@@ -286,16 +265,6 @@ def read_held(store: Store) -> list[Row]:
     losses = F.max("_losses").alias("_losses")
     rows = _read_claimed(store).groupBy(*facts).agg(until, losses).collect()
     return [{**row.asDict(), "_lease_expires_at": utc(row["_lease_expires_at"])} for row in rows]
-
-
-def _claims(store: Store, gone: Gone) -> list[tuple[int, str]]:
-    """Return lease and id of the dead workers' claims in flight."""
-    if store.status_head().claimed == 0:
-        return []
-    rows = (
-        _read_claimed(store).where(_is_of(gone)).select("_lease", "_claim_id").distinct().collect()
-    )
-    return sorted((row[0], row[1]) for row in rows)
 
 
 def _read_claimed(store: Store) -> DataFrame:
@@ -310,22 +279,12 @@ def _is_of(gone: Gone) -> Column:
     return is_gone & (F.col("_losses") >= gone.losses)
 
 
-def _try_to_settle(store: Store, claim: tuple[int, str], gone: Gone) -> SettledStep | None:
-    """Settle a claim's open items as lost; log errors and return ``None``."""
-    try:
-        return _settle(store, claim, LOSE, gone)
-    except Exception:  # noqa: BLE001 - on any error it is unknown what was done
-        logger.exception("%s: claim %s waits until its output can be asked", store.name, claim[1])
-        return None
-
-
-def _settle(store: Store, claim: tuple[int, str], otherwise: str, gone: Gone) -> SettledStep:
+def _settle(store: Store, lease: int, claim_id: str, otherwise: str, gone: Gone) -> SettledStep:
     """Settle the items left of a claim by its output; without one, the items of a gone holder.
 
     A dead worker's items are looked up again in their newest rows: a holder that has renewed its
     lease keeps them.
     """
-    lease, claim_id = claim
     output = _output(store, lease)
     done = None if output is None else output.shut_out(claim_id)
     record = None if output is None or done is None else output.find_record(done, claim_id)

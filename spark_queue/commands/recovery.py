@@ -10,9 +10,11 @@ from types import ModuleType
 
 from spark_queue.commands import asking, settle
 from spark_queue.commands.settle import SettledStep
+from spark_queue.errors import SparkNeededError
 from spark_queue.log.disk import liveness
 from spark_queue.log.schema import DEAD
 from spark_queue.log.session_options import PlainSession
+from spark_queue.log.step_events import logger
 from spark_queue.rules.places import lapsed_by
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
@@ -134,9 +136,8 @@ def find_unasked(store: Store, before: datetime) -> list[tuple[Row, str]]:
 
 def _why_unasked(store: Store, known: Replica | None, lease: int, claim_id: str) -> str:
     grant = None if known is None else known.grants.get(lease)
-    ask = asking.ask if _is_asked_here(store, grant) else _by_spark().ask
     try:
-        ask(store, lease, claim_id)
+        _asker_of(store, grant).ask(store, lease, claim_id)
     except Exception as exc:  # noqa: BLE001 - any error is the answer
         return f"{type(exc).__name__}: {line_of(exc)}"
     return ""
@@ -149,9 +150,7 @@ def lose(store: Store, lease: int, claim_id: str) -> SettledStep | None:
 
 def abandon(store: Store, lease: int, claim_id: str) -> SettledStep:
     """Settle a claim that its holder gives up: items in the output are done, others go back."""
-    if isinstance(store.session, PlainSession):
-        return asking.abandon(store, lease, claim_id)
-    done: SettledStep = _by_spark().abandon(store, lease, claim_id)
+    done: SettledStep = _asker_of(store, None).abandon(store, lease, claim_id)
     return done
 
 
@@ -189,25 +188,32 @@ def _known_replica(at: Snapshot) -> Replica | None:
 
 
 def _settle(store: Store, lease: int, claim_id: str, gone: Gone) -> SettledStep | None:
-    """Settle the items left of a claim. ``None``: only a session of Spark can.
+    """Settle the items left of a claim. ``None``: its output cannot be read now, or here.
 
-    A worker that named an output may have written there: the output is read first.
+    A worker that named an output may have written there: the output is read first. Else the claim
+    waits for a later call, or for a process with Spark.
     """
     with store.cache().lock:
         known = _known_replica(Snapshot(store))
         grant = None if known is None else known.grants.get(lease)
     if not with_output(store, known, frozenset({lease})):
         return settle.settle(store, lease, gone, action="recover")
-    if _is_asked_here(store, grant):
-        return asking.settle_by_output(store, lease, claim_id, gone)
-    done: SettledStep | None = _by_spark().settle_by_output(store, lease, claim_id, gone)
-    return done
+    try:
+        done: SettledStep = _asker_of(store, grant).settle_by_output(store, lease, claim_id, gone)
+    except SparkNeededError as exc:
+        logger.info("%s: claim %s waits for Spark: %s", store.name, claim_id, exc)
+    except Exception:  # noqa: BLE001 - on any error it is unknown what was done
+        logger.exception("%s: claim %s waits until its output can be asked", store.name, claim_id)
+    else:
+        return done
+    return None
 
 
-def _is_asked_here(store: Store, grant: RememberedClaim | None) -> bool:
-    """Whether this process reads the output of a claim without Spark."""
+def _asker_of(store: Store, grant: RememberedClaim | None) -> ModuleType:
+    """Return how the output of a claim is asked: by this process, or by Spark."""
     is_alone = isinstance(store.session, PlainSession)
-    return is_alone or (grant is not None and asking.is_asked_here(store, grant.output))
+    is_here = is_alone or (grant is not None and asking.is_asked_here(store, grant.output))
+    return asking if is_here else _by_spark()
 
 
 def _by_spark() -> ModuleType:

@@ -43,10 +43,11 @@ def maintain(
     started = time.monotonic()
     if retention is not None:
         purge_items.require_removals(store)
+    given = store
     store, by = _rewriter(store, archive_to)
     archive = None if archive_to is None else by.open_archive(store, archive_to)
     admin.free_of_gone(store)
-    done = [_keep_up(reader, by) for reader in readers.every(store)]
+    done = [_keep_up(reader, by, given.of_reader(reader.reader)) for reader in readers.every(store)]
     readers.behind(store)
     dropped: list[purge_items.Generation] = []
     if retention is not None:
@@ -97,16 +98,29 @@ def _rewriter(store: Store, archive_to: str | None) -> tuple[Store, Rewriter[Any
     return spark_upkeep.without_spark(store) or (store, by)
 
 
-def _keep_up(reader: Store, by: Rewriter[Any]) -> _Upkeep:
-    """Log the ends of a reader's items that are due, and write a checkpoint of its log."""
+def _keep_up(reader: Store, by: Rewriter[Any], given: Store) -> _Upkeep:
+    """Log the ends of a reader's items that are due, and write a checkpoint of its log.
+
+    Parameters
+    ----------
+    given : Store
+        The same reader in the caller's session, which may be the only one that reads outputs.
+    """
     _, expired = admin.expire(reader)
-    dead, replaced = by.bury(reader), admin.end_replaced(reader)
+    dead, replaced = _bury(reader, given), admin.end_replaced(reader)
     forward_items.forward(reader)
     head = reader.status_head()
     step = checkpoint.checkpoint(reader) if head.log_rows else head.checkpoint.step
     if not keeps_rows(reader.status.properties()):
         by.drop(reader, "status", OPEN_LANE, before=step)
     return _Upkeep(expired, dead, replaced, step)
+
+
+def _bury(reader: Store, given: Store) -> int:
+    """Settle the items that lost their last lease; return how many died."""
+    # Without Spark it is known sooner that there are none.
+    is_same = reader.session is given.session
+    return recovery.bury(given) if is_same or recovery.lost_for_good(reader) else 0
 
 
 def _foresee(reader: Store) -> Iterator[Affected]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Generic, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.commands import asking, readers, recovery
+from spark_queue.commands import asking, readers
 from spark_queue.log import maintenance
 from spark_queue.log.delta.commits import LogFile
 from spark_queue.log.delta_log import DeltaLog
@@ -73,10 +72,6 @@ class Rewriter(ABC, Generic[FrameT]):
         """
 
     @abstractmethod
-    def bury(self, reader: Store) -> int:
-        """Settle the items that lost their last lease; return how many died."""
-
-    @abstractmethod
     def tidy(self, store: Store) -> Tidied:
         """Merge small files of all logs, and remove replaced ones without readers."""
 
@@ -102,17 +97,9 @@ def rewriter_of(store: Store, *, reads_files: bool = False) -> Rewriter[Any]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
 class FileRewriter(Rewriter[pa.Table]):
-    """Upkeep by this process, file by file.
+    """Upkeep by this process, file by file."""
 
-    Attributes
-    ----------
-    buries : callable
-        Settles what lost its last lease.
-    """
-
-    buries: Callable[[Store], int] = recovery.bury
     look = ArrowLook
 
     @override
@@ -157,10 +144,6 @@ class FileRewriter(Rewriter[pa.Table]):
             table.append(_archive_rows(store, gen), name, gen + 1)
 
         return keep
-
-    @override
-    def bury(self, reader: Store) -> int:
-        return self.buries(reader)
 
     @override
     def tidy(self, store: Store) -> Tidied:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, functions as F
 
-from spark_queue.commands import evidence, readers, recovery
+from spark_queue.commands import readers
 from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta.log import Log
 from spark_queue.log.maintenance import Tidied
@@ -96,10 +95,6 @@ class SparkRewriter(Rewriter[DataFrame]):
         return keep
 
     @override
-    def bury(self, reader: Store) -> int:
-        return evidence.bury(reader)
-
-    @override
     def tidy(self, store: Store) -> Tidied:
         # On a shared store, files that no reader needs stay for VACUUM.
         if Snapshot(store).are_files_read and small_steps(store.session) == "memory":
@@ -141,7 +136,7 @@ def without_spark(store: Store) -> tuple[Store, Rewriter[Any]] | None:
     """
     if store.queue.is_remote:
         # This process has its files already.
-        return store, rewriter.FileRewriter(partial(_bury, store))
+        return store, rewriter.REWRITER
     # A session that asks for decisions by Spark, or by both, has its upkeep done there, too.
     if not Snapshot(store).are_files_read or small_steps(store.session) != "memory":
         return None
@@ -153,14 +148,7 @@ def without_spark(store: Store) -> tuple[Store, Rewriter[Any]] | None:
     # Both have to share what the process knows of the queue.
     if handle.place.identity() != mine.place.identity():
         return None
-    return Store(handle, store.reader), rewriter.FileRewriter(partial(_bury, store))
-
-
-def _bury(store: Store, reader: Store) -> int:
-    """Settle items that lost their last lease, where only Spark may reach outputs."""
-    if not recovery.lost_for_good(reader):
-        return 0
-    return evidence.bury(store.of_reader(reader.reader))
+    return Store(handle, store.reader), rewriter.REWRITER
 
 
 def _sends_items(store: Store) -> bool:
