@@ -378,6 +378,37 @@ def settle_rest(
         claim.dead(error)
 
 
+class QueueHeld:
+    """A claim of a queue of tables."""
+
+    def __init__(self, engine: QueueEngine, claim: Any, seqs: Iterable[int]) -> None:
+        self._engine = engine
+        self._claim = claim
+        self.ids = [engine.ids[seq] for seq in seqs]
+
+    def settle(
+        self,
+        verb: str,
+        ids: Iterable[str] | None = None,
+        error: str | None = None,
+        after: float | None = None,
+        *,
+        pause: bool = False,
+    ) -> None:
+        if ids is None:
+            settle_rest(self._claim, verb, error or "failed", after, pause=pause)
+        else:
+            said = (verb, error, None if after is None else float(after))
+            self._engine.settle_each(self._claim, dict.fromkeys(self._engine.seqs(ids), said))
+
+    def renew(self, seconds: float) -> None:
+        self._claim.renew(timedelta(seconds=seconds))
+
+
+#: What a holder says of an item: outcome, error and seconds.
+Told = tuple[str, str | None, float | None]
+
+
 class QueueEngine:
     """What the engines share that have a queue of tables."""
 
@@ -389,6 +420,10 @@ class QueueEngine:
 
     def held(self, claim: Any) -> Any:
         """Return a claim as a scenario has it."""
+        raise NotImplementedError
+
+    def settle_each(self, claim: Any, said: Mapping[int, Told]) -> None:
+        """Settle items by their seqs."""
         raise NotImplementedError
 
     def table(self, frame: Any) -> pa.Table:
@@ -486,9 +521,16 @@ class DeltaEngine(QueueEngine):
         done = self.queue.enqueue(frame.repartition(2), order_by="id")
         return self.name_outcomes(done.outcomes.toArrow(), rows)
 
-    def held(self, claim: Claim) -> DeltaHeld:
+    def held(self, claim: Claim) -> QueueHeld:
         """Return a claim as a scenario has it."""
-        return DeltaHeld(self, claim)
+        rows = collect(store_of(self.queue), claim.lease) if claim.count else ()
+        return QueueHeld(self, claim, (row["_seq"] for row in rows))
+
+    def settle_each(self, claim: Claim, said: Mapping[int, Told]) -> None:
+        """Settle items by their seqs."""
+        rows = [(seq, *one) for seq, one in said.items()]
+        schema = "_seq long, outcome string, error string, after double"
+        claim.settle(self.spark.createDataFrame(rows, schema))
 
     def states(self) -> dict[str, str]:
         rows = self._status().select(["_seq", "_state"]).to_pylist()
@@ -551,38 +593,3 @@ class DeltaEngine(QueueEngine):
     def where(self, ids: Iterable[str]) -> str:
         """Return the predicate that names items by their seqs."""
         return f"_seq IN ({', '.join(str(seq) for seq in self.seqs(ids))})"
-
-
-class DeltaHeld:
-    """A claim of the durable queue."""
-
-    def __init__(self, engine: DeltaEngine, claim: Claim) -> None:
-        self._engine = engine
-        self._claim = claim
-        self.ids = self._in_order()
-
-    def settle(
-        self,
-        verb: str,
-        ids: Iterable[str] | None = None,
-        error: str | None = None,
-        after: float | None = None,
-        *,
-        pause: bool = False,
-    ) -> None:
-        if ids is None:
-            settle_rest(self._claim, verb, error or "failed", after, pause=pause)
-            return
-        wait = None if after is None else float(after)
-        rows = [(seq, verb, error, wait) for seq in self._engine.seqs(ids)]
-        schema = "_seq long, outcome string, error string, after double"
-        self._claim.settle(self._engine.spark.createDataFrame(rows, schema))
-
-    def renew(self, seconds: float) -> None:
-        self._claim.renew(timedelta(seconds=seconds))
-
-    def _in_order(self) -> list[str]:
-        if self._claim.count == 0:
-            return []
-        rows = collect(store_of(self._engine.queue), self._claim.lease)
-        return [self._engine.ids[row["_seq"]] for row in rows]

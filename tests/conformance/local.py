@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -13,10 +12,7 @@ from spark_queue.claim import LocalClaim
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.local_queue import LocalQueue
-from tests.conformance.engines import SCHEMA, QueueEngine, Row, settle_rest
-
-if TYPE_CHECKING:
-    pass
+from tests.conformance.engines import SCHEMA, QueueEngine, QueueHeld, Row, Told
 
 
 class LocalEngine(QueueEngine):
@@ -41,9 +37,13 @@ class LocalEngine(QueueEngine):
         done = self.queue.enqueue([self.values(row) for row in rows], order_by="id")
         return self.name_outcomes(done.outcomes, rows)
 
-    def held(self, claim: LocalClaim) -> LocalHeld:
+    def held(self, claim: LocalClaim) -> QueueHeld:
         """Return a claim as a scenario has it."""
-        return LocalHeld(self, claim)
+        return QueueHeld(self, claim, (row["_seq"] for row in claim.rows))
+
+    def settle_each(self, claim: LocalClaim, said: Mapping[int, Told]) -> None:
+        """Settle items by their seqs."""
+        claim.settle_each(said)
 
     def states(self) -> dict[str, str]:
         rows = self.queue.status().select(["_seq", "_state"]).to_pylist()
@@ -90,29 +90,3 @@ class LocalEngine(QueueEngine):
     def columns(self) -> pa.Schema:
         """Return the user's columns, as Arrow has them."""
         return self.queue.schema
-
-
-class LocalHeld:
-    """A claim of the queue without Spark."""
-
-    def __init__(self, engine: LocalEngine, claim: LocalClaim) -> None:
-        self._engine = engine
-        self._claim = claim
-        self.ids = [engine.ids[row["_seq"]] for row in claim.rows]
-
-    def settle(
-        self,
-        verb: str,
-        ids: Iterable[str] | None = None,
-        error: str | None = None,
-        after: float | None = None,
-        *,
-        pause: bool = False,
-    ) -> None:
-        if ids is None:
-            settle_rest(self._claim, verb, error or "failed", after, pause=pause)
-            return
-        self._claim.settle_each(dict.fromkeys(self._engine.seqs(ids), (verb, error, after)))
-
-    def renew(self, seconds: float) -> None:
-        self._claim.renew(timedelta(seconds=seconds))
