@@ -209,6 +209,8 @@ class Explanation:
     """The item that is in the way, where one is."""
     until: datetime | None = None
     """When that ends by itself, where it does."""
+    more: int = 0
+    """How many more things are in its way: the reason is the first of them."""
     given_back: int = 0
     """How often it was claimed and given back untouched, where it is not over."""
     progress: ItemProgress | None = None

@@ -63,50 +63,110 @@ CREATE OR REPLACE VIEW sq_raw_configs AS
 SELECT q._step AS step, unix_micros(q._at) AS at, q._worker_id AS worker_id, q._error AS error, q._body AS body
 FROM `main`.`ops`.`files_status` q WHERE q._kind = 'config';
 
-CREATE OR REPLACE VIEW sq_raw_limits AS
-SELECT
-  l.nth,
-  cast(get_json_object(l.config, concat('$.limits[', l.nth, '].default')) AS bigint) AS most,
-  get_json_object(l.config, concat('$.limits[', l.nth, '].overrides')) AS overrides,
-  CASE get_json_object(l.config, concat('$.limits[', l.nth, '].by'))
-    WHEN get_json_object(l.config, '$.fair_key') THEN 0
-    WHEN get_json_object(l.config, '$.group_key') THEN 1
-    ELSE 2
-  END AS kind
-FROM (
-  SELECT
-    explode(CASE WHEN k.limits > 0 THEN sequence(0, cast(k.limits - 1 AS int)) END) AS nth, k.config
+CREATE OR REPLACE VIEW sq_raw_rules AS
+WITH settings AS (
+  SELECT get_json_object(s._body, '$.config') AS config
+  FROM `main`.`ops`.`files_status` s
+  JOIN (SELECT max(_step) AS step FROM `main`.`ops`.`files_status` WHERE _kind = 'config') c ON c.step = s._step
+  WHERE s._kind = 'config'
+),
+counted AS (
+  SELECT k.*, json_array_length(get_json_object(k.config, concat('$.', k.what))) AS items
   FROM (
-    SELECT
-      get_json_object(s._body, '$.config') AS config,
-      json_array_length(get_json_object(s._body, '$.config.limits')) AS limits
-    FROM `main`.`ops`.`files_status` s
-    JOIN (SELECT max(_step) AS step FROM `main`.`ops`.`files_status` WHERE _kind = 'config') c ON c.step = s._step
-    WHERE s._kind = 'config'
+    SELECT config, 'limits' AS what FROM settings UNION ALL SELECT config, 'rates' FROM settings
   ) k
-) l;
-
-CREATE OR REPLACE VIEW sq_raw_limited AS
+),
+numbered AS (
+  SELECT
+    k.config, k.what,
+    explode(CASE WHEN k.items > 0 THEN sequence(0, cast(k.items - 1 AS int)) END) AS nth
+  FROM counted k
+),
+rules AS (
+  SELECT
+    n.config, n.what, n.nth,
+    get_json_object(n.config, concat('$.', n.what, '[', n.nth, ']')) AS rule
+  FROM numbered n
+),
+texts AS (
+  SELECT
+    r.what, r.nth, r.rule, get_json_object(r.rule, '$.by') AS by,
+    CASE get_json_object(r.rule, '$.by')
+      WHEN get_json_object(r.config, '$.fair_key') THEN 0
+      WHEN get_json_object(r.config, '$.group_key') THEN 1
+      ELSE 2
+    END AS kind,
+    r.nth + CASE WHEN r.what = 'rates' THEN 1000000 ELSE 0 END AS ord
+  FROM rules r
+),
+firsts AS (SELECT t.*, min(t.ord) OVER (PARTITION BY t.by) AS first FROM texts t),
+stored AS (
+  SELECT f.*, dense_rank() OVER (PARTITION BY f.kind, f.by IS NULL ORDER BY f.first) AS at
+  FROM firsts f
+)
 SELECT
-  n.nth, n.most, CASE WHEN n.kind < 2 THEN n.kind ELSE n.stored + 1 END AS place,
-  concat('$[', n.stored - 1, ']') AS path
-FROM (
-  SELECT l.*, sum(CASE WHEN l.kind = 2 THEN 1 ELSE 0 END) OVER (ORDER BY l.nth) AS stored
-  FROM sq_raw_limits l
-) n;
+  s.what, s.nth, s.rule, s.by,
+  CASE WHEN s.by IS NULL THEN -1 WHEN s.kind < 2 THEN s.kind ELSE s.at + 1 END AS place,
+  concat('$[', s.at - 1, ']') AS path
+FROM stored s;
 
-CREATE OR REPLACE VIEW sq_raw_overrides AS
+CREATE OR REPLACE VIEW sq_raw_rule_overrides AS
 SELECT
-  o.nth,
+  o.what, o.nth,
   get_json_object(o.overrides, concat('$[', o.at, '][0]')) AS key,
-  cast(get_json_object(o.overrides, concat('$[', o.at, '][1]')) AS bigint) AS most
+  get_json_object(o.overrides, concat('$[', o.at, '][1]')) AS most
 FROM (
-  SELECT l.nth, l.overrides, explode(
+  SELECT l.what, l.nth, l.overrides, explode(
     CASE WHEN json_array_length(l.overrides) > 0
       THEN sequence(0, cast(json_array_length(l.overrides) - 1 AS int)) END
   ) AS at
-  FROM sq_raw_limits l
+  FROM (
+    SELECT r.what, r.nth, get_json_object(r.rule, '$.overrides') AS overrides FROM sq_raw_rules r
+  ) l
 ) o;
+
+CREATE OR REPLACE VIEW sq_raw_limited AS
+SELECT r.nth, cast(get_json_object(r.rule, '$.default') AS bigint) AS most, r.place, r.path
+FROM sq_raw_rules r
+WHERE r.what = 'limits';
+
+CREATE OR REPLACE VIEW sq_raw_overrides AS
+SELECT o.nth, o.key, cast(o.most AS bigint) AS most
+FROM sq_raw_rule_overrides o
+WHERE o.what = 'limits';
+
+CREATE OR REPLACE VIEW sq_raw_rates AS
+SELECT
+  u.nth, u.place, u.path, coalesce(u.by, '') AS by,
+  CASE WHEN u.units IS NOT NULL
+    THEN concat('$[', dense_rank() OVER (PARTITION BY u.units IS NULL ORDER BY u.first) - 1, ']')
+  END AS units_path,
+  cast(round(cast(get_json_object(u.rule, '$.per') AS double) * 1e6) AS bigint) * 1000 AS per,
+  cast(get_json_object(u.rule, '$.limit') AS double) AS most,
+  cast(get_json_object(u.rule, '$.burst') AS double) AS burst
+FROM (
+  SELECT r.*, min(r.nth) OVER (PARTITION BY r.units) AS first
+  FROM (
+    SELECT q.*, get_json_object(q.rule, '$.units') AS units
+    FROM sq_raw_rules q
+    WHERE q.what = 'rates'
+  ) r
+) u;
+
+CREATE OR REPLACE VIEW sq_raw_rate_overrides AS
+SELECT o.nth, o.key, cast(o.most AS double) AS most
+FROM sq_raw_rule_overrides o
+WHERE o.what = 'rates';
+
+CREATE OR REPLACE VIEW sq_raw_debts AS
+SELECT
+  d._by AS by, d._key AS key, d._tat AS tat, unix_micros(d._at) * 1000 AS at,
+  cast(coalesce(d._body, '0') AS bigint) AS righted
+FROM `main`.`ops`.`files_status` d
+JOIN (
+  SELECT _by, _key, max(_step) AS step FROM `main`.`ops`.`files_status` WHERE _kind = 'rate' GROUP BY _by, _key
+) n ON d._by = n._by AND d._key = n._key AND d._step = n.step
+WHERE d._kind = 'rate';
 
 CREATE OR REPLACE VIEW sq_raw_pauses AS
 SELECT
@@ -369,6 +429,31 @@ SELECT j.seq, j.priority, j.fair_key, j.group_key, j.flow_keys, j.tag, j.inc, j.
 FROM sq_raw_with_place_of_status j
 WHERE j.over_by IS NULL AND j.group_key IS NULL AND j.place IN ('due', 'lost');
 
+CREATE OR REPLACE VIEW sq_raw_units_asked_of_status AS
+SELECT
+  q.seq, q.group_key, q.nth, q.key, q.by, q.units, q.per,
+  cast(ceil(q.units * q.per / q.most) AS bigint) AS cost,
+  cast(ceil(coalesce(q.burst, greatest(1e0, q.most * 25e7 / q.per)) * ceil(q.per / q.most)) AS bigint)
+    AS allowance
+FROM (
+  SELECT
+    k.seq, k.group_key, k.nth, k.key, k.by, k.units, k.per, k.burst,
+    CASE WHEN o.nth IS NULL THEN k.most ELSE o.most END AS most
+  FROM (
+    SELECT
+      e.seq, e.group_key, m.nth, m.by, m.per, m.burst, m.most,
+      CASE WHEN m.by = '' THEN '' ELSE CASE m.place WHEN 0 THEN j.fair_key WHEN 1 THEN j.group_key
+  ELSE get_json_object(j.flow_keys, m.path) END END AS key,
+      coalesce(cast(get_json_object(j.units, m.units_path) AS double), 1e0) AS units
+    FROM sq_raw_startable_items_of_status e
+    JOIN sq_raw_with_place_of_status j ON e.seq = j.seq
+    CROSS JOIN sq_raw_rates m
+  ) k
+  LEFT JOIN sq_raw_rate_overrides o ON k.nth = o.nth AND k.key = o.key
+  WHERE k.key IS NOT NULL
+) q
+WHERE q.most IS NOT NULL;
+
 CREATE OR REPLACE VIEW sq_raw_kept_back_of_status AS
 SELECT l.seq, l.group_key, l.nth, l.key, l.used, l.most, l.holder
 FROM (
@@ -390,13 +475,54 @@ FROM (
 WHERE l.used >= l.most;
 
 CREATE OR REPLACE VIEW sq_raw_full_keys AS
-SELECT k.seq, k.nth, k.key, k.used, k.most, k.holder
+SELECT k.seq, k.nth, k.key, k.used, k.most, k.holder, n.items
 FROM sq_raw_kept_back_of_status k
-JOIN (SELECT f.seq, min(f.nth) AS nth FROM sq_raw_kept_back_of_status f GROUP BY f.seq) n
-  ON k.seq = n.seq AND k.nth = n.nth;
+JOIN (
+  SELECT f.seq, min(f.nth) AS nth, count(*) AS items FROM sq_raw_kept_back_of_status f GROUP BY f.seq
+) n ON k.seq = n.seq AND k.nth = n.nth;
 
-CREATE OR REPLACE VIEW sq_raw_kept_groups_of_status AS
-SELECT k.group_key, min(k.seq) AS seq FROM sq_raw_kept_back_of_status k WHERE k.group_key IS NOT NULL GROUP BY k.group_key;
+CREATE OR REPLACE VIEW sq_raw_lacking_units_of_status AS
+SELECT l.seq, l.group_key, l.nth, l.key, l.by, l.units, l.missing
+FROM (
+  SELECT
+    u.*,
+    CASE
+      WHEN d.ahead <= u.allowance THEN d.owed - greatest(0, u.allowance - u.cost)
+      WHEN d.since_righted < u.per
+        THEN least(d.owed - greatest(0, u.allowance - u.cost), u.per - d.since_righted)
+      ELSE 0
+    END AS missing
+  FROM sq_raw_units_asked_of_status u
+  JOIN (
+    SELECT
+      o.by, o.key, o.tat - a.now * 1000 AS owed, o.at - a.now * 1000 AS ahead,
+      a.now * 1000 - o.righted AS since_righted
+    FROM sq_raw_debts o
+    CROSS JOIN sq_raw_asked a
+  ) d ON u.by = d.by AND u.key = d.key
+) l
+WHERE l.missing > 0;
+
+CREATE OR REPLACE VIEW sq_raw_short_keys AS
+SELECT k.seq, k.nth, k.key, k.by, k.units, k.missing, k.items
+FROM (
+  SELECT
+    l.*,
+    row_number() OVER (PARTITION BY l.seq ORDER BY l.by = '', l.nth) AS place,
+    count(*) OVER (PARTITION BY l.seq) AS items
+  FROM sq_raw_lacking_units_of_status l
+) k
+WHERE k.place = 1;
+
+CREATE OR REPLACE VIEW sq_raw_kept_heads AS
+SELECT k.group_key, min(k.seq) AS seq
+FROM (
+  SELECT b.group_key, b.seq FROM sq_raw_kept_back_of_status b
+  UNION ALL
+  SELECT l.group_key, l.seq FROM sq_raw_lacking_units_of_status l
+) k
+WHERE k.group_key IS NOT NULL
+GROUP BY k.group_key;
 
 CREATE OR REPLACE VIEW sq_raw_reasons AS
 SELECT
@@ -414,11 +540,17 @@ SELECT
   CASE WHEN r.reason = 'key limit' THEN r.key END AS full_key,
   CASE WHEN r.reason = 'key limit' THEN r.used END AS used,
   CASE WHEN r.reason = 'key limit' THEN r.most END AS most,
+  CASE WHEN r.reason IN ('key rate', 'rate') THEN r.rate END AS rate,
+  CASE WHEN r.reason IN ('key rate', 'rate') THEN r.rate_key END AS rate_key,
+  CASE WHEN r.reason IN ('key rate', 'rate') THEN r.rate_units END AS rate_units,
   CASE r.reason
     WHEN 'leased' THEN r.lease_expires_at + a.lease_grace
     WHEN 'key paused' THEN nullif(r.kept_until, 9223372036854775807)
     WHEN 'delayed' THEN r.available_at
+    WHEN 'key rate' THEN a.now + cast(ceil(r.missing / 1e3) AS bigint)
+    WHEN 'rate' THEN a.now + cast(ceil(r.missing / 1e3) AS bigint)
   END AS until,
+  CASE WHEN r.reason IN ('leased', 'runnable') THEN 0 ELSE r.reasons - 1 END AS more,
   r.place = 'lost' AS is_lapsed,
   r.fair_key,
   r.group_key,
@@ -439,6 +571,16 @@ SELECT
 FROM (
   SELECT
     j.*, e.seq IS NOT NULL AS is_startable, h.seq AS kept, k.nth, k.key, k.used, k.most, k.holder,
+    s.nth AS rate, s.key AS rate_key, s.units AS rate_units, s.missing,
+    CASE WHEN b.paused THEN 1 ELSE 0 END + CASE
+      WHEN j.over_by IS NOT NULL THEN 1
+      WHEN j.place IN ('delayed', 'kept') THEN CASE WHEN j.kept_until > b.now THEN 1 ELSE 0 END
+        + CASE WHEN j.follows IS NOT NULL THEN 1 ELSE 0 END
+        + CASE WHEN j.by_time = 'delayed' THEN 1 ELSE 0 END
+      WHEN e.seq IS NULL OR h.seq < j.seq THEN 1
+      ELSE coalesce(k.items, 0) + coalesce(s.items, 0)
+        + CASE WHEN j.place = 'due' AND m.room = 0 THEN 1 ELSE 0 END
+    END AS reasons,
     CASE
       WHEN j.place = 'held' THEN 'leased'
       WHEN b.paused THEN 'paused'
@@ -450,13 +592,16 @@ FROM (
       WHEN j.place = 'delayed' THEN 'delayed'
       WHEN e.seq IS NULL OR h.seq < j.seq THEN 'held by group'
       WHEN k.seq IS NOT NULL THEN 'key limit'
+      WHEN s.by = '' THEN 'rate'
+      WHEN s.seq IS NOT NULL THEN 'key rate'
       WHEN j.place = 'due' AND m.room = 0 THEN 'limit'
       ELSE 'runnable'
     END AS reason
   FROM sq_raw_with_place_of_status j
   LEFT JOIN sq_raw_startable_items_of_status e ON j.seq = e.seq
-  LEFT JOIN sq_raw_kept_groups_of_status h ON j.group_key = h.group_key
+  LEFT JOIN sq_raw_kept_heads h ON j.group_key = h.group_key
   LEFT JOIN sq_raw_full_keys k ON j.seq = k.seq
+  LEFT JOIN sq_raw_short_keys s ON j.seq = s.seq
   CROSS JOIN sq_raw_room_of_status m
   CROSS JOIN sq_raw_asked b
 ) r
@@ -465,12 +610,13 @@ LEFT JOIN sq_raw_first_members f ON r.group_key = f.group_key
 CROSS JOIN sq_raw_asked a;
 
 -- Why each open item is not running, as `explain` says it: the first of lease, pause, end, pause of
--- a key, delay, group, limit of a key and limit of the queue. `held_by` is the item that is in the way: of its group one
--- that waits for its time, or else the earliest in flight, or else the first that a limit keeps back; or the
+-- a key, delay, group, limit of a key, rate of a key, rate of the queue and limit of the queue, and how many
+-- `more` there are. `held_by` is the item that is in the way: of its group one
+-- that waits for its time, or else the earliest in flight, or else the first that a limit or a rate keeps back; or the
 -- first in flight of `full_key`, by the limit at the place `full_limit`, which has `used` of `most`. What
--- the next claim ends is in nobody's way.
+-- the next claim ends is in nobody's way. `rate_key` lacks the `rate_units` of the rate at the place `rate`.
 CREATE OR REPLACE VIEW sq_reasons AS
-SELECT r.seq, r.state, r.reason, r.held_by, r.full_limit, r.full_key, r.used, r.most, timestamp_micros(r.until) AS until, r.is_lapsed, r.fair_key, r.group_key, r.flow_keys, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.moved_at) AS moved_at, timestamp_micros(r.waits_since) AS waits_since, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, r.attempts, r.losses, r.deferrals, r.lease, r.worker_id, timestamp_micros(r.claimed_at) AS claimed_at, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.failed_step
+SELECT r.seq, r.state, r.reason, r.held_by, r.full_limit, r.full_key, r.used, r.most, r.rate, r.rate_key, r.rate_units, timestamp_micros(r.until) AS until, r.more, r.is_lapsed, r.fair_key, r.group_key, r.flow_keys, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.moved_at) AS moved_at, timestamp_micros(r.waits_since) AS waits_since, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, r.attempts, r.losses, r.deferrals, r.lease, r.worker_id, timestamp_micros(r.claimed_at) AS claimed_at, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.failed_step
 FROM sq_raw_reasons r;
 
 CREATE OR REPLACE VIEW sq_raw_runnable AS
@@ -689,6 +835,7 @@ WITH waiting AS (
     count(CASE WHEN reason = 'delayed' THEN 1 END) AS delayed,
     count(CASE WHEN reason = 'held by group' AND state = 'ready' THEN 1 END) AS held_by_group,
     count(CASE WHEN reason = 'key limit' THEN 1 END) AS over_a_key_limit,
+    count(CASE WHEN reason IN ('key rate', 'rate') AND state = 'ready' THEN 1 END) AS over_a_rate,
     count(CASE WHEN reason = 'key paused' AND state = 'ready' THEN 1 END) AS of_paused_keys,
     count(CASE WHEN reason = 'limit' THEN 1 END) AS over_a_limit,
     count(CASE WHEN reason = 'paused' AND state = 'ready' THEN 1 END) AS paused_items,
@@ -728,7 +875,7 @@ SELECT
   w.runnable,
   w.delayed,
   w.held_by_group,
-  w.over_a_key_limit, w.of_paused_keys,
+  w.over_a_key_limit, w.over_a_rate, w.of_paused_keys,
   w.over_a_limit,
   w.paused_items,
   w.past_their_time,
@@ -767,7 +914,7 @@ CROSS JOIN sq_raw_asked a;
 -- enqueued again after its end is `redriven`, and neither dead, expired nor cancelled. The rates are of the
 -- `seconds` of the window in which there was an item.
 CREATE OR REPLACE VIEW sq_overview AS
-SELECT r.runnable, r.delayed, r.held_by_group, r.over_a_key_limit, r.of_paused_keys, r.over_a_limit, r.paused_items, r.past_their_time, r.claimed, r.late, r.acked, r.dead, r.dead_in_window, timestamp_micros(r.dead_since) AS dead_since, r.expired, r.cancelled, r.redriven, r.oldest_age, timestamp_micros(r.runnable_since) AS runnable_since, timestamp_micros(r.last_claim_at) AS last_claim_at, timestamp_micros(r.last_ack_at) AS last_ack_at, r.enqueued_in_window, r.done_in_window, r.enqueued_per_second, r.done_per_second, r.seconds, r.enqueued_per_second_now, r.done_per_second_now, r.trend, r.time_left, r.time_left_least, r.time_left_most
+SELECT r.runnable, r.delayed, r.held_by_group, r.over_a_key_limit, r.over_a_rate, r.of_paused_keys, r.over_a_limit, r.paused_items, r.past_their_time, r.claimed, r.late, r.acked, r.dead, r.dead_in_window, timestamp_micros(r.dead_since) AS dead_since, r.expired, r.cancelled, r.redriven, r.oldest_age, timestamp_micros(r.runnable_since) AS runnable_since, timestamp_micros(r.last_claim_at) AS last_claim_at, timestamp_micros(r.last_ack_at) AS last_ack_at, r.enqueued_in_window, r.done_in_window, r.enqueued_per_second, r.done_per_second, r.seconds, r.enqueued_per_second_now, r.done_per_second_now, r.trend, r.time_left, r.time_left_least, r.time_left_most
 FROM sq_raw_overview r;
 
 CREATE OR REPLACE VIEW sq_raw_depth AS

@@ -16,6 +16,7 @@ from spark_queue.log.schema import CLAIMED, READY, REFUSED, user_names
 from spark_queue.report.model import ItemEntry, Place, Transition
 from spark_queue.results import Explanation, ItemProgress, Liveness
 from spark_queue.rules.explain import Situation
+from spark_queue.rules.pacing import Paces, UnitsAsked
 from spark_queue.rules.rule_model import FullKey, ItemReason
 from spark_queue.views import explaining
 from spark_queue.views.answers import ENTRY, Answer, Answers, Question, ViewSource
@@ -96,13 +97,22 @@ class Chains:
 
     def _live(self, row: Answer) -> Link:
         reason: Reason = row["reason"]
-        full = self._full_key(row)
-        why = ItemReason(reason=reason, by=row["held_by"], state=row["state"], full=full)
+        full, short = self._full_key(row), _short_key(row)
+        until = None if row["until"] is None else row["until"].timestamp()
+        why = ItemReason(
+            reason=reason,
+            by=row["held_by"],
+            until=until,
+            state=row["state"],
+            full=full,
+            short=short,
+        )
         told = {f"_{name}": value for name, value in row.items()}
         states, at = self._state_of(row["held_by"]), self._situation(reason)
         text = explaining.detail(told, why, states, at, self.directory)
         explained = explaining.because(row["seq"], reason, text, by=why.by, until=row["until"])
-        explained = replace(explained, given_back=self._given_back(row["seq"]))
+        back = self._given_back(row["seq"])
+        explained = replace(explained, given_back=back, more=row["more"])
         if row["deferrals"]:
             said = _deferral_text(row["deferrals"], self._last_said(row["seq"], "deferrals"))
             explained = replace(explained, detail=f"{explained.detail}; {said}")
@@ -163,6 +173,7 @@ class Chains:
             pauses=self.asked.pauses,
             now=self.asked.now.timestamp(),
             in_flight=0,
+            paces=Paces(self.config),
         )
         if reason != "limit":
             return at
@@ -180,6 +191,12 @@ class Chains:
         error = errors[-1] if errors else None
         why = explaining.explain_end(seq, last.state, last.at, error)
         return Link(why=why, state=last.state, failures=last.attempts, error=error)
+
+
+def _short_key(row: Answer) -> UnitsAsked | None:
+    if row["rate"] is None:
+        return None
+    return UnitsAsked((-1 - row["rate"], row["rate_key"]), row["rate_units"])
 
 
 def sentence(chain: Sequence[Link], now: datetime) -> str:

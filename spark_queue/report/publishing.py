@@ -70,51 +70,113 @@ SELECT
   {names}
 FROM sq_asked"""
 
-#: Limits of keys, as :mod:`spark_queue.sql.limit_pass` gives them.
-_LIMITS = """CREATE OR REPLACE VIEW sq_raw_limits AS
-SELECT
-  l.nth,
-  cast(get_json_object(l.config, concat('$.limits[', l.nth, '].default')) AS bigint) AS most,
-  get_json_object(l.config, concat('$.limits[', l.nth, '].overrides')) AS overrides,
-  CASE get_json_object(l.config, concat('$.limits[', l.nth, '].by'))
-    WHEN get_json_object(l.config, '$.fair_key') THEN 0
-    WHEN get_json_object(l.config, '$.group_key') THEN 1
-    ELSE 2
-  END AS kind
-FROM (
-  SELECT
-    explode(CASE WHEN k.limits > 0 THEN sequence(0, cast(k.limits - 1 AS int)) END) AS nth, k.config
+#: Limits and rates of keys, as :mod:`spark_queue.sql.limit_pass` gives them. Those of other texts
+#: than the fair key and the group key have the places of these texts among the stored ones.
+_RULES = """CREATE OR REPLACE VIEW sq_raw_rules AS
+WITH settings AS (
+  SELECT get_json_object(s._body, '$.config') AS config
+  FROM {status} s
+  JOIN (SELECT max(_step) AS step FROM {status} WHERE _kind = 'config') c ON c.step = s._step
+  WHERE s._kind = 'config'
+),
+counted AS (
+  SELECT k.*, json_array_length(get_json_object(k.config, concat('$.', k.what))) AS items
   FROM (
-    SELECT
-      get_json_object(s._body, '$.config') AS config,
-      json_array_length(get_json_object(s._body, '$.config.limits')) AS limits
-    FROM {status} s
-    JOIN (SELECT max(_step) AS step FROM {status} WHERE _kind = 'config') c ON c.step = s._step
-    WHERE s._kind = 'config'
+    SELECT config, 'limits' AS what FROM settings UNION ALL SELECT config, 'rates' FROM settings
   ) k
-) l"""
-
-_LIMITED = """CREATE OR REPLACE VIEW sq_raw_limited AS
+),
+numbered AS (
+  SELECT
+    k.config, k.what,
+    explode(CASE WHEN k.items > 0 THEN sequence(0, cast(k.items - 1 AS int)) END) AS nth
+  FROM counted k
+),
+rules AS (
+  SELECT
+    n.config, n.what, n.nth,
+    get_json_object(n.config, concat('$.', n.what, '[', n.nth, ']')) AS rule
+  FROM numbered n
+),
+texts AS (
+  SELECT
+    r.what, r.nth, r.rule, get_json_object(r.rule, '$.by') AS by,
+    CASE get_json_object(r.rule, '$.by')
+      WHEN get_json_object(r.config, '$.fair_key') THEN 0
+      WHEN get_json_object(r.config, '$.group_key') THEN 1
+      ELSE 2
+    END AS kind,
+    r.nth + CASE WHEN r.what = 'rates' THEN 1000000 ELSE 0 END AS ord
+  FROM rules r
+),
+firsts AS (SELECT t.*, min(t.ord) OVER (PARTITION BY t.by) AS first FROM texts t),
+stored AS (
+  SELECT f.*, dense_rank() OVER (PARTITION BY f.kind, f.by IS NULL ORDER BY f.first) AS at
+  FROM firsts f
+)
 SELECT
-  n.nth, n.most, CASE WHEN n.kind < 2 THEN n.kind ELSE n.stored + 1 END AS place,
-  concat('$[', n.stored - 1, ']') AS path
-FROM (
-  SELECT l.*, sum(CASE WHEN l.kind = 2 THEN 1 ELSE 0 END) OVER (ORDER BY l.nth) AS stored
-  FROM sq_raw_limits l
-) n"""
+  s.what, s.nth, s.rule, s.by,
+  CASE WHEN s.by IS NULL THEN -1 WHEN s.kind < 2 THEN s.kind ELSE s.at + 1 END AS place,
+  concat('$[', s.at - 1, ']') AS path
+FROM stored s"""
 
-_OVERRIDES = """CREATE OR REPLACE VIEW sq_raw_overrides AS
+_RULE_OVERRIDES = """CREATE OR REPLACE VIEW sq_raw_rule_overrides AS
 SELECT
-  o.nth,
+  o.what, o.nth,
   get_json_object(o.overrides, concat('$[', o.at, '][0]')) AS key,
-  cast(get_json_object(o.overrides, concat('$[', o.at, '][1]')) AS bigint) AS most
+  get_json_object(o.overrides, concat('$[', o.at, '][1]')) AS most
 FROM (
-  SELECT l.nth, l.overrides, explode(
+  SELECT l.what, l.nth, l.overrides, explode(
     CASE WHEN json_array_length(l.overrides) > 0
       THEN sequence(0, cast(json_array_length(l.overrides) - 1 AS int)) END
   ) AS at
-  FROM sq_raw_limits l
+  FROM (
+    SELECT r.what, r.nth, get_json_object(r.rule, '$.overrides') AS overrides FROM sq_raw_rules r
+  ) l
 ) o"""
+
+_LIMITED = """CREATE OR REPLACE VIEW sq_raw_limited AS
+SELECT r.nth, cast(get_json_object(r.rule, '$.default') AS bigint) AS most, r.place, r.path
+FROM sq_raw_rules r
+WHERE r.what = 'limits'"""
+
+_OVERRIDES = """CREATE OR REPLACE VIEW sq_raw_overrides AS
+SELECT o.nth, o.key, cast(o.most AS bigint) AS most
+FROM sq_raw_rule_overrides o
+WHERE o.what = 'limits'"""
+
+_RATES = """CREATE OR REPLACE VIEW sq_raw_rates AS
+SELECT
+  u.nth, u.place, u.path, coalesce(u.by, '') AS by,
+  CASE WHEN u.units IS NOT NULL
+    THEN concat('$[', dense_rank() OVER (PARTITION BY u.units IS NULL ORDER BY u.first) - 1, ']')
+  END AS units_path,
+  cast(round(cast(get_json_object(u.rule, '$.per') AS double) * 1e6) AS bigint) * 1000 AS per,
+  cast(get_json_object(u.rule, '$.limit') AS double) AS most,
+  cast(get_json_object(u.rule, '$.burst') AS double) AS burst
+FROM (
+  SELECT r.*, min(r.nth) OVER (PARTITION BY r.units) AS first
+  FROM (
+    SELECT q.*, get_json_object(q.rule, '$.units') AS units
+    FROM sq_raw_rules q
+    WHERE q.what = 'rates'
+  ) r
+) u"""
+
+_RATE_OVERRIDES = """CREATE OR REPLACE VIEW sq_raw_rate_overrides AS
+SELECT o.nth, o.key, cast(o.most AS double) AS most
+FROM sq_raw_rule_overrides o
+WHERE o.what = 'rates'"""
+
+#: What keys of rates owe: of a key the newest row counts.
+_DEBTS = """CREATE OR REPLACE VIEW sq_raw_debts AS
+SELECT
+  d._by AS by, d._key AS key, d._tat AS tat, unix_micros(d._at) * 1000 AS at,
+  cast(coalesce(d._body, '0') AS bigint) AS righted
+FROM {status} d
+JOIN (
+  SELECT _by, _key, max(_step) AS step FROM {status} WHERE _kind = 'rate' GROUP BY _by, _key
+) n ON d._by = n._by AND d._key = n._key AND d._step = n.step
+WHERE d._kind = 'rate'"""
 
 #: Pauses of keys: an open end is the last instant. The places are the first that a key can have.
 _PAUSES = """CREATE OR REPLACE VIEW sq_raw_pauses AS
@@ -169,13 +231,14 @@ def statements(queue: str) -> list[str]:
         _leaf("states", MOVES, f"{status} q WHERE q._kind IN ('item', 'renewal')"),
         _leaf("configs", CONFIGURED, f"{status} q WHERE q._kind = 'config'"),
     )
-    known = {"asked", "items", "rejected", "states", "configs", *KEY_TABLES}
-    limits = (_LIMITS.format(status=status), _LIMITED, _OVERRIDES)
+    known = {"asked", "items", "rejected", "states", "configs", "debts", *KEY_TABLES}
+    limits = (_RULES.format(status=status), _RULE_OVERRIDES, _LIMITED, _OVERRIDES)
+    rates = (_RATES, _RATE_OVERRIDES, _DEBTS.format(status=status))
     pauses = (_PAUSES.format(status=status), _PAUSED_BY)
     settings = ",\n  ".join(setting_columns_of("s._body"))
     asked = _ASKED.format(queue=log, status=status, settings=settings)
     names = ", ".join(name for name, _ in SETTING_COLUMNS)
-    made = [asked, _RAW_ASKED.format(names=names), *leaves, *limits, *pauses]
+    made = [asked, _RAW_ASKED.format(names=names), *leaves, *limits, *rates, *pauses]
     for view in VIEWS:
         for name in sorted({view, *needed_by(view)} - known, key=_order):
             known.add(name)

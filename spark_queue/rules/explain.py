@@ -93,27 +93,30 @@ class Situation:
         """Whether the item dies when one more lease of it has run out."""
         return item.losses >= last_loss(self.config.max_losses)
 
+    def keeps_back(self, item: Live) -> Iterator[ItemReason]:
+        """Yield the limits and rates of keys that pass an item whose time has come."""
+        if item.state == "ready":
+            yield from self._full_keys(item)
+        yield from self._short_keys(item)
+
     # rule: limit of a key
-    def full_key(self, item: Live) -> tuple[FullKey, int | None] | None:
-        """Return the first key of an item without room, and the first item in flight of it."""
+    def _full_keys(self, item: Live) -> Iterator[ItemReason]:
+        """Yield the keys of an item without room, each with the first item in flight of it."""
         for number, key in item.limited:
             limit, flights = self.config.limits[number], self.flights.get((number, key), ())
             most = limit.most(key)
             if most is not None and len(flights) >= most:
                 full = FullKey(by=limit.by, key=key, used=len(flights), most=most)
-                return full, min(flights, default=None)
-        return None
+                yield ItemReason(reason="key limit", by=min(flights, default=None), full=full)
 
     # rule: rate of a key
-    def short_key(self, item: Live) -> tuple[UnitsAsked, int] | None:
-        """Return the first key of an item that lacks units, and the instant when it has them."""
+    def _short_keys(self, item: Live) -> Iterator[ItemReason]:
+        """Yield the keys of an item that lack units, each with the instant when it has them."""
         if self.paces is None:
-            return None
-        return self.paces.lacking(item.asked, instant_of(self.now))
-
-    def keeps_back(self, item: Live) -> bool:
-        """Whether a limit or rate of a key passes an item that is due."""
-        return self.full_key(item) is not None or self.short_key(item) is not None
+            return
+        for asked, at in self.paces.lacking(item.asked, instant_of(self.now)):
+            reason: Reason = "rate" if self.paces.is_whole(asked.key) else "key rate"
+            yield ItemReason(reason=reason, until=seconds_of(at), short=asked)
 
     def with_flights(self, items: Iterable[Live]) -> Situation:
         """Return the situation with items in flight, without those that the next claim ends."""
@@ -162,27 +165,36 @@ def _free_followers(
 
 # rule: reason of an item
 def explain_live(item: Live, members: Iterable[Live], at: Situation) -> ItemReason:
-    """Give the first reason why a live item is not claimed.
+    """Give the first reason why a live item is not claimed, and how many more there are.
 
     Reasons are tried in the order lease, pause, end, pause of a key, delay, group, limit of a key,
     rate of a key, rate of the queue, limit of the queue. A lapsed lease or an expired member is no
-    reason: the next claim removes it.
+    reason: the next claim removes it. What has ended waits for nothing more, what waits for its
+    time not yet for its group, and what its group holds not yet for a limit or a rate.
 
     Parameters
     ----------
     members : iterable
         The live members of the item's group, in seq order; at least the first ones.
     """
-    item_state, place = item.state, item.place_at(at.now)
+    found = [*_reasons(item, members, at)]
+    first = found[0] if found else ItemReason(reason="runnable")
+    return replace(first, state=item.state, more=max(0, len(found) - 1))
+
+
+def _reasons(item: Live, members: Iterable[Live], at: Situation) -> Iterator[ItemReason]:
+    place = item.place_at(at.now)
     if place == "held":
-        return ItemReason(reason="leased", until=item.freed_at, state=item_state)
+        yield ItemReason(reason="leased", until=item.freed_at)
+        return
     if at.paused:
-        return ItemReason(reason="paused", state=item_state)
+        yield ItemReason(reason="paused")
     if at.ends(item):
-        return _explain_end(item, at)
-    if place in TIMED:
-        return _explain_time(item, at)
-    return _explain_place(item, members, at)
+        yield _explain_end(item, at)
+    elif place in TIMED:
+        yield from _explain_time(item, at)
+    else:
+        yield from _explain_place(item, members, at)
 
 
 # rule: next event
@@ -199,44 +211,36 @@ def next_event_at(state: SchedulerState, now: float) -> float | None:
 
 def _next_units(paces: Paces, due: Iterable[Record], now: float) -> float | None:
     """Return when the first of some items has its units that has them not now."""
-    found = (paces.lacking(record.asked, instant_of(now)) for record in due)
-    return min((seconds_of(one[1]) for one in found if one is not None), default=None)
+    found = (paces.due_at(record.asked, instant_of(now)) for record in due)
+    return min((seconds_of(at) for at in found if at is not None), default=None)
 
 
 def _explain_end(item: Live, at: Situation) -> ItemReason:
     if item.has_expired(at.now):
-        return ItemReason(reason="expired", state=item.state)
+        return ItemReason(reason="expired")
     if item.replaced_by is not None:
-        return ItemReason(reason="replaced", by=item.replaced_by, state=item.state)
-    return ItemReason(reason="lease lost", state=item.state)
+        return ItemReason(reason="replaced", by=item.replaced_by)
+    return ItemReason(reason="lease lost")
 
 
-def _explain_time(item: Live, at: Situation) -> ItemReason:
-    until = item.kept_until
-    if until <= at.now and item.follows is not None:
-        return ItemReason(reason="follows", by=item.follows, state=item.state)
-    if until <= at.now:
-        return ItemReason(reason="delayed", until=item.available_at, state=item.state)
-    end = until if until < math.inf else None
-    return ItemReason(reason="key paused", until=end, state=item.state)
+def _explain_time(item: Live, at: Situation) -> Iterator[ItemReason]:
+    if (until := item.kept_until) > at.now:
+        yield ItemReason(reason="key paused", until=until if until < math.inf else None)
+    if item.follows is not None:
+        yield ItemReason(reason="follows", by=item.follows)
+    if item.state == "ready" and item.available_at is not None and item.available_at > at.now:
+        yield ItemReason(reason="delayed", until=item.available_at)
 
 
-def _explain_place(item: Live, members: Iterable[Live], at: Situation) -> ItemReason:
+def _explain_place(item: Live, members: Iterable[Live], at: Situation) -> Iterator[ItemReason]:
     staying = [member for member in members if not at.ends(member)]
     other = _in_the_way(item, staying, at)
     if other is not None:
-        return ItemReason(reason="held by group", by=other.seq, state=item.state)
-    full = at.full_key(item) if item.state == "ready" else None
-    if full is not None:
-        return ItemReason(reason="key limit", by=full[1], state=item.state, full=full[0])
-    short = at.short_key(item)
-    if short is not None and at.paces is not None:
-        what, until = short[0], seconds_of(short[1])
-        reason: Reason = "rate" if at.paces.is_whole(what.key) else "key rate"
-        return ItemReason(reason=reason, until=until, state=item.state, short=what)
+        yield ItemReason(reason="held by group", by=other.seq)
+        return
+    yield from at.keeps_back(item)
     if item.state == "ready" and at.is_full():
-        return ItemReason(reason="limit", state=item.state)
-    return ItemReason(reason="runnable", state=item.state)
+        yield ItemReason(reason="limit")
 
 
 # rule again: pass of a claim
@@ -250,8 +254,8 @@ def _in_the_way(item: Live, members: Sequence[Live], at: Situation) -> Live | No
     other = find(item)
     if other is not None:
         return other
-    kept = (m for m in members if m.seq < item.seq and m.place_at(at.now) == "due")
-    return next((m for m in kept if at.keeps_back(m) and find(m) is None), None)
+    kept = (m for m in members if m.seq < item.seq and m.place_at(at.now) in ("due", "lost"))
+    return next((m for m in kept if any(at.keeps_back(m)) and find(m) is None), None)
 
 
 def _situation(state: SchedulerState, now: float) -> Situation:

@@ -95,7 +95,7 @@ def cost_of(per: int, limit: float, units: float) -> int:
 
 def allowance_of(rate: Rate, limit: float) -> int:
     """Return how far ahead a key may be: by as many units, each rounded up, as the burst has."""
-    return _allowance(_per(rate), limit, rate.burst)
+    return _allowance(nanos_of(rate), limit, rate.burst)
 
 
 @lru_cache(maxsize=1024)
@@ -105,7 +105,7 @@ def _allowance(per: int, limit: float, burst: float | None) -> int:
 
 def burst_of(rate: Rate, limit: float) -> Fraction:
     """Return how many units of a key start at once after a rest."""
-    return _burst(_per(rate), limit, rate.burst)
+    return _burst(nanos_of(rate), limit, rate.burst)
 
 
 def _burst(per: int, limit: float, burst: float | None) -> Fraction:
@@ -114,7 +114,8 @@ def _burst(per: int, limit: float, burst: float | None) -> Fraction:
     return max(Fraction(1), Fraction(limit) * _AT_ONCE * _SECOND / per)
 
 
-def _per(rate: Rate) -> int:
+def nanos_of(rate: Rate) -> int:
+    """Return the time that the limit of a rate is of."""
     per = rate.per
     return ((per.days * 86_400 + per.seconds) * 1_000_000 + per.microseconds) * _MICRO
 
@@ -223,19 +224,21 @@ class Paces:
         stored, taken = (text and json.loads(text) for text in (keys, units))
         return self.find(row["_fair_key"], row["_group_key"], stored, taken)
 
-    def lacking(self, asked: Iterable[UnitsAsked], now: int) -> tuple[UnitsAsked, int] | None:
-        """Return the key that lacks units at an instant for longest, and when it has them."""
-        found = [(self._due_at(one, now), one) for one in asked]
-        late = [(at, one) for at, one in found if at > now]
-        at, one = max(late, key=lambda each: each[0], default=(0, None))
-        return None if one is None else (one, at)
+    def lacking(self, asked: Iterable[UnitsAsked], now: int) -> list[tuple[UnitsAsked, int]]:
+        """Return the keys that lack units at an instant, and when each has them."""
+        found = ((one, self._due_at(one, now)) for one in asked)
+        return [(one, at) for one, at in found if at > now]
+
+    def due_at(self, asked: Iterable[UnitsAsked], now: int) -> int | None:
+        """Return when all keys have their units; ``None`` where they have them now."""
+        return max((at for _, at in self.lacking(asked, now)), default=None)
 
     def _due_at(self, asked: UnitsAsked, now: int) -> int:
         """Return when units may start, also of a key whose debt is to be set right by then."""
         debt = self.debts.get(asked.key, NO_DEBT)
         at = self.starts_at(asked, self.set_right(asked, debt, now))
         is_ahead = debt.at - now > self._terms(asked)[1]
-        return min(at, debt.righted + _per(self.rate_of(asked.key))) if is_ahead else at
+        return min(at, debt.righted + nanos_of(self.rate_of(asked.key))) if is_ahead else at
 
     # rule: rate of a key
     def charge(self, asked: UnitsAsked, debt: Debt, now: int) -> Debt:
@@ -269,7 +272,7 @@ class Paces:
 
         It does so once in the time of the rate, so that two clocks that take turns do not run away.
         """
-        per, (cost, allowance) = _per(self.rate_of(asked.key)), self._terms(asked)
+        per, (cost, allowance) = nanos_of(self.rate_of(asked.key)), self._terms(asked)
         if debt.at - now <= allowance or (debt.righted and now - debt.righted < per):
             return debt
         tat = min(debt.tat, now + max(0, allowance - cost))
@@ -279,11 +282,11 @@ class Paces:
         rate, limit = self.rate_of(asked.key), self.rate_of(asked.key).most(asked.key[1])
         if limit is None:
             return 0, 0
-        return cost_of(_per(rate), limit, asked.units), allowance_of(rate, limit)
+        return cost_of(nanos_of(rate), limit, asked.units), allowance_of(rate, limit)
 
     def counts(self, key: Limited, debt: Debt, now: int, *, in_flight: bool) -> bool:
         """Tell whether a debt still says something, with some items in flight or none."""
-        is_righted = debt.righted and now - debt.righted < _per(self.rate_of(key))
+        is_righted = debt.righted and now - debt.righted < nanos_of(self.rate_of(key))
         return debt.tat > now or (in_flight and debt.refunds > 0) or bool(is_righted)
 
     def name_debts(self, debts: Mapping[Limited, Debt]) -> tuple[tuple[str, Hashable, Debt], ...]:

@@ -283,8 +283,7 @@ class ItemReason:
     reason: Reason
     """The first thing in its way; ``runnable`` when a claim could take it now."""
     by: int | None = None
-    """The item that is in the way: the holder of its key, a member of its group, or the first of
-    those in flight of a full key."""
+    """The item in the way: of its key, of its group, or the first in flight of a full key."""
     until: float | None = None
     """When time alone removes the obstacle."""
     state: State | None = None
@@ -293,6 +292,8 @@ class ItemReason:
     """The key whose limit has no room."""
     short: UnitsAsked | None = None
     """The key whose rate lacks units, and how many are needed."""
+    more: int = 0
+    """How many more things are in its way."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -50,6 +50,8 @@ class Coming:
     """Items that wait for a time of their own."""
     paused: int = 0
     """Items of paused keys."""
+    follows: int = 0
+    """Items that wait until one of their key is over that has begun."""
     due: datetime | None = None
     """When the first of these may run."""
 

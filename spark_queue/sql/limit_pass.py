@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 
 from spark_queue.columns.arrow.functions import join_texts
 from spark_queue.config import QueueConfig
-from spark_queue.flow import Pause, has_pass, key_texts, stored_texts
+from spark_queue.flow import Pause, has_pass, key_texts, stored_texts, stored_units
 from spark_queue.log.delta.log_files import RowFilter
 from spark_queue.log.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules.claim_pass import Pass
 from spark_queue.rules.limiting import Limited, LimitKeys, Limits
-from spark_queue.rules.pacing import Paces, Tally, UnitsAsked, debt_of, instant_of
+from spark_queue.rules.pacing import Paces, Tally, UnitsAsked, debt_of, instant_of, nanos_of
 from spark_queue.sql.log_rows import micros
 from spark_queue.sql.sql_engines import Tables
 
@@ -31,6 +31,23 @@ LIMITED = pa.schema(
 OVERRIDES = pa.schema([("nth", pa.int64()), ("key", pa.string()), ("most", pa.int64())])
 PAUSED_BY = pa.schema([("nth", pa.int64()), ("place", pa.int64()), ("path", pa.string())])
 PAUSES = pa.schema([("nth", pa.int64()), ("key", pa.string()), ("until", pa.int64())])
+RATES = pa.schema(
+    [
+        ("nth", pa.int64()),
+        ("place", pa.int64()),
+        ("path", pa.string()),
+        ("by", pa.string()),
+        ("units_path", pa.string()),
+        ("per", pa.int64()),
+        ("most", pa.float64()),
+        ("burst", pa.float64()),
+    ]
+)
+RATE_OVERRIDES = pa.schema([("nth", pa.int64()), ("key", pa.string()), ("most", pa.float64())])
+DEBTS = pa.schema(
+    [("by", pa.string()), ("key", pa.string())]
+    + [(name, pa.int64()) for name in ("tat", "at", "righted")]
+)
 CLOSED = pa.schema([("nth", pa.int64()), ("key", pa.string())])
 CHOSEN = pa.schema([("seq", pa.int64()), ("pos", pa.int64())])
 REACHED = pa.schema([("priority", pa.int64()), ("turn", pa.float64()), ("seq", pa.int64())])
@@ -78,9 +95,8 @@ def variants_of(settings: Settings, now: datetime, *, is_chained: bool) -> dict[
 
 def _variants_of_places(settings: Settings, now: datetime, *, is_chained: bool) -> dict[str, str]:
     """Return the variants of views where no key is paused, or items replace each other."""
-    names = () if settings.paused_at(now) else ("with_place", "next_times")
-    chained = {"timed_items": "timed_items_with_chains"} if is_chained else {}
-    return chained | {name: f"{name}_by_time" for name in names}
+    by_time = {} if settings.paused_at(now) else {"with_place": "with_place_by_time"}
+    return by_time | ({"timed_items": "timed_items_with_chains"} if is_chained else {})
 
 
 def two_stages(config: QueueConfig) -> str:
@@ -91,11 +107,12 @@ def two_stages(config: QueueConfig) -> str:
 def question_variants(settings: Settings, now: datetime, *, is_chained: bool) -> dict[str, str]:
     """Return the variants of views that say what limits and pauses keep back."""
     kept = {} if settings.config.limits else {"kept_back": "nothing_kept_back"}
+    kept |= {} if settings.config.rates else {"lacking_units": "no_lacking_units"}
     return kept | _variants_of_places(settings, now, is_chained=is_chained)
 
 
 #: The tables of limits and pauses.
-KEY_TABLES = ("limited", "overrides", "paused_by", "pauses")
+KEY_TABLES = ("limited", "overrides", "paused_by", "pauses", "rates", "rate_overrides")
 
 
 def key_tables(settings: Settings, now: datetime) -> dict[str, pa.Table]:
@@ -125,13 +142,46 @@ def key_tables(settings: Settings, now: datetime) -> dict[str, pa.Table]:
         {"nth": place, "key": one.key, "until": _end_of(one)}
         for place, one in zip(places, pauses, strict=True)
     ]
-    rows = (limited, overrides, paused_by, ends)
+    rows = (limited, overrides, paused_by, ends, *_rate_rows(settings.config))
+    kinds = (LIMITED, OVERRIDES, PAUSED_BY, PAUSES, RATES, RATE_OVERRIDES)
     return {
         name: pa.Table.from_pylist(some, kind)
-        for name, some, kind in zip(
-            KEY_TABLES, rows, (LIMITED, OVERRIDES, PAUSED_BY, PAUSES), strict=True
-        )
+        for name, some, kind in zip(KEY_TABLES, rows, kinds, strict=True)
     }
+
+
+def _rate_rows(config: QueueConfig) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    """Return the rates, and other limits of some keys."""
+    texts, units = key_texts(config), stored_units(config)
+    rates = [
+        {
+            **_place_row(nth, -1 if one.by is None else texts.index(one.by)),
+            "by": one.text,
+            "units_path": None if one.units is None else f"$[{units.index(one.units)}]",
+            "per": nanos_of(one),
+            "most": one.limit,
+            "burst": one.burst,
+        }
+        for nth, one in enumerate(config.rates)
+    ]
+    overrides: list[dict[str, object]] = [
+        {"nth": nth, "key": key, "most": most}
+        for nth, rate in enumerate(config.rates)
+        for key, most in rate.overrides.items()
+    ]
+    return rates, overrides
+
+
+def debts_table(config: QueueConfig, rows: pa.Table) -> pa.Table:
+    """Return what keys of rates owe by rows of a log, in nanoseconds."""
+    owed = KeysInFlight(config)
+    owed.owe(rows)
+    known = () if owed.paces is None else owed.paces.name_debts(owed.paces.debts)
+    found = [
+        {"by": by, "key": key, "tat": debt.tat, "at": debt.at, "righted": debt.righted}
+        for by, key, debt in known
+    ]
+    return pa.Table.from_pylist(found, DEBTS)
 
 
 def _place_row(nth: int, place: int) -> dict[str, object]:

@@ -255,15 +255,28 @@ class QueueLook(ABC, Generic[FrameT]):
             "weights": lambda: self._order_of_service("weights"),
             "pointers": lambda: self._order_of_service("pointers"),
             **{name: partial(self._of_keys, name) for name in limit_pass.KEY_TABLES},
+            "debts": self._debts,
             "items": lambda: self.entries(ITEM),
             "rejected": lambda: self.entries(REFUSED),
         }
         return read[leaf]()
 
-    def _of_keys(self, leaf: str) -> pa.Table:
-        """Return the limits or pauses of keys as of the last step that is looked at."""
+    def _head(self) -> StatusHead:
+        """Return the head of the last step that is looked at."""
         at = None if self.status_step is None else self.store.status.head_at(self.status_step)
-        settings = self.store.settings(at or self.store.status_head())
+        return at or self.store.status_head()
+
+    def _debts(self) -> pa.Table:
+        """Return what keys of rates owe; nothing is read of a queue without."""
+        head = self._head()
+        config = self.store.settings(head).config
+        if not config.rates:
+            return limit_pass.DEBTS.empty_table()
+        return limit_pass.debts_table(config, self.logs.debts_of(self.store, head))
+
+    def _of_keys(self, leaf: str) -> pa.Table:
+        """Return the limits, rates or pauses of keys as of the last step that is looked at."""
+        settings = self.store.settings(self._head())
         now = instant_of(int(str(self._asked["now"])))
         self.database.variants |= limit_pass.question_variants(
             settings, now, is_chained=self.store.queue_head().has_chains

@@ -24,13 +24,14 @@ from spark_queue.log.settings import Settings
 from spark_queue.results import SAMPLED, SAMPLES, Affected
 from spark_queue.rules.pausing import keys_of
 from spark_queue.rules.places import freed_at
+from spark_queue.rules.replacing import waits_of
 from spark_queue.sql import log_rows
 from spark_queue.sql.asked_settings import setting_values
 from spark_queue.sql.decisions import RESTORED, TAKEN, Coming, Made, Moved
 from spark_queue.sql.look import MOVED, QueueLook, instant_of, micros_of, newest_rows
 from spark_queue.sql.session_planner import Planner
 from spark_queue.state import replica_choice
-from spark_queue.state.open_items import Row
+from spark_queue.state.open_items import ChainMember, OpenItems, Row
 from spark_queue.state.request import GrantedClaim
 from spark_queue.state.schedulers import next_units
 from spark_queue.state.snapshot import Snapshot
@@ -174,7 +175,7 @@ class ItemPlanner:
             replica = replica_choice.at_hand(at)
             if replica is not None and replica.horizon() is None:
                 rows, config = replica.items.values(), at.settings.config
-                found = _coming_of(rows, at.settings, now)
+                found = _coming_of(replica.items, at.settings, now)
                 ready = (row for row in rows if row["_state"] == READY)
                 paced = None if at.settings.paused else next_units(replica, config, ready, now)
                 due = min(filter(None, (found.due, paced)), default=None)
@@ -183,15 +184,25 @@ class ItemPlanner:
 
     def coming_by_tables(self, at: Snapshot, now: datetime) -> Coming:
         """Return the same by the tables; see :meth:`coming`."""
-        asked = {"now": log_rows.micros(now), **setting_values(at.settings.config)}
+        config, instant = at.settings.config, log_rows.micros(now)
+        asked = {
+            "now": instant,
+            "max_age": micros_of(at.limits.max_age),
+            "spared": [],
+            "run": 1,
+            **setting_values(config),
+        }
         with self._look(asked=asked) as look:
             look.fold(at)
             (found,) = look.rows("next_times")
+            paced = look.rows("next_units")[0]["missing"] if config.rates else None
         held_until = _instant(found["held_until"])
         if at.settings.paused:
             return Coming(held_until=held_until)
-        counts = {name: found[name] for name in ("delayed", "paused")}
-        return Coming(held_until=held_until, due=_instant(found["due"]), **counts)
+        counts = {name: found[name] for name in ("delayed", "paused", "follows")}
+        units = None if paced is None else instant - -paced // 1_000
+        due = min((one for one in (found["due"], units) if one is not None), default=None)
+        return Coming(held_until=held_until, due=_instant(due), **counts)
 
     @named("count what waits")
     def outstanding_bytes(self, at: Snapshot) -> int:
@@ -272,8 +283,9 @@ _NEVER = datetime.max.replace(tzinfo=timezone.utc)
 
 
 # rule again: next event
-def _coming_of(rows: Collection[Row], settings: Settings, now: datetime) -> Coming:
+def _coming_of(items: OpenItems, settings: Settings, now: datetime) -> Coming:
     """Count delayed items in memory; none in a paused queue."""
+    rows = items.values()
     kept = _kept_until(rows, settings, now)
     frees = (
         max(freed_at(row["_lease_expires_at"], settings.config), kept.get(row["_seq"], now))
@@ -284,12 +296,23 @@ def _coming_of(rows: Collection[Row], settings: Settings, now: datetime) -> Comi
     if settings.paused:
         return Coming(held_until=held_until)
     ready = [row for row in rows if row["_state"] == READY]
+    following = _followers(items)
     times = {row["_seq"]: row["_available_at"] or now for row in ready}
-    late = [max(time, kept.get(seq, now)) for seq, time in times.items()]
-    late = [time for time in late if time > now]
-    paused = sum(seq in kept for seq in times)
-    due = _instant_of(min(late, default=_NEVER))
-    return Coming(held_until=held_until, delayed=len(late) - paused, paused=paused, due=due)
+    paused, follows = len(kept.keys() & times.keys()), len(following - kept.keys())
+    late = {seq: max(at, kept.get(seq, now)) for seq, at in times.items() if seq not in following}
+    delayed = sum(at > now and seq not in kept for seq, at in late.items())
+    due = _instant_of(min((at for at in late.values() if at > now), default=_NEVER))
+    return Coming(held_until=held_until, delayed=delayed, paused=paused, follows=follows, due=due)
+
+
+def _followers(items: OpenItems) -> set[int]:
+    """Return the items that wait until one of their key is over that has begun."""
+    found: set[int] = set()
+    for chain in items.chains():
+        _, newest, busy = waits_of([ChainMember.of(items[seq]) for seq in chain])
+        if newest is not None and busy is not None:
+            found.add(newest.seq)
+    return found
 
 
 def _kept_until(rows: Collection[Row], settings: Settings, now: datetime) -> dict[int, datetime]:

@@ -39,6 +39,10 @@ least($own, $entered + $a.max_age)
 -- rule: place at an instant
 $until + $a.lease_grace
 
+-- in_nanoseconds(missing, a)
+-- The first microsecond from which on so many nanoseconds have passed.
+$a.now + cast(ceil($missing / 1e3) AS bigint)
+
 -- limited_key(row, m)
 -- The key of an item by which a limit goes.
 CASE $m.place WHEN 0 THEN $row.fair_key WHEN 1 THEN $row.group_key

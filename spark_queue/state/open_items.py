@@ -229,6 +229,18 @@ def _view(column: pa.ChunkedArray, kind: pa.DataType, letter: Literal["q", "i", 
     return memoryview(data).cast(letter)[values.offset : values.offset + len(values)]
 
 
+class ChainMember(NamedTuple):
+    """An item of a chain of items that replace each other."""
+
+    seq: int
+    is_busy: bool
+
+    @classmethod
+    def of(cls, row: Row) -> ChainMember:
+        """Look at an item's newest row."""
+        return cls(row["_seq"], has_begun(row))
+
+
 @dataclass(slots=True)
 class RememberedClaim:
     """The items of a claim, and those its holder has not settled."""

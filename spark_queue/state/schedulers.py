@@ -174,8 +174,8 @@ def next_units(
     paces, at = paces_of(replica, config), instant_of(seconds(now))
     if paces is None:
         return None
-    found = (paces.lacking(paces.find_in(row), at) for row in rows)
-    frees = min((one[1] for one in found if one is not None), default=None)
+    found = (paces.due_at(paces.find_in(row), at) for row in rows)
+    frees = min((one for one in found if one is not None), default=None)
     return None if frees is None else moment_of(frees + 999)
 
 

@@ -21,11 +21,12 @@ from spark_queue.rules.explain import Situation, explain_live
 from spark_queue.rules.limiting import Limited, LimitKeys
 from spark_queue.rules.pacing import UnitsAsked
 from spark_queue.rules.pausing import keys_of
-from spark_queue.rules.places import State, Timed, freed_at, is_busy
+from spark_queue.rules.places import State, Timed, freed_at
 from spark_queue.rules.replacing import waits_of
 from spark_queue.rules.rule_model import FullKey, ItemReason, Reason
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
+from spark_queue.state.open_items import has_begun
 from spark_queue.state.replica import Replica
 from spark_queue.state.schedulers import expires_at, paces_of
 from spark_queue.state.snapshot import Snapshot
@@ -67,7 +68,7 @@ def live(store: Store, seq: int) -> Explanation | None:
     states = {member.seq: member.state for member in members}
     text = detail(own, why, states, at, store.handle.place.directory())
     until = _units_at(why) if why.short is not None else until_of(own, why.reason, at)
-    return because(seq, why.reason, text, by=why.by, until=until)
+    return replace(because(seq, why.reason, text, by=why.by, until=until), more=why.more)
 
 
 def _with_debts(at: Situation, replica: Replica) -> Situation:
@@ -104,9 +105,7 @@ class LiveItem(Timed):
             seq=row["_seq"],
             state=row["_state"],
             losses=row["_losses"],
-            is_busy=is_busy(
-                row["_state"], row["_attempts"], row["_losses"], row["_deferrals"] or 0
-            ),
+            is_busy=has_begun(row),
             available_at=_seconds(row["_available_at"]),
             expires_at=_seconds(row["_expires_at"]),
             freed_at=None if until is None else _seconds(freed_at(until, at.config)),
@@ -294,8 +293,10 @@ def _waiting(at: Snapshot) -> Standing:
         "leased": head.claimed,
         "delayed": coming.delayed,
         "key paused": coming.paused,
+        "follows": coming.follows,
     }
-    waiting[_in_the_way(head, settings)] = ready - coming.delayed - coming.paused
+    kept = coming.delayed + coming.paused + coming.follows
+    waiting[_in_the_way(head, settings)] = ready - kept
     return Standing(
         waiting=waiting, until=min(filter(None, (coming.held_until, coming.due)), default=None)
     )

@@ -39,7 +39,7 @@ _OF_NOW = ("with_place_of_status", "eligible_items_of_status", "reasons", "runna
 #: Tables that are no views, and differ at the next look.
 _LEAVES = (
     *("asked", "items", "states", "configs", "rejected", "weights", "pointers", "limited"),
-    "overrides",
+    *("overrides", "rates", "rate_overrides", "debts"),
 )
 
 #: The others, by the column that says which rows are in the place of former ones when items have

@@ -561,6 +561,32 @@ def test_the_rate_of_the_queue_is_spent_in_the_order_of_service(make: Make) -> N
     assert sum(name[0] == "a" for name in served) == 30
 
 
+# rule: rate of a key, units of an item
+@needs("key limits", "weights", "time")
+def test_the_rate_of_the_queue_is_shared_by_units_where_they_are_the_cost(make: Make) -> None:
+    """Law 11: of any 40 units a key of thrice the weight has 30, but for an item at either end."""
+    rates = (_rate(4, by=None, burst=4, units="prio"),)
+    engine = make("fair_key", weights={"a": 3.0}, rates=rates)
+    engine.enqueue([Row(id=f"a{n:02d}", tenant="a", priority=2, cost=2.0) for n in range(30)])
+    engine.enqueue([Row(id=f"b{n:02d}", tenant="b", priority=1) for n in range(30)])
+    served = [name for ids in _served(engine, *range(18)).values() for name in ids]
+    units = [name[0] for name in served for _ in range(2 if name[0] == "a" else 1)]
+    assert len(units) > 60
+    assert all(28 <= units[n : n + 40].count("a") <= 32 for n in range(len(units) - 40))
+
+
+# rule: rate of a key, pause of a key
+@needs("key limits", "key pauses", "time")
+def test_a_pause_saves_up_no_more_than_a_burst(make: Make) -> None:
+    """Laws 9 and 11: a key that was paused for an hour starts as after any rest."""
+    engine = make("fair_key", rates=(_rate(1, burst=5),))
+    engine.enqueue([Row(id=f"a{n:02d}", tenant="a") for n in range(20)])
+    assert len(engine.claim(10).ids) == 5
+    engine.pause(key="a", for_=3600)
+    engine.advance(3600)
+    assert [*map(len, _served(engine, 0, 0.9, 1).values())] == [5, 1]
+
+
 # rule: rate of a key, limit of a key
 @needs("key limits", "time")
 def test_what_a_limit_keeps_back_is_not_charged(make: Make) -> None:

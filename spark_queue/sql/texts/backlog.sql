@@ -1,5 +1,5 @@
 -- Items that a reader has open.
--- Uses: open_items.
+-- Uses: claim, open_items.
 -- Tables: asked, sized, states.
 
 -- backlog(items, bytes, claimed, oldest instant, first_step)
@@ -23,35 +23,25 @@ SELECT count(*) AS items
 FROM sq_states s
 WHERE s.kind = 'item' AND s.state = 'cancelled' AND s.error LIKE 'dropped: the reader is %'
 
--- next_times(held_until instant, delayed, paused, due instant)
--- When time alone lets an item run: the end of the first lease, and the first delay or pause of a key.
+-- next_times(held_until instant, delayed, paused, follows, due instant)
+-- When time alone lets an item run: the end of the first lease, and the first delay or pause of a key. What
+-- follows an item that has begun waits for that.
 -- rule: next event
 SELECT
   nullif(
-    min(CASE WHEN t.state = 'claimed' THEN greatest($freed(t.lease_expires_at, a), k.until) END),
+    min(CASE WHEN j.state = 'claimed' THEN greatest($freed(j.lease_expires_at, a), j.kept_until) END),
     9223372036854775807
   ) AS held_until,
-  count(CASE WHEN t.state = 'ready' AND t.available_at > a.now AND NOT coalesce(k.until > a.now, false)
-    THEN 1 END) AS delayed,
-  count(CASE WHEN t.state = 'ready' AND k.until > a.now THEN 1 END) AS paused,
+  count(CASE WHEN j.state = 'ready' AND j.follows IS NULL AND j.available_at > a.now
+    AND NOT coalesce(j.kept_until > a.now, false) THEN 1 END) AS delayed,
+  count(CASE WHEN j.state = 'ready' AND j.kept_until > a.now THEN 1 END) AS paused,
+  count(CASE WHEN j.follows IS NOT NULL AND NOT coalesce(j.kept_until > a.now, false) THEN 1 END) AS follows,
   nullif(
-    min(CASE WHEN t.state = 'ready' AND (t.available_at > a.now OR k.until > a.now)
-      THEN greatest(t.available_at, k.until) END),
+    min(CASE WHEN j.state = 'ready' AND j.follows IS NULL AND (j.available_at > a.now OR j.kept_until > a.now)
+      THEN greatest(j.available_at, j.kept_until) END),
     9223372036854775807
   ) AS due
-FROM sq_with_turn t
-LEFT JOIN sq_kept_items k ON t.seq = k.seq
-CROSS JOIN sq_asked a
-
--- next_times_by_time(held_until instant, delayed, paused, due instant)
--- The same where nothing is kept out of the lines.
--- rule: next event
-SELECT
-  min(CASE WHEN t.state = 'claimed' THEN $freed(t.lease_expires_at, a) END) AS held_until,
-  count(CASE WHEN t.state = 'ready' AND t.available_at > a.now THEN 1 END) AS delayed,
-  cast(0 AS bigint) AS paused,
-  min(CASE WHEN t.state = 'ready' AND t.available_at > a.now THEN t.available_at END) AS due
-FROM sq_with_turn t
+FROM sq_with_place j
 CROSS JOIN sq_asked a
 
 -- oldest_items(seq, gen, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, state, attempts, losses, deferrals, lease, lease_expires_at instant, step, tag, inc, v, s, checkpoint_turn, checkpoint_seq)

@@ -1,6 +1,6 @@
 -- The walk of a claim, from open items to the rows that it writes.
 -- Uses: log, open_items.
--- Tables: asked, chosen, chosen_when_full, closed, limited, overrides, pointers, reached, waiting, weights.
+-- Tables: asked, chosen, chosen_when_full, closed, debts, limited, overrides, pointers, rate_overrides, rates, reached, waiting, weights.
 
 -- recovery_facts(without_times, lapsed)
 -- Of touched items: how many open ones lack the time of their enqueue, as rows of a front do, and how
@@ -217,6 +217,69 @@ WHERE l.used >= l.most
 -- rule: limit of a key
 SELECT m.nth AS seq, m.path AS group_key, m.nth, m.path AS key, m.nth AS used, m.most, m.nth AS holder
 FROM sq_limited m
+
+-- units_asked(seq, group_key, nth, key, by, units, per, cost, allowance)
+-- What the items that may start take of the keys of rates: how many nanoseconds of a key, and how many ahead
+-- it may be. Numbers of more than 53 bits are a nanosecond off.
+-- rule: rate of a key
+SELECT
+  q.seq, q.group_key, q.nth, q.key, q.by, q.units, q.per,
+  cast(ceil(q.units * q.per / q.most) AS bigint) AS cost,
+  cast(ceil(coalesce(q.burst, greatest(1e0, q.most * 25e7 / q.per)) * ceil(q.per / q.most)) AS bigint)
+    AS allowance
+FROM (
+  SELECT
+    k.seq, k.group_key, k.nth, k.key, k.by, k.units, k.per, k.burst,
+    CASE WHEN o.nth IS NULL THEN k.most ELSE o.most END AS most
+  FROM (
+    SELECT
+      e.seq, e.group_key, m.nth, m.by, m.per, m.burst, m.most,
+      CASE WHEN m.by = '' THEN '' ELSE $limited_key(j, m) END AS key,
+      coalesce(cast(get_json_object(j.units, m.units_path) AS double), 1e0) AS units
+    FROM sq_startable_items e
+    JOIN sq_with_place j ON e.seq = j.seq
+    CROSS JOIN sq_rates m
+  ) k
+  LEFT JOIN sq_rate_overrides o ON k.nth = o.nth AND k.key = o.key
+  WHERE k.key IS NOT NULL
+) q
+WHERE q.most IS NOT NULL
+
+-- lacking_units(seq, group_key, nth, key, by, units, missing)
+-- The items that may not start as a key of a rate lacks their units, by rate, and for how many nanoseconds.
+-- rule: rate of a key, debt of a key, debt ahead of a clock
+SELECT l.seq, l.group_key, l.nth, l.key, l.by, l.units, l.missing
+FROM (
+  SELECT
+    u.*,
+    CASE
+      WHEN d.ahead <= u.allowance THEN d.owed - greatest(0, u.allowance - u.cost)
+      WHEN d.since_righted < u.per
+        THEN least(d.owed - greatest(0, u.allowance - u.cost), u.per - d.since_righted)
+      ELSE 0
+    END AS missing
+  FROM sq_units_asked u
+  JOIN (
+    SELECT
+      o.by, o.key, o.tat - a.now * 1000 AS owed, o.at - a.now * 1000 AS ahead,
+      a.now * 1000 - o.righted AS since_righted
+    FROM sq_debts o
+    CROSS JOIN sq_asked a
+  ) d ON u.by = d.by AND u.key = d.key
+) l
+WHERE l.missing > 0
+
+-- no_lacking_units(seq, group_key, nth, key, by, units, missing)
+-- In a queue without rates there are none.
+-- rule: rate of a key
+SELECT m.nth AS seq, m.by AS group_key, m.nth, m.by AS key, m.by, m.most AS units, m.nth AS missing
+FROM sq_rates m
+
+-- next_units(missing)
+-- In how many nanoseconds the first item has its units that lacks them.
+-- rule: next event
+SELECT min(n.missing) AS missing
+FROM (SELECT l.seq, max(l.missing) AS missing FROM sq_lacking_units l GROUP BY l.seq) n
 
 -- kept_groups(group_key, seq)
 -- The first item of each group that a limit keeps back.

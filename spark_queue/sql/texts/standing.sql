@@ -33,19 +33,45 @@ FROM sq_with_place_of_status j
 WHERE j.over_by IS NULL AND j.group_key IS NOT NULL
 GROUP BY j.group_key
 
--- full_keys(seq, nth, key, used, most, holder)
--- Of each item that limits keep back the first key without room, and who is in flight of it.
-SELECT k.seq, k.nth, k.key, k.used, k.most, k.holder
+-- full_keys(seq, nth, key, used, most, holder, items)
+-- Of each item that limits keep back the first key without room, who is in flight of it, and how many there are.
+SELECT k.seq, k.nth, k.key, k.used, k.most, k.holder, n.items
 FROM sq_kept_back_of_status k
-JOIN (SELECT f.seq, min(f.nth) AS nth FROM sq_kept_back_of_status f GROUP BY f.seq) n
-  ON k.seq = n.seq AND k.nth = n.nth
+JOIN (
+  SELECT f.seq, min(f.nth) AS nth, count(*) AS items FROM sq_kept_back_of_status f GROUP BY f.seq
+) n ON k.seq = n.seq AND k.nth = n.nth
 
--- reasons(seq, state, reason, held_by, full_limit, full_key, used, most, until instant, is_lapsed, fair_key, group_key, flow_keys, enqueued_at instant, moved_at instant, waits_since instant, available_at instant, expires_at instant, attempts, losses, deferrals, lease, worker_id, claimed_at instant, lease_expires_at instant, failed_step)
+-- short_keys(seq, nth, key, by, units, missing, items)
+-- Of each item that rates keep back the first key that lacks its units, that of the whole queue at last, for
+-- how many nanoseconds, and how many there are.
+SELECT k.seq, k.nth, k.key, k.by, k.units, k.missing, k.items
+FROM (
+  SELECT
+    l.*,
+    row_number() OVER (PARTITION BY l.seq ORDER BY l.by = '', l.nth) AS place,
+    count(*) OVER (PARTITION BY l.seq) AS items
+  FROM sq_lacking_units_of_status l
+) k
+WHERE k.place = 1
+
+-- kept_heads(group_key, seq)
+-- The first item of each group that a limit or a rate keeps back.
+SELECT k.group_key, min(k.seq) AS seq
+FROM (
+  SELECT b.group_key, b.seq FROM sq_kept_back_of_status b
+  UNION ALL
+  SELECT l.group_key, l.seq FROM sq_lacking_units_of_status l
+) k
+WHERE k.group_key IS NOT NULL
+GROUP BY k.group_key
+
+-- reasons(seq, state, reason, held_by, full_limit, full_key, used, most, rate, rate_key, rate_units, until instant, more, is_lapsed, fair_key, group_key, flow_keys, enqueued_at instant, moved_at instant, waits_since instant, available_at instant, expires_at instant, attempts, losses, deferrals, lease, worker_id, claimed_at instant, lease_expires_at instant, failed_step)
 -- Why each open item is not running, as `explain` says it: the first of lease, pause, end, pause of
--- a key, delay, group, limit of a key and limit of the queue. `held_by` is the item that is in the way: of its group one
--- that waits for its time, or else the earliest in flight, or else the first that a limit keeps back; or the
+-- a key, delay, group, limit of a key, rate of a key, rate of the queue and limit of the queue, and how many
+-- `more` there are. `held_by` is the item that is in the way: of its group one
+-- that waits for its time, or else the earliest in flight, or else the first that a limit or a rate keeps back; or the
 -- first in flight of `full_key`, by the limit at the place `full_limit`, which has `used` of `most`. What
--- the next claim ends is in nobody's way.
+-- the next claim ends is in nobody's way. `rate_key` lacks the `rate_units` of the rate at the place `rate`.
 -- rule: reason of an item
 SELECT
   r.seq,
@@ -62,11 +88,17 @@ SELECT
   CASE WHEN r.reason = 'key limit' THEN r.key END AS full_key,
   CASE WHEN r.reason = 'key limit' THEN r.used END AS used,
   CASE WHEN r.reason = 'key limit' THEN r.most END AS most,
+  CASE WHEN r.reason IN ('key rate', 'rate') THEN r.rate END AS rate,
+  CASE WHEN r.reason IN ('key rate', 'rate') THEN r.rate_key END AS rate_key,
+  CASE WHEN r.reason IN ('key rate', 'rate') THEN r.rate_units END AS rate_units,
   CASE r.reason
     WHEN 'leased' THEN $freed(r.lease_expires_at, a)
     WHEN 'key paused' THEN nullif(r.kept_until, 9223372036854775807)
     WHEN 'delayed' THEN r.available_at
+    WHEN 'key rate' THEN $in_nanoseconds(r.missing, a)
+    WHEN 'rate' THEN $in_nanoseconds(r.missing, a)
   END AS until,
+  CASE WHEN r.reason IN ('leased', 'runnable') THEN 0 ELSE r.reasons - 1 END AS more,
   r.place = 'lost' AS is_lapsed,
   r.fair_key,
   r.group_key,
@@ -87,6 +119,16 @@ SELECT
 FROM (
   SELECT
     j.*, e.seq IS NOT NULL AS is_startable, h.seq AS kept, k.nth, k.key, k.used, k.most, k.holder,
+    s.nth AS rate, s.key AS rate_key, s.units AS rate_units, s.missing,
+    CASE WHEN b.paused THEN 1 ELSE 0 END + CASE
+      WHEN j.over_by IS NOT NULL THEN 1
+      WHEN j.place IN ('delayed', 'kept') THEN CASE WHEN j.kept_until > b.now THEN 1 ELSE 0 END
+        + CASE WHEN j.follows IS NOT NULL THEN 1 ELSE 0 END
+        + CASE WHEN j.by_time = 'delayed' THEN 1 ELSE 0 END
+      WHEN e.seq IS NULL OR h.seq < j.seq THEN 1
+      ELSE coalesce(k.items, 0) + coalesce(s.items, 0)
+        + CASE WHEN j.place = 'due' AND m.room = 0 THEN 1 ELSE 0 END
+    END AS reasons,
     CASE
       WHEN j.place = 'held' THEN 'leased'
       WHEN b.paused THEN 'paused'
@@ -98,13 +140,16 @@ FROM (
       WHEN j.place = 'delayed' THEN 'delayed'
       WHEN e.seq IS NULL OR h.seq < j.seq THEN 'held by group'
       WHEN k.seq IS NOT NULL THEN 'key limit'
+      WHEN s.by = '' THEN 'rate'
+      WHEN s.seq IS NOT NULL THEN 'key rate'
       WHEN j.place = 'due' AND m.room = 0 THEN 'limit'
       ELSE 'runnable'
     END AS reason
   FROM sq_with_place_of_status j
   LEFT JOIN sq_startable_items_of_status e ON j.seq = e.seq
-  LEFT JOIN sq_kept_groups_of_status h ON j.group_key = h.group_key
+  LEFT JOIN sq_kept_heads h ON j.group_key = h.group_key
   LEFT JOIN sq_full_keys k ON j.seq = k.seq
+  LEFT JOIN sq_short_keys s ON j.seq = s.seq
   CROSS JOIN sq_room_of_status m
   CROSS JOIN sq_asked b
 ) r

@@ -85,7 +85,7 @@ def _order() -> dict[str, pa.Table]:
     pointers = log_rows.pointers_of({}, {}, [])
     limits = {
         name: getattr(limit_pass, name.upper()).empty_table()
-        for name in ("limited", "overrides", "paused_by", "pauses", "chosen", "closed", "reached")
+        for name in (*limit_pass.KEY_TABLES, "debts", "chosen", "closed", "reached")
     }
     limits["chosen_when_full"] = limits["chosen"]
     return {"weights": weights, "weights_after": weights, "pointers": pointers, **limits}

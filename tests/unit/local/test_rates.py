@@ -14,7 +14,9 @@ from spark_queue import InvalidConfigError, LocalQueue, QueueConfig, Rate
 from spark_queue.clock import Clock, ManualClock
 from spark_queue.commands.checkpoint import checkpoint
 from spark_queue.local_queue import LocalReader
+from spark_queue.sql.sql_planner import SqlPlanner
 from spark_queue.state import replica_choice
+from spark_queue.views import explaining
 
 SECOND = timedelta(seconds=1)
 
@@ -149,12 +151,26 @@ def test_a_rate_that_is_no_more_leaves_no_debt_and_each_reader_has_its_own(tmp_p
     assert [_ids(reader) for reader in readers] == [[], ["a2"]]
 
 
-def test_an_explanation_says_when_units_come_back(tmp_path: Path) -> None:
-    """It names the key, the units and the instant."""
+# rule again: reason of an item, next event
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_an_explanation_says_when_units_come_back(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names the key, the units and the instant of the first reason, and counts the others."""
+    if engine == "sql":
+        monkeypatch.setattr(explaining, "live", lambda *_: None)
+        monkeypatch.setattr(SqlPlanner, "coming", SqlPlanner.coming_by_tables)
     clock = ManualClock()
-    queue = _queue(tmp_path, Rate(by="tenant", limit=2, per=10 * SECOND, burst=1), clock=clock)
-    _put(queue, "a1", "a2")
+    slow, rate = Rate(limit=1, per=60 * SECOND), Rate(by="tenant", limit=2, per=10 * SECOND)
+    queue = _queue(tmp_path, slow, replace(rate, burst=1, overrides={"c": None}), clock=clock)
+    _put(queue, "a1", "a2", "b1", "c1")
     assert _ids(queue) == ["a1"]
+    assert [(queue.explain(n).reason, queue.explain(n).more) for n in (2, 3)] == [
+        ("key rate", 1),
+        ("rate", 0),
+    ]
+    queue.configure(rates=(replace(slow, limit=None),))
+    queue.cancel("id IN ('b1', 'c1')")
     why = queue.explain(2)
     assert (why.reason, why.until) == ("key rate", clock.now() + timedelta(seconds=5))
     assert "tenant 'a' may start 1 of 2 units in 10 s again from" in why.detail

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_queue.config import QueueConfig
-from spark_queue.flow import Limit
+from spark_queue.flow import Limit, Rate
 from spark_queue.local_queue import LocalQueue
 from spark_queue.queue_views import store_of
 from spark_queue.report import publishing
@@ -51,10 +51,17 @@ _WORDS = (
 def queue(queue_path: str) -> LocalQueue:
     """Make a queue in which something failed, somebody waits, and an operator was."""
     limits = (Limit(by="t", overrides={"b": 0}), Limit(by="g || t", default=7))
+    rates = (
+        Rate(limit=9, per=timedelta(days=9), burst=5, units="u"),
+        Rate(by="g", limit=1, per=timedelta(days=1), overrides={"0": None}),
+        Rate(by="g || t", limit=2, per=timedelta(days=1), burst=2, units="u"),
+    )
     policy = RetryPolicy(delay=timedelta(hours=1))
-    config = QueueConfig(fair_key="t", group_key="g", limits=limits, retry=policy)
-    made = LocalQueue.create(queue_path, "t string, g string", config, durability="process")
-    made.enqueue([{"t": "ab"[n % 2], "g": str(n % 3)} for n in range(12)])
+    config = QueueConfig(fair_key="t", group_key="g", limits=limits, rates=rates, retry=policy)
+    columns = "t string, g string, u double"
+    made = LocalQueue.create(queue_path, columns, config, durability="process")
+    made.enqueue([{"t": "ab"[n % 2], "g": str(n % 3), "u": 1.5} for n in range(12)])
+    made.enqueue([{"t": "c", "g": None, "u": 1.5}] * 2)
     made.claim(1, worker_id="w").nack("ValueError: row 1")
     made.claim(1, worker_id="w").dead("ValueError: row 2")
     made.claim(1, worker_id="w")
@@ -105,11 +112,16 @@ def test_the_published_views_say_what_a_report_says(
     seen = report.overview
     for name in (
         *("runnable", "delayed", "held_by_group", "over_a_key_limit", "claimed", "dead"),
-        "enqueued_in_window",
+        *("over_a_rate", "enqueued_in_window"),
     ):
         assert overview[name] == getattr(seen, name), name
     assert seen.delayed == 1
-    assert (seen.held_by_group > 0, seen.over_a_key_limit > 0) == (True, True)
+    assert (seen.held_by_group > 0, seen.over_a_key_limit > 0, seen.over_a_rate) == (True, True, 1)
+    (waits,) = _rows(views, "SELECT * FROM sq_reasons WHERE reason = 'rate'")
+    why = queue.explain(waits["seq"])
+    assert (why.reason, why.more) == (waits["reason"], waits["more"])
+    assert why.until is not None
+    assert abs((why.until - waits["until"]).total_seconds()) < 1e-3
     for view in publishing.VIEWS:
         rows = _rows(views, f"SELECT * FROM sq_{view}")  # noqa: S608 - our own names
         if view in _LINES:
