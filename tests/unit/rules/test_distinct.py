@@ -36,15 +36,6 @@ def test_admit_refuses_a_row_when_the_window_is_over_but_the_item_is_live() -> N
     assert holders(scheduler, A, now=50.0) == [None]
 
 
-def test_admit_refuses_a_row_for_ever_when_the_scope_says_so() -> None:
-    """With the scope "forever" an accepted key is never accepted again."""
-    scheduler = scheduler_of(dedup_scope="forever")
-    admit(scheduler, A)
-    settle(scheduler, *claim(scheduler))
-    scheduler.purge([1])
-    assert holders(scheduler, A, now=1e9) == [1]
-
-
 @pytest.mark.parametrize("scope", ["live", "forever", timedelta(days=1)])
 def test_redrive_passes_the_key_on_when_its_item_is_dead(
     scope: str | timedelta,
@@ -68,8 +59,3 @@ def test_redrive_keeps_the_key_when_the_window_of_the_old_item_ends() -> None:
     scheduler.redrive([1], 5.0)
     (again,) = scheduler.admit([NewItem(dedup_key="k")], 20.0)
     assert again.duplicate_of == 2
-
-
-def test_admit_ignores_keys_when_the_queue_names_none() -> None:
-    """Without a dedup_key in the configuration nothing is a duplicate."""
-    assert holders(scheduler_of(dedup_key=None), A, A) == [None, None]

@@ -59,17 +59,6 @@ def test_claim_takes_nothing_when_the_limit_is_not_positive(limit: int) -> None:
     assert claim(scheduler, limit) == []
 
 
-def test_claim_takes_lost_items_when_no_slot_is_free() -> None:
-    """An item whose lease ran out has its slot already, whoever stands in front of it."""
-    scheduler = scheduler_of(max_in_flight=1)
-    admit(scheduler, NewItem(group_key="x"), NewItem(priority=9))
-    assert claim(scheduler, now=0.0) == [2]
-    admit(scheduler, NewItem(priority=10))
-    assert claim(scheduler, now=10.0) == [2]
-    settle(scheduler, 2, now=10.0)
-    assert claim(scheduler, now=10.0) == [3]
-
-
 def test_claim_goes_on_with_lost_items_when_no_slot_is_left() -> None:
     """A new item that finds no slot is passed over; a lost one behind it has its own."""
     scheduler = scheduler_of(max_in_flight=2)
@@ -88,20 +77,6 @@ def test_claim_takes_lost_members_in_order_when_no_slot_is_free() -> None:
     settle(scheduler, 1, outcome=Release())
     scheduler.configure(scheduler.config.changed(max_in_flight=1))
     assert claim(scheduler, now=10.0) == [2]
-
-
-def test_claim_takes_nothing_when_the_queue_is_paused() -> None:
-    """A paused queue grants and ends nothing; settling goes on; resuming ends it."""
-    scheduler = scheduler_of()
-    admit(scheduler, NewItem(), NewItem(expires_at=5.0))
-    claim(scheduler, 1)
-    scheduler.pause()
-    assert scheduler.paused
-    grant = scheduler.claim(6.0, 9)
-    assert (grant.items, grant.expired) == ((), ())
-    assert settle(scheduler, 1, now=6.0) == ()
-    scheduler.resume()
-    assert scheduler.claim(6.0, 9).expired == (2,)
 
 
 def test_settle_reports_what_the_lease_does_not_hold() -> None:
@@ -143,31 +118,6 @@ def test_settle_backs_off_from_the_first_failure_on(backoff: Any, waits: list[fl
         assert item is not None
         assert item.available_at == now + wait
         now += wait
-
-
-# rule: outcome of an item
-def test_settle_makes_an_item_dead_when_the_last_attempt_failed() -> None:
-    """After max_attempts failures an item is dead, and says why."""
-    scheduler = scheduler_of(max_attempts=2)
-    admit(scheduler, NewItem())
-    settle(scheduler, *claim(scheduler), outcome=Nack("one"))
-    grant = scheduler.claim(0.0, 1)
-    assert scheduler.settle(grant.lease, {1: Nack("two")}, 1.0).dead == (1,)
-    item = scheduler.item(1)
-    assert item is not None
-    assert (item.state, item.attempts, item.error, item.finished_at) == ("dead", 2, "two", 1.0)
-
-
-def test_cancel_takes_ready_and_claimed_items_but_no_finished_ones() -> None:
-    """QS-05: a cancelled item never comes up, its holder has lost it; a second cancel says no."""
-    scheduler = scheduler_of()
-    admit(scheduler, NewItem(), NewItem(), NewItem())
-    settle(scheduler, *claim(scheduler, 1))
-    grant = scheduler.claim(0.0, 1)
-    assert scheduler.cancel([1, 2, 3, 4], 0.0) == (2, 3)
-    assert scheduler.cancel([2], 0.0) == ()
-    assert scheduler.settle(grant.lease, {2: Ack()}, 0.0).lost == (2,)
-    assert claim(scheduler) == []
 
 
 def test_redrive_enqueues_finished_items_again_but_no_acked_ones() -> None:

@@ -14,15 +14,6 @@ def one_line(**settings: object) -> Scheduler:
     return scheduler_of(fair_key=None, **settings)
 
 
-def test_claim_takes_an_older_member_before_a_newer_item_when_its_group_is_free() -> None:
-    """QS-03: a group that was busy has kept its place."""
-    scheduler = one_line()
-    admit(scheduler, *grouped("x", "x", None))
-    claim(scheduler, 1)
-    settle(scheduler, 1)
-    assert claim(scheduler) == [2, 3]
-
-
 def test_claim_takes_all_items_of_no_group_but_one_of_the_empty_name() -> None:
     """QB-47: a missing group key is no group, "" is a group like any other."""
     scheduler = one_line()
@@ -37,14 +28,6 @@ def test_cancel_takes_a_waiting_member_out_when_others_wait_behind_it() -> None:
     assert scheduler.cancel([2], 0.0) == (2,)
     assert scheduler.cancel([2], 0.0) == ()
     assert drain(scheduler) == [1, 3]
-
-
-def test_claim_lets_the_next_member_go_when_the_head_expired() -> None:
-    """QS-07: the claim that logs the expiry frees the group in the same step."""
-    scheduler = one_line()
-    admit(scheduler, NewItem(group_key="x", expires_at=3.0), *grouped("x"))
-    grant = scheduler.claim(3.0, 9)
-    assert (grant.expired, [item.seq for item in grant.items]) == ((1,), [2])
 
 
 def test_claim_expires_a_member_when_it_waits_behind_a_busy_one() -> None:
@@ -63,19 +46,6 @@ def test_configure_lets_members_pass_when_it_changes_to_skip() -> None:
     settle(scheduler, *claim(scheduler), outcome=Nack())
     scheduler.configure(scheduler.config.changed(on_failure="skip"))
     assert claim(scheduler, now=1.0) == [2]
-
-
-def test_claim_ends_the_item_when_its_last_lease_ran_out() -> None:
-    """The claim that makes an item dead frees its group in the same step."""
-    scheduler = one_line(max_losses=2)
-    admit(scheduler, *grouped("x", "x"))
-    claim(scheduler)
-    assert [item.losses for item in scheduler.claim(10.0, 9).items] == [1]
-    grant = scheduler.claim(20.0, 9)
-    assert (grant.dead, [item.seq for item in grant.items]) == ((1,), [2])
-    dead = scheduler.item(1)
-    assert dead is not None
-    assert (dead.state, dead.losses, dead.error) == ("dead", 2, "lease lost")
 
 
 def test_configure_closes_a_group_when_the_limit_shrinks() -> None:
@@ -249,13 +219,6 @@ def test_claim_leaves_a_follower_in_its_place_when_the_limit_cuts_before_it() ->
     rest = [*claim(scheduler, 1, run=2), *claim(scheduler, 9, run=2)]
     settle(scheduler, 4)
     assert sorted([*first, *rest, *claim(scheduler)]) == [1, 2, 3, 4, 5, 6]
-
-
-def test_claim_ignores_groups_when_the_queue_names_none() -> None:
-    """Without a group_key in the configuration nothing is serial."""
-    scheduler = one_line(group_key=None)
-    admit(scheduler, *grouped("x", "x"))
-    assert claim(scheduler) == [1, 2]
 
 
 def test_what_a_proposal_would_end_still_binds_its_group() -> None:

@@ -4,16 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from spark_queue.rules import Ack, NewItem
+from spark_queue.rules import NewItem
 from tests.unit.rules.steps import admit, claim, drain, scheduler_of, settle
-
-
-def test_claim_serves_a_delayed_item_before_later_ones_of_its_key_when_it_is_due() -> None:
-    """A delayed item keeps its place."""
-    scheduler = scheduler_of()
-    admit(scheduler, NewItem(available_at=5.0), NewItem(), NewItem())
-    assert claim(scheduler, 1) == [2]
-    assert claim(scheduler, 9, now=5.0) == [1, 3]
 
 
 def test_claim_counts_the_latest_time_when_time_runs_backwards() -> None:
@@ -61,18 +53,6 @@ def test_expire_logs_everything_that_is_past_its_deadline() -> None:
     assert drain(scheduler, 20.0) == [2]
 
 
-def test_claim_takes_an_item_again_when_its_lease_ran_out() -> None:
-    """A lease ends at its instant; the next claim supersedes it and charges a loss."""
-    scheduler = scheduler_of()
-    admit(scheduler, NewItem())
-    first = scheduler.claim(0.0, 9, worker_id="one")
-    assert claim(scheduler, now=9.9) == []
-    second = scheduler.claim(10.0, 9, worker_id="two")
-    assert [(item.losses, item.attempts) for item in second.items] == [(1, 0)]
-    assert scheduler.settle(first.lease, {1: Ack()}, 10.0).lost == (1,)
-    assert scheduler.settle(second.lease, {1: Ack()}, 10.0).lost == ()
-
-
 @pytest.mark.parametrize("second", [0.1, 1_700_000_000.123457, 4_102_444_800.000001])
 def test_a_lease_is_left_alone_to_the_microsecond(second: float) -> None:
     """The sum of its end and the grace is the number that a clock has then."""
@@ -84,29 +64,6 @@ def test_a_lease_is_left_alone_to_the_microsecond(second: float) -> None:
     assert scheduler.explain(1, second).until == over
     assert claim(scheduler, now=round(over - 1e-6, 6)) == []
     assert claim(scheduler, now=over) == [1]
-
-
-def test_renew_holds_the_items_longer() -> None:
-    """A renewed lease runs from now on, by the queue's length or by a given one."""
-    scheduler = scheduler_of()
-    admit(scheduler, NewItem(), NewItem())
-    lease = scheduler.claim(0.0, 9).lease
-    assert scheduler.renew(lease, 5.0, 20.0, [1]) == ()
-    assert claim(scheduler, now=15.0) == [2]
-    assert scheduler.renew(lease, 15.0, seqs=[1, 2]) == (2,)
-    assert scheduler.renew(lease, 16.0) == ()
-    assert claim(scheduler, now=25.5) == [2]
-    assert claim(scheduler, now=26.0) == [1]
-
-
-def test_renew_revives_a_lease_when_it_ran_out_but_nobody_claimed_since() -> None:
-    """A late renewal counts until a later claim takes the item."""
-    scheduler = scheduler_of()
-    admit(scheduler, NewItem())
-    lease = scheduler.claim(0.0, 9).lease
-    claim(scheduler, 0, now=12.0)
-    assert scheduler.renew(lease, 12.0, seqs=[1]) == ()
-    assert claim(scheduler, now=13.0) == []
 
 
 # rule: next event

@@ -4,16 +4,6 @@ from spark_queue.rules import NewItem, Release, Scheduler
 from tests.unit.rules.steps import admit, claim, drain, fair, scheduler_of, settle
 
 
-def test_claim_gives_one_overdue_turn_a_round_when_a_key_has_returned_items() -> None:
-    """A key with returned items has its regular turn and one overdue turn in each round."""
-    scheduler = scheduler_of()
-    admit(scheduler, *fair("AAAA"))
-    settle(scheduler, *claim(scheduler, 4), outcome=Release())
-    admit(scheduler, *fair("AAABBB"))
-    keys = [item.fair_key for item in scheduler.claim(0.0, 8).items]
-    assert keys == ["A", "A", "A", "B", "A", "A", "B", "A"]
-
-
 def test_claim_takes_items_as_overdue_when_lost_ones_went_ahead_of_them() -> None:
     """While no slot is free lost items move the pointer, and may pass items that wait for one."""
     scheduler = scheduler_of(max_in_flight=2)
@@ -134,15 +124,6 @@ def test_configure_weighs_a_key_anew_when_it_has_no_items() -> None:
     assert item.tag == 2.5
 
 
-def test_configure_moves_a_key_forward_when_it_stood_behind_another() -> None:
-    """A key whose weight grows comes before one that had an earlier turn until then."""
-    scheduler = scheduler_of()
-    admit(scheduler, *fair("BBBAAA"))
-    assert claim(scheduler, 2) == [1, 4]
-    scheduler.configure(scheduler.config.changed(weights={"A": 2.0}))
-    assert drain(scheduler) == [5, 2, 6, 3]
-
-
 def test_configure_remembers_an_idle_key_until_its_new_end() -> None:
     """A key without items, whose last turn moved away, goes on from there for longer."""
     scheduler = scheduler_of()
@@ -181,14 +162,6 @@ def test_a_finished_item_keeps_its_tag_when_weights_change() -> None:
     scheduler.configure(scheduler.config.changed(weights={"A": 4.0}))
     tags = [item.tag for seq in (1, 2) if (item := scheduler.item(seq))]
     assert tags == [0.5, 0.75]
-
-
-def test_claim_serves_a_higher_priority_first() -> None:
-    """A higher number goes first, whatever the round; each priority has rounds of its own."""
-    scheduler = scheduler_of()
-    admit(scheduler, *fair("AAB"))
-    admit(scheduler, *[NewItem(fair_key=key, priority=5) for key in "AAB"])
-    assert drain(scheduler) == [4, 6, 5, 1, 3, 2]
 
 
 # rule: one line without keys
