@@ -12,18 +12,16 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StructField, TimestampType
 
-from spark_queue.log.delta.log_files import RowFilter
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import CLAIMED, ITEM, RATE, RECENT, RENEWAL, STATUS_COLUMNS
 from spark_queue.log.session_options import small_steps
-from spark_queue.log.settings import Settings
 from spark_queue.log.spark.spark_types import struct_of
 from spark_queue.overriding import override
 from spark_queue.spark.frames import bring, frame_of, plain
 from spark_queue.spark.spark_entries import BroughtEntries, FrameEntries
 from spark_queue.sql import log_rows
 from spark_queue.sql.database import Database
-from spark_queue.sql.log_rows import DEBTS, ENTERED, TooManyRowsError, bounds_of
+from spark_queue.sql.log_rows import DEBTS, TooManyRowsError, Within
 from spark_queue.sql.sql_engines import LogRows, SqlEngine, Tables
 from spark_queue.sql.statements import over, query, statement
 from spark_queue.state import spark_frames
@@ -137,16 +135,8 @@ class FrameRows(LogRows[Any]):
         return states.unionByName(_states(spark_frames.of_step(frame, step)))
 
     @override
-    def entered_of(
-        self,
-        store: Store,
-        head: StatusHead,
-        settings: Settings,
-        reach: float | None,
-        names: Sequence[str] = ENTERED,
-        wanted: RowFilter | None = None,
-    ) -> Any:
-        return plain(_items(store).where(_may_wait(store, head, settings, reach)).select(*names))
+    def entered_of(self, store: Store, within: Within) -> Any:
+        return plain(_items(store).where(_may_wait(store, within)).select(*within.names))
 
     @override
     def items_of(self, store: Store, found: Any, names: Sequence[str]) -> Any:
@@ -204,17 +194,8 @@ class BroughtRows(FrameRows):
         return log_rows.with_step(states, rows, step)
 
     @override
-    def entered_of(
-        self,
-        store: Store,
-        head: StatusHead,
-        settings: Settings,
-        reach: float | None,
-        names: Sequence[str] = ENTERED,
-        wanted: RowFilter | None = None,
-    ) -> pa.Table:
-        rows = super().entered_of(store, head, settings, reach, names, wanted)
-        return bring(rows, _most(store, head))
+    def entered_of(self, store: Store, within: Within) -> pa.Table:
+        return bring(super().entered_of(store, within), _most(store, within.head))
 
     @override
     def items_of(self, store: Store, found: pa.Table, names: Sequence[str]) -> pa.Table:
@@ -248,12 +229,12 @@ def _items(store: Store) -> DataFrame:
     return spark_frames.items(store).where(F.col("_kind") == ITEM)
 
 
-def _may_wait(store: Store, head: StatusHead, settings: Settings, reach: float | None) -> Column:
+def _may_wait(store: Store, within: Within) -> Column:
     """Bound the stored tags by literals, so that files are skipped."""
-    is_later = F.col("_step") > head.checkpoint.queue_step
+    is_later = F.col("_step") > within.head.checkpoint.queue_step
     found = F.lit(False)
     for priority in store.queue_head().tops:
-        least, most = (F.lit(end) for end in bounds_of(head, settings, priority, reach))
+        least, most = (F.lit(end) for end in within.bounds(priority))
         is_near = (F.col("_round") <= most) & ((F.col("_round") >= least) | is_later)
         found = or_(found, (F.col("_priority") == priority) & is_near)
     return found

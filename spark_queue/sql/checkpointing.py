@@ -71,7 +71,7 @@ def stage(
         give_order(database.give, head, settings, priorities)
         # What was touched keeps the times that its newest row has.
         database.give("times", log_rows.NO_TIMES)
-        database.give("entered", by.logs.entered_of(store, head, settings, near))
+        database.give("entered", by.logs.entered_of(store, log_rows.Within(head, settings, near)))
         if settings.config.fair_key is None:
             database.give("line_turns", _LINES.empty_table())
         rows = by.logs.status_rows(database.find("checkpoint_rows"), {"gen": OPEN_LANE})

@@ -217,7 +217,8 @@ class _Claim:
     def _enter(self, reach: float | None, names: Sequence[str] = log_rows.ENTERED) -> Any:
         at, wanted = self.at, self.keys.row_filter(self.at.limits)
         logs = self.engine.logs
-        return logs.entered_of(at.store, self.head, at.settings, reach, names, wanted)
+        within = log_rows.Within(self.head, at.settings, reach, names, wanted)
+        return logs.entered_of(at.store, within)
 
     def _judge(self, *entered: Any) -> dict[str, int | None]:
         """Judge all open items, entered ones too; return facts about them."""

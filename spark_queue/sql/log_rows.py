@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -93,22 +94,25 @@ def with_step(states: pa.Table, rows: pa.Table, step: int) -> pa.Table:
     return pa.concat_tables([states, new.cast(states.schema)])
 
 
-def entered_of(
-    store: Store,
-    head: StatusHead,
-    settings: Settings,
-    reach: float | None,
-    names: Sequence[str] = ENTERED,
-    wanted: RowFilter | None = None,
-) -> pa.Table:
-    """Return items that may wait within reach, and were not touched before the checkpoint.
+@dataclass(frozen=True, slots=True)
+class Within:
+    """What is read of items that may wait, and how far ahead."""
 
-    Parameters
-    ----------
-    reach : float, optional
-        How many turns ahead of the order of service; ``None`` for all.
-    wanted : RowFilter, optional
-        Which of them are read.
+    head: StatusHead
+    settings: Settings
+    reach: float | None
+    """How many turns ahead of the order of service; ``None`` for all."""
+    names: Sequence[str] = ENTERED
+    wanted: RowFilter | None = None
+    """Which of them are read, where not all are."""
+
+    def bounds(self, priority: int) -> tuple[float, float]:
+        """Return bounds of the stored tags of a priority."""
+        return bounds_of(self.head, self.settings, priority, self.reach)
+
+
+def entered_of(store: Store, within: Within) -> pa.Table:
+    """Return items that may wait within reach, and were not touched before the checkpoint.
 
     Raises
     ------
@@ -116,8 +120,8 @@ def entered_of(
         When there are more than :func:`~spark_queue.sql.database.most_rows`.
     """
     newest, since = store.queue_head(), store.registered().since_step
-    ends = {p: bounds_of(head, settings, p, reach) for p in newest.tops}
-    later = head.checkpoint.queue_step + 1
+    ends = {priority: within.bounds(priority) for priority in newest.tops}
+    later = within.head.checkpoint.queue_step + 1
 
     def may(file: LogFile) -> bool:
         if file.gen < 0 or not file.may_have("_step", since + 1, newest.step):
@@ -134,7 +138,7 @@ def entered_of(
         kept = [_between(rows, priority, later, *bounds) for priority, bounds in ends.items()]
         return reduce(pc.or_, kept)
 
-    return _rows(store, "queue", names, may, counts if ends else None, wanted)
+    return _rows(store, "queue", within.names, may, counts if ends else None, within.wanted)
 
 
 def nearer(

@@ -233,7 +233,8 @@ class QueueLook(ABC, Generic[FrameT]):
         give_order(self.give, head, settings, priorities)
         # What was touched keeps the times that its newest row has.
         self.give("times", log_rows.NO_TIMES)
-        self.give("entered", self.logs.entered_of(self.store, head, settings, None))
+        within = log_rows.Within(head, settings, None)
+        self.give("entered", self.logs.entered_of(self.store, within))
 
     def _prepare(self, name: str, variants: Mapping[str, str]) -> None:
         self.database.variants |= variants

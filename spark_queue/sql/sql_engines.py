@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from spark_queue.log.delta.log_files import RowFilter
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.session_options import PlainSession
 from spark_queue.log.settings import Settings
@@ -17,7 +16,7 @@ from spark_queue.log.step_events import Engine
 from spark_queue.sql import entry_rows, log_rows
 from spark_queue.sql.database import Database
 from spark_queue.sql.entry_rows import EntryRows
-from spark_queue.sql.log_rows import ENTERED, TooManyRowsError
+from spark_queue.sql.log_rows import TooManyRowsError, Within
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 
@@ -76,15 +75,7 @@ class LogRows(Protocol[_Rows]):
     def with_step(self, states: _Rows, rows: Any, step: int) -> _Rows:
         """Return rows of a status log, with those of its next step."""
 
-    def entered_of(
-        self,
-        store: Store,
-        head: StatusHead,
-        settings: Settings,
-        reach: float | None,
-        names: Sequence[str] = ENTERED,
-        wanted: RowFilter | None = None,
-    ) -> _Rows:
+    def entered_of(self, store: Store, within: Within) -> _Rows:
         """Return items that may wait within reach, at least those wanted."""
 
     def items_of(self, store: Store, found: _Rows, names: Sequence[str]) -> _Rows:
