@@ -18,6 +18,7 @@ from spark_queue.commands import evidence
 from spark_queue.config import QueueConfig
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, Reject, RetryAfter
+from spark_queue.flow import Rate
 from spark_queue.log.step_events import StepFacts
 from spark_queue.processing import learnt, loop
 from spark_queue.processing.loop import ProcessResult
@@ -369,3 +370,19 @@ def test_a_frame_of_outcomes_says_how_long_items_wait(
     assert (done.deferred, done.failed, done.released) == (1, 1, 0)
     (row,) = queue.status().where("_seq = 2").collect()
     assert row["_available_at"] - row["_claimed_at"] > timedelta(seconds=30)
+
+
+# rule again: units that come back
+def test_units_come_back_of_what_a_failure_held_up(queue: DeltaQueue) -> None:
+    """Law 11: of a run of four two begin, and three units of five are left."""
+    queue.configure(rates=(Rate(limit=1, per=timedelta(days=1), burst=5),), max_attempts=1)
+
+    def handle(item: dict[str, Any]) -> None:
+        if item["id"] == 3:
+            raise ValueError("no")
+
+    stop = threading.Event()
+    queue.cancel("grp <> 'g0'")
+    done = queue.process(handle, limit=5, on_claim=lambda _: stop.set(), stop=stop)
+    assert (done.acked, done.dead, done.released) == (1, 1, 2)
+    assert queue.claim(5, run=5).count == 2

@@ -58,6 +58,7 @@ def test_when_it_is_cut_the_rest_goes_back(using: Using, per: str) -> None:
     found = crew.work(_items((1, None), (2, "g"), (3, "g")), blocks=True)
 
     assert _told(found) == {1: "release", 2: "release", 3: "release"}
+    assert found["together"].to_pylist() == [0, 0, 0]
     assert calls == []
 
 
@@ -81,7 +82,10 @@ def test_a_service_that_is_ended_charges_nobody() -> None:
     """SIGTERM goes to all processes of a service: a child that dies of it was not killed by it."""
     crew = _crew(lambda _: os.kill(os.getpid(), signal.SIGTERM), "processes")
     threading.Timer(0.3, crew.cut.set).start()
-    assert _told(crew.work(_items((1, None)), blocks=True)) == {1: "release"}
+    found = crew.work(_items((1, "g"), (2, "g")), blocks=True)
+    assert _told(found) == {1: "release", 2: "release"}
+    # The first may have begun.
+    assert found.sort_by("_seq")["together"].to_pylist() == [None, 0]
 
     crew = _crew(lambda _: os.kill(os.getpid(), signal.SIGTERM), "processes")
     found = crew.work(_items((1, None)), blocks=True)
