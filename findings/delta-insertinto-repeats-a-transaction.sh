@@ -7,6 +7,7 @@
 # Expected: three rows from each, as the second write of a transaction is skipped; or an error.
 # Instead: six from insertInto without a format. The table says that it is Delta's, so that the format
 # seems to add nothing; yet without it the options do not reach Delta, without a word.
+# delta-spark 4.3.0 on pyspark 4.1.1 does the same.
 # Not documented: Delta's "Idempotent table writes in foreachBatch" says that writes of DataFrameWriter
 # with the two options are skipped, and insertInto is one.
 # Way out: format("delta") before insertInto; or saveAsTable, writeTo; or the two settings of the session.

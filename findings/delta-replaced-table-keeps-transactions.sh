@@ -8,6 +8,7 @@
 # Expected: three rows, as the new table has had no such write.
 # Instead: none, and no error, after the two that replace; three after DROP and CREATE. A replaced table
 # goes on with the log of the old one, in which the transaction stands. Other columns change nothing.
+# CREATE OR REPLACE does the same with delta-spark 4.3.0 on pyspark 4.1.1.
 # Not documented: of "Idempotent table writes in foreachBatch" a new checkpoint is said to need another
 # txnAppId, and of CREATE OR REPLACE that it replaces the table.
 # Way out: another txnAppId for what is filled again; or DROP and CREATE.
