@@ -324,7 +324,8 @@ def _pause_fields(config: QueueConfig) -> Sequence[FormField]:
 
 def _number_fields(form: FlowForm, config: QueueConfig) -> Sequence[FormField]:
     label = f"Its {form.word}, as {form.number_like}; none for that of all keys"
-    return [*_key_fields(config), FormField(name="number", label=label)]
+    _, by = _key_fields(config)
+    return [FormField(name="key", label="The key"), by, FormField(name="number", label=label)]
 
 
 #: What may be done, by its name.
