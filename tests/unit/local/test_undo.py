@@ -223,8 +223,8 @@ def test_one_of_several_readers_takes_items_back_as_they_were(
     assert _order(again().reader("first")) == "a"
 
 
-def _replace(queue: LocalQueue) -> None:
-    queue.enqueue({"id": "a"}, on_duplicate="replace")
+def _replace(queue: LocalQueue) -> object:
+    return queue.enqueue({"id": "a"}, on_duplicate="replace")
 
 
 @pytest.mark.parametrize(
