@@ -81,6 +81,7 @@ def test_the_command_takes_a_batch(make: Make, tmp_path: Path, command_line: Com
         "step": 1,
         "inserted": 2,
         "duplicates": 0,
+        "busy": 0,
         "repeated": None,
     }
     again = enqueue("daily:nightly:17")
