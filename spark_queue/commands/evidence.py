@@ -267,6 +267,13 @@ def read_held(store: Store) -> list[Row]:
     return [{**row.asDict(), "_lease_expires_at": utc(row["_lease_expires_at"])} for row in rows]
 
 
+def find_lost(store: Store, gone: Gone) -> list[int]:
+    """Return the items in flight whose holder is gone."""
+    return [
+        row["_seq"] for row in _read_claimed(store).where(_is_of(gone)).select("_seq").collect()
+    ]
+
+
 def _read_claimed(store: Store) -> DataFrame:
     with store.writing("status"):
         return newest_rows(SparkLook, store, store.status_head(), "leased_items", HELD)

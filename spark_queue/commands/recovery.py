@@ -113,7 +113,11 @@ def lost_for_good(store: Store) -> list[int]:
     """Return the items that lost their last lease, as :func:`bury` finds them."""
     at = Snapshot(store)
     gone = _lost_for_good(at)
-    return [] if gone is None else sorted(row["_seq"] for row in _read_held(at) if gone.has(row))
+    if gone is None or at.status.claimed == 0:
+        return []
+    if at.has_spark and _known_replica(at) is None:
+        return sorted(_by_spark().find_lost(store, gone))
+    return sorted(row["_seq"] for row in _read_held(at) if gone.has(row))
 
 
 def _lost_for_good(at: Snapshot) -> Gone | None:

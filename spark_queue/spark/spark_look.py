@@ -98,7 +98,12 @@ class SparkLook(QueueLook[DataFrame]):
 
     @override
     def sample(self, found: DataFrame, names: Sequence[str], count: int) -> list[Mapping[str, Any]]:
-        shown = found.orderBy("_seq").limit(count).select(*map(column_named, names))
+        shown = found.orderBy("_seq").limit(count)
+        if others := [name for name in names if name not in found.columns]:
+            own = spark_frames.items(self.store).where(F.col("_kind") == ITEM)
+            own = own.select("_seq", *map(column_named, others))
+            shown = shown.join(own, "_seq").orderBy("_seq")
+        shown = shown.select(*map(column_named, names))
         return [spark_types.plain(row, shown.schema) for row in shown.collect()]
 
     @override

@@ -280,3 +280,26 @@ def test_a_renewal_by_spark_says_how_far_items_are(spark: SparkSession, queue: D
     assert queue.claim(2).count == 0
     assert held.ack().acked == 2
     assert queue.explain(1).progress is None
+
+
+def test_a_dry_run_by_spark_says_what_would_end(
+    spark: SparkSession, queue_path: str, clock: ManualClock
+) -> None:
+    """Also of items that lost their last lease, or were replaced, where no item is in memory."""
+    session = spark.newSession()
+    session.conf.set("spark.sparkQueue.smallSteps", "spark")
+    config = QueueConfig(dedup_key="id", on_duplicate="replace", max_losses=1)
+    queue = DeltaQueue.create(session, queue_path, "id string", config, clock=clock)
+    for key in "abcd":
+        queue.enqueue(session.createDataFrame([(key,)], "id string"))
+    queue.claim(2)
+    for _ in range(2):
+        queue.enqueue(session.createDataFrame([("d",)], "id string"))
+    clock.advance(config.lease * 2)
+
+    found = queue.maintain(dry_run=True)
+
+    assert found.becomes == {"dead": 2, "cancelled": 2}
+    assert sorted(row["id"] for row in found.sample) == ["a", "b", "d", "d"]
+    done = queue.maintain()
+    assert (done.dead, done.replaced) == (2, 2)
