@@ -185,7 +185,7 @@ def _say_full(full: FullKey) -> str:
 
 def _say_short(why: ItemReason, at: Situation) -> str:
     """Say which rate lacks the units of an item, and until when."""
-    until = _units_at(why)
+    until = None if why.short is None else _units_at(why)
     if why.short is None or until is None or at.paces is None:
         return ""
     rate, key = at.paces.rate_of(why.short.key), why.short.key[1]
