@@ -14,6 +14,7 @@ from fractions import Fraction
 
 from spark_queue.config import QueueConfig
 from spark_queue.rules import Ack, Admitted, Dead, Defer, NewItem, Outcome, Release, retry_draw
+from spark_queue.rules.places import Holding
 
 TERMINAL = ("acked", "dead", "expired", "cancelled")
 Key = tuple[int, Hashable]
@@ -477,13 +478,15 @@ class NaiveQueue:
         self.seq += 1
         holder = self._holder(new.dedup_key, origin)
         older = None if last is None else self._replaceable(holder)
-        if last is not None and new.dedup_key is not None and (holder is None or older is not None):
+        is_free = holder is None or older is not None
+        if last is not None and new.dedup_key is not None and is_free:
             holder = None if last == self.seq else last
         if holder is not None:
             self.refused += 1
-            return Admitted(seq=self.seq, duplicate_of=holder, origin=origin)
-        priority = new.priority if self.config.priority is not None else 0
-        group = new.group_key if self.config.group_key is not None else None
+            holding = None if is_free else self._holding(holder)
+            return Admitted(seq=self.seq, duplicate_of=holder, holder=holding, origin=origin)
+        has_levels, has_groups = self.config.priority is not None, self.config.group_key is not None
+        priority, group = new.priority * has_levels, new.group_key if has_groups else None
         ahead = [
             thing
             for thing in self.live()
@@ -510,6 +513,12 @@ class NaiveQueue:
             follows=known if is_busy else None,
             replaces=None if is_busy else known,
         )
+
+    def _holding(self, holder: int) -> Holding | None:
+        found = self.find(holder)
+        if found is None or found not in self.live():
+            return "over"
+        return "busy" if found.is_busy else "waits"
 
     def _replaceable(self, holder: int | None) -> Thing | None:
         older = None if holder is None else self.find(holder)

@@ -426,7 +426,7 @@ class SchedulerMachine(RuleBasedStateMachine):
                 if thing.key == (item.priority, item.fair_key) and is_before:
                     is_kept = thing.available_at > self.now or self.naive.is_paused(thing)
                     is_kept = is_kept or self.naive.follows(thing)
-            assert thing.state == "claimed" or is_kept
+                    assert thing.state == "claimed" or is_kept
 
     def in_flight_by_key(self) -> Counter[tuple[str, Any]]:
         """Count the claimed items of each key of the limits."""

@@ -441,7 +441,7 @@ def test_limits_of_a_file_are_whole_and_options_are_on_top(
             "which units there are is fixed when a",
         ),
         ("--rate-of acme=5", "say in what time, as in acme=5/60s"),
-        ("--rate t=5/60s --rate-of acme=5/2h", "its rate is per 60s since it was made"),
+        ("--rate t=5/60s --rate-of acme=5/2h", "the rate by t is per 60s since it was made"),
         ("--rate t=5/60s --rate-of acme", "rate-of is 'acme': give it as KEY=NUMBER"),
         ("--rate t=5/60s --rate-of acme=few", "'few' must be a number above 0 or none"),
     ],

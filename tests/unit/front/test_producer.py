@@ -34,7 +34,7 @@ class FakeQueue:
         assert on_full == "partial"
         self.fault()
         self.tables.append(table)
-        rows = [(seq, "inserted", None) for seq in range(1, table.num_rows + 1)]
+        rows = [(seq, "inserted", None, None) for seq in range(1, table.num_rows + 1)]
         outcomes = SimpleNamespace(collect=lambda: rows[::-1])
         frame = SimpleNamespace(select=lambda *_: outcomes)
         # Every other group is told here, the others by Spark.
