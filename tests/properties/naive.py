@@ -487,14 +487,8 @@ class NaiveQueue:
             return Admitted(seq=self.seq, duplicate_of=holder, holder=holding, origin=origin)
         has_levels, has_groups = self.config.priority is not None, self.config.group_key is not None
         priority, group = new.priority * has_levels, new.group_key if has_groups else None
-        ahead = [
-            thing
-            for thing in self.live()
-            if group is not None and thing.new.group_key == group
-            if (thing.tag, thing.seq) > self.pointer[thing.priority]
-        ]
-        if ahead:
-            priority = min(priority, ahead[-1].priority)
+        ahead = self._ahead_in(group)
+        priority = min([priority, *(thing.priority for thing in ahead[-1:])])
         key = (priority, new.fair_key if self.config.fair_key is not None else None)
         inc = new.cost / _weight(self.config, key[1])
         if older is not None and self._takes_place(older, key, new):
@@ -505,14 +499,19 @@ class NaiveQueue:
             tag = max(tag, ahead[-1].tag)
         available_at = -math.inf if new.available_at is None else new.available_at
         self.things.append(Thing(self.seq, new, priority, key, tag, self.now, available_at, origin))
-        known = None if older is None else older.seq
-        is_busy = older is not None and older.is_busy
-        return Admitted(
-            seq=self.seq,
-            origin=origin,
-            follows=known if is_busy else None,
-            replaces=None if is_busy else known,
-        )
+        if older is None:
+            return Admitted(seq=self.seq, origin=origin)
+        if older.is_busy:
+            return Admitted(seq=self.seq, origin=origin, follows=older.seq)
+        return Admitted(seq=self.seq, origin=origin, replaces=older.seq)
+
+    def _ahead_in(self, group: Hashable) -> list[Thing]:
+        return [
+            thing
+            for thing in self.live()
+            if group is not None and thing.new.group_key == group
+            if (thing.tag, thing.seq) > self.pointer[thing.priority]
+        ]
 
     def _holding(self, holder: int) -> Holding | None:
         found = self.find(holder)

@@ -305,6 +305,24 @@ def test_a_new_member_of_a_group_is_placed_behind_one_that_is_not_in_memory(
     two.require_same()
 
 
+# rule: replaced item of a key
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_what_a_row_replaces_is_in_memory_with_it(tmp_path: Path, is_forgotten: bool) -> None:  # noqa: FBT001 - a case
+    """Law 3: the next claim ends it, also where its own turn is beyond what is in memory."""
+    config = QueueConfig(dedup_key="id", on_duplicate="replace", priority="prio")
+    two = Two(tmp_path, config)
+    two.enqueue([_item(id=str(number), prio=0) for number in range(20)])
+    two.claim(1)
+    two.enqueue([_item(id="19", prio=1)])
+    if is_forgotten:
+        two.cut._store.forget()
+    two.claim(1)
+    assert [row["_seq"] for row in two.claims[1][1].rows] == [21]
+    assert two.cut.status()["_state"].to_pylist().count("cancelled") == 1
+    assert two.windows == 2
+    two.require_same()
+
+
 @pytest.mark.parametrize("scope", ["live", "forever"])
 def test_keys_beyond_those_remembered_are_looked_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: Any
