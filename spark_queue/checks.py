@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from types import UnionType
-from typing import Any, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, did_you_mean
 from spark_queue.wording import shorten
@@ -44,11 +44,14 @@ _NESTING = re.compile(
 #: How many items one claim may ask for: Spark counts what is taken first in 32 bits.
 MOST = 2**31 - 1
 
-#: How many items a claim of ``process`` takes unless a caller says otherwise.
-PER_CLAIM = 1_000
+#: How many items a claim of ``process`` takes: as many as take a target time, or a number.
+ItemsPerClaim = int | Literal["auto"]
 
 #: How many bytes of rows a claim takes unless a caller says otherwise.
 BYTES_PER_CLAIM = 256 * 2**20
+
+#: The same of a claim whose length nobody says: the more of its bytes are in memory several times.
+BYTES_PER_AUTO = 24 * 2**20
 
 Refusal = type[InvalidArgumentError] | type[InvalidConfigError]
 

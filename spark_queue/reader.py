@@ -11,6 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from spark_queue import checks, streams
+from spark_queue.checks import ItemsPerClaim
 from spark_queue.claim import Claim
 from spark_queue.commands import readers
 from spark_queue.errors import InvalidArgumentError
@@ -31,7 +32,7 @@ class HandlerOptions(TypedDict, total=False):
     """How a handler of any kind is to be run by :meth:`Reader.process_stream`."""
 
     per: Literal["item", "batch"]
-    limit: int
+    limit: ItemsPerClaim
     max_per_group: int | None
     lease: timedelta | None
     returns: StructType | str | None
@@ -41,7 +42,7 @@ class HandlerOptions(TypedDict, total=False):
 class StreamOptions(TypedDict, total=False):
     """The options of :meth:`Reader.process_stream` for any kind of handler."""
 
-    limit: int
+    limit: ItemsPerClaim
     lease: timedelta | None
     returns: StructType | str | None
     output: str | None

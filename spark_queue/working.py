@@ -157,9 +157,9 @@ class Working(Looking[FrameT, SchemaT], Operating, Generic[FrameT, SchemaT, Clai
         handler: AnyHandler,
         *,
         per: Literal["item", "batch"] = "item",
-        limit: int = checks.PER_CLAIM,
+        limit: checks.ItemsPerClaim = "auto",
         max_per_group: int | None = None,
-        max_bytes: int = checks.BYTES_PER_CLAIM,
+        max_bytes: int | None = None,
         lease: timedelta | None = None,
         worker_id: str | None = None,
         returns: StructType | pa.Schema | str | None = None,
@@ -189,15 +189,20 @@ class Working(Looking[FrameT, SchemaT], Operating, Generic[FrameT, SchemaT, Clai
             its own, ``max_workers`` items at the same time.
         per : "item" or "batch"
             What one call gets.
-        limit : int
-            How many items one claim takes at most; large claims suit short work, small ones long.
+        limit : int or "auto"
+            How many items one claim takes at most. By default a claim is as many as take about a
+            20th of its lease, as the claims of this handler before it took in this process: few at
+            first, soon a million for short work, one for long work. What is not begun in that
+            time goes back, uncharged; while other workers hold claims, each takes a share of what
+            waits; and of a claim that is killed no more than that time is worked on again.
         max_per_group : int, optional
             How many consecutive items of one group a claim takes at most, to be worked off one
             after another; up to there, about as many as the claims before it could finish. By
             default up to ``limit``; with ``per="batch"`` one, as a failed batch could not stop its
             groups.
-        max_bytes : int
-            How many bytes the rows of a claim have at most, as for :meth:`claim`.
+        max_bytes : int, optional
+            How many bytes the rows of a claim have at most, as for :meth:`claim`; 24 MiB by default
+            where ``limit`` is ``"auto"``.
         lease : timedelta, optional
             How long a claim holds; it is renewed while the handler runs.
         worker_id : str, optional

@@ -24,7 +24,7 @@ import typer
 from report import Figure, Target, at_most, measure, ratio_figure, rounds
 from spark_queue import DeltaQueue, LocalQueue, QueueConfig, RetryPolicy, StepFacts
 from spark_queue.commands.claims import new_claim_id
-from spark_queue.processing.claim_parts import RunLength
+from spark_queue.processing.claim_length import ClaimLength
 from spark_queue.session import local_session
 from spark_queue.state.request import Request
 
@@ -139,10 +139,10 @@ def _fixed(length: int | None) -> Iterator[None]:
         yield
         return
 
-    def request(self: RunLength, _: float | None = None) -> Request:
+    def request(self: ClaimLength, *_: object, **__: object) -> Request:
         return replace(self._request, claim_id=new_claim_id(), run=length)
 
-    with patch.object(RunLength, "request", request):
+    with patch.object(ClaimLength, "request", request):
         yield
 
 

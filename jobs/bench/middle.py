@@ -66,11 +66,6 @@ def length_of(item: Mapping[str, Any]) -> dict[str, int]:
     return {"length": len(item["path"])}
 
 
-def default(bench: Bench) -> Iterator[Figure]:
-    """Drain 300,000 items at the default limit."""
-    yield from _drained(bench, "default", bench.rows(300_000), 1_000, at_most(2.5), {})
-
-
 def middle(bench: Bench) -> Iterator[Figure]:
     """Drain 300,000 items, 50,000 a claim."""
     size = bench.rows(50_000)
@@ -187,7 +182,6 @@ def batch(bench: Bench) -> Iterator[Figure]:
 
 
 SECTIONS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
-    "default": default,
     "middle": middle,
     "large": large,
     "maintain": maintain,

@@ -13,7 +13,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from spark_queue.checks import PER_CLAIM
 from spark_queue.claim import LocalClaim
 from spark_queue.commands import claims
 from spark_queue.data_source.options import number, open_reader
@@ -25,6 +24,9 @@ from spark_queue.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from spark_queue.local_queue import LocalQueue, LocalReader
+
+#: How many items a micro-batch has at most unless the option says otherwise.
+_PER_TRIGGER = 1_000
 
 #: How often a lease is renewed before it would end.
 _RENEWALS = 3
@@ -75,7 +77,7 @@ class ClaimReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's
         """Return how many items a micro-batch has at most."""
-        return ReadMaxRows(number(self._options, "maxItemsPerTrigger", int, PER_CLAIM))
+        return ReadMaxRows(number(self._options, "maxItemsPerTrigger", int, _PER_TRIGGER))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's
         """Do nothing: the query ends when nothing may run, and items that wait do not keep it."""

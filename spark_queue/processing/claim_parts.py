@@ -1,23 +1,21 @@
-"""Claim at work: who runs its handler, its parts, and the length of the next one."""
+"""Claim at work: who runs its handler, and the parts in which it is settled."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from typing import Protocol
 
 from spark_queue import saying
 from spark_queue.claim import Claim
 from spark_queue.commands import settle
-from spark_queue.commands.claims import new_claim_id
 from spark_queue.commands.settle import SettledStep
 from spark_queue.errors import LeaseLostError
 from spark_queue.item_context import Said
-from spark_queue.log.schema import TERMINAL
 from spark_queue.log.step_events import logger
 from spark_queue.state.request import Request
 from spark_queue.state.settle_decision import Some, Verdict
@@ -25,79 +23,6 @@ from spark_queue.state.store import Store
 
 #: Parts of a lease after which it is renewed while a handler runs.
 RENEWALS = 3
-
-#: How fast runs grow while nothing goes back, and at most when something does.
-_FASTEST, _FAST = 4.0, 2.0
-
-#: One claim does not make runs shorter than this, or than half: the next may do better.
-_SHORT = 100.0
-
-#: Items that may go back for each one that is done. More means more rows.
-_BACK = 0.7
-
-
-class RunLength:
-    """How many items of a group a claim takes: about as many as it will work off.
-
-    An item that is claimed and goes back costs two rows, and so does one that is done. So runs
-    grow while they are worked off, and shrink while more goes back than is done. A run is also to
-    end before its lease is renewed: in older formats a renewal is a row for each item.
-
-    The length is known to this process, for all that process items of this reader.
-
-    Parameters
-    ----------
-    store : Store
-        The queue, as its reader sees it.
-    request : Request
-        What claims ask for; no run is longer than its.
-    """
-
-    def __init__(self, store: Store, request: Request) -> None:
-        self._store = store
-        self._request = request
-        self._known = store.position()
-
-    def request(self, length: float | None = None) -> Request:
-        """Return what the next claim asks for, with runs of a length or of the known one."""
-        wanted = self._known.run_length if length is None else length
-        limit = int(min(self._request.limit, self._known.claim_length))
-        run = max(1, min(self._request.run, int(wanted)))
-        return replace(self._request, claim_id=new_claim_id(), run=run, limit=limit)
-
-    def fit(self, claim: Claim, done: SettledStep) -> None:
-        """Have the next claims be as long as was worked off, where the rest went back for time."""
-        took = self._store.clock.now() - claim.claimed_at
-        if done.released and took >= self._request.lease / RENEWALS:
-            self._known.claim_length = max(1.0, float(claim.count - done.released))
-        elif claim.count >= self._known.claim_length:
-            self._known.claim_length *= _FAST
-
-    def learn(self, length: float) -> None:
-        """Keep a length for the next claims."""
-        if self._request.run > 1:
-            self._known.run_length = max(1.0, length)
-
-    def after(self, claim: Claim, done: SettledStep | None = None) -> float:
-        """Return the length after a claim is settled; without how, if nothing of it goes back."""
-        known = self._known.run_length
-        longest = min(known, self._request.run, claim.count)
-        in_time = self._in_time(claim, longest)
-        back = 0 if done is None else done.released
-        if done is None or back == 0:
-            return in_time if in_time < longest else max(known, min(_FASTEST * longest, in_time))
-        finished = sum(n for state, n in done.counts.items() if state in TERMINAL)
-        wanted = min(_BACK * finished / back, _FAST) * longest
-        return min(max(wanted, min(longest / 2, _SHORT)), in_time)
-
-    def _in_time(self, claim: Claim, longest: float) -> float:
-        """Return how many items of a group are worked off before a lease is renewed."""
-        if claim.count == self._request.limit > longest:
-            # It took the time of other items, and there is no room for longer runs.
-            return self._known.run_length
-        took = max(self._store.clock.now() - claim.claimed_at, timedelta.resolution)
-        # What a claim takes by itself may be longer, and is no reason for ever shorter runs.
-        return max(longest * (self._request.lease / RENEWALS / took), min(longest, _SHORT))
 
 
 class WorkerDied(Exception):  # noqa: N818 - what happened; it is not shown to users
@@ -109,6 +34,10 @@ class Hands(Protocol):
 
     patience: float
     """Seconds after which :meth:`look` is called again."""
+    handler_name: str
+    """Which handler runs."""
+    first: int
+    """How many items the first claim takes that is as long as they take a target time."""
 
     def begin(self, stop: threading.Event) -> Request:
         """Make the place of the results ready, and return what claims ask for.
@@ -119,8 +48,8 @@ class Hands(Protocol):
             Set when nothing further is to begin.
         """
 
-    def work(self, claim: Claim) -> None:
-        """Run the handler.
+    def work(self, claim: Claim) -> float:
+        """Run the handler, and return the seconds that it took.
 
         Raises
         ------
@@ -163,15 +92,27 @@ class Hands(Protocol):
 
 
 class ClaimParts:
-    """A claim at work: finished items are settled each third of its lease.
+    """A claim at work: finished items are settled each third of its lease, or target time.
 
     So one item that hangs holds up no other, and is all that a kill repeats.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, as its reader sees it.
+    claim : Claim
+        The claim.
+    hands : Hands
+        Who works on it.
+    target : timedelta, optional
+        The time that its items are to take together.
     """
 
-    def __init__(self, store: Store, claim: Claim, hands: Hands) -> None:
+    def __init__(self, store: Store, claim: Claim, hands: Hands, target: timedelta | None) -> None:
         self._store = store
         self._claim = claim
         self._hands = hands
+        self._target = math.inf if target is None else target.total_seconds()
         self._settling = threading.Lock()
         self._is_taken = False
         self._told: Mapping[int, saying.Said] = {}
@@ -187,14 +128,14 @@ class ClaimParts:
 
         def renew() -> None:
             each = held_for.total_seconds() / RENEWALS
-            due = time.monotonic() + each
-            while not is_over.wait(max(min(self._hands.patience, due - time.monotonic()), 0)):
-                is_due = time.monotonic() >= due
-                if self._hands.look() or is_due:
+            renewal, part = _Tick(each), _Tick(min(each, self._target))
+            dues = (renewal, part)
+            while not is_over.wait(min(self._hands.patience, *(due.rest() for due in dues))):
+                is_late = self._hands.look()
+                if part.is_now() or is_late:
                     self._settle_part()
-                if is_due:
+                if renewal.is_now():
                     self._renew(held_for)
-                    due = time.monotonic() + each
 
         thread = threading.Thread(target=renew, name=f"renew-{self._claim.lease}", daemon=True)
         thread.start()
@@ -254,3 +195,22 @@ class ClaimParts:
         if self._told:
             done = settle.settle(self._store, self._claim.lease, Some(self._told))
             self.done, self._told = self.done.plus(done), {}
+
+
+class _Tick:
+    """Instant that comes again, some seconds after it was noticed."""
+
+    def __init__(self, each: float) -> None:
+        self._each = each
+        self._at = time.monotonic() + each
+
+    def rest(self) -> float:
+        """Return the seconds until then."""
+        return max(self._at - time.monotonic(), 0)
+
+    def is_now(self) -> bool:
+        """Tell whether it is time; then the next instant counts."""
+        if time.monotonic() < self._at:
+            return False
+        self._at = time.monotonic() + self._each
+        return True

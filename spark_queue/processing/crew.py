@@ -149,6 +149,8 @@ class Crew:
     using: Using
     max_workers: int
     columns: pa.Schema
+    is_late: Callable[[], bool] = lambda: False
+    """Tells whether no further item of the present work is to begin: the rest goes back."""
     is_here: bool = False
     """Whether the thread that asks does all by itself, one after another."""
     cut: threading.Event = field(default_factory=threading.Event)
@@ -162,6 +164,8 @@ class Crew:
     """The items that threads are at."""
     paused: PausedHere = field(default_factory=PausedHere)
     """The keys that the handler pauses."""
+    _is_first: bool = True
+    """Whether no item of the present work has begun."""
     _threads: list[ItemThread] = field(default_factory=list)
     _lost: list[ItemThread] = field(default_factory=list)
     """Threads that hang at an item, and count as busy."""
@@ -182,6 +186,7 @@ class Crew:
             Whether a group stops at its first failure.
         """
         self._told.clear()
+        self._is_first = True
         self.at_work.forget()
         lines = lines_of(items["_group_key"].to_pylist(), items["_seq"].to_pylist())
         if self.per == "batch":
@@ -216,7 +221,7 @@ class Crew:
                 self.handler,
                 self.columns,
                 blocks=blocks,
-                is_over=self.cut.is_set,
+                is_over=self._is_over,
                 at_work=self.at_work,
                 paused=self.paused,
             )
@@ -230,6 +235,11 @@ class Crew:
         self._each([work] * min(self._free(), len(lines)))
         # Where all threads hang, or did at the cut, these items were not begun.
         self._told.extend(back(rows[at]) for line in left for at in line)
+
+    def _is_over(self) -> bool:
+        """Whether no further item is to begin; the first one always does, unless it is cut."""
+        is_first, self._is_first = self._is_first, False
+        return self.cut.is_set() or (not is_first and self.is_late())
 
     def _free(self) -> int:
         """Return how many threads may begin; where all hang, wait for one, or for the end."""
@@ -251,6 +261,7 @@ class Crew:
                 self.handler,
                 self.columns,
                 blocks=blocks,
+                is_over=self._is_over,
                 limit=self.item_limit,
                 at_work=self.at_work,
                 paused=self.paused,
@@ -269,7 +280,7 @@ class Crew:
         return [worker(part) for part in parts]
 
     def _of_table(self, table: pa.Table) -> pa.RecordBatch:
-        if self.cut.is_set():
+        if self._is_over():
             return release(table["_seq"].to_pylist(), self.columns)
         if self.using == "threads":
             return called_with_table(self.handler, table, self.columns)

@@ -46,14 +46,16 @@ def run_items(
     on_failure: OnFailure = "block",
     apart: Apart | None = None,
     until: float = math.inf,
+    most: float = math.inf,
     limit: float = math.inf,
 ) -> Runner:
     """Return the function that calls a handler for each item.
 
     With ``on_failure="block"`` a group stops at its first failure: the items behind it are
     released, uncharged. A rejected item is dead and does not stop its group. Items whose turn has
-    not come ``until`` an instant, in seconds since the epoch, are released, too. An item that
-    takes longer than ``limit`` seconds is killed, and has failed.
+    not come ``until`` an instant, in seconds since the epoch, or within ``most`` seconds of the
+    task, are released, too. An item that takes longer than ``limit`` seconds is killed, and has
+    failed.
     """
     schema = _arrow_schema(returns)
 
@@ -64,7 +66,7 @@ def run_items(
             handler,
             schema,
             blocks=on_failure == "block",
-            is_over=lambda: time.time() >= until,
+            is_over=_end(until, most),
             limit=limit,
         )
         for batch in batches:
@@ -74,7 +76,7 @@ def run_items(
                 continue
             yield batch_of([turns.run(item) for item in items], schema)
 
-    return run
+    return _with_times(run)
 
 
 def run_batches(
@@ -83,6 +85,7 @@ def run_batches(
     *,
     apart: Apart | None = None,
     until: float = math.inf,
+    most: float = math.inf,
 ) -> Runner:
     """Return the function that calls a handler for each Arrow batch.
 
@@ -93,9 +96,10 @@ def run_batches(
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if _is_second_attempt():
             return
+        is_over = _end(until, most)
         for batch in batches:
             table = pa.Table.from_batches([batch])
-            if time.time() >= until:
+            if is_over():
                 yield release(table["_seq"].to_pylist(), schema)
                 continue
             if apart is None or not can_fork():
@@ -104,7 +108,34 @@ def run_batches(
             for part in parts_of(table, apart):
                 yield table_apart(handler, part, schema)
 
-    return run
+    return _with_times(run)
+
+
+def _end(until: float, most: float) -> Callable[[], bool]:
+    """Return what tells whether no further item is to begin, in a task that begins now."""
+    last = time.monotonic() + most
+    return lambda: time.time() >= until or time.monotonic() >= last
+
+
+def _with_times(run: Runner) -> Runner:
+    """Return a runner that says how long each batch of outcomes took, without the wait for it."""
+
+    def run_timed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        began = 0.0
+
+        def coming() -> Iterator[pa.RecordBatch]:
+            nonlocal began
+            for batch in batches:
+                began = time.monotonic()
+                yield batch
+
+        for outcomes in run(coming()):
+            took = pa.scalar((time.monotonic() - began) / max(1, outcomes.num_rows))
+            at = outcomes.schema.get_field_index("seconds")
+            yield outcomes.set_column(at, "seconds", pa.repeat(took, outcomes.num_rows))
+            began = time.monotonic()
+
+    return run_timed
 
 
 def outcomes(returns: StructType | None) -> StructType:
@@ -118,6 +149,7 @@ def outcomes(returns: StructType | None) -> StructType:
     """
     from pyspark.sql.types import (  # noqa: PLC0415 - on the driver, once
         BooleanType,
+        DoubleType,
         LongType,
         StringType,
         StructField,
@@ -135,6 +167,8 @@ def outcomes(returns: StructType | None) -> StructType:
         # How many items were in the call that a worker died of, where they were several; and 0 of
         # what was not begun.
         ("together", LongType()),
+        # What it took, of the time of its batch.
+        ("seconds", DoubleType()),
         last,
     ]
     return StructType([StructField(name, kind) for name, kind in columns])

@@ -46,6 +46,9 @@ _MARKS = (pa.field("_seq", pa.int64()), pa.field("_claim_id", pa.string()))
 #: What is said of an item.
 _SAID = ("outcome", "error", "after", "pause", "together")
 
+#: How many items the first claim has: enough to tell how long they take.
+_FIRST = 16
+
 #: How often it is looked in the time that an item may take whether that is over.
 _LOOKS = 4
 
@@ -71,7 +74,8 @@ def hands_for(store: Store, asked: Asked) -> LocalHands:
         item_limit=asked.item_limit(),
     )
     output = None if asked.output is None else asking.output(store, asked.output)
-    return LocalHands(store, asked.request(store, asked.max_workers), crew, columns, output)
+    request = asked.request(store, asked.max_workers)
+    return LocalHands(store, request, crew, columns, output, asked.handler_name())
 
 
 class LocalHands(Hands):
@@ -89,6 +93,8 @@ class LocalHands(Hands):
         The columns of results.
     output : ResultTable, optional
         Where they go.
+    handler_name : str
+        Which handler runs.
     """
 
     def __init__(
@@ -98,6 +104,7 @@ class LocalHands(Hands):
         crew: Crew,
         returns: pa.Schema | None,
         output: ResultTable | None,
+        handler_name: str = "",
     ) -> None:
         self._store = store
         self._request = request
@@ -106,6 +113,7 @@ class LocalHands(Hands):
         self._output = output
         self._telling = _Telling("")
         self.patience = crew.item_limit / _LOOKS
+        self.handler_name, self.first = handler_name, _FIRST
         self._is_unasked, self._has_warned = False, False
 
     @override
@@ -124,13 +132,20 @@ class LocalHands(Hands):
         return replace(self._request, output=output.location)
 
     @override
-    def work(self, claim: Claim) -> None:
+    def work(self, claim: Claim) -> float:
         store, self._telling = self._store, _Telling(claim.id)
+        began = store.clock.now()
         config = store.settings(store.status_head()).config
         blocks = config.on_failure == "block"
         grant = file_rows.grant_of(store, claim.lease)
         self.crew.paused = PausedHere(partial(keys_by, config, grant))
-        self._telling.rest = self.crew.work(_items(store, claim, grant), blocks=blocks)
+        found = _items(store, claim, grant)
+        target = self._request.target
+        if target is not None:
+            until = store.clock.now() + target
+            self.crew.is_late = lambda: store.clock.now() >= until
+        self._telling.rest = self.crew.work(found, blocks=blocks)
+        return (store.clock.now() - began).total_seconds()
 
     @override
     def tell_part(self, claim: Claim) -> Some | None:

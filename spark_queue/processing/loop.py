@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from spark_queue import checks
@@ -21,7 +22,8 @@ from spark_queue.commands.settle import SettledStep
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.addresses import require_table
 from spark_queue.log.step_events import logger
-from spark_queue.processing.claim_parts import ClaimParts, Hands, RunLength, WorkerDied
+from spark_queue.processing.claim_length import ClaimLength
+from spark_queue.processing.claim_parts import ClaimParts, Hands, WorkerDied
 from spark_queue.processing.crew import Using
 from spark_queue.processing.handler_types import AnyHandler
 from spark_queue.rules.rule_model import Reason
@@ -31,7 +33,7 @@ from spark_queue.state.settle_decision import ByARescuer, Every, Verdict
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.views.explaining import Standing, standing
-from spark_queue.wording import plural
+from spark_queue.wording import plural, shorten
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,8 +43,8 @@ if TYPE_CHECKING:
 class ProcessOptions(TypedDict, total=False):
     """The options of :meth:`Working.process` for any kind of handler."""
 
-    limit: int
-    max_bytes: int
+    limit: checks.ItemsPerClaim
+    max_bytes: int | None
     lease: timedelta | None
     worker_id: str | None
     returns: StructType | pa.Schema | str | None
@@ -62,7 +64,7 @@ class Asked:
 
     handler: AnyHandler
     per: Literal["item", "batch"] = "item"
-    limit: int = checks.PER_CLAIM
+    limit: checks.ItemsPerClaim = "auto"
     max_per_group: int | None = None
     lease: timedelta | None = None
     worker_id: str | None = None
@@ -71,22 +73,34 @@ class Asked:
     max_workers: int = 1
     using: Using | None = None
     item_time_limit: timedelta | None = None
-    max_bytes: int = checks.BYTES_PER_CLAIM
+    max_bytes: int | None = None
 
     def check(self, on_claim: object) -> None:
         """Raise where an option is none, on any queue."""
         checks.require_handler("handler", self.handler)
         checks.require_choice("per", self.per, ("item", "batch"))
-        checks.require_claim(self.limit, self.lease, 1, self.worker_id)
+        if not isinstance(self.limit, int) and not self._is_auto:
+            raise InvalidArgumentError(
+                f"limit is {shorten(self.limit)}: it must be a number of items, or 'auto'"
+            )
+        checks.require_claim(self._most(), self.lease, 1, self.worker_id)
         checks.optional(checks.require_count, "max_per_group", self.max_per_group, most=checks.MOST)
         checks.optional(checks.require_callable, "on_claim", on_claim)
         checks.optional(require_table, "output", self.output)
-        checks.require_count("max_bytes", self.max_bytes)
+        checks.optional(checks.require_count, "max_bytes", self.max_bytes)
         checks.require_count("max_workers", self.max_workers, most=checks.MOST)
         checks.optional(checks.require_choice, "using", self.using, choices=get_args(Using))
         checks.optional(checks.require_duration, "item_time_limit", self.item_time_limit)
         if self.item_time_limit is not None and self.per == "batch":
             raise InvalidArgumentError("item_time_limit is given for batches: it is for items")
+
+    def handler_name(self) -> str:
+        """Return the name by which this process knows how long items of the handler take."""
+        inner: object = self.handler
+        while (wrapped := getattr(inner, "handler", None)) is not None:
+            inner = wrapped
+        name = getattr(inner, "__qualname__", type(inner).__qualname__)
+        return f"{inner.__module__}:{name}:{self.per}"
 
     def item_limit(self) -> float:
         """Return how many seconds an item may take."""
@@ -100,20 +114,38 @@ class Asked:
         counts as started.
         """
         at, who = Snapshot(store), self.worker_id or worker_id(store)
-        run, most, limit = self._run(at), self.max_bytes, self.limit
+        run, limit, is_auto = self._run(at), self._most(), self._is_auto
+        most = checks.BYTES_PER_AUTO if is_auto else checks.BYTES_PER_CLAIM
         if hands is not None and self.per == "item" and at.settings.config.rates:
             run, limit = 1, min(limit, hands)
-        return claims.request(at, limit, self.lease, who, run, None, most)
+        found = claims.request(at, limit, self.lease, who, run, None, self.max_bytes or most)
+        return replace(found, target=found.lease / _TARGETS) if is_auto else found
+
+    def _most(self) -> int:
+        """Return how many items a claim takes at most."""
+        return self.limit if isinstance(self.limit, int) else _MOST
+
+    @property
+    def _is_auto(self) -> bool:
+        """Whether claims are as long as their items take."""
+        return isinstance(self.limit, str) and self.limit == "auto"
 
     def _run(self, at: Snapshot) -> int:
         """Return how many items of a group a claim takes."""
         most = self.max_per_group
         if most is None:
             grouped = at.settings.config.group_key is not None
-            return self.limit if grouped and self.per == "item" else 1
+            return self._most() if grouped and self.per == "item" else 1
         if most > 1 and self.per == "batch":
             raise InvalidArgumentError(f"max_per_group is {most}: with per='batch' it must be 1")
         return most
+
+
+#: How many items a claim has at most that is as long as they take a target time.
+_MOST = 1_000_000
+
+#: Claims in the time of a lease, where each takes its target time.
+_TARGETS = 20
 
 
 def worker_id(store: Store) -> str:
@@ -193,22 +225,22 @@ def run_claims(
     """
     started = time.monotonic()
     result = ProcessResult()
-    runs = RunLength(store, hands.begin(stop))
+    lengths = ClaimLength(store, hands.begin(stop), hands.handler_name, hands.first)
     deadline = None if time_limit is None else started + time_limit.total_seconds()
-    ahead = _Ahead(store, runs, lambda: _reason_to_stop(deadline, stop) is None)
+    ahead = _Ahead(store, lengths, lambda: _reason_to_stop(deadline, stop) is None)
     with ahead:
         while (reason := _reason_to_stop(deadline, stop)) is None:
             claim = ahead.take()
             if claim is None or (forever and claim.count == 0):
                 look = step_waits.look_at(store)
-                claim = _next_claim(store, runs.request())
+                claim = _next_claim(store, lengths.request())
             if claim.count == 0 and forever:
                 step_waits.wait_until(store, look, deadline, stop)
                 continue
             if claim.count == 0:
                 reason = "empty"
                 break
-            done = _work_off(store, claim, hands, ahead)
+            done = _work_off(store, claim, hands, ahead, lengths.target)
             result = result.plus(done, time.monotonic() - started)
             if on_claim is not None:
                 on_claim(result)
@@ -230,9 +262,9 @@ class _Ahead:
     Leaving the block gives an unused claim back: uncharged, as if it had not been made.
     """
 
-    def __init__(self, store: Store, runs: RunLength, may_go_on: Callable[[], bool]) -> None:
+    def __init__(self, store: Store, lengths: ClaimLength, may_go_on: Callable[[], bool]) -> None:
         self._store = store
-        self._runs = runs
+        self._lengths = lengths
         self._may_go_on = may_go_on
         self._claim: Claim | None = None
 
@@ -244,20 +276,19 @@ class _Ahead:
         self._give_back(claim)
         return None
 
-    def settle(self, claim: Claim, verdict: Verdict) -> SettledStep:
+    def settle(self, claim: Claim, verdict: Verdict, seconds: float) -> SettledStep:
         """Settle a claim, and make the next one in the same step, if that is possible."""
-        store, runs = self._store, self._runs
+        store, lengths = self._store, self._lengths
         if self._may_go_on():
-            length = runs.after(claim)
-            both = claims.settle_and_claim(store, claim.lease, verdict, runs.request(length))
+            after = lengths.after(claim, seconds)
+            request = lengths.request(after, held=claim)
+            both = claims.settle_and_claim(store, claim.lease, verdict, request)
             if both is not None:
-                runs.learn(length)
-                runs.fit(claim, both[0])
+                lengths.learn(after)
                 self._claim = Claim(store, both[1])
                 return both[0]
         done = settle.settle(store, claim.lease, verdict)
-        runs.learn(runs.after(claim, done))
-        runs.fit(claim, done)
+        lengths.learn(lengths.after(claim, seconds, done))
         return done
 
     def __enter__(self) -> None:
@@ -287,12 +318,14 @@ def _next_claim(store: Store, request: Request) -> Claim:
     return make_claim(Snapshot(store), request, Claim)
 
 
-def _work_off(store: Store, claim: Claim, hands: Hands, ahead: _Ahead) -> SettledStep:
-    parts = ClaimParts(store, claim, hands)
+def _work_off(
+    store: Store, claim: Claim, hands: Hands, ahead: _Ahead, target: timedelta | None
+) -> SettledStep:
+    parts = ClaimParts(store, claim, hands, target)
     try:
         with parts.keep():
-            hands.work(claim)
-            done = parts.finish(ahead.settle)
+            seconds = hands.work(claim)
+            done = parts.finish(partial(ahead.settle, seconds=seconds))
             if done is None:
                 logger.warning("%s was taken over while it worked; its output is dropped", claim)
                 return parts.done

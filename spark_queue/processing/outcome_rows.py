@@ -35,6 +35,8 @@ def columns_of(returns: pa.Schema | None) -> pa.Schema:
             # How many items were in the call that a worker died of, where they were several; and 0
             # of what was not begun.
             ("together", pa.int64()),
+            # What it took, of the time of its batch, where that was measured.
+            ("seconds", pa.float64()),
             last,
         ]
     )

@@ -45,11 +45,15 @@ from spark_queue.processing.handler_span import Continuing
 from spark_queue.processing.handler_types import AnyHandler, Apart
 from spark_queue.processing.learnt import Learnt
 from spark_queue.processing.loop import Asked, ProcessResult, run_claims
+from spark_queue.processing.staged_outcomes import StagedOutcomes
 from spark_queue.state.request import Request
-from spark_queue.state.settle_decision import NAMED, Each, Every, Some, Verdict
+from spark_queue.state.settle_decision import NAMED, Some, Verdict
 from spark_queue.state.store import Store
 from spark_queue.views import items
 from spark_queue.wording import shorten
+
+#: How many items the first claim has: a job of Spark's is no longer for so many.
+_FIRST = 128
 
 #: Parts of a claim where a session does not say how many.
 _CORES = 200
@@ -65,6 +69,7 @@ class Work:
     returns: StructType | None = None
     output: Output | None = None
     item_limit: float = math.inf
+    handler_name: str = ""
 
 
 def check(asked: Asked) -> None:
@@ -87,6 +92,7 @@ def work_of(store: Store, asked: Asked) -> Work:
         returns=None if returns is None else parse_columns(returns, "returns"),
         output=None if output is None else Output(store.spark, output),
         item_limit=asked.item_limit(),
+        handler_name=asked.handler_name(),
     )
 
 
@@ -125,8 +131,10 @@ class SparkHands(Hands):
         self._learnt = Learnt(threading.Event())
         self._is_unasked, self._has_warned = False, False
         self._returns = work.returns
-        self._handled: _Outcomes | None = None
+        self._handled: StagedOutcomes | None = None
         self._until = self.patience = math.inf
+        self.handler_name, self.first = work.handler_name, _FIRST
+        self._slots = 1.0
 
     @override
     def begin(self, stop: threading.Event) -> Request:
@@ -140,8 +148,13 @@ class SparkHands(Hands):
         return replace(work.request, output=work.output.lasting_name())
 
     @override
-    def work(self, claim: Claim) -> None:
+    def work(self, claim: Claim) -> float:
+        began = time.monotonic()
         self._handled = self._handle(claim)
+        took = time.monotonic() - began
+        self._slots = max(self._slots, self._handled.seconds / took)
+        # What Spark takes for a job is none of the items' time.
+        return self._handled.seconds / self._slots
 
     @override
     def tell_part(self, claim: Claim) -> Some:
@@ -189,7 +202,7 @@ class SparkHands(Hands):
             self._has_warned = True
             warn_of_rows()
 
-    def _handle(self, claim: Claim) -> _Outcomes:
+    def _handle(self, claim: Claim) -> StagedOutcomes:
         store, work, learnt = self._store, self._work, self._learnt
         about = f"queue {store.name}: handle items, claim {claim.id}, lease {claim.lease}"
         with interrupts.cancelled_first(store.spark), described(store.spark, about):
@@ -203,7 +216,7 @@ class SparkHands(Hands):
                     mapped = _map_handler_here(store, leased.rows, runner, returns)
                 else:
                     mapped = _map_handler(leased.rows, runner, returns)
-                told = _Outcomes.of(mapped.localCheckpoint())
+                told = StagedOutcomes.of(mapped.localCheckpoint())
             except Exception as exc:
                 learnt.look_at(exc, apart)
                 raise
@@ -214,8 +227,10 @@ class SparkHands(Hands):
     def _runner(self, apart: Apart | None, until: float) -> Runner:
         store, work = self._store, self._work
         handler = Continuing(work.handler, store.name)
+        target = work.request.target
+        most = math.inf if target is None else target.total_seconds()
         if work.per == "batch":
-            return run_batches(handler, self._returns, apart=apart, until=until)
+            return run_batches(handler, self._returns, apart=apart, until=until, most=most)
         on_failure = store.settings(store.status_head()).config.on_failure
         return run_items(
             handler,
@@ -223,6 +238,7 @@ class SparkHands(Hands):
             on_failure=on_failure,
             apart=apart,
             until=until,
+            most=most,
             limit=work.item_limit,
         )
 
@@ -232,8 +248,8 @@ class SparkHands(Hands):
         return StructType([*columns, *marks])
 
     def _write(
-        self, output: Output, told: _Outcomes, claim: Claim, *, is_second: bool = False
-    ) -> _Outcomes | None:
+        self, output: Output, told: StagedOutcomes, claim: Claim, *, is_second: bool = False
+    ) -> StagedOutcomes | None:
         """Write results, and return the outcomes; ``None`` where the claim was taken over.
 
         Items whose results the table refuses have failed.
@@ -249,52 +265,18 @@ class SparkHands(Hands):
                 raise OutputRefusedError(output.address.target, claim.id, said) from exc
         return self._write(output, found, claim, is_second=True)
 
-    def _fail_refused(self, output: Output, stage: DataFrame, claim: Claim) -> _Outcomes | None:
+    def _fail_refused(
+        self, output: Output, stage: DataFrame, claim: Claim
+    ) -> StagedOutcomes | None:
         refused = output.find_refused(_rows(stage, claim)).localCheckpoint()
         if refused.isEmpty():
             return None
         config, groups = self._store.settings(self._store.status_head()).config, None
         if config.on_failure == "block" and self._work.per == "item":
             groups = items.lease_items(self._store, claim.lease).rows.select("_seq", "_group_key")
-        return _Outcomes.of(output_columns.fail_refused(stage, refused, groups).localCheckpoint())
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcomes:
-    """What a handler's run said of the items of a claim."""
-
-    stage: DataFrame
-    """The columns of :func:`outcomes`, computed."""
-    total: int
-    """Items that have an outcome."""
-    done: int
-    rows: int
-    """Items that are done and have a result."""
-    unasked: int
-    """Items for which the handler gave rows without ``returns`` or ``output``."""
-    pausing: int
-    """Items that pause a key."""
-
-    @classmethod
-    def of(cls, stage: DataFrame) -> _Outcomes:
-        """Count the staged outcomes."""
-        is_done, with_result = F.col("outcome") == "ack", "result" in stage.columns
-        has_row = is_done & F.col("result").isNotNull() if with_result else F.lit(False)
-        is_unasked = F.lit(False) if with_result else F.col("unasked")
-        is_pausing = F.col("pause").isNotNull()
-        counts = (F.count_if(one) for one in (is_done, has_row, is_unasked, is_pausing))
-        # In one part, which needs no exchange: there are few columns to look at.
-        return cls(stage, *stage.coalesce(1).agg(F.count(F.lit(1)), *counts).collect()[0])
-
-    def verdict(self, claim: Claim) -> Verdict:
-        """Return the verdict: one ack for all, where every item is done."""
-        if self.total == self.done == claim.count:
-            return Every("ack")
-        if not self.pausing:
-            return Each(self.stage)
-        found = self.stage.where(F.col("pause").isNotNull())
-        rows = found.select("_seq", "outcome", "error", "after", "pause").collect()
-        return Each(self.stage, {seq: saying.Said.of(*said) for seq, *said in rows})
+        return StagedOutcomes.of(
+            output_columns.fail_refused(stage, refused, groups).localCheckpoint()
+        )
 
 
 def _rows(stage: DataFrame, claim: Claim) -> DataFrame:
@@ -303,7 +285,7 @@ def _rows(stage: DataFrame, claim: Claim) -> DataFrame:
     return results.select("result.*", "_seq", F.lit(claim.id).alias("_claim_id"))
 
 
-def _is_written(output: Output, told: _Outcomes, claim: Claim) -> bool:
+def _is_written(output: Output, told: StagedOutcomes, claim: Claim) -> bool:
     """Write results and their record; False where the claim was taken over."""
     if told.rows == 0:
         return True

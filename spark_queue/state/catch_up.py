@@ -9,7 +9,6 @@ dropped, and the newest head is looked for: each time, where commits cannot be l
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -115,8 +114,8 @@ class Position:
     """How much of what ended is in each other queue that it goes to."""
     run_length: float = FIRST_RUN
     """How many items of a group a claim probably finishes, as earlier ones taught."""
-    claim_length: float = math.inf
-    """How many items in all, where that was fewer than it had."""
+    claim_lengths: dict[tuple[str, bool], float] = field(default_factory=dict)
+    """How many items in all, by handler, and by whether claims have a length of their own."""
     _limits: tuple[Registered, ReaderConfig] | None = None
     _terms: ReaderTerms | None = None
 

@@ -48,6 +48,8 @@ class Request:
     """The table that gets the results: what it has of a claim is evidence."""
     max_bytes: int = BYTES_PER_CLAIM
     """Bytes of rows, where they are known; one item may have more."""
+    target: timedelta | None = None
+    """How long its items are to take; ``None`` where ``limit`` alone says how many they are."""
     spared: frozenset[int] = frozenset()
     """Leases whose items are their holder's although their time is over: their claims name outputs,
     which could not be asked."""

@@ -16,6 +16,7 @@ from spark_queue.commands.evidence import Output
 from spark_queue.log.delta.claim_record import ClaimRecord
 from spark_queue.log.disk import jvms
 from spark_queue.processing import loop, worker
+from spark_queue.processing.staged_outcomes import StagedOutcomes
 from spark_queue.saying import Said
 
 
@@ -78,11 +79,11 @@ def test_results_name_a_transaction_where_a_killed_writer_is_not_waited_for(
 def test_a_record_names_what_is_done_where_some_items_have_no_outcome(spark: SparkSession) -> None:
     """A task that Spark ran again has none for its items; otherwise only the others are named."""
     columns = "_seq long, outcome string, error string, after double, pause string, "
-    columns += "together long, result struct<id: long>"
+    columns += "together long, seconds double, result struct<id: long>"
     rows: list[Any] = [
-        (1, "ack", None, None, None, None, (1,)),
-        (2, "ack", None, None, None, None, None),
-        (3, "nack", "E", None, None, None, None),
+        (1, "ack", None, None, None, None, 0.1, (1,)),
+        (2, "ack", None, None, None, None, 0.1, None),
+        (3, "nack", "E", None, None, None, 0.1, None),
     ]
     stage = spark.createDataFrame(rows, columns)
     written: list[ClaimRecord] = []
@@ -99,7 +100,7 @@ def test_a_record_names_what_is_done_where_some_items_have_no_outcome(spark: Spa
     output: Any = Kept()
     for count in (3, 4):
         claim: Any = SimpleNamespace(id="abc", count=count)
-        assert worker._is_written(output, worker._Outcomes.of(stage), claim)
+        assert worker._is_written(output, StagedOutcomes.of(stage), claim)
 
     failed = {3: Said("nack", "E")}
     assert written == [

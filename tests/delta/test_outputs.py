@@ -36,7 +36,7 @@ queue.process(lambda _: {"who": "first"}, returns="who string", output=sys.argv[
 """
 
 
-def _gone(*_: object) -> Any:
+def _gone(*_: object, **__: object) -> Any:
     raise RuntimeError("gone")
 
 

@@ -119,7 +119,7 @@ def test_a_claim_of_a_deep_group_is_as_long_as_it_is_worked_off(
         if item["id"] == 110 and item["_attempts"] == 0:
             raise ValueError("the first time")
 
-    done = queue.process(handle)
+    done = queue.process(handle, limit=1_000)
 
     assert (done.acked, done.failed, done.released, done.claims) == (612, 1, 489, 4)
 
@@ -213,7 +213,7 @@ def test_what_still_waits_is_told(queue: DeltaQueue) -> None:
         if item["id"] == 1:
             raise ValueError("no")
 
-    done = queue.process(handle)
+    done = queue.process(handle, limit=100)
 
     assert (done.acked, done.failed, done.released, done.stopped) == (4, 1, 3, "waiting")
     assert done.waiting == {"leased": 1, "delayed": 1, "held by group": 6}

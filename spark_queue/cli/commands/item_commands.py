@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from typer import Argument, Option
 
-from spark_queue import checks, extras
+from spark_queue import extras
 from spark_queue.cli import show_counts
 from spark_queue.cli.choice import AnyQueue, Format, RowSource, format_of, local_path
 from spark_queue.cli.command import DryRun, Name, ReaderOption, command, operating
@@ -67,7 +67,7 @@ class RunOptions:
     returns: Annotated[str | None, Option(help="The columns that it returns.")] = None
     output: Annotated[str | None, Option(help="The Delta table that gets them.")] = None
     per: Annotated[Per, Option(help="What one call gets.")] = Per.ITEM
-    limit: Annotated[int, Option(help="Items that one claim takes.")] = checks.PER_CLAIM
+    limit: Annotated[str, Option(metavar="<int>|auto", help="Items that one claim takes.")] = "auto"
     max_per_group: Annotated[
         int | None,
         Option(help="Items of one group that a claim takes at most."),
@@ -77,7 +77,8 @@ class RunOptions:
         """Return them as arguments of ``process``."""
         placed = local_path if is_here else scope.locate
         output = None if self.output is None else placed(self.output)
-        return {**asdict(self), "per": self.per.value, "output": output}
+        given = asdict(self) | {"per": self.per.value, "output": output}
+        return given | {"limit": int(self.limit) if self.limit.isdigit() else self.limit}
 
 
 @command

@@ -82,7 +82,7 @@ def test_an_item_that_hangs_holds_up_no_ack(
     written: Any = {} if out is None else {"returns": "n bigint", "output": out}
     with ThreadPoolExecutor() as operators:
         seen = operators.submit(see)
-        done = queue.process(handle, lease=LEASE, max_workers=2, using=using, **written)
+        done = queue.process(handle, limit=100, lease=LEASE, max_workers=2, using=using, **written)
 
     seen.result()
     assert (done.acked, done.claims, queue.counts()["acked"]) == (12, 1, 12)
@@ -105,7 +105,7 @@ def test_each_outcome_is_settled_in_its_part(make: Make) -> None:
         if item["id"] == 3:
             until(lambda: LocalQueue.open(path, durability="process").counts()["claimed"] == 1)
 
-    done = queue.process(handle, lease=LEASE)
+    done = queue.process(handle, limit=100, lease=LEASE)
 
     assert (done.acked, done.failed, done.dead, done.released) == (3, 1, 1, 0)
     assert Counter(step.action for step in steps)["renew"] >= 1
@@ -136,7 +136,7 @@ def test_a_part_that_cannot_be_written_is_told_with_the_next(
             until(lambda: len(failed) > before or queue.counts()["acked"] > 0)
         return {"n": item["id"]}
 
-    done = queue.process(handle, lease=LEASE, returns="n bigint", output=f"{place}/out")
+    done = queue.process(handle, limit=100, lease=LEASE, returns="n bigint", output=f"{place}/out")
 
     assert (done.acked, done.claims, failed) == (12, 1, [False, True])
     rows = DeltaTable(f"{place}/out").to_pyarrow_table()["n"].to_pylist()
@@ -177,7 +177,7 @@ def test_a_part_is_settled_before_another_is_written(
         until(lambda: item["id"] != 6 or "settle" in order)
         return {"n": item["id"]}
 
-    done = queue.process(handle, lease=LEASE, returns="n bigint", output=f"{place}/out")
+    done = queue.process(handle, limit=100, lease=LEASE, returns="n bigint", output=f"{place}/out")
 
     assert (done.acked, done.failed) == (12, 1)
     assert order[: order.index("last")][:3] == ["part", "settle", "settle"]
@@ -204,7 +204,7 @@ def test_a_part_whose_settle_fails_is_settled_with_the_next(
 
     monkeypatch.setattr(LocalHands, "tell_part", unlucky)
     done = queue.process(
-        lambda item: until(lambda: item["id"] < 6 or len(failed) == ticks), lease=LEASE
+        lambda item: until(lambda: item["id"] < 6 or len(failed) == ticks), limit=100, lease=LEASE
     )
     assert (done.acked, queue.counts()["acked"]) == (12, 12)
 

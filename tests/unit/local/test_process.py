@@ -210,7 +210,7 @@ def test_what_still_waits_is_told(grouped: LocalQueue, clock: ManualClock) -> No
         if item["id"] == 1:
             raise ValueError("no")
 
-    done = grouped.process(handle)
+    done = grouped.process(handle, limit=100)
 
     assert (done.acked, done.failed, done.released, done.stopped) == (4, 1, 3, "waiting")
     assert done.waiting == {"leased": 1, "delayed": 1, "held by group": 6}

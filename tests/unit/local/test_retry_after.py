@@ -245,7 +245,7 @@ def test_a_handler_pauses_the_key_of_its_item(
     queue = _queue(clock, group_key=group_key, on_failure="skip")
     names = [f"a{n:02d}" for n in range(1, 51)]
     _put(queue, *names, "b1")
-    done = run(queue, _busy("a03", pause=True), max_per_group=50 if group_key else None)
+    done = run(queue, _busy("a03", pause=True), limit=100, max_per_group=50 if group_key else None)
     assert (done.acked, done.deferred, done.released, done.failed) == (3, 1, 47, 0)
     assert _pauses(queue) == {("tenant", "a"): timedelta(seconds=30)}
     found = _status(queue)

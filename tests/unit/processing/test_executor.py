@@ -69,7 +69,9 @@ def test_what_nothing_awaits_is_no_success(run: Any) -> None:
 def test_no_item_begins_when_the_time_is_over(apart: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those behind it go back uncharged, and those that began in time are told."""
     instants, called = [5.0], list[object]()
-    clock = SimpleNamespace(time=lambda: instants.pop() if instants else 10.0)
+    clock = SimpleNamespace(
+        time=lambda: instants.pop() if instants else 10.0, monotonic=lambda: 0.0
+    )
     monkeypatch.setattr(executor, "time", clock)
 
     run = run_items(called.append, None, until=10.0, apart=apart)
@@ -79,6 +81,21 @@ def test_no_item_begins_when_the_time_is_over(apart: Any, monkeypatch: pytest.Mo
     late = run_batches(called.append, None, until=10.0, apart=apart)
     assert outcomes(late([batch((4, None))])) == [(4, "release", None)]
     assert len(called) == (1 if apart is None else 0)
+
+
+def test_no_item_begins_after_so_many_seconds_of_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each task has as many from its first batch on, and says what each item took of its batch."""
+    now = [100.0]
+    clock = SimpleNamespace(time=lambda: 0.0, monotonic=lambda: now[0])
+    monkeypatch.setattr(executor, "time", clock)
+
+    def handle(_: object) -> None:
+        now[0] += 4
+
+    for _ in range(2):
+        found = list(run_items(handle, None, most=6)([batch((1, None), (2, None), (3, None))]))
+        told = [(row["outcome"], row["seconds"]) for one in found for row in one.to_pylist()]
+        assert told == [("ack", 8 / 3), ("ack", 8 / 3), ("release", 8 / 3)]
 
 
 def test_an_item_that_takes_too_long_is_killed_and_has_failed() -> None:
@@ -163,7 +180,7 @@ def test_a_failed_batch_has_no_results() -> None:
     """Items that failed have the column of results, and nothing in it."""
     (found,) = run_batches(fail, SIZES)([batch((1, None))])
     nothing = dict.fromkeys(("after", "pause", "together", "result"))
-    assert found.to_pylist() == [
+    assert found.drop_columns("seconds").to_pylist() == [
         {"_seq": 1, "outcome": "nack", "error": "ValueError: no", **nothing}
     ]
 

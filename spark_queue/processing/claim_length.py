@@ -1,0 +1,189 @@
+"""Length of the next claim: as many items as take a target time, and runs that are worked off."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import timedelta
+from typing import NamedTuple
+
+from spark_queue.claim import Claim
+from spark_queue.commands.claims import new_claim_id
+from spark_queue.commands.settle import SettledStep
+from spark_queue.log.heads import StatusHead
+from spark_queue.log.schema import TERMINAL
+from spark_queue.processing.claim_parts import RENEWALS
+from spark_queue.state.request import Request
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
+
+#: How fast runs grow while nothing goes back, and at most when something does.
+_FASTEST, _FAST = 4.0, 2.0
+
+#: One claim does not make runs shorter than this, or than half: the next may do better.
+_SHORT = 100.0
+
+#: Items that may go back for each one that is done. More means more rows.
+_BACK = 0.7
+
+#: How fast claims grow that take less than their target time. The first ones say little of others.
+_GROWTH = 64
+
+#: Claims that each worker makes, of what waits, while others work: none of them is last for long.
+_SHARES = 2
+
+#: The least share, as a part of what takes the target time: less is not worth a claim.
+_LEAST = 1 / 20
+
+
+class Lengths(NamedTuple):
+    """How many items a claim takes."""
+
+    whole: float
+    run: float
+    """How many of one group."""
+
+
+class ClaimLength:
+    """How long the claims of a handler are, as earlier ones taught.
+
+    Where its request has a target time, a claim is as many items as were worked off in so long;
+    while others hold claims, at most a share of what waits. Otherwise it is as many as the request
+    says, or fewer where some of those went back for time.
+
+    Of a group it is about as many as it will work off. An item that is claimed and goes back costs
+    two rows, and so does one that is done. So runs grow while they are worked off, and shrink while
+    more goes back than is done. A run is also to end before its lease is renewed: in older formats
+    a renewal is a row for each item.
+
+    Lengths are known to this process, for all that process items of this reader.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, as its reader sees it.
+    request : Request
+        What claims ask for; none is longer than its limit, and no run longer than its run.
+    handler : str
+        The name of the handler. Each has a length of its own.
+    first : int
+        How many items the first claim has that has a target time.
+    """
+
+    def __init__(self, store: Store, request: Request, handler: str, first: int) -> None:
+        self._store = store
+        self._request = request
+        self._known = store.position()
+        self._key = handler, request.target is not None
+        self._first = math.inf if request.target is None else float(first)
+
+    @property
+    def target(self) -> timedelta | None:
+        """How long the items of a claim are to take."""
+        return self._request.target
+
+    @property
+    def known(self) -> Lengths:
+        """The lengths of the next claim, while nobody else works on the queue."""
+        whole = self._known.claim_lengths.get(self._key, self._first)
+        return Lengths(whole, self._known.run_length)
+
+    def learn(self, lengths: Lengths) -> None:
+        """Keep lengths for the next claims."""
+        self._known.claim_lengths[self._key] = lengths.whole
+        if self._request.run > 1:
+            self._known.run_length = max(1.0, lengths.run)
+
+    def request(self, lengths: Lengths | None = None, held: Claim | None = None) -> Request:
+        """Return what the next claim asks for.
+
+        Parameters
+        ----------
+        lengths : Lengths, optional
+            How long it is; the known lengths by default.
+        held : Claim, optional
+            The claim that will be settled by then.
+        """
+        whole, run = lengths or self.known
+        if self._request.target is not None:
+            whole = min(whole, max(self._share(held), whole * _LEAST))
+        return replace(
+            self._request,
+            claim_id=new_claim_id(),
+            limit=max(1, int(min(self._request.limit, whole))),
+            run=max(1, min(self._request.run, int(run))),
+        )
+
+    def after(self, claim: Claim, seconds: float, done: SettledStep | None = None) -> Lengths:
+        """Return the lengths after a claim.
+
+        Parameters
+        ----------
+        claim : Claim
+            It is settled, or will be.
+        seconds : float
+            How long its handler took.
+        done : SettledStep, optional
+            What became of it; by default nothing of it goes back.
+        """
+        worked = max(1.0, claim.count - (0 if done is None else done.released))
+        took = self._store.clock.now() - claim.claimed_at
+        in_time = took < (self._request.target or self._request.lease / RENEWALS)
+        is_cut = worked < claim.count and not in_time
+        return Lengths(
+            self._whole_after(worked, seconds, is_cut=is_cut), self._run_after(claim, done)
+        )
+
+    # rule: length of a claim
+    def _whole_after(self, worked: float, seconds: float, *, is_cut: bool) -> float:
+        """Return the length after a claim of which so many items were worked off in some seconds.
+
+        A claim is cut where the rest went back for time.
+        """
+        target, known = self._request.target, self.known.whole
+        if target is None:
+            return worked if is_cut else max(known, _FAST * worked)
+        times = max(seconds / target.total_seconds(), 1e-9)
+        fitting = max(1.0, worked / times)
+        if is_cut or times >= 1:
+            return min(worked, fitting)
+        return max(known, min(fitting, _GROWTH * worked))
+
+    def _share(self, held: Claim | None) -> float:
+        """Return how much of what waits is one worker's, as far as this process has seen others."""
+        at = Snapshot(self._store)
+        queue, status = at.cache.queue.head, at.position.status.head
+        if queue is None or status is None:
+            return math.inf
+        others = self._count_others(status, held)
+        left = queue.items - at.registered().since_items - sum(status.finished.values())
+        return math.inf if not others else (left - status.claimed) / (_SHARES * (1 + others))
+
+    def _count_others(self, status: StatusHead, held: Claim | None) -> int:
+        """Return how many others hold claims; of a large queue, whether any do."""
+        replica = self._known.replica
+        if replica is None:
+            return int(status.claimed > (0 if held is None else held.count))
+        mine = None if held is None else held.lease
+        return sum(bool(grant.left) and lease != mine for lease, grant in replica.grants.items())
+
+    def _run_after(self, claim: Claim, done: SettledStep | None) -> float:
+        """Return the length of runs after a claim."""
+        known = self._known.run_length
+        longest = min(known, self._request.run, claim.count)
+        in_time = self._run_in_time(claim, longest)
+        back = 0 if done is None else done.released
+        if done is None or back == 0:
+            return in_time if in_time < longest else max(known, min(_FASTEST * longest, in_time))
+        finished = sum(n for state, n in done.counts.items() if state in TERMINAL)
+        wanted = min(_BACK * finished / back, _FAST) * longest
+        return min(max(wanted, min(longest / 2, _SHORT)), in_time)
+
+    def _run_in_time(self, claim: Claim, longest: float) -> float:
+        """Return how many items of a group are worked off before a lease is renewed."""
+        if claim.count == self._request.limit > longest:
+            # It took the time of other items, and there is no room for longer runs.
+            return self._known.run_length
+        took = max(self._store.clock.now() - claim.claimed_at, timedelta.resolution)
+        # What a claim takes by itself may be longer, and is no reason for ever shorter runs.
+        return max(longest * (self._request.lease / RENEWALS / took), min(longest, _SHORT))

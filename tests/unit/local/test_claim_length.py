@@ -1,0 +1,101 @@
+"""How many items a claim of ``process`` takes where nobody says: as many as take a target time."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from spark_queue.clock import ManualClock
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.local_queue import LocalQueue
+from tests.unit.local.conftest import Make
+
+#: Of which the target time is a 20th: ten seconds.
+LEASE = timedelta(seconds=200)
+
+
+@pytest.fixture
+def filled(make: Make) -> Callable[[int], LocalQueue]:
+    """Make a queue of so many items."""
+
+    def build(items: int) -> LocalQueue:
+        queue = make("n long", lease=LEASE)
+        queue.enqueue([{"n": n} for n in range(items)])
+        return queue
+
+    return build
+
+
+def _claims(
+    queue: LocalQueue, handler: Callable[[dict[str, Any]], None], **options: Any
+) -> list[int]:
+    """Process a queue, and return how many items were done of each claim."""
+    done = [0]
+    queue.process(handler, **options, on_claim=lambda so_far: done.append(so_far.acked))
+    return [now - before for before, now in itertools.pairwise(done)]
+
+
+def test_short_items_come_in_large_claims(filled: Callable[[int], LocalQueue]) -> None:
+    """The first claim is small, as nothing is known; the next ones are 64 times as long."""
+    assert _claims(filled(3_000), lambda _: None) == [16, 1_024, 1_960]
+
+
+# rule: length of a claim
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(0.1, [16, 100, 84]), (4, [3, 2, 2]), (30, [1] * 4)]
+)
+def test_a_claim_takes_the_target_time(
+    filled: Callable[[int], LocalQueue], clock: ManualClock, seconds: float, expected: list[int]
+) -> None:
+    """What is not begun in that time goes back, and the next claim is as long as was worked off."""
+    queue = filled(sum(expected))
+
+    def handle(_: dict[str, Any]) -> None:
+        clock.advance(timedelta(seconds=seconds))
+
+    assert _claims(queue, handle) == expected
+
+
+def test_lengths_are_known_by_handler_until_the_process_ends(
+    filled: Callable[[int], LocalQueue], clock: ManualClock
+) -> None:
+    """The next call begins where the last one ended; another handler begins anew."""
+
+    def slow(_: dict[str, Any]) -> None:
+        clock.advance(timedelta(seconds=2))
+
+    queue = filled(60)
+    stop = threading.Event()
+    queue.process(slow, stop=stop, on_claim=lambda _: stop.set())
+    assert queue.counts()["acked"] == 5
+
+    assert _claims(queue, slow)[:2] == [5, 5]
+
+    queue.enqueue([{"n": n} for n in range(40)])
+    assert _claims(queue, lambda _: None)[:2] == [16, 24]
+
+
+def test_workers_share_what_waits(filled: Callable[[int], LocalQueue], clock: ManualClock) -> None:
+    """While another one holds a claim, each takes half of its part, but no claim of no time."""
+    queue = filled(100)
+    held = queue.claim(20)
+
+    def handle(_: dict[str, Any]) -> None:
+        clock.advance(timedelta(seconds=0.1))
+
+    assert _claims(queue, handle) == [16, 16, 12, 9, 6, 5, 5, 5, 5, 1]
+    held.release()
+    assert _claims(queue, handle) == [20]
+
+
+def test_a_length_is_a_number_or_the_word(filled: Callable[[int], LocalQueue]) -> None:
+    """A number stays what it is."""
+    queue = filled(30)
+    assert _claims(queue, lambda _: None, limit=7) == [7, 7, 7, 7, 2]
+    with pytest.raises(InvalidArgumentError, match=r"limit is 'many': .* a number .* or 'auto'"):
+        queue.process(lambda _: None, limit="many")  # type: ignore[call-overload]
