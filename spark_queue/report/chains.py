@@ -112,7 +112,7 @@ class Chains:
         text = explaining.detail(told, why, states, at, self.directory)
         explained = explaining.because(row["seq"], reason, text, by=why.by, until=row["until"])
         back = self._given_back(row["seq"])
-        explained = replace(explained, given_back=back, more=row["more"])
+        explained = explaining.with_more(replace(explained, given_back=back), row["more"])
         if row["deferrals"]:
             said = _deferral_text(row["deferrals"], self._last_said(row["seq"], "deferrals"))
             explained = replace(explained, detail=f"{explained.detail}; {said}")

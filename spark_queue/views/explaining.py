@@ -68,7 +68,7 @@ def live(store: Store, seq: int) -> Explanation | None:
     states = {member.seq: member.state for member in members}
     text = detail(own, why, states, at, store.handle.place.directory())
     until = _units_at(why) if why.short is not None else until_of(own, why.reason, at)
-    return replace(because(seq, why.reason, text, by=why.by, until=until), more=why.more)
+    return with_more(because(seq, why.reason, text, by=why.by, until=until), why.more)
 
 
 def _with_debts(at: Situation, replica: Replica) -> Situation:
@@ -243,6 +243,14 @@ def because(
 ) -> Explanation:
     """Return an explanation."""
     return Explanation(seq=seq, reason=reason, detail=detail, by=by, until=until)
+
+
+def with_more(explained: Explanation, more: int) -> Explanation:
+    """Return an explanation that says how many more reasons hold."""
+    if not more:
+        return explained
+    said = f"{explained.detail}; {plural(more, 'more reason holds', 'more reasons hold')} it"
+    return replace(explained, more=more, detail=said)
 
 
 def explain_refusal(seq: int, holder: int | None) -> Explanation:

@@ -169,6 +169,7 @@ def test_an_explanation_says_when_units_come_back(
         ("key rate", 1),
         ("rate", 0),
     ]
+    assert queue.explain(2).detail.endswith("; 1 more reason holds it")
     queue.configure(rates=(replace(slow, limit=None),))
     queue.cancel("id IN ('b1', 'c1')")
     why = queue.explain(2)
