@@ -190,11 +190,10 @@ class Working(Looking[FrameT, SchemaT], Operating, Generic[FrameT, SchemaT, Clai
         per : "item" or "batch"
             What one call gets.
         limit : int or "auto"
-            How many items one claim takes at most. By default a claim is as many as take about a
-            20th of its lease, as the claims of this handler before it took in this process: few at
-            first, soon a million for short work, one for long work. What is not begun in that
-            time goes back, uncharged; while other workers hold claims, each takes a share of what
-            waits; and of a claim that is killed no more than that time is worked on again.
+            How many items one claim takes at most. With ``"auto"``, the default, it takes as many
+            as the handler works off in a 20th of the lease: few at first, then as the claims of
+            this process before it taught. Items that are not begun in that time go back, uncharged.
+            While other workers hold claims, it takes a share of what waits.
         max_per_group : int, optional
             How many consecutive items of one group a claim takes at most, to be worked off one
             after another; up to there, about as many as the claims before it could finish. By

@@ -16,7 +16,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -26,7 +26,8 @@ from unittest import mock
 import pyarrow as pa
 from rich.console import Console
 
-from spark_queue import Limit, QueueConfig, Rate, ReaderConfig, RetryPolicy
+from choices_drawn import COLUMNS, LEASE, Drawn
+from spark_queue import ReaderConfig
 from spark_queue.clock import ManualClock
 from spark_queue.commands import readers, rows
 from spark_queue.commands.checkpoint import checkpoint
@@ -35,7 +36,6 @@ from spark_queue.errors import LeaseLostError
 from spark_queue.flow import key_texts
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.schema import CANCELLED, EXPIRED, RATE, STATUS_COLUMNS
-from spark_queue.saying import Said
 from spark_queue.session import SMALL_STEPS_CONF, local_session
 from spark_queue.sql import admission, choosing, reach, settlement
 from spark_queue.sql.checkpointing import stage
@@ -49,27 +49,10 @@ from step_texts import texts_of
 
 _CONSOLE = Console()
 
-_COLUMNS = "id string, tenant string, grp string, prio int, host string, size double"
-_LEASE = timedelta(seconds=30)
-#: The keys that limits go by.
-_LIMITED = ((), (), ("host",), ("host", "tenant"), ("grp", "tenant"))
-#: The keys that rates go by.
-_RATED = ((), (), ("host",), (None,), ("tenant", None), ("grp", "host"))
+#: Seconds between two steps.
 _PAUSES = (0, 0, 0, 1, 7, 12, 31)
+#: Settings that are changed at once.
 _TOGETHER = ("on_duplicate", "debounce", "at_most")
-_VERBS = ("ack", "ack", "ack", "nack", "defer", "release", "dead")
-_EXACT = {"costs": (0.5, 1.0, 1.0, 2.5), "weights": (0.5, 1.0, 2.0, 4.0)}
-_ANY = {"costs": (0.1, 1 / 3, 0.7, 1.0), "weights": (0.3, 1.0, 3.0, 7.0)}
-
-
-def _replacing(draw: random.Random) -> dict[str, Any]:
-    """Return settings of what becomes of rows whose key an item has."""
-    if draw.random() < 0.4:  # noqa: PLR2004
-        return {"on_duplicate": "skip", "debounce": None, "at_most": None}
-    some = (None, timedelta(seconds=3)) if draw.random() < 0.5 else (None,)  # noqa: PLR2004
-    waits = draw.choice(some)
-    most = None if waits is None else timedelta(seconds=8)
-    return {"on_duplicate": "replace", "debounce": waits, "at_most": most}
 
 
 class ChoicesDifferError(AssertionError):
@@ -99,12 +82,11 @@ class Played:
         self._is_thorough = is_thorough
         self.counts: Counter[str] = Counter()
         self._draw = random.Random(seed)  # noqa: S311 - it has to be repeatable, not secret
-        self._values = self._draw.choice((_EXACT, _EXACT, _ANY))
+        self._drawn = Drawn(self._draw)
         self._clock = ManualClock()
-        self.config = self._config()
-        self._items = 0
+        self.config = self._drawn.config()
         self._queue = LocalQueue.create(
-            place, _COLUMNS, self.config, durability="process", clock=self._clock
+            place, COLUMNS, self.config, durability="process", clock=self._clock
         )
         self._readers: list[Any] = [self._queue]
         self._claims: list[Any] = []
@@ -131,64 +113,8 @@ class Played:
                 self._other()
         return self.counts
 
-    def _config(self) -> QueueConfig:
-        draw = self._draw
-        fair, grouped = draw.random() < 0.8, draw.random() < 0.75  # noqa: PLR2004
-        return QueueConfig(
-            dedup_key="id",
-            dedup_scope=draw.choice(("live", "live", "forever", timedelta(seconds=40))),
-            **_replacing(draw),
-            fair_key="tenant" if fair else None,
-            group_key="grp" if grouped else None,
-            priority=draw.choice((None, "prio")),
-            weights=self._weights() if fair else {},
-            group_limit=draw.choice((1, 1, 2, 3)) if grouped else 1,
-            on_failure=draw.choice(("block", "skip")),
-            max_in_flight=draw.choice((None, None, 1, 3, 6)),
-            limits=self._limits(
-                draw.choice(((), ("host",), ("host", "tenant"), ("grp", "tenant")))
-            ),
-            rates=self._rates(draw.choice(_RATED), draw.choice((None, "size"))),
-            max_attempts=draw.choice((None, 2)),
-            max_losses=draw.choice((None, 1, 2, 3)),
-            max_deferrals=draw.choice((None, 1, 2, 3)),
-            lease=_LEASE,
-            retry=RetryPolicy(
-                delay=timedelta(seconds=draw.choice((0, 10))), jitter=draw.choice((0.0, 0.5))
-            ),
-        )
-
-    def _limits(self, texts: Iterable[str]) -> tuple[Limit, ...]:
-        numbers = (None, 0, 1, 1, 2, 3)
-        return tuple(
-            Limit(
-                by=text,
-                default=self._draw.choice(numbers),
-                overrides={"a": self._draw.choice(numbers), "x": self._draw.choice(numbers)},
-            )
-            for text in texts
-        )
-
-    def _rates(self, texts: Iterable[str | None], units: str | None) -> tuple[Rate, ...]:
-        speeds = (0.5, 1, 3, 10, None)
-        return tuple(
-            Rate(
-                by=text,
-                limit=self._draw.choice(speeds),
-                per=timedelta(seconds=7),
-                burst=self._draw.choice((2, 3.5, 6)),
-                units=units,
-                overrides={} if text is None else {"a": self._draw.choice(speeds)},
-            )
-            for text in texts
-        )
-
-    def _weights(self) -> dict[str, float]:
-        draw, weights = self._draw, self._values["weights"]
-        return {key: draw.choice(weights) for key in "abc" if draw.random() < 0.4}  # noqa: PLR2004
-
     def _enqueue(self) -> None:
-        given = [self._row() for _ in range(self._draw.randint(1, 12))]
+        given = [self._drawn.row(self._clock.now()) for _ in range(self._draw.randint(1, 12))]
         choices: tuple[OnDuplicate | None, ...] = (None, None, "skip", "replace")
         asked = self._draw.choice(choices)
         self._compare_enqueue(given, EnqueueRules(on_duplicate=asked))
@@ -230,29 +156,11 @@ class Played:
         self.counts["duplicates"] += len(ours.duplicates)
         self.counts["replacing"] += entered.replacing
 
-    def _row(self) -> dict[str, Any]:
-        draw, now = self._draw, self._clock.now()
-        later, ends = (timedelta(seconds=draw.choice(some)) for some in ((5, 25), (8, 40, 90)))
-        self._items += 1
-        return {
-            # Some come again, at once or later.
-            "id": None if draw.random() < 0.1 else str(draw.randint(1, self._items)),  # noqa: PLR2004
-            "tenant": draw.choice(("a", "b", "c", "d", None)),
-            "grp": draw.choice(("g", "h", "i", None)),
-            "prio": draw.choice((0, 0, 1, 2)),
-            "host": draw.choice(("x", "x", "y", None)),
-            "size": draw.choice((1.0, 1.0, 0.1, 2.0)),
-            "cost": draw.choice(self._values["costs"]),
-            "available_at": now + later if draw.random() < 0.15 else None,  # noqa: PLR2004
-            "expires_at": now + ends if draw.random() < 0.1 else None,  # noqa: PLR2004
-            "max_attempts": draw.choice((None, None, 1, 3)),
-        }
-
     def _claim(self, reader: Any) -> None:
         draw = self._draw
         request = Request(
             limit=draw.choice((1, 2, 4, 30)),
-            lease=_LEASE,
+            lease=LEASE,
             worker_id="w",
             run=draw.choice((1, 1, 1, 2, 3)) if self.config.group_key else 1,
             claim_id="c",
@@ -308,17 +216,11 @@ class Played:
         draw, claim = self._draw, self._draw.choice(self._claims)
         seqs = [row["_seq"] for row in claim.rows]
         some = draw.sample(seqs, draw.randint(1, len(seqs)))
-        said = {seq: self._said() for seq in some}
-        choices = (Some(said), Every(*self._said()), Renewed(_LEASE))
+        said = {seq: self._drawn.said() for seq in some}
+        choices = (Some(said), Every(*self._drawn.said()), Renewed(LEASE))
         self._compare_settle(claim, draw.choice(choices))
         with suppress(LeaseLostError):
             claim.settle_each(said)
-
-    def _said(self) -> Said:
-        draw = self._draw
-        verb, error, wait = draw.choice(_VERBS), draw.choice((None, "why")), draw.choice((0, 7.25))
-        is_given = verb == "defer" or (verb == "nack" and draw.random() < 0.5)  # noqa: PLR2004
-        return Said(verb, error, timedelta(seconds=wait) if is_given else None)
 
     def _compare_settle(self, claim: Any, verdict: Verdict) -> None:
         store, now = claim._store, self._clock.now()  # noqa: SLF001 - as a settle does
@@ -345,7 +247,7 @@ class Played:
         """Hold a checkpoint of each engine, for other weights, against that of the first."""
         at, changed = Snapshot(store), None
         if self.config.fair_key is not None:
-            config = at.settings.config.changed(weights=self._weights())
+            config = at.settings.config.changed(weights=self._drawn.weights())
             changed = at.settings.reconfigured(config, at.status.pointers)
         kept = [
             sorted(map(repr, _rows_of(stage(Snapshot(read), changed, None, engine).rows)))
@@ -361,14 +263,7 @@ class Played:
             ("settings", "settings", "pause", "pause", "maintain", "reader", "renew", "forget")
         )
         if what == "settings":
-            texts, rates = [one.by for one in self.config.limits], self.config.rates
-            settings: dict[str, Any] = {
-                "max_in_flight": draw.choice((None, 2, 5)),
-                **_replacing(draw),
-                "limits": self._limits(texts),
-                "weights": self._weights() if self.config.fair_key is not None else {},
-                "rates": self._rates([r.by for r in rates], rates[0].units if rates else None),
-            }
+            settings = self._drawn.settings(self.config)
             name = draw.choice(list(settings))
             names = _TOGETHER if name in _TOGETHER else (name,)
             draw.choice(self._readers).configure(**{one: settings[one] for one in names})
