@@ -13,6 +13,7 @@ from spark_queue.acting import acting_as
 from spark_queue.errors import CannotUndoError, InvalidArgumentError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.queue_views import store_of
+from spark_queue.sql.sql_planner import SqlPlanner
 from spark_queue.testing import ManualClock, memory_queue
 
 
@@ -49,6 +50,26 @@ def test_explain_names_the_key_the_end_and_who_paused_it(queue: Any, clock: Manu
     why = queue.explain(1)
     assert why.until is None
     assert "is paused until it is resumed" in why.detail
+
+
+# rule: pause of a key
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_an_item_waits_for_the_longer_pause_of_its_keys(
+    tmp_path: Path, clock: ManualClock, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who finds nothing to work on hears of its end."""
+    if engine == "sql":
+        monkeypatch.setattr(SqlPlanner, "coming", SqlPlanner.coming_by_tables)
+    config = QueueConfig(fair_key="tenant", limits=(Limit(by="host", default=None),))
+    queue = LocalQueue.create(tmp_path / "queue", "tenant string, host string", config, clock=clock)
+    queue.enqueue({"tenant": "a", "host": "x"})
+    end = clock.now() + timedelta(seconds=30)
+    queue.pause(key="x", by="host", for_=20)
+    queue.pause(key="a", for_=30)
+
+    done = queue.process(lambda _: None)
+
+    assert (done.acked, done.stopped, done.until) == (0, "waiting", end)
 
 
 def test_a_pause_that_changes_nothing_writes_nothing(queue: Any) -> None:
