@@ -73,6 +73,34 @@ def test_a_batch_that_comes_again_writes_nothing_and_says_what_it_did(twins: Twi
     assert pair.require_same(again, 5)[:2] == (5, 2)
 
 
+# rule: outcome of a row
+def test_a_batch_that_replaces_says_again_what_each_row_became(twins: Twins) -> None:
+    """Its rows replaced each other and follow one that began, whatever has ended since."""
+    pair = twins("dedup_key", on_duplicate="replace")
+    columns = ["id", "outcome", "duplicate_of", "holder"]
+
+    def put(one: Seen) -> Any:
+        done = one.queue.enqueue(_items("k1", "k2", "k3", "l1"), batch=("nightly", 1))
+        outcomes = one.table(done.outcomes).sort_by("_seq").select(columns)
+        return [tuple(row.values()) for row in outcomes.to_pylist()]
+
+    pair.play(lambda one: one.queue.enqueue(_items("k0", "l0")))
+    pair.play(lambda one: one.queue.claim(1, claim_id="first"))
+    first = pair.require_same(put)
+    assert first == [
+        ("k1", "replaced", 5, None),
+        ("k2", "replaced", 5, None),
+        ("k3", "follows", 1, None),
+        ("l1", "replaces", 2, None),
+    ]
+    step = pair.require_same(_step)
+    assert pair.require_same(put) == first
+    pair.play(lambda one: one.queue.claim(claim_id="first").ack())
+    pair.play(lambda one: one.queue.claim(9).ack())
+    assert pair.require_same(put) == first
+    assert pair.require_same(_step) == step
+
+
 def test_a_batch_without_rows_is_no_step(twins: Twins) -> None:
     """It is repeated as others are, and one before the last is, whether or not it ever came."""
     pair = twins()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from spark_queue.reader_config import ReaderConfig
@@ -111,3 +112,31 @@ def test_a_target_that_is_gone_holds_up_nobody(twins: Twins) -> None:
     engine.make(_place(engine, "late"))
     reader.claim(1).nack("no")
     assert [row[0] for row in _found(engine, "late")] == ["a", "b"]
+
+
+# rule: replaced item of a key
+@pytest.mark.parametrize("way", ["expire_to", "punt_to"])
+def test_what_comes_from_another_queue_does_not_replace(twins: Twins, way: str) -> None:
+    """Law 3: it gives way to who has its key there, which the row that was refused names."""
+    engine: Any = twins().engine
+    other = engine.make(_place(engine, "other"), dedup_key="key", on_duplicate="replace")
+    there = pa.table(
+        {name: ["k"] for name in ("id", "key", "tenant", "grp")}
+        | {"prio": pa.array([0], pa.int32())}
+    )
+    other.enqueue(there)
+    limits: dict[str, Any] = {way: other.name, "max_age": _HOUR}
+    reader = engine.queue.reader("r", config=ReaderConfig(**limits))
+    engine.enqueue([Row(id="a", key="k"), Row(id="b", key="l")])
+    if way == "punt_to":
+        reader.claim(2).nack("no")
+    engine.advance(3600)
+    reader.claim(1)
+    assert [row[0] for row in _found(engine, "other")] == ["b", "k"]
+    rows = engine.read(f"{other.name}/queue").sort_by("_seq").to_pylist()
+    refused = [
+        (row["id"], row["_duplicate_of"], row["_holder"])
+        for row in rows
+        if row["_kind"] == "refused"
+    ]
+    assert refused == [("a", 1, "waits")]

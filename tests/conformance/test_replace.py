@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, cast
 
 import pytest
 
+from spark_queue.claim import LocalClaim
 from spark_queue.errors import DuplicateItemError
 from spark_queue.retry_policy import RetryPolicy
+from spark_queue.state import steps
 from tests.conformance.conftest import Make
 from tests.conformance.engines import Held, Replacing, Row
+from tests.conformance.twins import Seen, Twins
 
 needs = pytest.mark.needs
 planned = pytest.mark.planned
@@ -297,3 +301,119 @@ def test_a_key_is_held_by_the_busy_one_where_its_follower_is_cancelled(make: Mak
     assert _take(engine).ids == []
     held.settle("ack")
     assert _take(engine).ids == ["c"]
+
+
+def _ids(one: Seen, claim: Any) -> list[str]:
+    items = claim.table if isinstance(claim, LocalClaim) else one.table(claim.items)
+    return cast("list[str]", items["id"].to_pylist())
+
+
+def _before_commit(patch: pytest.MonkeyPatch, log: str, act: Callable[[], object]) -> None:
+    """Let something happen between the next decision about a log and its commit."""
+    name = f"commit_{log}"
+    commit = getattr(steps, name)
+
+    def act_first(*given: Any, **options: Any) -> Any:
+        patch.setattr(steps, name, commit)
+        act()
+        return commit(*given, **options)
+
+    patch.setattr(steps, name, act_first)
+
+
+# rule: replaced item of a key, busy item of a key, reach of a claim
+@needs("replacing", "views")
+@pytest.mark.parametrize("race", ["none", "claim within the put", "put within the claim"])
+def test_a_put_and_a_claim_of_one_instant(
+    twins: Twins, monkeypatch: pytest.MonkeyPatch, race: str
+) -> None:
+    """Law 3: the row replaces or follows, never neither; in the order of the heads all is alike."""
+    pair = twins("dedup_key", on_duplicate="replace")
+    engine, twin = cast("Any", pair.engine), cast("Any", pair.twin)
+    held: list[Held] = []
+
+    def put(one: Any, said: str) -> None:
+        assert _put(one, "c") == [said]
+
+    pair.play(lambda one: [_put(cast("Any", one), name) for name in "ab"])
+    if race == "claim within the put":
+        _before_commit(monkeypatch, "items", lambda: held.append(_take(engine)))
+    if race == "put within the claim":
+        _before_commit(monkeypatch, "status", lambda: put(engine, "replaces b"))
+    else:
+        put(engine, "replaces b")
+    held = held or [_take(engine)]
+    looked, is_seen = engine.queue._main.status_head().looked, race == "none"
+    assert (held[0].ids, looked) == ((["c"], 3) if is_seen else (["b"], 2))
+
+    if is_seen:
+        put(twin, "replaces b")
+    assert _take(twin).ids == held[0].ids
+    if not is_seen:
+        put(twin, "follows b")
+    why = pair.require_same(lambda one: one.why("c"))
+    assert why == (("leased", None) if is_seen else ("follows", "b"))
+    held[0].settle("ack")
+    assert engine.claim(9).ids == ([] if is_seen else ["c"])
+
+
+# rule: replaced item of a key, busy item of a key
+@needs("replacing", "views")
+@pytest.mark.parametrize("ends", ["first", "second"])
+def test_each_reader_starts_a_follower_when_it_is_done_itself(twins: Twins, ends: str) -> None:
+    """Law 3: no reader waits for another; one that has not begun takes the newest at once."""
+    pair = twins("dedup_key", on_duplicate="replace")
+
+    def story(one: Any) -> list[list[str]]:
+        readers = {
+            "first": one.queue.reader("first"),
+            "second": one.queue.reader("second", start="beginning"),
+            "third": one.queue.reader("third", start="beginning"),
+        }
+        _put(one, "a")
+        held = {name: readers[name].claim(9) for name in ("first", "second")}
+        assert _put(one, "b") == ["follows a"]
+        found = [_ids(one, readers["third"].claim(9))]
+        held[ends].ack()
+        found += [_ids(one, readers[name].claim(9)) for name in ("first", "second")]
+        return found
+
+    assert pair.require_same(story) == [["b"], *([["b"], []] if ends == "first" else [[], ["b"]])]
+
+
+# rule: replaced item of a key
+@needs("replacing", "views")
+@pytest.mark.parametrize("ended", ["a", "b"])
+def test_what_an_undo_brings_back_does_not_replace(twins: Twins, ended: str) -> None:
+    """Law 3: it gives way to who has the key, busy or not, and the undo says who that is."""
+    pair = twins("dedup_key", on_duplicate="replace")
+    pair.play(lambda one: _put(cast("Any", one), "a"))
+    if ended == "b":
+        pair.play(lambda one: one.claim(1))
+        pair.play(lambda one: _put(cast("Any", one), "b"))
+    step = pair.require_same(lambda one: one.queue.cancel({"_seq": one.seqs([ended])}).step)
+    if ended == "a":
+        pair.play(lambda one: _put(cast("Any", one), "c"))
+
+    def undo(one: Seen) -> Any:
+        done = one.queue.undo(step)
+        return done.restored, done.taken, [(one.ids[a], one.ids[b]) for a, b in done.holders]
+
+    assert pair.require_same(undo) == (0, 1, [(ended, "c" if ended == "a" else "a")])
+    assert pair.require_same(lambda one: one.claim(9).ids) == (["c"] if ended == "a" else [])
+
+
+# rule: replaced item of a key
+@needs("replacing", "disk", "views")
+def test_of_a_clone_the_newest_of_a_key_runs(make: Make, place: str) -> None:
+    """Law 3: what was in flight has not begun there, so what followed it replaces it."""
+    engine = cast("Any", _replacing(make))
+    _put(engine, "a")
+    held = _take(engine)
+    _put(engine, "b")
+    clone = engine.queue.clone(f"{place}/clone")
+    assert clone.explain(1).reason == "replaced"
+    assert engine.why("b") == ("follows", "a")
+    assert _ids(engine, clone.claim(9)) == ["b"]
+    held.settle("ack")
+    assert _take(engine).ids == ["b"]

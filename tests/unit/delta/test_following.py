@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 import spark_queue
-from spark_queue import LocalQueue
+from spark_queue import LocalQueue, QueueConfig
 from spark_queue.log.delta.commits import Commit
 from spark_queue.log.heads import QueueHead
 from spark_queue.state import catch_up
 from spark_queue.state.catch_up import Cache, Seen
+from spark_queue.state.snapshot import Snapshot, look_as_far
 
 
 @contextmanager
@@ -52,6 +53,23 @@ def test_what_others_have_entered_and_taken_is_not_ready(path: Path, *, ack: boo
     """An item that came and was taken since this process last looked is not taken once more."""
     enter_and(path, ack=ack)
     assert spark_queue.open(path).claim().count == 0
+
+
+# rule: reach of a claim
+def test_a_claim_looks_no_less_far_than_the_one_before(tmp_path: Path) -> None:
+    """Law 3: where its view of the items is older than that claim's, it looks again (K5)."""
+    config = QueueConfig(dedup_key="k", on_duplicate="replace")
+    queue = LocalQueue.create(tmp_path / "queue", "k string", config, durability="process")
+    queue.enqueue({"k": "a"})
+    at = Snapshot(queue._store)
+    assert at.queue.step == 1
+    with another_process():
+        other = spark_queue.open(tmp_path / "queue", durability="process")
+        other.enqueue({"k": "a"})
+        other.claim(worker_id="another")
+    assert (at.queue.step, at.status.looked) == (1, 2)
+    look_as_far(at)
+    assert at.queue.step == 2
 
 
 def _far_store(cache: Cache, commit: Commit) -> Any:
