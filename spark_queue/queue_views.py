@@ -9,6 +9,7 @@ from spark_queue import checks
 from spark_queue.commands import readers
 from spark_queue.config import QueueConfig
 from spark_queue.flow import Pause
+from spark_queue.log.heads import ClaimSize
 from spark_queue.log.schema import CLAIMED, READY, REFUSED, TERMINAL
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.report import reading
@@ -110,6 +111,30 @@ class Opened:
         """
         checks.require_count("step", step)
         return datetime.fromisoformat(self._ends(step).head.at)
+
+    def explain_step(self, step: int) -> ClaimSize | None:
+        """Explain how long the claim is that a step granted.
+
+        Parameters
+        ----------
+        step : int
+            A step of the status log, as ``Claim.lease`` and ``StepFacts.lease`` say it.
+
+        Returns
+        -------
+        ClaimSize or None
+            How many items it got, of how many at most, by which time, and why; as text it is a
+            sentence. ``None`` for a step that granted no claim of a measured length: ``process``
+            measures it with ``limit="auto"``, on queues of format 6.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When the queue has no such step.
+        """
+        checks.require_count("step", step)
+        size = self._ends(step).head.claim_size
+        return size if size is not None and size.step == step else None
 
     def explain(self, seq: int) -> Explanation:
         """Explain why an item is not running: its holder, and until when."""

@@ -69,10 +69,10 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
             # Nothing is read to find nothing.
             return Answer(answer=nothing)
         look_as_far(at)
-        here, stage = _choose(at, request, now)
+        fitting, here, stage = _choose(at, request, now)
         if stage is None or stage.total() == 0:
             return Answer(answer=nothing)
-        after = log_claim(at.status, stage, at.queue)
+        after = log_claim(at.status, stage, at.queue, fitting)
         replica_choice.note_large(at, stage.count_claimed(), after)
         rows = stage.table()
         return Step(
@@ -88,14 +88,16 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
     return on_status(store, "claim", decide, at=seen)
 
 
-def _choose(at: Snapshot, request: Request, now: datetime) -> tuple[Chosen | None, Choice | None]:
+def _choose(
+    at: Snapshot, request: Request, now: datetime
+) -> tuple[Request, Chosen | None, Choice | None]:
     """Choose items, fewer than asked for where they are large; also return the choice made here."""
     here = _choose_here(at, request, now)
     stage = here or planner_of(at.store).choose(at, request, now)
     fewer = None if stage is None else _count_fitting(at, stage, request)
     if fewer is None:
-        return here, stage
-    return _choose(at, replace(request, limit=fewer), now)
+        return request, here, stage
+    return _choose(at, request.fitting(fewer), now)
 
 
 def _count_fitting(at: Snapshot, stage: Choice, request: Request) -> int | None:
@@ -139,8 +141,9 @@ def grant(stage: Choice, request: Request, now: datetime, step: int) -> GrantedC
     )
 
 
-def log_claim(head: StatusHead, stage: Choice, queue: QueueHead) -> StatusHead:
+def log_claim(head: StatusHead, stage: Choice, queue: QueueHead, request: Request) -> StatusHead:
     """Return the head of the step that writes a stage, as of a step of the item log."""
+    count = stage.count_claimed()
     taken = sum(n for (state, was), n in stage.counts.items() if state == CLAIMED and was == READY)
     ended = sum(n for (state, was), n in stage.counts.items() if state != CLAIMED and was != READY)
     finished = {state: n for state, n in stage.by_state().items() if state != CLAIMED}
@@ -152,6 +155,7 @@ def log_claim(head: StatusHead, stage: Choice, queue: QueueHead) -> StatusHead:
         log_rows=head.log_rows + stage.total(),
         width=stage.width,
         looked=queue.step if queue.chain_step else head.looked,
+        claim_size=request.size_granted(head.step + 1, count) if count else head.claim_size,
     )
 
 
@@ -285,7 +289,7 @@ class _Both:
     ) -> Step[StatusHead, tuple[SettledStep, GrantedClaim] | None]:
         """Return the step that writes both."""
         done, stage = self.done, self.stage
-        after = log_claim(self.settled, stage, queue)
+        after = log_claim(self.settled, stage, queue, request)
         return Step(
             head=after,
             rows=self.rows,

@@ -6,16 +6,29 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import pyarrow as pa
 
 from spark_queue.log.schema import HEAD, META_LANE
+from spark_queue.wording import lasting, plural
 
 #: Where an order of service stands at one priority: the highest (turn, seq) handed out.
 Pointer = tuple[float, int]
 
 _Head = TypeVar("_Head", "QueueHead", "StatusHead")
+
+
+#: Why a claim of ``process`` is as long as it is.
+SizeReason = Literal["first", "measured", "share", "bytes", "limit"]
+
+_SIZE_REASONS: Mapping[SizeReason, str] = {
+    "first": "the first claim of its handler, to learn how many take {time}",
+    "measured": "as many as take {time}",
+    "share": "a share of what waits, as others hold claims",
+    "bytes": "more have too many bytes",
+    "limit": "no claim of its handler has more",
+}
 
 
 class UnknownHeadError(ValueError):
@@ -35,6 +48,26 @@ class Hold:
     """Host, process and a token; empty where nobody does."""
     until: str = ""
     """As ISO 8601; by then it has to be renewed, where other processes can write at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimSize:
+    """How many items a claim of ``process`` took, and why so many."""
+
+    step: int = 0
+    """The step of the status log that granted it."""
+    items: int = 0
+    """How many it got."""
+    most: int
+    """How many it could get at most: fewer may have been there."""
+    why: SizeReason
+    """``first``, ``measured``, ``share``, ``bytes`` or ``limit``."""
+    seconds: float
+    """The time that its items were to take together."""
+
+    def __str__(self) -> str:
+        why = _SIZE_REASONS[self.why].format(time=lasting(self.seconds))
+        return f"{self.items:,} of at most {plural(self.most, 'item')}: {why}"
 
 
 class Head(Protocol):
@@ -194,6 +227,8 @@ class StatusHead:
     """The front that holds the queue, if one does."""
     looked: int = 0
     """The step of the item log to which a claim has looked, where items replace each other."""
+    claim_size: ClaimSize | None = None
+    """The length of the newest claim, where it went by a target time."""
 
     def advanced(self, pointers: Mapping[int, Pointer]) -> dict[int, Pointer]:
         """Return the pointers after more turns were handed out; a pointer never goes back."""
@@ -216,7 +251,7 @@ def to_json(head: Any) -> str:
 
 
 #: What came with format 6.
-_LATER = frozenset({"chain_step", "looked"})
+_LATER = frozenset({"chain_step", "looked", "claim_size"})
 
 
 def _plain(part: Any) -> Any:
@@ -262,10 +297,11 @@ def status_head(text: str) -> StatusHead:
 
 def _status_head(plain: dict[str, Any]) -> StatusHead:
     checkpoint = plain.pop("checkpoint")
-    hold = Hold(**plain.pop("hold"))
+    hold, size = Hold(**plain.pop("hold")), plain.pop("claim_size", None)
     return StatusHead(
         **{**plain, "pointers": _pointers(plain["pointers"])},
         hold=hold,
+        claim_size=None if size is None else ClaimSize(**size),
         checkpoint=Checkpoint(
             **{**checkpoint, "pointers": _pointers(checkpoint["pointers"])},
         ),

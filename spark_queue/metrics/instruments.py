@@ -84,6 +84,13 @@ RECENT = Metric(
 TIME_LEFT = Metric(
     "spark_queue.time_left", "gauge", "s", _READER, "Until nothing is open, at the window's pace."
 )
+CLAIM_SIZE = Metric(
+    "spark_queue.claim_size",
+    "gauge",
+    "{item}",
+    (*_READER, "reason"),
+    "Items that the newest claim could get, by why so many, where its length is measured.",
+)
 PAUSED_KEYS = Metric(
     "spark_queue.paused_keys", "gauge", "{key}", _READER, "Keys of which no item starts."
 )
@@ -190,7 +197,7 @@ FORMAT = Metric("spark_queue.format", "gauge", "{version}", ("queue",), "The for
 LISTENED = (STEP_SECONDS, LOST_STEPS, ITEMS, WORK)
 LOOKED_AT = (
     *(DEPTH, WAITING, LATE, OLDEST, LAG, PAUSED, PAUSED_KEYS, PACED_KEYS),
-    *(NEXT_START, RECENT, TIME_LEFT),
+    *(NEXT_START, RECENT, TIME_LEFT, CLAIM_SIZE),
     *(SINCE_CLAIM, SINCE_ACK, WORKERS, HELD_GROUPS, FINDINGS),
     *(KEY_DEPTH, KEY_OLDEST, KEY_FAILURES, KEY_WAIT, KEY_WORK, WORKER_WORK),
     *(ACCEPTED, REFUSED, FINISHED, LOG_STEPS, FORMAT),

@@ -154,6 +154,8 @@ def _of_reader(store: Store, report: Report, keys: int) -> Iterator[Sample]:
     yield Sample(named.PAUSED, float(report.paused), labels)
     yield Sample(named.PAUSED_KEYS, len(report.paused_keys), labels)
     yield Sample(named.LOG_STEPS, head.step, {**labels, "log": "status"})
+    if (size := head.claim_size) is not None:
+        yield Sample(named.CLAIM_SIZE, size.most, {**labels, "reason": size.why})
     if seen.time_left is not None:
         yield Sample(named.TIME_LEFT, seen.time_left, labels)
     for rate in report.rates:

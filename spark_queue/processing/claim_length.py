@@ -10,8 +10,8 @@ from typing import NamedTuple
 from spark_queue.claim import Claim
 from spark_queue.commands.claims import new_claim_id
 from spark_queue.commands.settle import SettledStep
-from spark_queue.log.heads import StatusHead
-from spark_queue.log.schema import TERMINAL
+from spark_queue.log.heads import ClaimSize, SizeReason, StatusHead
+from spark_queue.log.schema import CHAINED, TERMINAL
 from spark_queue.processing.claim_parts import RENEWALS
 from spark_queue.state.request import Request
 from spark_queue.state.snapshot import Snapshot
@@ -105,14 +105,28 @@ class ClaimLength:
             The claim that will be settled by then.
         """
         whole, run = lengths or self.known
-        if self._request.target is not None:
-            whole = min(whole, max(self._share(held), whole * _LEAST))
+        why: SizeReason = "measured"
+        if lengths is None and self._key not in self._known.claim_lengths:
+            why = "first"
+        if self._request.target is not None and (share := self._share(held)) < whole:
+            whole, why = max(share, whole * _LEAST), "share"
+        if self._request.limit < whole:
+            whole, why = self._request.limit, "limit"
+        most = max(1, int(whole))
         return replace(
             self._request,
             claim_id=new_claim_id(),
-            limit=max(1, int(min(self._request.limit, whole))),
+            limit=most,
             run=max(1, min(self._request.run, int(run))),
+            size=self._size(most, why),
         )
+
+    def _size(self, most: int, why: SizeReason) -> ClaimSize | None:
+        """Return why a claim has at most so many items; ``None`` where the queue cannot say it."""
+        target = self._request.target
+        if target is None or Snapshot(self._store).settings.format < CHAINED:
+            return None
+        return ClaimSize(most=most, why=why, seconds=target.total_seconds())
 
     def after(self, claim: Claim, seconds: float, done: SettledStep | None = None) -> Lengths:
         """Return the lengths after a claim.

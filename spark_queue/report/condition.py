@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -98,6 +98,12 @@ def _paced_text(rate: RateLine, now: datetime) -> str:
         return f"the queue may start {rate.allows}, the next in {wait}"
     lack = f"{plural(rate.paced, 'key')} {agree(rate.paced, 'lacks', 'lack')} units"
     return f"{lack} of the rate by {rate.by}; the next of {first.key!r} may start in {wait}"
+
+
+def claim_size(report: Vitals) -> Iterator[str]:
+    """Say how long the newest claim was to be, and why, where its length was measured."""
+    if report.service.claim_size is not None:
+        yield f"the last claim got {report.service.claim_size}"
 
 
 def window_text(report: Vitals) -> str:

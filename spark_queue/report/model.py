@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from spark_queue.flow import Pause
+from spark_queue.log.heads import ClaimSize
 from spark_queue.report.finding import Finding, Thresholds
 from spark_queue.report.lines import (
     DepthPoint,
@@ -122,6 +123,8 @@ class ServiceState:
     """The worker processes that live here; ``None`` where this cannot be known."""
     weights: Mapping[str, float]
     """The weights of fair keys that are in force."""
+    claim_size: ClaimSize | None = None
+    """The length of the newest claim, where it is measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -321,17 +321,16 @@ def _service(
     configured: Sequence[Answer],
     directory: Path | None,
 ) -> ServiceState:
-    pauses = Pauses.of(configured)
+    hold, pauses = _queue_head(store, ends).hold, Pauses.of(configured)
     pause, resume = pauses.paused or {}, pauses.resumed or {}
     return ServiceState(
         paused_at=pause.get("at"),
         paused_by=pause.get("who"),
         resumed_at=resume.get("at"),
-        has_front=not fence.is_over(
-            _queue_head(store, ends).hold, asked.now, store.handle.place.directory()
-        ),
+        has_front=not fence.is_over(hold, asked.now, store.handle.place.directory()),
         running=None if directory is None else tuple(liveness.running(directory)),
         weights=store.settings(ends.head).config.weights,
+        claim_size=ends.head.claim_size,
     )
 
 

@@ -230,7 +230,7 @@ def overview(report: Vitals) -> Sheet:
     seen, within = report.overview, condition.window_text(report)
     notes = {
         "runnable": _oldest(seen),
-        "claimed": ", ".join(unwell(report)),
+        "claimed": ", ".join([*unwell(report), *condition.claim_size(report)]),
         "acked": f"{seen.done_in_window:,} in {within}"
         + condition.rates(seen.done_per_second, seen.done_per_second_now),
     }

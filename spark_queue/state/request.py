@@ -20,7 +20,7 @@ from spark_queue.checks import (
 )
 from spark_queue.config import OnDuplicate, QueueConfig
 from spark_queue.errors import DuplicateItemError, InvalidArgumentError
-from spark_queue.log.heads import Pointer
+from spark_queue.log.heads import ClaimSize, Pointer
 from spark_queue.log.schema import CLAIMED
 from spark_queue.log.step_events import Engine
 from spark_queue.rules.places import Holding
@@ -50,9 +50,20 @@ class Request:
     """Bytes of rows, where they are known; one item may have more."""
     target: timedelta | None = None
     """How long its items are to take; ``None`` where ``limit`` alone says how many they are."""
+    size: ClaimSize | None = None
+    """Why it is so long, where it goes by that time, and the queue can say so."""
     spared: frozenset[int] = frozenset()
     """Leases whose items are their holder's although their time is over: their claims name outputs,
     which could not be asked."""
+
+    def fitting(self, fewer: int) -> Request:
+        """Return the request for so few items that their rows are not too large."""
+        size = self.size and replace(self.size, most=fewer, why="bytes")
+        return replace(self, limit=fewer, size=size)
+
+    def size_granted(self, step: int, items: int) -> ClaimSize | None:
+        """Return the length of the claim that a step grants."""
+        return self.size and replace(self.size, step=step, items=items)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

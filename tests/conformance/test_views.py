@@ -369,8 +369,8 @@ def test_a_queue_says_what_it_is(twins: Twins) -> None:
 
 
 _OF_ANY = (
-    *("counts", "dead", "doctor", "explain", "history", "instant_of", "report", "report_item"),
-    *("stats", "status"),
+    *("counts", "dead", "doctor", "explain", "explain_step", "history", "instant_of", "report"),
+    *("report_item", "stats", "status"),
 )
 _CALLS = [
     *((DeltaQueue, LocalQueue, verb) for verb in _OF_ANY),
@@ -428,6 +428,7 @@ _WRONG: dict[str, Callable[[Seen], Any]] = {
     "a step that is to come": lambda one: one.queue.stats(99),
     "a naive report": lambda one: one.queue.report(datetime(2026, 1, 1)),  # noqa: DTZ001
     "the instant of no step": lambda one: one.queue.instant_of(99),
+    "the length of no step": lambda one: one.queue.explain_step(99),
     "the instant of an instant": lambda one: one.queue.instant_of(None),  # type: ignore[arg-type]
     "an item as a text": lambda one: one.queue.history("1"),  # type: ignore[arg-type]
     "an item that is true": lambda one: one.queue.explain(True),

@@ -123,7 +123,7 @@ class Steps:
         assert claim_decision.choose(replace(self.replica, follower=None), *at) == chosen
         if chosen.total() == 0:
             return 0, []
-        self.status = claims.log_claim(self.status, chosen, self.queue)
+        self.status = claims.log_claim(self.status, chosen, self.queue, request)
         self.follow(chosen.table())
         return self.status.step, [row["_seq"] for row in chosen.rows if row["_state"] == "claimed"]
 

@@ -5,14 +5,22 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from spark_queue.clock import ManualClock
+from spark_queue.commands import admin
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.heads import to_json
+from spark_queue.log.schema import CHAINED
+from spark_queue.metrics.instruments import CLAIM_SIZE
+from spark_queue.metrics.metric_samples import samples
+from spark_queue.queue_views import store_of
+from spark_queue.report import sheets
 from tests.unit.local.conftest import Make
 
 #: Of which the target time is a 20th: ten seconds.
@@ -91,6 +99,50 @@ def test_workers_share_what_waits(filled: Callable[[int], LocalQueue], clock: Ma
     assert _claims(queue, handle) == [16, 16, 12, 9, 6, 5, 5, 5, 5, 1]
     held.release()
     assert _claims(queue, handle) == [20]
+
+
+def test_a_length_is_reported_with_its_reason(
+    filled: Callable[[int], LocalQueue], clock: ManualClock
+) -> None:
+    """``explain_step``, reports and metrics say how many items a claim got, and why so many."""
+    queue = filled(30)
+
+    def sizes(**options: Any) -> list[str]:
+        """Process a queue, and return what is said of its new claims."""
+        before = store_of(queue).status_head().step
+        queue.process(lambda _: clock.advance(timedelta(seconds=0.1)), **options)
+        steps = range(before + 1, store_of(queue).status_head().step + 1)
+        return [str(size) for step in steps if (size := queue.explain_step(step))]
+
+    assert sizes() == [
+        "16 of at most 16 items: the first claim of its handler, to learn how many take 10 s",
+        "14 of at most 100 items: as many as take 10 s",
+    ]
+    assert "the last claim got 14 of at most 100 items: as" in str(sheets.overview(queue.report()))
+    (shown,) = (one for one in samples(queue) if one.metric is CLAIM_SIZE)
+    assert (shown.value, shown.labels["reason"]) == (100, "measured")
+
+    queue.enqueue([{"n": n} for n in range(30)])
+    held = queue.claim(10)
+    assert sizes()[0] == "5 of at most 5 items: a share of what waits, as others hold claims"
+    held.release()
+    assert sizes(max_bytes=1)[0] == "1 of at most 1 item: more have too many bytes"
+
+    queue.enqueue({"n": 1})
+    assert sizes(limit=7) == []
+    assert queue.report().service.claim_size is None
+
+
+def test_an_older_queue_keeps_no_length(filled: Callable[[int], LocalQueue]) -> None:
+    """What reads its heads may be older, too: an upgrade brings it."""
+    queue = filled(1)
+    admin.configure(store_of(queue), lambda old, _: replace(old, format=CHAINED - 1))
+    queue.process(lambda _: None)
+    assert "claim_size" not in to_json(store_of(queue).status_head())
+    queue.upgrade()
+    queue.enqueue({"n": 1})
+    queue.process(lambda _: None)
+    assert queue.report().service.claim_size is not None
 
 
 def test_a_length_is_a_number_or_the_word(filled: Callable[[int], LocalQueue]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import REGISTRY, generate_latest
 
-from spark_queue import LocalQueue, Metrics, QueueConfig, RetryPolicy, StepFacts
+from spark_queue import LocalQueue, Metrics, QueueConfig, RetryAfter, RetryPolicy, StepFacts
 from spark_queue.clock import ManualClock
 from spark_queue.flow import Rate
 from spark_queue.metrics import instruments, metric_samples
@@ -60,8 +61,13 @@ def scrapes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scrapes]:
     older = generate_latest(REGISTRY).decode()
     clock.advance(timedelta(seconds=_APART))
     _worked(queue, metrics, clock, range(100, 101))
+    queue.process(_defer, stop=(stop := threading.Event()), on_claim=lambda _: stop.set())
     yield Scrapes(scraped(older), scraped(generate_latest(REGISTRY).decode()), _APART)
     provider.shutdown()
+
+
+def _defer(_: dict[str, Any]) -> None:
+    raise RetryAfter(1)
 
 
 def _worked(queue: LocalQueue, metrics: Metrics, clock: ManualClock, ids: range) -> None:
@@ -112,7 +118,7 @@ def test_the_queries_say_what_their_panels_promise(scrapes: Scrapes) -> None:
     assert answer("Lost with their worker, a minute") == pytest.approx(60 / _APART)
     assert answer("Lag of readers") == 7
     assert answer("Refused as duplicates, a second") == pytest.approx(1 / _APART)
-    assert answer("Tries lost to other writers, of all") == pytest.approx(1 / 6)
+    assert answer("Tries lost to other writers, of all") == pytest.approx(1 / 8)
     states = scrapes.asked(_QUERIES["Items by state", "A"])
     assert sum(states.values()) == 9
 
