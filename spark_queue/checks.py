@@ -51,7 +51,7 @@ ItemsPerClaim = int | Literal["auto"]
 BYTES_PER_CLAIM = 256 * 2**20
 
 #: The same of a claim whose length nobody says: the more of its bytes are in memory several times.
-BYTES_PER_AUTO = 24 * 2**20
+BYTES_PER_AUTO = 16 * 2**20
 
 Refusal = type[InvalidArgumentError] | type[InvalidConfigError]
 

@@ -200,7 +200,7 @@ class Working(Looking[FrameT, SchemaT], Operating, Generic[FrameT, SchemaT, Clai
             default up to ``limit``; with ``per="batch"`` one, as a failed batch could not stop its
             groups.
         max_bytes : int, optional
-            How many bytes the rows of a claim have at most, as for :meth:`claim`; 24 MiB by default
+            How many bytes the rows of a claim have at most, as for :meth:`claim`; 16 MiB by default
             where ``limit`` is ``"auto"``.
         lease : timedelta, optional
             How long a claim holds; it is renewed while the handler runs.

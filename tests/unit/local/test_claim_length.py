@@ -69,6 +69,24 @@ def test_a_claim_takes_the_target_time(
     assert _claims(queue, handle) == expected
 
 
+@pytest.mark.parametrize("slow", [0.5, 3, 30])
+def test_a_kill_repeats_a_target_time_at_most(
+    filled: Callable[[int], LocalQueue], clock: ManualClock, slow: float
+) -> None:
+    """What was done and is not settled took no longer, also where slow items follow fast ones."""
+    queue, unsettled = filled(540), []
+    begun: list[float] = []
+
+    def handle(item: dict[str, Any]) -> None:
+        begun.append(0.001 if item["n"] < 500 else slow)
+        unsettled.append(sum(begun[queue.counts()["acked"] : -1]))
+        clock.advance(timedelta(seconds=begun[-1]))
+
+    queue.process(handle)
+    assert len(begun) == 540
+    assert 0 < max(unsettled) <= LEASE.total_seconds() / 20
+
+
 def test_lengths_are_known_by_handler_until_the_process_ends(
     filled: Callable[[int], LocalQueue], clock: ManualClock
 ) -> None:
