@@ -193,6 +193,11 @@ def each_change(before: Plain, after: Plain) -> Iterator[tuple[str, str, str]]:
             yield name, value_text(name, was), value_text(name, now)
 
 
+def undo_lines(before: Plain, after: Plain, verb: str = "is") -> list[str]:
+    """Return a line for each setting, or number of a rule, that an undo put back."""
+    return [f"{name} {verb} {now} again" for name, _, now in each_change(before, after)]
+
+
 def _rule_changes(
     form: FlowForm, before: Iterable[Plain], after: Iterable[Plain]
 ) -> Iterator[tuple[str, str, str]]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spark_queue.flow_texts import each_change, value_text
+from spark_queue.flow_texts import each_change, undo_lines
 from spark_queue.rules.rule_model import Reason
 from spark_queue.wording import in_html, plural
 
@@ -343,12 +343,14 @@ class Undone:
     """Items that came back before, or are gone from the queue."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings that are again what they were, as plain data; ``paused`` among them."""
+    before: Mapping[str, Any] = field(default_factory=dict)
+    """The same settings until then."""
 
     def _repr_html_(self) -> str:
         back = plural(self.restored, "item")
         said = f"{back} back, {self.taken} whose key is taken, {self.left} left"
         if self.what != "cancel":
-            said = ", ".join(f"{n} is {value_text(n, v)}" for n, v in self.settings.items())
+            said = ", ".join(undo_lines(self.before, self.settings))
         return (
             f"step {self.undone} ({self.what}): {in_html(said or 'nothing is left to take back')}"
         )

@@ -11,7 +11,7 @@ from rich.table import Table
 from spark_queue.cli import words
 from spark_queue.cli.display import Whole, compact_table, text_of
 from spark_queue.cli.words import Plain
-from spark_queue.flow_texts import value_text
+from spark_queue.flow_texts import undo_lines
 from spark_queue.results import LINKED, NEEDED
 from spark_queue.wording import shell_command
 
@@ -325,8 +325,7 @@ def undone(data: Plain, *, dry_run: bool = False) -> list[RenderableType]:
     """Show which items an undo restores, or would restore, and which not."""
     if data["what"] != "cancel":
         verb = "would be" if dry_run else "is"
-        found = data["settings"].items()
-        lines = [f"{name} {verb} {value_text(name, value)} again" for name, value in found]
+        lines = undo_lines(data["before"], data["settings"], verb)
         if not lines:
             return ["nothing is left to take back"]
         return [*lines] if dry_run else [*lines, f"in force from step {data['step']} on"]

@@ -249,7 +249,11 @@ def _revive(store: Store, step: int, cancelled: int, *, dry_run: bool) -> Undone
 
 def _reconfigure(store: Store, step: int, *, dry_run: bool) -> Undone:
     """Put the settings back that a step changed, and no others."""
-    old, made_at, changed = _change_of(store, step)
+    old, new, made_at = _settings_around(store, step)
+    changed = _changes(old, new, made_at)
+    if not changed:
+        why = "it notes what another step did, or that a purge took items away, which are gone"
+        raise CannotUndoError(store.name, step, "changed no setting", why)
     were = _pauses(old, made_at)
 
     def change(now: Settings, at: StatusHead) -> Settings:
@@ -270,29 +274,27 @@ def _reconfigure(store: Store, step: int, *, dry_run: bool) -> Undone:
     else:
         written = admin.configure(store, change, "undo", about=f"undo {step}", only_changes=True)
         is_due = bool(written)
-    keys = {name: _until(were.get(name)) for name in changed if _is_pause(name)}
-    plain = {**old.config.to_dict(), _PAUSED: old.paused, **keys}
-    settings = {name: plain[name] for name in changed} if is_due else {}
-    return Undone(undone=step, what=_name_of(changed), step=written, settings=settings)
+    names = changed if is_due else ()
+    settings, before = (_plain_of(one, made_at, names) for one in (old, new))
+    what = _name_of(changed)
+    return Undone(undone=step, what=what, step=written, settings=settings, before=before)
 
 
-def _change_of(store: Store, step: int) -> tuple[Settings, datetime, dict[str, Any]]:
-    """Return the settings before a step, its instant, and the values that it set."""
+def _plain_of(settings: Settings, at: datetime, names: Iterable[str]) -> dict[str, Any]:
+    """Return settings by their names, as plain data."""
+    pauses = _pauses(settings, at)
+    plain = {**settings.config.to_dict(), _PAUSED: settings.paused}
+    return {n: _until(pauses.get(n)) if _is_pause(n) else plain[n] for n in names}
+
+
+def _settings_around(store: Store, step: int) -> tuple[Settings, Settings, datetime]:
+    """Return the settings before a step and from it on, and its instant."""
     before = store.status.head_at(step - 1) if step > 1 else None
     if before is None or not before.config_step:
         why = "drop the queue, or the reader, to be rid of it"
         raise CannotUndoError(store.name, step, "is the first one", why)
     head = _head_at(store, step)
-    old, new, made_at = (
-        store.settings(before),
-        store.settings(head),
-        datetime.fromisoformat(head.at),
-    )
-    changed = _changes(old, new, made_at)
-    if not changed:
-        why = "it notes what another step did, or that a purge took items away, which are gone"
-        raise CannotUndoError(store.name, step, "changed no setting", why)
-    return old, made_at, changed
+    return store.settings(before), store.settings(head), datetime.fromisoformat(head.at)
 
 
 _PAUSED, _OF_KEY = "paused", "pause of "

@@ -26,7 +26,7 @@ from spark_queue.flow_texts import (
     flow_text,
     join_words,
     read_flow_words,
-    value_text,
+    undo_lines,
 )
 from spark_queue.pause_texts import read_span, require_no_key
 from spark_queue.results import Affected, Undone
@@ -196,9 +196,7 @@ def _undo(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
 
 def _say_undone(found: Undone) -> str:
     if found.settings:
-        return ", ".join(
-            f"{name} is {value_text(name, value)} again" for name, value in found.settings.items()
-        )
+        return ", ".join(undo_lines(found.before, found.settings))
     said = f"{plural(found.restored, 'item')} back"
     said += f", {found.taken:,} not, as another has their key" if found.taken else ""
     return said + (f", {found.left:,} back before, or gone" if found.left else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -93,26 +93,40 @@ def pause(
         str | None,
         Option("--for", help="For how long a key is paused, as 90s, 10m or 2h; for good if none."),
     ] = None,
+    *,
+    dry_run: DryRun = False,
 ) -> None:
     """Stop giving out items, or those of a key; claimed items go on."""
     queue = scope.open_queue(name, reader)[1]
     length = None if span is None else read_span(span)
     if key is None:
         require_no_key("pause", by=by, for_=length)
-        _show_pause(scope, queue, paused=True)
+        _show_pause(scope, queue, paused=True, dry_run=dry_run)
+        return
+    if dry_run:
+        _foresee_key(scope, queue, key, by, length)
         return
     _show_key(scope, queue, "paused", key, queue.pause(key=key, by=by, for_=length))
 
 
 @operating
 def resume(
-    scope: Scope, name: Name, reader: ReaderOption = None, key: _Key = None, by: _By = None
+    scope: Scope,
+    name: Name,
+    reader: ReaderOption = None,
+    key: _Key = None,
+    by: _By = None,
+    *,
+    dry_run: DryRun = False,
 ) -> None:
     """Give out items again, or those of a key."""
     queue = scope.open_queue(name, reader)[1]
     if key is None:
         require_no_key("resume", by=by)
-        _show_pause(scope, queue, paused=False)
+        _show_pause(scope, queue, paused=False, dry_run=dry_run)
+        return
+    if dry_run:
+        _foresee_key(scope, queue, key, by, timedelta(0))
         return
     _show_key(scope, queue, "resumed", key, queue.resume(key=key, by=by))
 
@@ -125,12 +139,37 @@ def _show_key(scope: Scope, queue: AnyQueue, word: str, key: str, step: int) -> 
     scope.display.show({"key": key, "pauses": found, "step": step}, said)
 
 
-def _show_pause(scope: Scope, queue: AnyQueue, *, paused: bool) -> None:
+def _foresee_key(
+    scope: Scope, queue: AnyQueue, key: str, by: str | None, length: timedelta | None
+) -> None:
+    """Say what a pause of such a length would change for a key; one of 0 resumes it."""
+    from spark_queue.commands.key_pauses import expression_of  # noqa: PLC0415 - help needs no Arrow
+
+    text = expression_of(queue.config, by)
+    known = [one for one in queue.paused_keys if (one.by, one.key) == (text, key)]
+    until = None if length is None else datetime.now(timezone.utc) + length
+    is_resumed = length == timedelta(0)
+    said = "would be resumed" if is_resumed else f"would be paused until {_end_text(until)}"
+    if is_resumed and not known:
+        said = "nothing to do: it is not paused"
+    if not is_resumed and any(one.lasts(until) for one in known):
+        said = f"nothing to do: it is paused until {_end_text(known[0].until)}"
+    shown = {"key": key, "pauses": [plain_pause(one) for one in known], "step": 0}
+    scope.display.show(shown, f"{visible(key)}: {said}", "nothing was written")
+
+
+def _end_text(until: datetime | None) -> str:
+    return "it is resumed" if until is None else instant(until)
+
+
+def _show_pause(scope: Scope, queue: AnyQueue, *, paused: bool, dry_run: bool) -> None:
     """Pause or resume a queue, and say so; or since when it was so before."""
-    before = queue.paused
-    step = queue.pause() if paused else queue.resume()
+    before, step = queue.paused, 0
     word = "paused" if paused else "resumed"
-    said = f"{word} from step {step} on"
+    said = f"would be {word}; nothing was written"
+    if not dry_run:
+        step = queue.pause() if paused else queue.resume()
+        said = f"{word} from step {step} on"
     if before == paused:
         said = "nothing to do: it is not paused"
     if before and paused:

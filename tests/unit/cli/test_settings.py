@@ -393,7 +393,12 @@ def test_people_see_each_number_of_a_limit(run: Run, limited: str) -> None:
         "in force from step 2 on",
     ]
     undone = run("undo", "--engine", "local", limited, "2")
-    assert undone.out.splitlines()[0] == "limits is t=4 t:acme=9 id=50 again"
+    assert undone.out.splitlines() == [
+        "limit by t is 4 again",
+        "limit of 'big corp' by t is default again",
+        "limit of acme by t is 9 again",
+        "in force from step 3 on",
+    ]
 
 
 def test_limits_of_a_file_are_whole_and_options_are_on_top(
@@ -512,6 +517,31 @@ def test_a_tenant_is_paused_and_resumed_by_the_command_line(run: Run, tenants: s
     assert [one.key for one in LocalQueue.open(tenants).paused_keys] == ["acme"]
     timed = run("pause", "--engine", "local", tenants, "--key", "b", "--for", "10m")
     assert "b: paused until " in timed.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("pause", "would be paused; nothing was written"),
+        ("resume", "nothing to do: it is not paused"),
+        ("pause --key a", "a: would be paused until it is resumed"),
+        ("pause --key a --for 2h", "a: would be paused until 2"),
+        ("pause --key acme --for 2h", "acme: nothing to do: it is paused until it is resumed"),
+        ("pause --key acme --for 0", "acme: would be resumed"),
+        ("resume --key acme", "acme: would be resumed"),
+        ("resume --key a", "a: nothing to do: it is not paused"),
+    ],
+)
+def test_a_dry_run_of_a_pause_says_what_would_be(
+    run: Run, tenants: str, words: str, said: str
+) -> None:
+    """Nothing is written."""
+    queue = LocalQueue.open(tenants)
+    step = queue.pause(key="acme")
+    verb, *rest = words.split()
+    ended = run(verb, "--engine", "local", tenants, *rest, "--dry-run")
+    assert (ended.code, ended.out.startswith(said)) == (0, True)
+    assert (queue.pause(key="acme"), queue.paused) == (step, False)
 
 
 @pytest.mark.parametrize(
