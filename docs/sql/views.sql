@@ -835,6 +835,8 @@ WITH waiting AS (
     count(CASE WHEN reason = 'delayed' THEN 1 END) AS delayed,
     count(CASE WHEN reason = 'held by group' AND state = 'ready' THEN 1 END) AS held_by_group,
     count(CASE WHEN reason = 'key limit' THEN 1 END) AS over_a_key_limit,
+    count(DISTINCT CASE WHEN reason = 'key limit' THEN concat(cast(full_limit AS string), ' ', full_key) END)
+      AS keys_at_a_limit,
     count(CASE WHEN reason IN ('key rate', 'rate') AND state = 'ready' THEN 1 END) AS over_a_rate,
     count(CASE WHEN reason = 'key paused' AND state = 'ready' THEN 1 END) AS of_paused_keys,
     count(CASE WHEN reason = 'limit' THEN 1 END) AS over_a_limit,
@@ -875,7 +877,7 @@ SELECT
   w.runnable,
   w.delayed,
   w.held_by_group,
-  w.over_a_key_limit, w.over_a_rate, w.of_paused_keys,
+  w.over_a_key_limit, w.keys_at_a_limit, w.over_a_rate, w.of_paused_keys,
   w.over_a_limit,
   w.paused_items,
   w.past_their_time,
@@ -914,7 +916,7 @@ CROSS JOIN sq_raw_asked a;
 -- enqueued again after its end is `redriven`, and neither dead, expired nor cancelled. The rates are of the
 -- `seconds` of the window in which there was an item.
 CREATE OR REPLACE VIEW sq_overview AS
-SELECT r.runnable, r.delayed, r.held_by_group, r.over_a_key_limit, r.over_a_rate, r.of_paused_keys, r.over_a_limit, r.paused_items, r.past_their_time, r.claimed, r.late, r.acked, r.dead, r.dead_in_window, timestamp_micros(r.dead_since) AS dead_since, r.expired, r.cancelled, r.redriven, r.oldest_age, timestamp_micros(r.runnable_since) AS runnable_since, timestamp_micros(r.last_claim_at) AS last_claim_at, timestamp_micros(r.last_ack_at) AS last_ack_at, r.enqueued_in_window, r.done_in_window, r.enqueued_per_second, r.done_per_second, r.seconds, r.enqueued_per_second_now, r.done_per_second_now, r.trend, r.time_left, r.time_left_least, r.time_left_most
+SELECT r.runnable, r.delayed, r.held_by_group, r.over_a_key_limit, r.keys_at_a_limit, r.over_a_rate, r.of_paused_keys, r.over_a_limit, r.paused_items, r.past_their_time, r.claimed, r.late, r.acked, r.dead, r.dead_in_window, timestamp_micros(r.dead_since) AS dead_since, r.expired, r.cancelled, r.redriven, r.oldest_age, timestamp_micros(r.runnable_since) AS runnable_since, timestamp_micros(r.last_claim_at) AS last_claim_at, timestamp_micros(r.last_ack_at) AS last_ack_at, r.enqueued_in_window, r.done_in_window, r.enqueued_per_second, r.done_per_second, r.seconds, r.enqueued_per_second_now, r.done_per_second_now, r.trend, r.time_left, r.time_left_least, r.time_left_most
 FROM sq_raw_overview r;
 
 CREATE OR REPLACE VIEW sq_raw_depth AS

@@ -108,6 +108,13 @@ NEXT_START = Metric(
     (*_READER, "by"),
     "Until the next unit of the first of these keys may start; 0 where none lacks units.",
 )
+UNITS_STARTED = Metric(
+    "spark_queue.units_started",
+    "gauge",
+    "{unit}",
+    (*_READER, "by"),
+    "Units of a rate that started in the window; an item is one where the rate has no units.",
+)
 PAUSED = Metric("spark_queue.paused", "gauge", "{queue}", _READER, "1 where claims get nothing.")
 SINCE_CLAIM = Metric(
     "spark_queue.since_claim",
@@ -197,7 +204,7 @@ FORMAT = Metric("spark_queue.format", "gauge", "{version}", ("queue",), "The for
 LISTENED = (STEP_SECONDS, LOST_STEPS, ITEMS, WORK)
 LOOKED_AT = (
     *(DEPTH, WAITING, LATE, OLDEST, LAG, PAUSED, PAUSED_KEYS, PACED_KEYS),
-    *(NEXT_START, RECENT, TIME_LEFT, CLAIM_SIZE),
+    *(NEXT_START, UNITS_STARTED, RECENT, TIME_LEFT, CLAIM_SIZE),
     *(SINCE_CLAIM, SINCE_ACK, WORKERS, HELD_GROUPS, FINDINGS),
     *(KEY_DEPTH, KEY_OLDEST, KEY_FAILURES, KEY_WAIT, KEY_WORK, WORKER_WORK),
     *(ACCEPTED, REFUSED, FINISHED, LOG_STEPS, FORMAT),

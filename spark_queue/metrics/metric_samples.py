@@ -163,6 +163,7 @@ def _of_reader(store: Store, report: Report, keys: int) -> Iterator[Sample]:
         first = rate.keys[0].next_at - report.as_of if rate.keys else timedelta(0)
         yield Sample(named.PACED_KEYS, rate.paced, here)
         yield Sample(named.NEXT_START, first.total_seconds(), here)
+        yield Sample(named.UNITS_STARTED, rate.started, here)
     yield from _of_workers(report, labels)
     yield from _of_keys(report, labels, keys)
 

@@ -81,7 +81,8 @@ def kept_back(report: Vitals) -> tuple[str, ...]:
     lines = [f"paused: {list_names(paused)}"] if paused else []
     if seen.over_a_key_limit:
         waits = agree(seen.over_a_key_limit, "waits", "wait")
-        lines.append(f"{plural(seen.over_a_key_limit, 'item')} {waits} for a key's limit")
+        keys = plural(seen.keys_at_a_limit, "key")
+        lines.append(f"{plural(seen.over_a_key_limit, 'item')} of {keys} {waits} for a limit")
     lines += [_paced_text(one, report.as_of) for one in report.rates if one.keys]
     return tuple(lines)
 

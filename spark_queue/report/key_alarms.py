@@ -84,12 +84,13 @@ def rate_below_inflow(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
         if not rate.filling:
             continue
         first, *others = sorted(rate.filling, key=_doubles_in)
+        waits = plural(round(first.ready), rate.unit)
         more = f"; likewise {list_names([repr(one.key) for one in others])}" if others else ""
         yield Finding(
             id="rate-below-inflow",
             severity="warning",
             what=f"{_name(rate, first.key)} lets {_each(first.starts)} start, and "
-            f"{_each(first.comes)} come: what waits ({plural(first.ready, 'item')}) doubles in "
+            f"{_each(first.comes)} come: what waits ({waits}) doubles in "
             f"{duration(_doubles_in(first))}{more}",
             command=command_on(report, "config"),
             reader=report.reader,

@@ -33,6 +33,8 @@ class Overview:
     """Ready items that one of their group is in the way of."""
     over_a_key_limit: int = _fact("over a key's limit", waits="key limit")
     """Ready items of a key that has its limit of items in flight."""
+    keys_at_a_limit: int
+    """How many keys that are."""
     over_a_rate: int = _fact("over a rate", waits="over a rate")
     """Ready items of a key, or of a queue, whose rate lacks their units."""
     of_paused_keys: int = _fact("of paused keys", waits="key paused")

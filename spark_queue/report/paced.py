@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_queue.state.store import Store
 
 #: The views that only a queue with rates is asked for.
-OF_RATES = ("claim_steps", "entering")
+OF_RATES = ("claim_steps", "entering", "started")
 
 #: Keys of a rate, and differences of clocks, that a report names.
 _NAMED = 100
@@ -67,7 +67,7 @@ class Owed:
         """Return what a report's vitals say of rates, given the rows of its views."""
         seconds = (asked.now - asked.since).total_seconds()
         return {
-            "rates": tuple(self._with_filling(one, found, seconds) for one in self.lines()),
+            "rates": tuple(self._lines(found, seconds)),
             "clock_gaps": self._clock_gaps(answers),
             "claims_apart": next((row["apart"] for row in found.get("claim_steps", ())), None),
         }
@@ -75,6 +75,19 @@ class Owed:
     def lines(self) -> tuple[RateLine, ...]:
         """Return the rates of the queue."""
         return tuple(self._line(number, rate) for number, rate in enumerate(self._config.rates))
+
+    def _lines(self, found: Mapping[str, list[Answer]], seconds: float) -> Iterator[RateLine]:
+        """Yield the rates with what started, and the keys of which more comes than may start."""
+        started = {row["nth"]: row["units"] for row in found.get("started", ())}
+        for nth, (line, rate) in enumerate(zip(self.lines(), self._config.rates, strict=True)):
+            filling = [
+                FillingKey(key=row["key"], ready=row["ready"], comes=comes, starts=starts)
+                for row in found.get("entering", ())
+                if row["nth"] == nth
+                and (starts := _per_second(rate, row["key"])) is not None
+                and (comes := row["entered"] / seconds) > starts
+            ]
+            yield replace(line, started=started.get(nth, 0.0), filling=tuple(filling))
 
     def _line(self, number: int, rate: Rate) -> RateLine:
         fastest = max(filter(None, (rate.limit, *rate.overrides.values())), default=None)
@@ -84,30 +97,13 @@ class Owed:
         named = [PacedKey(key=key, next_at=moment_of(at + 999)) for at, key in paced[:_NAMED]]
         return RateLine(
             by=rate.by,
+            unit="item" if rate.units is None else "unit",
             allows=rate_text(rate, None),
             per_second=None if fastest is None else fastest / rate.per.total_seconds(),
             burst=0.0 if fastest is None else float(burst_of(rate, fastest)),
             paced=len(paced),
             keys=tuple(named),
         )
-
-    def _with_filling(
-        self, line: RateLine, found: Mapping[str, list[Answer]], seconds: float
-    ) -> RateLine:
-        """Return a rate of items of one unit with the keys of which more come than may start."""
-        rate = next(one for one in self._config.rates if one.by == line.by)
-        keys = found.get("entering", ())
-        waiting = [(row["fair_key"], row["ready"], row["entered"]) for row in keys]
-        if rate.by is None:
-            waiting = [("", row["ready_of_all"], row["entered_of_all"]) for row in keys[:1]]
-        elif rate.by != self._config.fair_key:
-            return line
-        filling = (
-            FillingKey(key=key or "", ready=ready, comes=came / seconds, starts=starts)
-            for key, ready, came in waiting
-            if rate.units is None and (starts := _per_second(rate, key)) is not None
-        )
-        return replace(line, filling=tuple(one for one in filling if one.comes > one.starts))
 
     def _next_start(self, number: int, key: Any) -> int:
         """Return when the next unit of a key may start."""

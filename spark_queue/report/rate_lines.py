@@ -18,11 +18,12 @@ class PacedKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FillingKey:
-    """A key of which more items come than its rate lets start."""
+    """A key of which more units come than its rate lets start."""
 
     key: str
     """Its text; empty for the whole queue."""
-    ready: int
+    ready: float
+    """How many wait."""
     comes: float
     """How many came in a second of the window."""
     starts: float
@@ -35,6 +36,8 @@ class RateLine:
 
     by: str | None
     """The expression of its key; ``None`` for the whole queue."""
+    unit: str
+    """What it counts: ``item``, or ``unit`` where items have units of it."""
     allows: str
     """How much it allows, as it is typed: ``100/60s,burst=10``."""
     per_second: float | None
@@ -46,7 +49,9 @@ class RateLine:
     keys: tuple[PacedKey, ...]
     """These keys, at most a hundred; first those that may start next."""
     filling: tuple[FillingKey, ...] = ()
-    """Keys of which more items come than may start, where each item is one unit."""
+    """Keys of which more comes than may start."""
+    started: float = 0.0
+    """How many units started in the window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 -- Starving keys, outranked priorities, stuck items.
 -- Uses: status, history, standing.
--- Tables: asked, items.
+-- Tables: asked, items, rates.
 
 -- starving(fair_key, items, since instant, seq, turns, turns_of_others)
 -- The fair keys with items that nothing but their turn keeps from a claim, for the whole window, and
@@ -102,33 +102,46 @@ FROM sq_transitions m
 CROSS JOIN sq_asked a
 WHERE m.at > a.since AND m.granted
 
--- entering(fair_key, ready, entered, ready_of_all, entered_of_all)
--- The fair keys with items that wait, and how many came steadily in the window: twice as many as in the
--- half of it in which fewer came, so that one large batch is none; and the same of all keys. The
--- busiest first.
+-- units_of_rates(nth, key, seq, state, enqueued_at instant, units)
+-- What each item has of each rate: its key, and its units.
+SELECT u.nth, u.key, u.seq, u.state, u.enqueued_at, u.units
+FROM (
+  SELECT
+    s.seq, s.state, s.enqueued_at, m.nth,
+    CASE WHEN m.by = '' THEN '' ELSE $limited_key(s, m) END AS key,
+    coalesce(cast(get_json_object(s.units, m.units_path) AS double), 1e0) AS units
+  FROM sq_status s
+  CROSS JOIN sq_rates m
+) u
+WHERE u.key IS NOT NULL
+
+-- started(nth, units)
+-- How many units of each rate started in the window.
+SELECT u.nth, sum(u.units) AS units
+FROM sq_units_of_rates u
+JOIN sq_transitions m ON u.seq = m.seq
+CROSS JOIN sq_asked a
+WHERE m.granted AND m.at > a.since
+GROUP BY u.nth
+
+-- entering(nth, key, ready, entered)
+-- The keys of rates with items that wait, in units, and how many came steadily in the window: twice as many
+-- as in the half of it in which fewer came, so that one large batch is none. The busiest first.
 WITH halves AS (
   SELECT
-    s.fair_key,
-    count(CASE WHEN s.state = 'ready' THEN 1 END) AS ready,
-    count(CASE WHEN s.enqueued_at > a.since + (a.now - a.since) / 2 THEN 1 END) AS newer,
-    count(CASE WHEN s.enqueued_at > a.since THEN 1 END) AS newest
-  FROM sq_status s
+    u.nth,
+    u.key,
+    sum(CASE WHEN u.state = 'ready' THEN u.units ELSE 0e0 END) AS ready,
+    sum(CASE WHEN u.enqueued_at > a.since + (a.now - a.since) / 2 THEN u.units ELSE 0e0 END) AS newer,
+    sum(CASE WHEN u.enqueued_at > a.since THEN u.units ELSE 0e0 END) AS newest
+  FROM sq_units_of_rates u
   CROSS JOIN sq_asked a
-  GROUP BY s.fair_key
-),
-counted AS (
-  SELECT
-    fair_key,
-    ready,
-    2 * least(newer, newest - newer) AS entered,
-    cast(sum(ready) OVER () AS bigint) AS ready_of_all,
-    cast(2 * least(sum(newer) OVER (), sum(newest - newer) OVER ()) AS bigint) AS entered_of_all
-  FROM halves
+  GROUP BY u.nth, u.key
 )
-SELECT fair_key, ready, entered, ready_of_all, entered_of_all
-FROM counted
-WHERE ready > 0 AND entered_of_all > 0
-ORDER BY entered DESC, fair_key
+SELECT nth, key, ready, 2 * least(newer, newest - newer) AS entered
+FROM halves
+WHERE ready > 0 AND newer > 0 AND newest > newer
+ORDER BY entered DESC, nth, key
 LIMIT 100
 
 -- stuck(seq, worker_id, since instant, given_back, lease)

@@ -254,7 +254,7 @@ SELECT
   (SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY seconds) FROM sq_service_times) AS work
 FROM rates r
 
--- overview(runnable, delayed, held_by_group, over_a_key_limit, over_a_rate, of_paused_keys, over_a_limit, paused_items, past_their_time, claimed, late, acked, dead, dead_in_window, dead_since instant, expired, cancelled, redriven, oldest_age, runnable_since instant, last_claim_at instant, last_ack_at instant, enqueued_in_window, done_in_window, enqueued_per_second, done_per_second, seconds, enqueued_per_second_now, done_per_second_now, trend, time_left, time_left_least, time_left_most)
+-- overview(runnable, delayed, held_by_group, over_a_key_limit, keys_at_a_limit, over_a_rate, of_paused_keys, over_a_limit, paused_items, past_their_time, claimed, late, acked, dead, dead_in_window, dead_since instant, expired, cancelled, redriven, oldest_age, runnable_since instant, last_claim_at instant, last_ack_at instant, enqueued_in_window, done_in_window, enqueued_per_second, done_per_second, seconds, enqueued_per_second_now, done_per_second_now, trend, time_left, time_left_least, time_left_most)
 -- How much is where, what comes and goes, and how long what is open will take (`sq_forecast`). What was
 -- enqueued again after its end is `redriven`, and neither dead, expired nor cancelled. The rates are of the
 -- `seconds` of the window in which there was an item.
@@ -264,6 +264,8 @@ WITH waiting AS (
     count(CASE WHEN reason = 'delayed' THEN 1 END) AS delayed,
     count(CASE WHEN reason = 'held by group' AND state = 'ready' THEN 1 END) AS held_by_group,
     count(CASE WHEN reason = 'key limit' THEN 1 END) AS over_a_key_limit,
+    count(DISTINCT CASE WHEN reason = 'key limit' THEN concat(cast(full_limit AS string), ' ', full_key) END)
+      AS keys_at_a_limit,
     count(CASE WHEN reason IN ('key rate', 'rate') AND state = 'ready' THEN 1 END) AS over_a_rate,
     count(CASE WHEN reason = 'key paused' AND state = 'ready' THEN 1 END) AS of_paused_keys,
     count(CASE WHEN reason = 'limit' THEN 1 END) AS over_a_limit,
@@ -304,7 +306,7 @@ SELECT
   w.runnable,
   w.delayed,
   w.held_by_group,
-  w.over_a_key_limit, w.over_a_rate, w.of_paused_keys,
+  w.over_a_key_limit, w.keys_at_a_limit, w.over_a_rate, w.of_paused_keys,
   w.over_a_limit,
   w.paused_items,
   w.past_their_time,

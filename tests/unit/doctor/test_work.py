@@ -221,27 +221,31 @@ def test_a_rate_that_claims_come_too_seldom_for_is_told(make: Make, clock: Manua
 
 
 @pytest.mark.parametrize(
-    ("rate", "name"),
+    ("rate", "name", "units"),
     [
-        (Rate(by="tenant", limit=60, per=HOUR, overrides={"b": None}), "of tenant 'a'"),
-        (Rate(limit=60, per=HOUR), "of the queue"),
+        (Rate(by="tenant", limit=60, per=HOUR, overrides={"b": None}), "of tenant 'a'", 1),
+        (Rate(limit=60, per=HOUR), "of the queue", 1),
+        (Rate(by="host", limit=60, per=HOUR), "of host 'x'", 1),
+        (Rate(by="host", limit=60, per=HOUR, burst=9, units="size"), "of host 'x'", 2),
     ],
 )
 def test_a_rate_below_what_comes_is_told(
-    make: Make, clock: ManualClock, rate: Rate, name: str
+    make: Make, clock: ManualClock, rate: Rate, name: str, units: int
 ) -> None:
     """It says in which time what waits doubles, where items come all the time, and not at once."""
-    queue = make("tenant string", fair_key="tenant", rates=(rate,))
-    queue.enqueue([{"tenant": "a"}] * 180)
+    columns = "tenant string, host string, size double"
+    queue = make(columns, fair_key="tenant", rates=(rate,))
+    item = {"tenant": "a", "host": "x", "size": units}
+    queue.enqueue([item] * (180 // units))
     clock.advance(40 * MINUTE)
     assert "rate-below-inflow" not in queue.doctor().ids()
-    queue.enqueue([{"tenant": "a"}] * 200)
+    queue.enqueue([item] * (200 // units))
 
     found = only(queue.doctor(), "rate-below-inflow")
 
     assert found.what == (
-        f"the rate {name} lets 1 a minute start, and 6 a minute come: what waits (380 items) "
-        "doubles in 76.0 min"
+        f"the rate {name} lets 1 a minute start, and 6 a minute come: what waits "
+        f"(380 {'items' if units == 1 else 'units'}) doubles in 76.0 min"
     )
     queue.cancel({"tenant": "a"})
     assert "rate-below-inflow" not in queue.doctor().ids()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from spark_queue import LocalQueue, QueueConfig
+from spark_queue import Limit, LocalQueue, QueueConfig, Rate
 from spark_queue.clock import ManualClock
 from spark_queue.commands import readers
 from spark_queue.doctor.examine import CHECKS
@@ -116,6 +116,34 @@ def test_keys_beyond_the_first_are_told_together(queue: LocalQueue) -> None:
     assert instruments.REST not in everyone
     with pytest.raises(InvalidArgumentError, match="keys is 0"):
         samples(queue, keys=0)
+
+
+def test_what_flow_control_starts_and_keeps_back_is_told(
+    queue_path: str, clock: ManualClock
+) -> None:
+    """Units of each rate that started in the window, and the items that each kind keeps back."""
+    second = timedelta(seconds=1)
+    config = QueueConfig(
+        fair_key="t",
+        limits=(Limit(by="t", default=2),),
+        rates=(Rate(by="h", limit=3, per=second, burst=3, units="n"), Rate(limit=9, per=second)),
+    )
+    columns = "t string, h string, n int"
+    queue = LocalQueue.create(queue_path, columns, config, durability="process", clock=clock)
+    queue.enqueue([{"t": t, "h": h, "n": 3} for t, h in ("ax", "ay", "az", "bx", "by")])
+    for _ in range(2):
+        queue.claim(9)
+
+    told = _by_name(samples(queue))
+
+    kept = {dict(key)["reason"]: value for key, value in told["waiting"].items() if value}
+    assert kept == {"key limit": 1, "over a rate": 2}
+    assert {dict(key)["by"]: value for key, value in told["units_started"].items()} == {
+        "h": 6,
+        "": 2,
+    }
+    clock.advance(timedelta(hours=2))
+    assert set(_by_name(samples(queue))["units_started"].values()) == {0}
 
 
 def test_keys_that_are_called_as_ours_are_told_apart(queue_path: str, clock: ManualClock) -> None:

@@ -240,10 +240,10 @@ def test_a_tenant_has_how_many_of_its_limit_it_holds(make: Make) -> None:
 def test_what_keeps_keys_back_is_said_in_lines(make: Make, clock: ManualClock) -> None:
     """Pauses by key and end, how many items wait for a limit, and the next start of each rate."""
     rates = (Rate(by="tenant", limit=60, per=HOUR), Rate(limit=3, per=_MINUTE, burst=3))
-    limits = (Limit(by="tenant", default=9, overrides={"c": 1}),)
+    limits = (Limit(by="tenant", default=9, overrides={"c": 1, "d": 0}),)
     queue = make(fair_key="tenant", limits=limits, rates=rates)
     assert kept_back(queue.report()) == ()
-    for tenant in "abc":
+    for tenant in "abcd":
         queue.enqueue(_rows("1", "2", tenant=tenant))
     assert queue.claim(9).count == 3
     queue.pause(key="a")
@@ -252,7 +252,7 @@ def test_what_keeps_keys_back_is_said_in_lines(make: Make, clock: ManualClock) -
     until = instant(clock.now() + _MINUTE)
     assert kept_back(queue.report()) == (
         f"paused: tenant 'a' until it is resumed, tenant 'b' until {until}",
-        "1 item waits for a key's limit",
+        "3 items of 2 keys wait for a limit",
         "3 keys lack units of the rate by tenant; the next of 'a' may start in 60 s",
         "the queue may start 3/60s,burst=3, the next in 20 s",
     )
