@@ -146,6 +146,23 @@ def test_what_flow_control_starts_and_keeps_back_is_told(
     assert set(_by_name(samples(queue))["units_started"].values()) == {0}
 
 
+def test_what_was_replaced_is_counted_where_it_is_shown(
+    queue_path: str, clock: ManualClock, command_line: CommandLine
+) -> None:
+    """By upkeep, on the terminal and in a notebook, in a report, and in its metric."""
+    config = QueueConfig(dedup_key="id", on_duplicate="replace")
+    queue = LocalQueue.create(queue_path, "id string", config, durability="process", clock=clock)
+    for _ in range(4):
+        queue.enqueue({"id": "a"})
+    assert "0 dead, 3 replaced" in queue.maintain()._repr_html_()
+    assert sum(point.replaced for point in queue.report().retries) == 3
+    recent = {dict(key)["event"]: n for key, n in _by_name(samples(queue))["recent"].items()}
+    assert (recent["replaced"], recent["dead"]) == (3, 0)
+    queue.enqueue({"id": "a"})
+    said = command_line("maintain", queue_path, "--engine", "local").out
+    assert "0 items died, 0 expired, 1 replaced" in said
+
+
 def test_keys_that_are_called_as_ours_are_told_apart(queue_path: str, clock: ManualClock) -> None:
     """Whatever a key is called, no two samples have the same labels, which no file may have."""
     config = QueueConfig(fair_key="t")

@@ -289,7 +289,9 @@ def test_limits_in_force_count_in_both_plays(queue_path: str, clock: ManualClock
     assert done.changed == {"limits": [{"by": "t", "default": 4, "overrides": {}}]}
 
 
-def test_a_rate_makes_its_key_wait_for_its_units(queue_path: str, clock: ManualClock) -> None:
+def test_a_rate_makes_its_key_wait_for_its_units(
+    queue_path: str, clock: ManualClock, command_line: CommandLine
+) -> None:
     """Items start one by one as units come back, also where nothing else happens by then."""
     queue = _make(queue_path, clock, fair_key="t")
     _put(queue, "a", 4)
@@ -302,6 +304,14 @@ def test_a_rate_makes_its_key_wait_for_its_units(queue_path: str, clock: ManualC
     longest = {one.key: one.after.wait_max for one in done.tenants}
     assert longest == {"a": 30.0, "b": 0.0}
     assert (done.stuck_after, done.is_trusted) == (0, True)
+    options = ("--servers", "9", "--rate", "t=6/60s", "--rate-of", "b=none", "--engine", "local")
+    shown = command_line("replay", queue_path, *options, "--json").out
+    found = {one["key"]: one["after"]["wait_max"] for one in json.loads(shown)["tenants"]}
+    assert found == longest
+    shown = command_line("replay", queue_path, *options).out
+    assert "after: rates is t=6/60s" in " ".join(shown.split())
+    wrong = command_line("replay", queue_path, "--rate", "t=6", "--engine", "local")
+    assert (wrong.code, "rate is 't=6'" in wrong.err) == (2, True)
 
 
 def test_pauses_are_played_as_they_were(queue_path: str, clock: ManualClock) -> None:
