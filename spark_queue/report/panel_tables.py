@@ -112,7 +112,7 @@ def table(
     rows = _Drawn(sheet, links, offers if any(offers) else None, _tops(sheet), ticks)
     heads = "<td></td>" if ticks else ""
     heads += "".join(_head(sheet.name, head, kind) for head, kind in sheet.heads)
-    heads += _head(sheet.name, "do", "right") if any(offers) else ""
+    heads += _head(sheet.name, "do", "right offers") if any(offers) else ""
     drawn = [rows.row(at) for at in range(len(sheet.rows))]
     first, rest = "".join(drawn[:shown]), "".join(drawn[shown:])
     body = f"<tbody>{first}</tbody>"
@@ -167,7 +167,7 @@ class _Drawn:
         cells += "".join(self._cell(at, column) for column in range(len(self.sheet.heads)))
         if self.offers is not None:
             offered = "".join(button(name, to) for name, to in self.offers[at])
-            cells += f'<td class="right">{offered}</td>'
+            cells += f'<td class="right offers">{offered}</td>'
         return f"<tr>{cells}</tr>"
 
     def _cell(self, at: int, column: int) -> str:
