@@ -29,7 +29,7 @@ from rich.console import Console
 from choices_drawn import COLUMNS, LEASE, Drawn
 from spark_queue import ReaderConfig
 from spark_queue.clock import ManualClock
-from spark_queue.commands import readers, rows
+from spark_queue.commands import readers, rows, settle
 from spark_queue.commands.checkpoint import checkpoint
 from spark_queue.config import OnDuplicate
 from spark_queue.errors import LeaseLostError
@@ -229,7 +229,7 @@ class Played:
         assert replica is not None  # noqa: S101 - the queue is small
         every = (verdict, Gone(now, frozenset()), ByARescuer(verdict))
         for gone in every if self._is_thorough else (self._draw.choice(every),):
-            ours = gone.judge(replica, claim.lease, at.terms, now)
+            ours = settle.judge_here(at, replica, claim.lease, gone, now)
             if ours is None:
                 return
             failed = (ours.failed, ours.deferred)

@@ -35,6 +35,7 @@ from spark_queue.state.replica_rows import status_table
 from spark_queue.state.settle_decision import (
     NAMED,
     Judged,
+    KnownLease,
     Renewed,
     Some,
     StagedSettle,
@@ -142,7 +143,9 @@ def judge_here(
     at: Snapshot, replica: Replica, lease: int, verdict: Verdict, now: datetime
 ) -> Judged | None:
     """Judge the items of a lease in this process; ``None`` where a planner has to."""
-    return verdict.judge(replica, lease, at.terms, now)
+    if lease not in replica.grants:
+        return None
+    return verdict.judge(KnownLease(replica, lease, at.terms, now))
 
 
 def _judge(at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedSettle | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, TypeAlias
@@ -61,68 +61,48 @@ class Judged:
         return replace(self, rows=[{**row, "_lease": None} for row in self.rows])
 
 
-def judge(
-    replica: Replica,
-    lease: int,
-    said: Said | Mapping[int, Said],
-    terms: ReaderTerms,
-    now: datetime,
-) -> Judged | None:
-    """Judge the items of a lease; ``None`` where the replica does not remember the lease.
+@dataclass(frozen=True, slots=True)
+class KnownLease:
+    """A lease that a process remembers, and by what the items of it are judged."""
 
-    Parameters
-    ----------
-    said : Said, or mapping of those by seq
-        One outcome for all that the holder has not settled yet, or one for each of some items.
-    terms : ReaderTerms
-        The settings in force, and what the reader allows.
-    """
-    if lease not in replica.grants:
-        return None
-    if isinstance(said, Said):
-        said = dict.fromkeys(sorted(replica.grants[lease].left), said)
-    held = {seq: row for seq in said if (row := find_held(replica, lease, seq)) is not None}
-    known = schedulers.scheduler(terms.judging, held.values(), {}, [], limits=terms.limits)
-    outcomes = {seq: _outcome(said[seq]) for seq in held if said[seq].outcome != LOSE}
-    known.settle(lease, outcomes, schedulers.seconds(now))
-    rows = []
-    for seq, row in held.items():
-        is_lost, error = said[seq].outcome == LOSE, said[seq].error
-        after = _lose(row, terms.judging) if is_lost else _after(row, known)
-        rows.append({**row, **_ENDED, "_kind": ITEM, "_at": now, "_error": error, **after})
-    return _judgement(rows, tuple(sorted(set(said) - set(held))), said)
+    replica: Replica
+    lease: int
+    terms: ReaderTerms
+    """The settings in force, and what the reader allows."""
+    now: datetime
 
+    @property
+    def left(self) -> list[int]:
+        """The items that the holder has not settled yet."""
+        return sorted(self.replica.grants[self.lease].left)
 
-def judge_lost(
-    replica: Replica,
-    lease: int,
-    is_gone: Callable[[Row], bool],
-    terms: ReaderTerms,
-    now: datetime,
-) -> Judged | None:
-    """Judge a dead worker's items as lost; ``None`` as for :func:`judge`.
+    def held(self, seqs: Iterable[int]) -> dict[int, Row]:
+        """Return those of some items that the lease still holds."""
+        found = ((seq, find_held(self.replica, self.lease, seq)) for seq in seqs)
+        return {seq: row for seq, row in found if row is not None}
 
-    The rows name no lease: a holder that comes back sees that they were lost.
-    """
-    if lease not in replica.grants:
-        return None
-    left = sorted(replica.grants[lease].left)
-    held = [row for seq in left if (row := find_held(replica, lease, seq)) is not None]
-    said = {row["_seq"]: Said(LOSE, GONE) for row in held if is_gone(row)}
-    found = judge(replica, lease, said, terms, now)
-    return found and found.without_lease()
+    def judge(self, said: Said | Mapping[int, Said]) -> Judged:
+        """Judge items: by one outcome for all that is left, or one for each of some."""
+        if isinstance(said, Said):
+            said = dict.fromkeys(self.left, said)
+        held, config, now = self.held(said), self.terms.judging, self.now
+        known = schedulers.scheduler(config, held.values(), {}, [], limits=self.terms.limits)
+        outcomes = {seq: _outcome(said[seq]) for seq in held if said[seq].outcome != LOSE}
+        known.settle(self.lease, outcomes, schedulers.seconds(now))
+        rows = []
+        for seq, row in held.items():
+            is_lost, error = said[seq].outcome == LOSE, said[seq].error
+            after = _lose(row, config) if is_lost else _after(row, known)
+            rows.append({**row, **_ENDED, "_kind": ITEM, "_at": now, "_error": error, **after})
+        return _judgement(rows, tuple(sorted(set(said) - set(held))), said)
 
-
-# rule again: renewal of a lease
-def renew(replica: Replica, lease: int, by: timedelta, now: datetime) -> Judged | None:
-    """Renew a lease for its items in flight; ``None`` as for :func:`judge`."""
-    if lease not in replica.grants:
-        return None
-    left = sorted(replica.grants[lease].left)
-    held = [row for seq in left if (row := find_held(replica, lease, seq)) is not None]
-    until = {"_kind": ITEM, "_at": now, "_lease_expires_at": now + by}
-    rows = [{**row, **until} for row in held]
-    return _judgement(rows, tuple(sorted(set(left) - {row["_seq"] for row in held})), {})
+    # rule again: renewal of a lease
+    def renew(self, by: timedelta) -> Judged:
+        """Renew the lease for its items in flight."""
+        held = self.held(self.left)
+        until = {"_kind": ITEM, "_at": self.now, "_lease_expires_at": self.now + by}
+        rows = [{**row, **until} for row in held.values()]
+        return _judgement(rows, tuple(seq for seq in self.left if seq not in held), {})
 
 
 def find_held(replica: Replica, lease: int, seq: int) -> Row | None:
@@ -192,11 +172,9 @@ class Every:
     pause: str | None = None
     is_begun: bool = True
 
-    def judge(
-        self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
-    ) -> Judged | None:
-        """Make the rows of a settle from a replica; ``None`` if a planner must."""
-        return judge(replica, lease, self.said, terms, now)
+    def judge(self, lease: KnownLease) -> Judged:
+        """Make the rows of a settle."""
+        return lease.judge(self.said)
 
     @property
     def said(self) -> Said:
@@ -215,17 +193,13 @@ class Each:
     pausing: Mapping[int, Said] = field(default_factory=dict)
     """What of it pauses keys."""
 
-    def judge(
-        self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
-    ) -> Judged | None:
-        """Make the rows of a settle; ``None`` for a large frame or an unknown lease."""
-        if lease not in replica.grants:
-            return None
+    def judge(self, lease: KnownLease) -> Judged | None:
+        """Make the rows of a settle; ``None`` for a large frame."""
         said = self.outcomes.select("_seq", "outcome", "error", "after").limit(_FEW + 1).collect()
         if len(said) > _FEW:
             return None
         outcomes = {seq: Said.of(outcome, error, after) for seq, outcome, error, after in said}
-        return judge(replica, lease, outcomes, terms, now)
+        return lease.judge(outcomes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +208,9 @@ class Some:
 
     outcomes: Mapping[int, Said]
 
-    def judge(
-        self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
-    ) -> Judged | None:
-        """Make the rows of a settle; ``None`` where a planner has to."""
-        return judge(replica, lease, self.outcomes, terms, now)
+    def judge(self, lease: KnownLease) -> Judged:
+        """Make the rows of a settle."""
+        return lease.judge(self.outcomes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,15 +221,9 @@ class Renewed:
     progress: Mapping[int, tuple[float, str | None]] = field(default_factory=dict)
     """How far the work on items is, as their handlers say."""
 
-    def judge(
-        self,
-        replica: Replica,
-        lease: int,
-        terms: ReaderTerms,  # noqa: ARG002
-        now: datetime,
-    ) -> Judged | None:
-        """Make the rows of a renewal; ``None`` where a planner has to."""
-        return renew(replica, lease, self.by, now)
+    def judge(self, lease: KnownLease) -> Judged:
+        """Make the rows of a renewal."""
+        return lease.renew(self.by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,13 +237,9 @@ class ByARescuer:
     verdict: Verdict
     which: Gone | None = None
 
-    def judge(
-        self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
-    ) -> Judged | None:
+    def judge(self, lease: KnownLease) -> Judged | None:
         """Make the rows of a settle without a worker; ``None`` where a planner has to."""
-        if self.which is not None:
-            return None
-        found = self.verdict.judge(replica, lease, terms, now)
+        found = self.verdict.judge(lease) if self.which is None else None
         return found and found.without_lease()
 
 
@@ -301,11 +263,11 @@ class Gone:
         is_gone = self.is_sure or is_lapsed or row["_worker_id"] in self.ended
         return is_gone and row["_losses"] >= self.losses
 
-    def judge(
-        self, replica: Replica, lease: int, terms: ReaderTerms, now: datetime
-    ) -> Judged | None:
-        """Make the rows that settle lost items; ``None`` where a planner has to."""
-        return judge_lost(replica, lease, self.has, terms, now)
+    def judge(self, lease: KnownLease) -> Judged:
+        """Make the rows that settle lost items, without the lease: its holder sees a loss."""
+        held = lease.held(lease.left)
+        said = {seq: Said(LOSE, GONE) for seq, row in held.items() if self.has(row)}
+        return lease.judge(said).without_lease()
 
 
 #: The verdict on the items of a lease.

@@ -22,12 +22,13 @@ from spark_queue.reader_config import ReaderConfig
 from spark_queue.retry_policy import RetryPolicy
 from spark_queue.rules import Ack, Dead, Defer, Nack, NewItem, Outcome, Release, Scheduler
 from spark_queue.saying import Said
-from spark_queue.state import claim_decision, enqueue_decision, settle_decision
+from spark_queue.state import claim_decision, enqueue_decision
 from spark_queue.state.open_items import ENTERED, FOLLOWED
 from spark_queue.state.replica import Replica
 from spark_queue.state.replica_rows import replica_of
 from spark_queue.state.request import Request
 from spark_queue.state.schedulers import ReaderTerms, Several
+from spark_queue.state.settle_decision import Every, KnownLease, Renewed
 
 NO_LIMITS = ReaderConfig()
 
@@ -43,8 +44,6 @@ CONFIG = QueueConfig(
     max_losses=2,
     retry=RetryPolicy(delay=timedelta(seconds=10), jitter=0.0),
 )
-
-TERMS = ReaderTerms(Settings.initial(CONFIG), NO_LIMITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,12 +126,13 @@ class Steps:
         self.follow(chosen.table())
         return self.status.step, [row["_seq"] for row in chosen.rows if row["_state"] == "claimed"]
 
+    def known(self, lease: int) -> KnownLease:
+        """Return what is known of a lease."""
+        return KnownLease(self.replica, lease, ReaderTerms(self.settings, NO_LIMITS), self.now)
+
     def settle(self, lease: int, said: Said | dict[int, Said]) -> tuple[int, ...]:
         """Settle items of a lease, and return which were lost."""
-        judged = settle_decision.judge(
-            self.replica, lease, said, ReaderTerms(self.settings, NO_LIMITS), self.now
-        )
-        assert judged is not None
+        judged = self.known(lease).judge(said)
         if judged.rows:
             self.status = settle.log_settle(self.status, judged)
             self.follow(judged.table())
@@ -210,8 +210,7 @@ def test_a_worker_that_died_is_a_loss_until_there_were_too_many(queue: Steps) ->
     assert (row["_state"], row["_losses"], row["_attempts"]) == ("ready", 1, 0)
     lease, seqs = queue.claim(1)
     assert seqs == [1]
-    judged = settle_decision.judge(queue.replica, lease, Said("lose", "again"), TERMS, queue.now)
-    assert judged is not None
+    judged = queue.known(lease).judge(Said("lose", "again"))
     assert (judged.counts, judged.failed) == ({"dead": 1}, 0)
 
 
@@ -219,13 +218,14 @@ def test_an_unknown_outcome_is_no_outcome(queue: Steps) -> None:
     """What nobody may say of an item is not taken for something else."""
     lease, _ = queue.claim(1)
     with pytest.raises(KeyError):
-        settle_decision.judge(queue.replica, lease, Said("done"), TERMS, queue.now)
+        queue.known(lease).judge(Said("done"))
 
 
 def test_a_lease_that_is_not_remembered_is_left_to_spark(queue: Steps) -> None:
     """What became of an old claim is in the tables only."""
-    assert settle_decision.judge(queue.replica, 77, Said("ack"), TERMS, START) is None
-    assert settle_decision.renew(queue.replica, 77, timedelta(seconds=1), START) is None
+    unread: Any = None
+    for verdict in (Every("ack"), Renewed(timedelta(seconds=1))):
+        assert settle.judge_here(unread, queue.replica, 77, verdict, START) is None
 
 
 def test_what_is_said_of_an_item_tells_whether_it_failed(queue: Steps) -> None:
@@ -233,8 +233,7 @@ def test_what_is_said_of_an_item_tells_whether_it_failed(queue: Steps) -> None:
     lease, _ = queue.claim(1)
     found = {}
     for outcome in ("nack", "lose", "release"):
-        judged = settle_decision.judge(queue.replica, lease, Said(outcome), TERMS, queue.now)
-        assert judged is not None
+        judged = queue.known(lease).judge(Said(outcome))
         assert judged.counts == {"ready": 1}
         found[outcome] = (judged.failed, judged.rows[0]["_available_at"])
     later = queue.now + timedelta(seconds=10)
@@ -246,8 +245,7 @@ def test_a_renewal_names_what_is_lost(queue: Steps) -> None:
     lease, seqs = queue.claim(2)
     assert seqs == [1, 3]
     queue.replica.items[3] |= {"_lease": lease + 1}
-    renewed = settle_decision.renew(queue.replica, lease, timedelta(seconds=5), queue.now)
-    assert renewed is not None
+    renewed = queue.known(lease).renew(timedelta(seconds=5))
     assert ([row["_seq"] for row in renewed.rows], renewed.lost) == ([1], (3,))
 
 
@@ -266,7 +264,7 @@ def test_deciding_leaves_no_trace(queue: Steps) -> None:
     enqueue_decision.decide_entry(
         queue.replica, queue.settings, frame, queue.queue, pointers, queue.now
     )
-    settle_decision.judge(queue.replica, lease, Said("nack", "no"), TERMS, queue.now)
+    queue.known(lease).judge(Said("nack", "no"))
     assert queue.replica == before
     queue.settle(lease, Said("ack"))
     assert queue.claim(5)[1] == [3, 2]
@@ -275,8 +273,7 @@ def test_deciding_leaves_no_trace(queue: Steps) -> None:
 def test_what_is_next_after_a_settle_is_known_before_it(queue: Steps) -> None:
     """What would be chosen after a settle is known without a trace of either."""
     lease, _ = queue.claim(2)
-    judged = settle_decision.judge(queue.replica, lease, Said("ack"), TERMS, queue.now)
-    assert judged is not None
+    judged = queue.known(lease).judge(Said("ack"))
     request = Request(limit=9, lease=CONFIG.lease, worker_id="w", run=1, claim_id="c")
     at = (queue.replica, queue.status, ReaderTerms(queue.settings, NO_LIMITS), request, queue.now)
     for _ in range(2):
