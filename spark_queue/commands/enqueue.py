@@ -24,7 +24,7 @@ from spark_queue.log.schema import CHAINED, ITEM, OUTCOME, REFUSED, carries_trac
 from spark_queue.log.step_events import logger
 from spark_queue.results import RepeatedBatch
 from spark_queue.sql import admission
-from spark_queue.sql.decisions import TAKEN, Frame
+from spark_queue.sql.decisions import TAKEN, Frame, GivenRows
 from spark_queue.sql.entry_rows import EnqueueState
 from spark_queue.sql.planner_choice import last_planner_of, planner_of
 from spark_queue.sql.sql_engines import SqlEngine, engines_of, first_able
@@ -138,9 +138,8 @@ def _check(
         here = rows.checked_here(at, df, order_by)
         if here is not None:
             return at, here.with_trace(trace)
-    planner, trace = planner_of(store), _trace_for(store, trace)
-    frame = planner.frame(df, order_by, at.settings, extra, is_decidable=is_decidable, trace=trace)
-    return at, frame
+    given = GivenRows(df, at.settings, order_by, extra, _trace_for(store, trace), is_decidable)
+    return at, planner_of(store).frame(given)
 
 
 def commit(

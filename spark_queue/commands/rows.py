@@ -16,6 +16,7 @@ from spark_queue.columns.arrow.rows import fit_rows, sort_rows
 from spark_queue.columns.kinds import Field
 from spark_queue.errors import SparkNeededError
 from spark_queue.log.schema import TRACE, carries_traces, require_inputs, user_names
+from spark_queue.sql.decisions import GivenRows
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
@@ -60,11 +61,8 @@ class MarkedRows:
     def stage(self) -> Any:
         """Return the rows as Spark has them, evaluated and numbered."""
         settings = self.store.settings(self.store.status_head())
-        return (
-            planner_of(self.store)
-            .frame(self.given, None, settings, self.extra, is_decidable=False, trace=self.trace)
-            .stage()
-        )
+        given = GivenRows(self.given, settings, extra=self.extra, trace=self.trace)
+        return planner_of(self.store).frame(given).stage()
 
 
 def check_rows(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -20,16 +20,15 @@ from pyspark.sql.types import (
 )
 
 from spark_queue.columns import key_rules
-from spark_queue.columns.columns import UNFIT, OrderBy, add_keys, of_spark
+from spark_queue.columns.columns import UNFIT, add_keys, of_spark
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log import instants
 from spark_queue.log.schema import BOUNDED, ITEM, QUEUE_COLUMNS, REFUSED, TRACE, require_inputs
-from spark_queue.log.settings import Settings
 from spark_queue.spark import frames
+from spark_queue.sql.decisions import GivenRows
 from spark_queue.state import spark_frames
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
-from spark_queue.tracing import Traces
 
 #: ``monotonically_increasing_id`` keeps the partition above this bit.
 _PARTITION_BIT = 33
@@ -208,30 +207,22 @@ def _collect(store: Store, marked: DataFrame) -> pa.Table | None:
     return collect(marked, _MANY if Snapshot(store).are_files_read else _FEW)
 
 
-def frame(
-    store: Store,
-    df: object,
-    order_by: OrderBy,
-    settings: Settings,
-    extra: Sequence[str],
-    *,
-    is_decidable: bool,
-    trace: Traces = None,
-) -> SparkFrame:
+def frame(store: Store, given: GivenRows) -> SparkFrame:
     """Check a frame, compute its keys, and evaluate it."""
-    schema = spark_frames.user_schema(store)
+    schema, settings = spark_frames.user_schema(store), given.settings
     key_rules.require_same_texts(store.name, settings, of_spark(schema))
+    df, extra, order_by, trace = given.df, given.extra, given.order_by, given.trace
     # What were items before have what they entered with, in any format.
     is_again = bool(extra)
     if trace is not None and not isinstance(trace, str):
         df, extra = frames.trace(store, df, trace, order_by), (*extra, TRACE)
-    given = frames.of(store, df, extra)
+    rows = frames.of(store, df, extra)
     if not is_again:
-        require_inputs(store.columns(), given.columns)
-    inputs = add_keys(given, schema, settings.config, order_by, extra=extra)
+        require_inputs(store.columns(), rows.columns)
+    inputs = add_keys(rows, schema, settings.config, order_by, extra=extra)
     if isinstance(trace, str):
         inputs = inputs.withColumn(TRACE, F.lit(trace))
-    return SparkFrame(store, evaluate(inputs), is_decidable=is_decidable)
+    return SparkFrame(store, evaluate(inputs), is_decidable=given.is_decidable)
 
 
 def outcomes(store: Store, step: int, logged: pa.Table | None) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +10,6 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import IntegralType
 
-from spark_queue.columns.columns import OrderBy
 from spark_queue.errors import (
     LONGEST_WAIT,
     InvalidArgumentError,
@@ -19,7 +18,6 @@ from spark_queue.errors import (
 )
 from spark_queue.log.job_descriptions import named
 from spark_queue.log.schema import DEAD, EXPIRED, ITEM, moves_of
-from spark_queue.log.settings import Settings
 from spark_queue.overriding import override
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.saying import OUTCOMES, WAITING
@@ -28,13 +26,12 @@ from spark_queue.spark.frames import user_columns
 from spark_queue.spark.spark_engines import engines_of
 from spark_queue.spark.spark_enqueue import SparkFrame
 from spark_queue.spark.spark_look import SparkLook
-from spark_queue.sql.decisions import Leaving, LogPosition
+from spark_queue.sql.decisions import GivenRows, Leaving, LogPosition
 from spark_queue.sql.session_planner import Planner
 from spark_queue.sql.sql_engines import SqlEngine
 from spark_queue.state import spark_frames
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
-from spark_queue.tracing import Traces
 from spark_queue.wording import shorten
 
 
@@ -135,19 +132,8 @@ class SparkPlanner(Planner):
 
     @named("read what is enqueued")
     @override
-    def frame(
-        self,
-        df: object,
-        order_by: OrderBy,
-        settings: Settings,
-        extra: Sequence[str],
-        *,
-        is_decidable: bool,
-        trace: Traces = None,
-    ) -> SparkFrame:
-        return spark_enqueue.frame(
-            self.store, df, order_by, settings, extra, is_decidable=is_decidable, trace=trace
-        )
+    def frame(self, given: GivenRows) -> SparkFrame:
+        return spark_enqueue.frame(self.store, given)
 
     @override
     def outcomes(self, step: int, logged: pa.Table | None) -> DataFrame:

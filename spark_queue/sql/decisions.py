@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,9 +11,13 @@ import pyarrow as pa
 
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import ITEM
+from spark_queue.log.settings import Settings
+from spark_queue.tracing import Traces
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from spark_queue.columns.columns import OrderBy
 
 #: More items than end in a step.
 _ENDS = 1 << 32
@@ -94,6 +98,32 @@ class EvidenceFirst(Exception):  # noqa: N818 - what is to be done; it is not sh
     def __init__(self, claims: Mapping[int, str]) -> None:
         super().__init__(claims)
         self.claims = claims
+
+
+@dataclass(frozen=True, slots=True)
+class GivenRows:
+    """What is enqueued, before it is checked.
+
+    Attributes
+    ----------
+    df : DataFrame, pyarrow.Table, pandas.DataFrame or list of dict
+        The rows.
+    order_by : str, Column or list of them, optional
+        The order in which they enter.
+    extra : sequence of str
+        Columns of the log that they have as well.
+    trace : str or sequence of str, optional
+        The trace that they belong to; or one for each, of a table that is in this process.
+    is_decidable : bool
+        Whether they are such as can be decided in this process.
+    """
+
+    df: object
+    settings: Settings
+    order_by: OrderBy = None
+    extra: Sequence[str] = ()
+    trace: Traces = None
+    is_decidable: bool = False
 
 
 class Frame(Protocol):

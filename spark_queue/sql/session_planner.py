@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pyarrow as pa
 
-from spark_queue.log.settings import Settings
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.sql.decisions import Frame, Leaving, LogPosition
+from spark_queue.sql.decisions import Frame, GivenRows, Leaving, LogPosition
 from spark_queue.sql.look import QueueLook
 from spark_queue.sql.sql_engines import SqlEngine
 from spark_queue.state.snapshot import Snapshot
-from spark_queue.tracing import Traces
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from spark_queue.columns.columns import OrderBy
 
 
 class Planner(Protocol):
@@ -32,32 +28,8 @@ class Planner(Protocol):
 
     look: ClassVar[type[QueueLook[Any]]]
 
-    def frame(
-        self,
-        df: object,
-        order_by: OrderBy,
-        settings: Settings,
-        extra: Sequence[str],
-        *,
-        is_decidable: bool,
-        trace: Traces = None,
-    ) -> Frame:
+    def frame(self, given: GivenRows) -> Frame:
         """Check a frame, compute its keys, and evaluate it.
-
-        Parameters
-        ----------
-        df : DataFrame, pyarrow.Table, pandas.DataFrame or list of dict
-            What is enqueued.
-        order_by : str, Column or list of them, optional
-            The order in which its rows enter.
-        settings : Settings
-            The settings in force.
-        extra : sequence of str
-            Columns of the log that the frame has as well.
-        is_decidable : bool
-            Whether its rows are such as can be decided in this process.
-        trace : str or sequence of str, optional
-            The trace that its rows belong to; or one for each, of a table that is in this process.
 
         Raises
         ------

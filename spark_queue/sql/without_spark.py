@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
 from spark_queue.errors import SparkNeededError
-from spark_queue.log.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.sql import database
 from spark_queue.sql.arrow_look import ArrowLook
-from spark_queue.sql.decisions import LogPosition
+from spark_queue.sql.decisions import GivenRows, LogPosition
 from spark_queue.state import replica_choice, replica_rows
 from spark_queue.state.open_items import FOLLOWED, RememberedClaim
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
-from spark_queue.tracing import Traces
 
 _TOO_MUCH = "the queue has more open items, or a longer history, than a process keeps in memory"
 
@@ -28,18 +25,9 @@ class AlonePlanner:
     store: Store
     look: ClassVar = ArrowLook
 
-    def frame(
-        self,
-        df: object,
-        order_by: object,
-        settings: Settings,
-        extra: Sequence[str],
-        *,
-        is_decidable: bool,
-        trace: Traces = None,
-    ) -> NoReturn:
+    def frame(self, given: GivenRows) -> NoReturn:
         """Refuse: only Spark checks these rows."""
-        del df, order_by, settings, extra, is_decidable, trace
+        del given
         raise SparkNeededError(f"to enqueue into {self.store.name!r}", _TOO_MUCH)
 
     def engines(self, what: str) -> NoReturn:
