@@ -320,9 +320,7 @@ def _here(
         stage = claim_decision.nothing(settled)
         if READY not in done.counts and at.has_to_give(settled):
             try:
-                stage = claim_decision.chosen_after(
-                    done.rows, replica, settled, at.terms, request, now
-                )
+                stage = claim_decision.choose(replica, settled, at.terms, request, now, done.rows)
             except TooManyItemsError:
                 replica_choice.too_many(at)
                 return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -31,7 +32,7 @@ from spark_queue.state.replica import Replica
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.request import MARGIN, Choice, Request
 from spark_queue.state.schedulers import ReaderTerms
-from spark_queue.state.standing_scheduler import standing_of
+from spark_queue.state.standing_scheduler import StandingScheduler, standing_of
 
 #: Open items that are looked at one by one at most: 2 KB, and 50 microseconds to begin, each.
 MOST_OPEN = 50_000
@@ -70,8 +71,11 @@ def choose(
     terms: ReaderTerms,
     request: Request,
     now: datetime,
+    after: Sequence[Row] = (),
 ) -> Chosen:
     """Choose the next items of a queue that is not paused, as of a step; perhaps none.
+
+    With ``after`` it is as if these rows, which end items, were in that step.
 
     Raises
     ------
@@ -80,7 +84,9 @@ def choose(
     """
     if replica.is_empty():
         return nothing(head)
-    grant = _propose(replica, head, terms, request, now)
+    standing = standing_of(replica, terms, head, now, spared=request.spared)
+    with standing.supposing(after) if after else nullcontext():
+        grant = _propose(standing, replica, head, request, now)
     common = {"_kind": ITEM, "_lease": head.step + 1, "_at": now}
     leased = {
         "_state": CLAIMED,
@@ -89,42 +95,23 @@ def choose(
         "_lease_expires_at": now + request.lease,
         "_body": request.output,
     }
-    rows = [
-        {**_without_lease(replica, item.seq), **common, **leased, **_turn(item)}
-        for item in grant.items
-    ]
-    rows += [{**_without_lease(replica, seq), **common, "_state": EXPIRED} for seq in grant.expired]
+    said = [(item.seq, {**leased, **_turn(item)}) for item in grant.items]
+    said += [(seq, {"_state": EXPIRED}) for seq in grant.expired]
     lost = {"_state": DEAD, "_error": LEASE_LOST}
-    rows += [
-        {
-            **_without_lease(replica, seq),
-            **common,
-            **lost,
-            "_losses": add_loss(replica.items[seq]["_losses"]),
-        }
-        for seq in grant.dead
+    said += [
+        (seq, {**lost, "_losses": add_loss(replica.items[seq]["_losses"])}) for seq in grant.dead
     ]
-    rows += [
-        {
-            **_without_lease(replica, seq),
-            **common,
-            "_state": CANCELLED,
-            "_error": REPLACED.format(by),
-        }
-        for seq, by in grant.replaced
+    said += [
+        (seq, {"_state": CANCELLED, "_error": REPLACED.format(by)}) for seq, by in grant.replaced
     ]
+    rows = [{**_without_lease(replica, seq), **common, **own} for seq, own in said]
     return _choice(head, rows, debt_rows(grant.debts))
 
 
 def _propose(
-    replica: Replica,
-    head: StatusHead,
-    terms: ReaderTerms,
-    request: Request,
-    now: datetime,
+    standing: StandingScheduler, replica: Replica, head: StatusHead, request: Request, now: datetime
 ) -> Grant:
     """Propose a claim, loading more items until it is certain."""
-    standing = standing_of(replica, terms, head, now, spared=request.spared)
     wanted = request.limit
     replica.bring_before(MOST_OPEN)
     while (grant := standing.propose(head, request, now)) is None:
@@ -150,20 +137,6 @@ def debt_rows(debts: Iterable[tuple[str, Hashable, Debt]]) -> list[Row]:
 def nothing(head: StatusHead) -> Chosen:
     """Return the choice of a claim that gets nothing, and ends nothing."""
     return Chosen(rows=[], counts={}, pointers={}, width=head.width)
-
-
-def chosen_after(
-    rows: Sequence[Row],
-    replica: Replica,
-    head: StatusHead,
-    terms: ReaderTerms,
-    request: Request,
-    now: datetime,
-) -> Chosen:
-    """Choose the next items after rows that end items; ``head`` is their step's."""
-    standing = standing_of(replica, terms, head, now, spared=request.spared)
-    with standing.supposing(rows):
-        return choose(replica, head, terms, request, now)
 
 
 def _without_lease(replica: Replica, seq: int) -> Row:

@@ -277,7 +277,7 @@ def test_what_is_next_after_a_settle_is_known_before_it(queue: Steps) -> None:
     request = Request(limit=9, lease=CONFIG.lease, worker_id="w", run=1, claim_id="c")
     at = (queue.replica, queue.status, ReaderTerms(queue.settings, NO_LIMITS), request, queue.now)
     for _ in range(2):
-        after = claim_decision.chosen_after(judged.rows, *at)
+        after = claim_decision.choose(*at, judged.rows)
         assert [row["_seq"] for row in after.rows] == [2]
         assert claim_decision.choose(*at).total() == 0
     assert queue.replica.grants[lease].left == {1, 3}
