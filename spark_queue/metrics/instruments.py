@@ -35,171 +35,136 @@ class Metric:
         return self.name.replace(".", "_") + unit + end
 
 
-_STEP = ("queue", "action")
-_READER = ("queue", "reader")
+def _metric(name: str, unit: str, says: str, *labels: str, kind: Kind = "gauge") -> Metric:
+    """Return a metric of a queue."""
+    return Metric(f"spark_queue.{name}", kind, unit, ("queue", *labels), says)
+
+
+def _of_reader(name: str, unit: str, says: str, *labels: str, kind: Kind = "gauge") -> Metric:
+    """Return a metric of a reader of a queue."""
+    return _metric(name, unit, says, "reader", *labels, kind=kind)
+
 
 #: Told of each step, by who makes it.
-STEP_SECONDS = Metric(
-    "spark_queue.step.duration", "histogram", "s", _STEP, "How long steps took, lost tries too."
+STEP_SECONDS = _metric(
+    "step.duration", "s", "How long steps took, lost tries too.", "action", kind="histogram"
 )
-LOST_STEPS = Metric(
-    "spark_queue.step.lost", "counter", "{try}", _STEP, "Tries that other writers were ahead of."
+LOST_STEPS = _metric(
+    "step.lost", "{try}", "Tries that other writers were ahead of.", "action", kind="counter"
 )
-ITEMS = Metric(
-    "spark_queue.items",
-    "counter",
+ITEMS = _metric(
+    "items",
     "{item}",
-    (*_STEP, "outcome"),
     "Items by what a step made of them; failed ones are tried again.",
+    "action",
+    "outcome",
+    kind="counter",
 )
-WORK = Metric(
-    "spark_queue.work.duration", "histogram", "s", ("queue",), "From a claim to its settling."
-)
+WORK = _metric("work.duration", "s", "From a claim to its settling.", kind="histogram")
 
 #: Seen by a look at the queue.
-DEPTH = Metric("spark_queue.depth", "gauge", "{item}", (*_READER, "state"), "Items by state.")
-OLDEST = Metric(
-    "spark_queue.oldest_age",
-    "gauge",
+DEPTH = _of_reader("depth", "{item}", "Items by state.", "state")
+OLDEST = _of_reader(
+    "oldest_age",
     "s",
-    _READER,
     "How long the ready item that waits longest has: since its enqueue, or the end of its delay.",
 )
-LAG = Metric("spark_queue.lag", "gauge", "{item}", _READER, "Items that a reader is not done with.")
-WAITING = Metric(
-    "spark_queue.waiting",
-    "gauge",
+LAG = _of_reader("lag", "{item}", "Items that a reader is not done with.")
+WAITING = _of_reader(
+    "waiting",
     "{item}",
-    (*_READER, "reason"),
     "Ready items by what keeps them from a claim; runnable ones wait for their turn only.",
+    "reason",
 )
-LATE = Metric("spark_queue.late", "gauge", "{item}", _READER, "Claimed items whose lease ran out.")
-RECENT = Metric(
-    "spark_queue.recent",
-    "gauge",
+LATE = _of_reader("late", "{item}", "Claimed items whose lease ran out.")
+RECENT = _of_reader(
+    "recent", "{item}", "What happened to items in the window that a look looks back.", "event"
+)
+TIME_LEFT = _of_reader("time_left", "s", "Until nothing is open, at the window's pace.")
+CLAIM_SIZE = _of_reader(
+    "claim_size",
     "{item}",
-    (*_READER, "event"),
-    "What happened to items in the window that a look looks back.",
-)
-TIME_LEFT = Metric(
-    "spark_queue.time_left", "gauge", "s", _READER, "Until nothing is open, at the window's pace."
-)
-CLAIM_SIZE = Metric(
-    "spark_queue.claim_size",
-    "gauge",
-    "{item}",
-    (*_READER, "reason"),
     "Items that the newest claim could get, by why so many, where its length is measured.",
+    "reason",
 )
-PAUSED_KEYS = Metric(
-    "spark_queue.paused_keys", "gauge", "{key}", _READER, "Keys of which no item starts."
-)
-PACED_KEYS = Metric(
-    "spark_queue.paced_keys",
-    "gauge",
+PAUSED_KEYS = _of_reader("paused_keys", "{key}", "Keys of which no item starts.")
+PACED_KEYS = _of_reader(
+    "paced_keys",
     "{key}",
-    (*_READER, "by"),
     "Keys that lack units of a rate; that of the whole queue is by nothing.",
+    "by",
 )
-NEXT_START = Metric(
-    "spark_queue.next_start",
-    "gauge",
+NEXT_START = _of_reader(
+    "next_start",
     "s",
-    (*_READER, "by"),
     "Until the next unit of the first of these keys may start; 0 where none lacks units.",
+    "by",
 )
-UNITS_STARTED = Metric(
-    "spark_queue.units_started",
-    "gauge",
+UNITS_STARTED = _of_reader(
+    "units_started",
     "{unit}",
-    (*_READER, "by"),
     "Units of a rate that started in the window; an item is one where the rate has no units.",
+    "by",
 )
-PAUSED = Metric("spark_queue.paused", "gauge", "{queue}", _READER, "1 where claims get nothing.")
-SINCE_CLAIM = Metric(
-    "spark_queue.since_claim",
-    "gauge",
-    "s",
-    _READER,
-    "Since anybody claimed last; where nobody has, since items could run.",
+PAUSED = _of_reader("paused", "{queue}", "1 where claims get nothing.")
+SINCE_CLAIM = _of_reader(
+    "since_claim", "s", "Since anybody claimed last; where nobody has, since items could run."
 )
-SINCE_ACK = Metric(
-    "spark_queue.since_ack",
-    "gauge",
+SINCE_ACK = _of_reader(
+    "since_ack",
     "s",
-    _READER,
     "Since an item was done last; where none was, since the oldest claim in flight.",
 )
-WORKERS = Metric(
-    "spark_queue.workers",
-    "gauge",
+WORKERS = _of_reader(
+    "workers",
     "{worker}",
-    (*_READER, "state"),
     "Workers that hold items, or claimed in the window: alive ones, late ones, and those gone.",
+    "state",
 )
-HELD_GROUPS = Metric(
-    "spark_queue.held_groups", "gauge", "{group}", _READER, "Items that others of a group wait for."
+HELD_GROUPS = _of_reader("held_groups", "{group}", "Items that others of a group wait for.")
+FINDINGS = _metric(
+    "findings", "{finding}", "What the doctor finds, by its id; 0 where that is not the case.", "id"
 )
-FINDINGS = Metric(
-    "spark_queue.findings",
-    "gauge",
-    "{finding}",
-    ("queue", "id"),
-    "What the doctor finds, by its id; 0 where that is not the case.",
-)
-KEY_DEPTH = Metric(
-    "spark_queue.key.depth",
-    "gauge",
+KEY_DEPTH = _of_reader(
+    "key.depth",
     "{item}",
-    (*_READER, "key", "state"),
     "Ready and claimed items of the slow and the noisy fair keys; the rest together.",
+    "key",
+    "state",
 )
-KEY_OLDEST = Metric(
-    "spark_queue.key.oldest_age",
-    "gauge",
+KEY_OLDEST = _of_reader(
+    "key.oldest_age",
     "s",
-    (*_READER, "key"),
     "How long its ready item has waited that waits longest, as for oldest_age.",
+    "key",
 )
-KEY_FAILURES = Metric(
-    "spark_queue.key.failures",
-    "gauge",
-    "{item}",
-    (*_READER, "key"),
-    "Failures of such a key in the window.",
-)
-KEY_WAIT = Metric(
-    "spark_queue.key.wait",
-    "gauge",
+KEY_FAILURES = _of_reader("key.failures", "{item}", "Failures of such a key in the window.", "key")
+KEY_WAIT = _of_reader(
+    "key.wait",
     "s",
-    (*_READER, "key", "quantile"),
     "From when an item may run to its first claim: half of a key's in the window, 19 of 20, all.",
+    "key",
+    "quantile",
 )
-KEY_WORK = Metric(
-    "spark_queue.key.work",
-    "gauge",
+KEY_WORK = _of_reader(
+    "key.work",
     "s",
-    (*_READER, "key", "quantile"),
     "From claim to settle: half of a key's items in the window, and 19 of 20.",
+    "key",
+    "quantile",
 )
-WORKER_WORK = Metric(
-    "spark_queue.worker.work",
-    "gauge",
+WORKER_WORK = _of_reader(
+    "worker.work",
     "s",
-    (*_READER, "worker", "quantile"),
     "From claim to settle: half of a worker's items in the window, and 19 of 20.",
+    "worker",
+    "quantile",
 )
-ACCEPTED = Metric("spark_queue.accepted", "counter", "{item}", ("queue",), "Items ever accepted.")
-REFUSED = Metric(
-    "spark_queue.refused", "counter", "{row}", ("queue",), "Rows ever refused as duplicates."
-)
-FINISHED = Metric(
-    "spark_queue.finished", "counter", "{item}", (*_READER, "state"), "Items ever over, by how."
-)
-LOG_STEPS = Metric(
-    "spark_queue.log.steps", "counter", "{step}", (*_READER, "log"), "Steps that a log has."
-)
-FORMAT = Metric("spark_queue.format", "gauge", "{version}", ("queue",), "The format it is kept in.")
+ACCEPTED = _metric("accepted", "{item}", "Items ever accepted.", kind="counter")
+REFUSED = _metric("refused", "{row}", "Rows ever refused as duplicates.", kind="counter")
+FINISHED = _of_reader("finished", "{item}", "Items ever over, by how.", "state", kind="counter")
+LOG_STEPS = _of_reader("log.steps", "{step}", "Steps that a log has.", "log", kind="counter")
+FORMAT = _metric("format", "{version}", "The format it is kept in.")
 
 LISTENED = (STEP_SECONDS, LOST_STEPS, ITEMS, WORK)
 LOOKED_AT = (

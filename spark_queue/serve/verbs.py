@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_queue.commands.key_pauses import expression_of
 from spark_queue.config import SETTINGS, QueueConfig, Setting
@@ -30,8 +30,11 @@ from spark_queue.flow_texts import (
 )
 from spark_queue.pause_texts import read_span, require_no_key
 from spark_queue.results import Affected, Undone
-from spark_queue.serve.watching import FOR_A_REFRESH, Operable, WatchedQueue
+from spark_queue.serve.watching import FOR_A_REFRESH, WatchedQueue
 from spark_queue.wording import number, plural
+
+if TYPE_CHECKING:
+    from spark_queue.operating import Operating
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,7 @@ class Preview:
     """How many items it is about."""
     text: str
     """What becomes of them."""
-    do: Callable[[Operable], str]
+    do: Callable[[Operating], str]
     """Does it, and returns the message."""
     sample: Sequence[Mapping[str, Any]] = ()
     """The first of the items."""
@@ -98,7 +101,7 @@ def _of_key(word: str, seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
         else f" until {'it is resumed' if span is None else span + ' from now'}"
     )
 
-    def do(queue: Operable) -> str:
+    def do(queue: Operating) -> str:
         if word == "paused":
             step = queue.pause(key=key, by=by, for_=length)
         else:
@@ -122,7 +125,7 @@ def _cancel(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
     where = _where(asked)
     found = seat.open().operate.cancel(where, dry_run=True)
 
-    def do(queue: Operable) -> str:
+    def do(queue: Operating) -> str:
         done = queue.cancel(where)
         return f"cancelled {plural(done, 'item')}, step {done.step}"
 
@@ -133,14 +136,14 @@ def _redrive(seat: WatchedQueue, asked: Mapping[str, str]) -> Preview:
     where = _where(asked)
     found = seat.open().operate.redrive(where, dry_run=True)
 
-    def do(queue: Operable) -> str:
+    def do(queue: Operating) -> str:
         done = queue.redrive(where)
         return f"redrove {plural(done, 'item')}, step {done.step}"
 
     return _ending(found, f"{plural(found, 'item')} will be enqueued again", do)
 
 
-def _ending(found: Affected, text: str, do: Callable[[Operable], str]) -> Preview:
+def _ending(found: Affected, text: str, do: Callable[[Operating], str]) -> Preview:
     was = ", ".join(f"{count:,} {state}" for state, count in found.states.items())
     whole = f"{text} ({was} now)" if was else text
     return Preview(items=int(found), text=whole, do=do, sample=found.sample, is_bounded=True)
@@ -235,7 +238,7 @@ def _preview_change(seat: WatchedQueue, before: QueueConfig, change: _Change) ->
     seen = seat.report(FOR_A_REFRESH).overview
     served = seen.ready + seen.claimed
 
-    def configure(queue: Operable) -> str:
+    def configure(queue: Operating) -> str:
         values = {name: getattr(before, name) for name in change.settings}
         if "weights" in values:
             values["weights"] = expected["weights"]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from spark_queue.config import LiveSettings, QueueConfig
 from spark_queue.doctor.examine import examine
 from spark_queue.errors import QueueNotFoundError
 from spark_queue.log.step_events import logger
@@ -17,10 +16,9 @@ from spark_queue.report.finding import Checkup
 from spark_queue.report.following import Followed, Shared, Wanted
 from spark_queue.report.lines import FlowPoint
 from spark_queue.report.model import ItemReport, Report, SharedReport
-from spark_queue.results import Affected, Reconfigured, Undone
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from spark_queue.operating import Operating
 
 #: Seconds after which a checkup is renewed: it looks at every file of the tables.
 FOR_A_CHECK = 30.0
@@ -84,46 +82,12 @@ LISTED = 100
 _KEPT = 64
 
 
-class Operable(Protocol):
-    """The actions of an operator on a queue, with Spark or without."""
-
-    @property
-    def config(self) -> QueueConfig:
-        """Return the configuration in force."""
-
-    def pause(
-        self,
-        *,
-        key: str | None = None,
-        by: str | None = None,
-        for_: timedelta | float | None = None,
-    ) -> int:
-        """Stop giving out items, or those of a key."""
-
-    def resume(self, *, key: str | None = None, by: str | None = None) -> int:
-        """Give out items again, or those of a key."""
-
-    def cancel(self, where: str, *, dry_run: bool = False) -> Affected:
-        """End items."""
-
-    def redrive(self, where: str, *, dry_run: bool = False) -> Affected:
-        """Enqueue items again, that ended."""
-
-    def undo(self, step: int, *, dry_run: bool = False) -> Undone:
-        """Take a step back."""
-
-    def configure(
-        self, *, expected: Mapping[str, Any] | None = None, **settings: Unpack[LiveSettings]
-    ) -> Reconfigured:
-        """Change settings."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedQueue:
     """A queue as one of its readers sees it."""
 
     look: Followed
-    operate: Operable
+    operate: Operating
 
 
 #: Opens a queue, given its name and a reader's; the default reader for ``None``.
@@ -220,7 +184,7 @@ class WatchedQueue:
             kept = self._checkup
         return kept.look()
 
-    def operate(self, do: Callable[[Operable], Any]) -> Any:
+    def operate(self, do: Callable[[Operating], Any]) -> Any:
         """Return the result of an operation; the next look sees its effect."""
         operate = self.open().operate
         try:

@@ -76,7 +76,7 @@ class KnownLease:
         """The items that the holder has not settled yet."""
         return sorted(self.replica.grants[self.lease].left)
 
-    def held(self, seqs: Iterable[int]) -> dict[int, Row]:
+    def still_held(self, seqs: Iterable[int]) -> dict[int, Row]:
         """Return those of some items that the lease still holds."""
         found = ((seq, find_held(self.replica, self.lease, seq)) for seq in seqs)
         return {seq: row for seq, row in found if row is not None}
@@ -85,7 +85,7 @@ class KnownLease:
         """Judge items: by one outcome for all that is left, or one for each of some."""
         if isinstance(said, Said):
             said = dict.fromkeys(self.left, said)
-        held, config, now = self.held(said), self.terms.judging, self.now
+        held, config, now = self.still_held(said), self.terms.judging, self.now
         known = schedulers.scheduler(config, held.values(), {}, [], limits=self.terms.limits)
         outcomes = {seq: _outcome(said[seq]) for seq in held if said[seq].outcome != LOSE}
         known.settle(self.lease, outcomes, schedulers.seconds(now))
@@ -99,7 +99,7 @@ class KnownLease:
     # rule again: renewal of a lease
     def renew(self, by: timedelta) -> Judged:
         """Renew the lease for its items in flight."""
-        held = self.held(self.left)
+        held = self.still_held(self.left)
         until = {"_kind": ITEM, "_at": self.now, "_lease_expires_at": self.now + by}
         rows = [{**row, **until} for row in held.values()]
         return _judgement(rows, tuple(seq for seq in self.left if seq not in held), {})
@@ -265,7 +265,7 @@ class Gone:
 
     def judge(self, lease: KnownLease) -> Judged:
         """Make the rows that settle lost items, without the lease: its holder sees a loss."""
-        held = lease.held(lease.left)
+        held = lease.still_held(lease.left)
         said = {seq: Said(LOSE, GONE) for seq, row in held.items() if self.has(row)}
         return lease.judge(said).without_lease()
 
