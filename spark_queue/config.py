@@ -21,15 +21,7 @@ from spark_queue.checks import (
     seconds,
 )
 from spark_queue.errors import InvalidConfigError, did_you_mean
-from spark_queue.flow import (
-    Limit,
-    Rate,
-    limits_of,
-    rates_of,
-    require_limits,
-    require_rates,
-    require_same_texts,
-)
+from spark_queue.flow import RULES, Limit, Rate, require_rules, require_same_texts, rules_of
 from spark_queue.retry_policy import RetryPolicy, require_policy, retry_from_dict
 from spark_queue.wording import shorten
 
@@ -66,9 +58,7 @@ class LiveSettings(TypedDict, total=False):
 LIVE_SETTINGS = frozenset(LiveSettings.__annotations__)
 
 #: How a setting is checked, written and typed in: by the type of its field.
-Kind = Literal[
-    "expression", "scope", "count", "duration", "choice", "weights", "retry", "limits", "rates"
-]
+Kind = Literal["expression", "scope", "count", "duration", "choice", "weights", "retry", "rules"]
 _KINDS: Mapping[str, Kind] = {
     "str": "expression",
     "DedupScope": "scope",
@@ -78,8 +68,8 @@ _KINDS: Mapping[str, Kind] = {
     "OnFailure": "choice",
     "Mapping[str, float]": "weights",
     "RetryPolicy": "retry",
-    "tuple[Limit, ...]": "limits",
-    "tuple[Rate, ...]": "rates",
+    "tuple[Limit, ...]": "rules",
+    "tuple[Rate, ...]": "rules",
 }
 
 
@@ -287,8 +277,7 @@ class QueueConfig:
             **plain,
             "weights": dict(self.weights),
             "retry": _in_seconds(plain["retry"]),
-            "limits": list(plain["limits"]),
-            "rates": [_in_seconds(rate) for rate in plain["rates"]],
+            **{name: [_in_seconds(rule) for rule in plain[name]] for name in RULES},
         }
 
     @classmethod
@@ -308,8 +297,7 @@ class QueueConfig:
         for row in SETTINGS:
             if row.kind in {"scope", "duration"} and is_number(values.get(row.name)):
                 values[row.name] = seconds(row.name, values[row.name])
-        values["limits"] = limits_of("limits", values.get("limits", ()))
-        values["rates"] = rates_of("rates", values.get("rates", ()))
+        values |= {name: rules_of(name, values.get(name, ())) for name in RULES}
         if isinstance(values.get("retry"), Mapping):
             values["retry"] = retry_from_dict(values["retry"])
         return cls(**values)
@@ -341,8 +329,7 @@ _CHECKS: Mapping[Kind, Callable[[str, Any], None]] = {
     "duration": partial(require_duration, error=InvalidConfigError),
     "weights": lambda _, value: require_weights(value),
     "retry": require_policy,
-    "limits": require_limits,
-    "rates": require_rates,
+    "rules": require_rules,
 }
 
 

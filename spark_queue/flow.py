@@ -180,20 +180,16 @@ def _require_above_0(what: str, value: object) -> None:
         )
 
 
-RuleT = TypeVar("RuleT", Limit, Rate)
+#: The settings that are rules of keys: of which class, and what each needs as plain data.
+RULES: Mapping[str, tuple[type[Limit | Rate], str, str]] = {
+    "limits": (Limit, "by", "name the key by which it limits"),
+    "rates": (Rate, "per", "say what time its limit is of"),
+}
 
 
-def require_limits(name: str, limits: object) -> None:
-    """Raise where a value is no sequence of limits, each by another expression."""
-    _require_each(name, limits, Limit)
-
-
-def require_rates(name: str, rates: object) -> None:
-    """Raise where a value is no sequence of rates, each by another expression."""
-    _require_each(name, rates, Rate)
-
-
-def _require_each(name: str, rules: object, kind: type[Limit | Rate]) -> None:
+def require_rules(name: str, rules: object) -> None:
+    """Raise where a value is none of a setting's rules, each by another expression."""
+    kind = RULES[name][0]
     what = kind.__name__
     if not isinstance(rules, tuple) or not all(isinstance(one, kind) for one in rules):
         raise InvalidConfigError(f"{name} is {shorten(rules)}: it must be a tuple of {what}")
@@ -205,25 +201,17 @@ def _require_each(name: str, rules: object, kind: type[Limit | Rate]) -> None:
             )
 
 
-def limits_of(name: str, plain: object) -> object:
-    """Read limits from plain data, or from limits, where it is a sequence of either."""
-    return _each_of(name, plain, Limit, "by", "name the key by which it limits")
-
-
-def rates_of(name: str, plain: object) -> object:
-    """Read rates from plain data, or from rates, where it is a sequence of either."""
-    return _each_of(name, plain, Rate, "per", "say what time its limit is of")
-
-
-def _each_of(name: str, plain: object, kind: type[RuleT], needed: str, hint: str) -> object:
+def rules_of(name: str, plain: object) -> object:
+    """Read a setting's rules from plain data, or from rules, where it is a sequence of either."""
     if not isinstance(plain, Sequence) or isinstance(plain, str | bytes):
         return plain
-    return tuple(_one_of(name, one, kind, needed, hint) for one in plain)
+    return tuple(_rule_of(name, one) for one in plain)
 
 
-def _one_of(name: str, plain: Any, kind: type[RuleT], needed: str, hint: str) -> Any:
+def _rule_of(name: str, plain: Any) -> Any:
     if not isinstance(plain, Mapping):
         return plain
+    kind, needed, hint = RULES[name]
     values = known_options(kind, plain)
     if isinstance(values.get("overrides"), list):
         values["overrides"] = dict(values["overrides"])
@@ -234,6 +222,9 @@ def _one_of(name: str, plain: Any, kind: type[RuleT], needed: str, hint: str) ->
     if kind is Rate:
         values.setdefault("limit", None)
     return kind(**values)
+
+
+RuleT = TypeVar("RuleT", Limit, Rate)
 
 
 def merge_limits(before: Iterable[RuleT], changed: Iterable[RuleT]) -> tuple[RuleT, ...]:

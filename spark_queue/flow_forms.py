@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.flow import Limit, Rate, limits_of, rates_of
+from spark_queue.flow import Limit, Rate
 from spark_queue.pause_texts import read_span
 from spark_queue.wording import number as number_text, shorten
 
@@ -32,8 +32,6 @@ class FlowForm(ABC):
     like, like_key, shape, option, number_like, says : str
         What one looks like, and one of a key: in an error, in a form, and as an option; what the
         number of a key looks like, and what that does.
-    read : callable
-        Reads rules from plain data.
     """
 
     setting: str
@@ -45,7 +43,6 @@ class FlowForm(ABC):
     option: str
     number_like: str
     says: str
-    read: Callable[[str, object], object]
 
     @abstractmethod
     def split(self, text: str) -> tuple[str, str]:
@@ -169,7 +166,6 @@ LIMITS = _Limits(
     "<by>=<int>|none",
     "4",
     "Say how many items of a key may be in flight",
-    limits_of,
 )
 RATES = _Rates(
     "rates",
@@ -181,7 +177,6 @@ RATES = _Rates(
     "[<by>=]<n>/<time>[,burst=<n>]|none",
     "10/60s",
     "Say how much of a key may start in a time",
-    rates_of,
 )
 
 #: The settings that are rules of keys, with how they are typed and told.

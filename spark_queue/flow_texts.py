@@ -9,7 +9,7 @@ from typing import Any
 
 from spark_queue.config import SETTINGS, QueueConfig
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.flow import Limit, Rate
+from spark_queue.flow import Limit, Rate, rules_of
 from spark_queue.flow_forms import FLOW, LIMITS, NONE, FlowForm, Plain, most_text
 from spark_queue.wording import number as number_text, shorten
 
@@ -50,7 +50,7 @@ class FlowTexts:
             When a number is out of its range.
         """
         form = self.form
-        base = form.read(form.setting, self.base)
+        base = rules_of(form.setting, self.base)
         if not isinstance(base, tuple) or not all(isinstance(one, Limit | Rate) for one in base):
             # Their setting says what is wrong.
             return base

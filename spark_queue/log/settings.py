@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from spark_queue.config import SETTINGS, QueueConfig
 from spark_queue.errors import FormatVersionError, InvalidConfigError, LogDamagedError
-from spark_queue.flow import Pause, key_texts
+from spark_queue.flow import RULES, Pause, key_texts
 from spark_queue.log.heads import Checkpoint, Pointer
 from spark_queue.log.schema import FORMAT_VERSION
 from spark_queue.rules.fairness import Scale
@@ -208,8 +208,8 @@ class Settings:
         # To older releases the name of a newer setting is unknown.
         plain = self.config.to_dict()
         # As pairs, which SQL can count: a key may have any sign in it.
-        for limit in (*plain["limits"], *plain["rates"]):
-            limit["overrides"] = list(limit["overrides"].items())
+        for rule in (rule for name in RULES for rule in plain[name]):
+            rule["overrides"] = list(rule["overrides"].items())
         return {row.name: plain[row.name] for row in SETTINGS if row.since <= self.format}
 
     @classmethod

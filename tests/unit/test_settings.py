@@ -43,9 +43,7 @@ def test_a_live_setting_is_a_field_of_a_form(row: Setting) -> None:
     """But for a policy; its label says what the option says."""
     shown = {one.name: one.label for one in VERBS["configure"].fields(QueueConfig())}
     assert (
-        row.kind in {"weights", "limits", "rates"}
-        or not row.is_line
-        or shown[row.name].startswith(row.says)
+        row.kind in {"weights", "rules"} or not row.is_line or shown[row.name].startswith(row.says)
     )
 
 

@@ -57,8 +57,7 @@ This page is made of the table `SETTINGS` in `spark_queue/config.py`.
 _DEFAULTS = {
     "weights": "1",
     "retry": "1 s, doubled each time, up to 1 h",
-    "limits": "none",
-    "rates": "none",
+    "rules": "none",
 }
 
 #: Values of the example: a queue of files.
@@ -91,7 +90,9 @@ def page() -> str:
 
 
 def _line(row: Setting) -> str:
-    unit = " or ".join(f"`{word}`" for word in row.choices) or _UNITS[row.kind]
+    unit = (
+        " or ".join(f"`{word}`" for word in row.choices) or _UNITS.get(row.name) or _UNITS[row.kind]
+    )
     unit += " or none" if row.is_optional else ""
     when = "live" if row.is_live else "fixed"
     since = f", since format {row.since}" if row.since > 1 else ""
