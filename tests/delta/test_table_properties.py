@@ -15,6 +15,7 @@ from spark_queue.errors import InvalidConfigError, SchemaMismatchError, SparkNee
 from spark_queue.log.delta.table_properties import FEATURES, PROPERTIES
 from spark_queue.session import SMALL_STEPS
 from tests.conftest import REMOTE
+from tests.unit.delta.properties_page import DOCUMENTED
 
 _DEFAULTS = "spark.databricks.delta.properties.defaults"
 
@@ -118,7 +119,7 @@ def _work(queue: DeltaQueue, spark: SparkSession, *, removes: bool = True) -> tu
 def test_each_property_and_feature_of_the_page_is_tried() -> None:
     """What the page says has a test here, but for what ``create`` sets and what others bring."""
     tried = {*KEPT, *OF_SPARK, *NOT, "delta.minReaderVersion", "delta.minWriterVersion"}
-    named = {one.name for one in PROPERTIES if one.treatment != "set"}
+    named = {one.name for one in DOCUMENTED if one.treatment != "set"}
     turned = {one.value for one in FEATURES if one.value.startswith("delta.")}
     of_feature = {name.removeprefix("delta.feature.") for name in tried}
     assert named <= tried

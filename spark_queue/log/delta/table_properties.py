@@ -1,6 +1,6 @@
 """Properties and features of Delta's tables, and what a queue does about each.
 
-The page ``docs/table-properties.md`` shows :data:`PROPERTIES` and :data:`FEATURES`.
+The page ``docs/table-properties.md`` shows :data:`PROPERTIES`, :data:`FEATURES`, and the others.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ _CONSTRAINTS = "delta.constraints."
 _PLAIN_READER, _PLAIN_WRITER = 1, 2
 _LISTS, _LISTS_WRITTEN = 3, 7
 
+#: The properties about which a queue does something; the page has the others as well.
 PROPERTIES = (
     Property(
         _APPEND_ONLY,
@@ -95,57 +96,12 @@ PROPERTIES = (
         "Spark that does it takes seconds",
         "100",
     ),
-    Property("delta.enableExpiredLogCleanup", "kept", "whether old commits are removed"),
-    Property("delta.logRetentionDuration", "kept", "how long old commits stay"),
-    Property(
-        "delta.deletedFileRetentionDuration", "kept", "how long files stay that were replaced"
-    ),
-    Property("delta.isolationLevel", "kept", "it can only be Serializable, which steps are"),
-    Property("delta.checkpoint.writeStatsAsStruct", "hint", "another form of the statistics"),
-    Property("delta.dataSkippingNumIndexedCols", "hint", "the columns are named, see above"),
-    Property("delta.dataSkippingStringPrefixLength", "hint", "how long a text of statistics is"),
-    Property("delta.randomizeFilePrefixes", "hint", "names of folders"),
-    Property("delta.randomPrefixLength", "hint", "names of folders"),
-    Property("delta.parquet.format.version", "hint", "how Spark encodes columns"),
-    Property("delta.autoOptimize", "hint", "an older name of the next two"),
-    Property("delta.autoOptimize.autoCompact", "hint", "Spark merges small files after a write"),
-    Property("delta.autoOptimize.optimizeWrite", "hint", "Spark shuffles before a write"),
-    Property("delta.sampleRetentionDuration", "hint", "nothing reads it"),
-    Property("delta.checkpointRetentionDuration", "hint", "checkpoints go with their commits"),
-    Property("delta.enableFullRetentionRollback", "hint", "how far RESTORE may go back"),
-    Property(
-        "delta.dropFeatureTruncateHistory.retentionDuration", "hint", "for DROP FEATURE alone"
-    ),
-    Property("delta.castIcebergTimeType", "hint", "for tables that were Iceberg's"),
-    Property("delta.ignoreIcebergBucketPartition", "hint", "for tables that were Iceberg's"),
-    Property(
-        "delta.universalFormat.iceberg.atomicConversion.supported", "hint", "for Iceberg alone"
-    ),
-    Property("delta.rowTrackingSuspended", "hint", "rows get no new ids"),
-    Property("delta.requireCheckpointProtectionBeforeVersion", "hint", "with its feature alone"),
-    Property("delta.writePartitionColumnsToParquet", "hint", "Spark writes `_gen` into files"),
-    Property("delta.checkpointPolicy", "spark", "`v2` is a feature, see below"),
-    Property(_MAPPING, "spark", "`name` and `id` are a feature, see below"),
-    Property("delta.minReaderVersion", "spark", "above 1"),
-    Property("delta.minWriterVersion", "spark", "above 2"),
     Property(
         "delta.compatibility.symlinkFormatManifest.enabled",
         "spark",
         "manifests are written by Spark alone",
         "true",
     ),
-    Property(
-        "delta.universalFormat.enabledFormats",
-        "not",
-        "Delta asks for features that tables of a queue have not",
-    ),
-    Property(
-        "delta.coordinatedCommits.commitCoordinator-preview",
-        "not",
-        "a preview; commits of a queue are files of its log",
-    ),
-    Property("delta.redirectReaderWriter-preview", "not", "a preview; the table is another one"),
-    Property("delta.redirectWriterOnly-preview", "not", "a preview; the table is another one"),
 )
 
 #: Features of Delta's, by their names in a table's protocol, with what turns them on.
