@@ -289,15 +289,8 @@ def _put(
     dry_run: bool = False,
 ) -> enqueue.Enqueued:
     """Enqueue items that have been in a queue, with their errors and where they were."""
-    return enqueue.enqueue(
-        place,
-        rows,
-        order_by=None,
-        rules=EnqueueRules(on_duplicate="skip", on_full=on_full),
-        extra=("_errors", "_body"),
-        batch=batch,
-        dry_run=dry_run,
-    )
+    rules, extra = EnqueueRules(on_duplicate="skip", on_full=on_full), ("_errors", "_body")
+    return enqueue.enqueue(place, rows, rules=rules, extra=extra, batch=batch, dry_run=dry_run)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ from spark_queue.state.settle_decision import (
     Judged,
     KnownLease,
     Renewed,
+    SettleFacts,
     Some,
     StagedSettle,
     Verdict,
@@ -56,19 +57,11 @@ _OF_THE_LEASE = ("_state", "_lease", "_claim_id", "_worker_id", "_at", "_lease_e
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SettledStep:
+class SettledStep(SettleFacts):
     """The result of a settle or a renewal."""
 
     step: int
     """The step of the status log; 0 where nothing was left to write."""
-    counts: Mapping[str, int]
-    """Items by the state they went to."""
-    lost: tuple[int, ...]
-    """Items that were no longer held; the first thousand where there are more."""
-    failed: int = 0
-    """Of the items that are ready again, the failed ones."""
-    deferred: int = 0
-    """Of them, those that wait as their holder says. The others were only released."""
 
     @property
     def released(self) -> int:
@@ -86,15 +79,9 @@ class SettledStep:
         )
 
 
-def report_step(stage: StagedSettle | Judged, step: int) -> SettledStep:
+def report_step(stage: SettleFacts, step: int) -> SettledStep:
     """Return the result of a stage's step."""
-    return SettledStep(
-        step=step,
-        counts=stage.counts,
-        lost=stage.lost,
-        failed=stage.failed,
-        deferred=stage.deferred,
-    )
+    return SettledStep(stage.counts, stage.lost, stage.failed, stage.deferred, step=step)
 
 
 def as_noted(at: Snapshot, verdict: Verdict) -> Verdict:
@@ -160,14 +147,8 @@ def _judge(at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedS
         found = judge_here(at, replica, lease, verdict, now)
     if found is None:
         return None
-    lost = found.lost[:NAMED]
-    return StagedSettle(
-        rows=found.table(),
-        counts=found.counts,
-        lost=lost,
-        failed=found.failed,
-        deferred=found.deferred,
-    )
+    facts = (found.counts, found.lost[:NAMED], found.failed, found.deferred)
+    return StagedSettle(*facts, rows=found.table())
 
 
 def _in_one_row(

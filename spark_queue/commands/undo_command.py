@@ -94,24 +94,13 @@ def enqueued_again(
         # The lock keeps out an enqueue of the same items.
         with store.writing("queue"):
             frame = rows.checked_again(store, find(), extra)
-            done = enqueue.commit(
-                Snapshot(store),
-                frame,
-                EnqueueRules(on_duplicate="skip"),
-                action=action,
-                dry_run=dry_run,
-            )
+            rules, at = EnqueueRules(on_duplicate="skip"), Snapshot(store)
+            done = enqueue.commit(at, frame, rules, action=action, dry_run=dry_run)
     else:
         since = None if again else store.queue_head().step
         rules = EnqueueRules(on_duplicate="skip", redriven_since=since)
         done = enqueue.enqueue(
-            store,
-            find(),
-            order_by=None,
-            rules=rules,
-            extra=extra,
-            action=action,
-            dry_run=dry_run,
+            store, find(), rules=rules, extra=extra, action=action, dry_run=dry_run
         )
     if dry_run or not done.inserted:
         return done

@@ -35,18 +35,24 @@ _ENDED: Row = dict.fromkeys(("_available_at", "_lease_expires_at", "_turn", "_ov
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class SettleFacts:
+    """What becomes of the items of a settle."""
+
+    counts: Mapping[str, int]
+    """Items by the state that they go to."""
+    lost: tuple[int, ...]
+    """Items that are not the holder's any more; the first thousand where there are more."""
+    failed: int = 0
+    """Of the items that are ready again, the failed ones."""
+    deferred: int = 0
+    """Of them, those that wait as their holder says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged(SettleFacts):
     """The rows that a settle would write, and the facts of them."""
 
     rows: list[Row]
-    counts: Mapping[str, int]
-    """Rows by the state that the items go to."""
-    lost: tuple[int, ...]
-    """Items that are not the holder's any more."""
-    failed: int
-    """Items that go back after a failure."""
-    deferred: int = 0
-    """Items that wait as their holder says."""
 
     def table(self) -> pa.Table:
         """Return the rows as they are logged."""
@@ -152,7 +158,8 @@ def _judgement(rows: list[Row], lost: tuple[int, ...], said: Mapping[int, Said])
         counts[row["_state"]] = counts.get(row["_state"], 0) + 1
     back = [said[row["_seq"]].outcome for row in rows if row["_state"] == READY]
     deferred = back.count("defer")
-    return Judged(rows, counts, lost, len(back) - back.count("release") - deferred, deferred)
+    failed = len(back) - back.count("release") - deferred
+    return Judged(counts, lost, failed, deferred, rows=rows)
 
 
 #: How many lost items an error names.
@@ -323,18 +330,10 @@ def unbegun_of(verdict: Verdict) -> list[int] | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedSettle:
+class StagedSettle(SettleFacts):
     """Rows that a settle would write, computed but not committed, and the facts of them."""
 
     rows: DataFrame | pa.Table
-    counts: Mapping[str, int]
-    """Items by the state they would go to."""
-    lost: tuple[int, ...]
-    """Items that are no longer held; the first thousand where there are more."""
-    failed: int
-    """Of the items that would be ready again, the failed ones."""
-    deferred: int = 0
-    """Of them, those that wait as their holder says."""
     row_count: int | None = None
     """How many rows say it, where that is not one for each item."""
 
