@@ -52,8 +52,8 @@ from spark_queue.state.store import Store
 from spark_queue.views import items
 from spark_queue.wording import shorten
 
-#: How many items the first claim has: a job of Spark's is no longer for so many.
-_FIRST = 128
+#: How many items the first claim has: a job of Spark's is hardly longer for so many.
+_FIRST = 1_000
 
 #: Parts of a claim where a session does not say how many.
 _CORES = 200
