@@ -41,12 +41,12 @@ class Served:
 class Cursor:
     """One key's line during one claim, with the pointer fixed."""
 
-    __slots__ = ("_by_seq", "_hidden", "_taken", "_used", "line", "pointer")
+    __slots__ = ("_hidden", "_taken", "_used", "is_by_seq", "line", "pointer")
 
     def __init__(self, line: KeyLine) -> None:
         self.line = line
         self.pointer = line.account.earliest()
-        self._by_seq = line.takes_by_seq()
+        self.is_by_seq = line.takes_by_seq()
         self._taken: list[Served] = []
         self._used: tuple[float, float] | None = None
         self._hidden: list[Part] = []
@@ -60,12 +60,12 @@ class Cursor:
         slot = self.line.first_slot(self._used)
         if slot.turn < self.pointer:
             slot = Slot(self.pointer, slot.owner, overdue=slot.overdue)
-        seq = first[1] if self._by_seq else slot.owner
+        seq = first[1] if self.is_by_seq else slot.owner
         return Served(self.line.records[seq], slot.turn, slot)
 
     def may_gain(self, turn: float) -> bool:
-        """Whether the key's next item might take a regular turn that is not known here."""
-        following = self.peek() if self._by_seq else None
+        """Whether the next item of a key by seq might take a regular turn not known here."""
+        following = self.peek()
         return following is not None and following.turn > turn
 
     def take(self, served: Served) -> None:
@@ -83,7 +83,7 @@ class Cursor:
 
         Where items take the slots in their own order, each of them uses one, and is looked at.
         """
-        if isinstance(self.line, LimitedLine) and not self._by_seq:
+        if isinstance(self.line, LimitedLine) and not self.is_by_seq:
             self._hidden.append(self.line.part_of(served.record.seq))
             self.line.close(self._hidden[-1])
 
@@ -130,6 +130,7 @@ class Service:
         self._before = before
         self._limits = limits
         self._cursors: list[Cursor] = []
+        self._by_seq: list[Cursor] = []
         self._pulls = self._pull_keys()
         self._scout: Cursor | None = None
         self._front: list[tuple[Rank, int, Served, Cursor | None]] = []
@@ -194,7 +195,7 @@ class Service:
             self._unpulled_gain = level is not None and level.may_gain(rank[1])
         return self._unpulled_gain or any(
             cursor.line.account.level.priority == -rank[0] and cursor.may_gain(rank[1])
-            for cursor in self._cursors
+            for cursor in self._by_seq
         )
 
     # rule: later member of a group
@@ -247,6 +248,8 @@ class Service:
             while (line := level.pull()) is not None:
                 cursor = Cursor(line)
                 self._cursors.append(cursor)
+                if cursor.is_by_seq:
+                    self._by_seq.append(cursor)
                 yield cursor
 
 

@@ -253,6 +253,15 @@ def test_a_listener_is_told_the_engine_and_the_times_of_a_step(tmp_path: Path) -
     assert all(0 < sum(part) <= step.seconds for part, step in zip(parts, told, strict=True))
 
 
+def test_a_claim_of_many_items_is_decided_by_sql(tmp_path: Path) -> None:
+    """From a thousand items on that is sooner done than one by one."""
+    told: list[StepFacts] = []
+    queue = LocalQueue.create(tmp_path / "q", "id int", durability="process", listener=told.append)
+    queue.enqueue([{"id": n} for n in range(2_001)])
+    assert [queue.claim(limit).count for limit in (1_000, 1_001)] == [1_000, 1_001]
+    assert [step.engine for step in told[1:]] == ["python", "duckdb"]
+
+
 def test_a_claim_that_names_an_output_is_evidence_first(tmp_path: Path) -> None:
     """Where such a claim ran out, its output is asked before SQL takes an item over."""
     clock = ManualClock()
