@@ -97,7 +97,7 @@ class Chains:
 
     def _live(self, row: Answer) -> Link:
         reason: Reason = row["reason"]
-        full, short = self._full_key(row), _short_key(row)
+        full, short = self._full_key(row), self._short_key(row)
         until = None if row["until"] is None else row["until"].timestamp()
         why = ItemReason(
             reason=reason,
@@ -136,6 +136,11 @@ class Chains:
             return None
         by = self.config.limits[row["full_limit"]].by
         return FullKey(by=by, key=row["full_key"], used=row["used"], most=row["most"])
+
+    def _short_key(self, row: Answer) -> UnitsAsked | None:
+        if row["rate"] is None:
+            return None
+        return Paces(self.config).ask((-1 - row["rate"], row["rate_key"]), row["rate_units"])
 
     def _error_of(self, row: Answer) -> str | None:
         if not row["attempts"] or row["failed_step"] is None:
@@ -191,12 +196,6 @@ class Chains:
         error = errors[-1] if errors else None
         why = explaining.explain_end(seq, last.state, last.at, error)
         return Link(why=why, state=last.state, failures=last.attempts, error=error)
-
-
-def _short_key(row: Answer) -> UnitsAsked | None:
-    if row["rate"] is None:
-        return None
-    return UnitsAsked((-1 - row["rate"], row["rate_key"]), row["rate_units"])
 
 
 def sentence(chain: Sequence[Link], now: datetime) -> str:

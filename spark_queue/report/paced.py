@@ -16,7 +16,6 @@ from spark_queue.report.rate_lines import ClockGap, FillingKey, PacedKey, RateLi
 from spark_queue.rules.pacing import (
     NO_DEBT,
     Paces,
-    UnitsAsked,
     allowance_of,
     burst_of,
     debt_of,
@@ -107,8 +106,8 @@ class Owed:
 
     def _next_start(self, number: int, key: Any) -> int:
         """Return when the next unit of a key may start."""
-        asked = UnitsAsked((-1 - number, key), 1)
-        return self._paces.starts_at(asked, self._paces.debts.get(asked.key, NO_DEBT))
+        asked = self._paces.ask((-1 - number, key), 1)
+        return asked.starts_at(self._paces.debts.get(asked.key, NO_DEBT))
 
     def _clock_gaps(self, answers: Answers) -> tuple[ClockGap, ...]:
         """Return where a step's clock was behind the one before by more than the burst takes."""

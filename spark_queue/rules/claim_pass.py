@@ -60,7 +60,7 @@ class Pass:
         """
         if self.passed and self.passed.get(group_key, seq) < seq:
             return False
-        has_room = is_lapsed or not any(self._room_left(key) <= 0 for key in keys)
+        has_room = is_lapsed or all(map(self._has_room, keys))
         if has_room and (self.tally is None or not asked or self.tally.admits(asked)):
             return True
         self.keep_back(seq, group_key)
@@ -95,8 +95,8 @@ class Pass:
         if self._has_groups and group_key is not None:
             self.passed[group_key] = min(seq, self.passed.get(group_key, seq))
 
-    def _room_left(self, key: Limited) -> float:
+    def _has_room(self, key: Limited) -> bool:
         left = self.left.get(key)
         if left is None:
             left = self.left[key] = self._room(key)
-        return left
+        return left > 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,12 +38,12 @@ class LimitKeys:
         self, fair_key: Hashable, group_key: Hashable, stored: Sequence[Hashable] | None
     ) -> tuple[Limited, ...]:
         """Return the keys of an item that have limits; that of the whole queue is no text."""
-        keys = (fair_key, group_key, *(stored or ()))
-        found = (
-            (n, "" if at is None else keys[at] if at < len(keys) else None)
-            for n, at in enumerate(self.places)
-        )
-        return tuple((n, key) for n, key in found if key is not None)
+        keys, found = (fair_key, group_key, *(stored or ())), []
+        for number, at in enumerate(self.places):
+            key = "" if at is None else keys[at] if at < len(keys) else None
+            if key is not None:
+                found.append((number, key))
+        return tuple(found)
 
     def find_in(self, row: Mapping[str, Any]) -> tuple[Limited, ...]:
         """Return the keys of an item by its row in a log."""
@@ -69,14 +68,16 @@ class Limits:
         self._limits = config.limits
         self.tell: Callable[[Limited], None] = lambda _: None
         self.keys = LimitKeys.of(config)
-        self.flights: Counter[Limited] = Counter()
+        self.flights: dict[Limited, int] = {}
 
     def count(self, keys: Sequence[Limited], by: int) -> None:
         """Count an item of some keys in, or out."""
         for key in keys:
             was = self.is_full(key)
-            self.flights[key] += by
-            if not self.flights[key]:
+            flights = self.flights.get(key, 0) + by
+            if flights:
+                self.flights[key] = flights
+            else:
                 del self.flights[key]
             if self.is_full(key) != was:
                 self.tell(key)
@@ -89,7 +90,7 @@ class Limits:
             # A rate says in each claim anew what may start.
             return math.inf
         most = self._limits[number].most(key)
-        return math.inf if most is None else max(0, most - self.flights[limited])
+        return math.inf if most is None else max(0, most - self.flights.get(limited, 0))
 
     def is_full(self, limited: Limited) -> bool:
         """Tell whether no item of a key may start."""

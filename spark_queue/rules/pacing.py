@@ -25,17 +25,6 @@ _MICRO = 1_000
 _SECOND = 1_000_000_000
 
 
-class UnitsAsked(NamedTuple):
-    """Units that an item takes of a key.
-
-    The key has the place of its rate among those of the queue below zero, from -1 on: limits have
-    those above.
-    """
-
-    key: Limited
-    units: float
-
-
 @dataclass(frozen=True, slots=True)
 class Debt:
     """What a key owes.
@@ -56,6 +45,48 @@ class Debt:
     refunds: int = 0
     at: int = 0
     righted: int = 0
+
+
+class UnitsAsked(NamedTuple):
+    """Units that an item takes of a key, and what they cost.
+
+    The key has the place of its rate among those of the queue below zero, from -1 on: limits have
+    those above.
+    """
+
+    key: Limited
+    units: float
+    cost: int
+    """How much time of the key they take."""
+    allowance: int
+    """How far ahead the key may be."""
+    per: int
+    """The time that the limit of the rate is of."""
+
+    # rule: rate of a key
+    def starts_at(self, debt: Debt) -> int:
+        """Return the instant from which on the units may start.
+
+        More than the burst, as it was lowered, start when the key owes nothing.
+        """
+        return debt.tat - max(0, self.allowance - self.cost)
+
+    # rule: rate of a key
+    def charge(self, debt: Debt, now: int) -> Debt:
+        """Return what the key owes after the units have started."""
+        return Debt(max(debt.tat, now) + self.cost, debt.refunds, now, debt.righted)
+
+    # rule: debt ahead of a clock
+    def set_right(self, debt: Debt, now: int) -> Debt:
+        """Return a debt as it counts for a clock: one of a clock far ahead lets an item start.
+
+        It does so once in the time of the rate, so that two clocks that take turns do not run away.
+        """
+        is_said = debt.righted and now - debt.righted < self.per
+        if debt.at - now <= self.allowance or is_said:
+            return debt
+        tat = min(debt.tat, now + max(0, self.allowance - self.cost))
+        return replace(_lower(debt, tat), at=now, righted=now)
 
 
 #: What keys owed after a claim that charged them, by what their rate is by, and the key.
@@ -153,10 +184,12 @@ class Paces:
         The debts that are known, by key.
     """
 
-    __slots__ = ("_keys", "_rates", "_units", "debts")
+    __slots__ = ("_keys", "_numbers", "_pers", "_rates", "_units", "debts")
 
     def __init__(self, config: QueueConfig) -> None:
         self._rates = config.rates
+        self._numbers = {rate.text: number for number, rate in enumerate(config.rates)}
+        self._pers = [nanos_of(rate) for rate in config.rates]
         self._keys = LimitKeys.of(config, config.rates)
         texts = stored_units(config)
         self._units = [None if r.units is None else texts.index(r.units) for r in config.rates]
@@ -175,9 +208,18 @@ class Paces:
             rate, at = self._rates[number], self._units[number]
             if rate.most(key) is not None:
                 taken = units[at] if units and at is not None and at < len(units) else 1
-                found.append(UnitsAsked((-1 - number, key), taken))
+                found.append(self.ask((-1 - number, key), taken))
         found.sort(key=lambda asked: self.is_whole(asked.key))
         return tuple(found)
+
+    def ask(self, key: Limited, units: float) -> UnitsAsked:
+        """Return some units of a key, with what they cost; without a limit they cost nothing."""
+        rate, per = self.rate_of(key), self._pers[-1 - key[0]]
+        limit = rate.most(key[1])
+        if limit is None:
+            return UnitsAsked(key, units, 0, 0, per)
+        cost, allowance = cost_of(per, limit, units), _allowance(per, limit, rate.burst)
+        return UnitsAsked(key, units, cost, allowance, per)
 
     # rule: units of an item
     def require_fit(
@@ -194,11 +236,11 @@ class Paces:
         InvalidArgumentError
             It names both numbers.
         """
-        for key, taken in self.find(fair_key, group_key, stored, units):
-            rate = self.rate_of(key)
-            burst = burst_of(rate, rate.most(key[1]) or 1)
-            if taken > burst:
-                told = (f"{taken:g}", whose(rate), f"{float(burst):g}")
+        for asked in self.find(fair_key, group_key, stored, units):
+            rate = self.rate_of(asked.key)
+            burst = burst_of(rate, rate.most(asked.key[1]) or 1)
+            if asked.units > burst:
+                told = (f"{asked.units:g}", whose(rate), f"{float(burst):g}")
                 raise InvalidArgumentError(TOO_MANY_UNITS % told)
 
     def is_whole(self, key: Limited) -> bool:
@@ -208,15 +250,6 @@ class Paces:
     def rate_of(self, key: Limited) -> Rate:
         """Return the rate of a key."""
         return self._rates[-1 - key[0]]
-
-    # rule: rate of a key
-    def starts_at(self, asked: UnitsAsked, debt: Debt) -> int:
-        """Return the instant from which on some units of a key may start.
-
-        More than the burst, as it was lowered, start when the key owes nothing.
-        """
-        cost, allowance = self._terms(asked)
-        return debt.tat - max(0, allowance - cost)
 
     def find_in(self, row: Mapping[str, Any]) -> tuple[UnitsAsked, ...]:
         """Return what an item takes, by its row in a log."""
@@ -236,14 +269,8 @@ class Paces:
     def _due_at(self, asked: UnitsAsked, now: int) -> int:
         """Return when units may start, also of a key whose debt is to be set right by then."""
         debt = self.debts.get(asked.key, NO_DEBT)
-        at = self.starts_at(asked, self.set_right(asked, debt, now))
-        is_ahead = debt.at - now > self._terms(asked)[1]
-        return min(at, debt.righted + nanos_of(self.rate_of(asked.key))) if is_ahead else at
-
-    # rule: rate of a key
-    def charge(self, asked: UnitsAsked, debt: Debt, now: int) -> Debt:
-        """Return what a key owes after some units of it have started."""
-        return replace(debt, tat=max(debt.tat, now) + self._terms(asked)[0], at=now)
+        at = asked.starts_at(asked.set_right(debt, now))
+        return min(at, debt.righted + asked.per) if debt.at - now > asked.allowance else at
 
     # rule: units that come back
     def give_back(
@@ -261,28 +288,10 @@ class Paces:
             if owed is None or was is None:
                 continue
             left = was.tat - (owed.refunds - was.refunds) - now
-            back = min(self._terms(one)[0], left)
+            back = min(one.cost, left)
             if back > 0:
                 found[one.key] = self.debts[one.key] = _lower(owed, owed.tat - back)
         return found
-
-    # rule: debt ahead of a clock
-    def set_right(self, asked: UnitsAsked, debt: Debt, now: int) -> Debt:
-        """Return a debt as it counts for a clock: one of a clock far ahead lets an item start.
-
-        It does so once in the time of the rate, so that two clocks that take turns do not run away.
-        """
-        per, (cost, allowance) = nanos_of(self.rate_of(asked.key)), self._terms(asked)
-        if debt.at - now <= allowance or (debt.righted and now - debt.righted < per):
-            return debt
-        tat = min(debt.tat, now + max(0, allowance - cost))
-        return replace(_lower(debt, tat), at=now, righted=now)
-
-    def _terms(self, asked: UnitsAsked) -> tuple[int, int]:
-        rate, limit = self.rate_of(asked.key), self.rate_of(asked.key).most(asked.key[1])
-        if limit is None:
-            return 0, 0
-        return cost_of(nanos_of(rate), limit, asked.units), allowance_of(rate, limit)
 
     def counts(self, key: Limited, debt: Debt, now: int, *, in_flight: bool) -> bool:
         """Tell whether a debt still says something, with some items in flight or none."""
@@ -295,7 +304,7 @@ class Paces:
 
     def learn(self, by: str, key: Hashable, debt: Debt) -> None:
         """Take a debt from elsewhere; one of a rate that is no more counts for nothing."""
-        number = next((n for n, rate in enumerate(self._rates) if rate.text == by), None)
+        number = self._numbers.get(by)
         if number is not None:
             self.debts[-1 - number, key] = debt
 
@@ -355,7 +364,7 @@ class Tally:
         A key that lacks those of one of its items is closed for the rest of the claim, so that
         nothing of it overtakes; without those of the whole queue the claim ends.
         """
-        if any(one.key in self._closed for one in asked):
+        if self._closed and any(one.key in self._closed for one in asked):
             return False
         lacking = [one for one in asked if self._starts_at(one) > self._now]
         if not lacking:
@@ -370,15 +379,15 @@ class Tally:
     def charge(self, asked: Sequence[UnitsAsked]) -> None:
         """Charge an item that starts."""
         for one in asked:
-            self.debts[one.key] = self._paces.charge(one, self._debt(one), self._now)
+            self.debts[one.key] = one.charge(self._debt(one), self._now)
 
     def closed_keys(self) -> list[Limited]:
         """Return the closed keys."""
         return [*self._closed]
 
     def _starts_at(self, asked: UnitsAsked) -> int:
-        return self._paces.starts_at(asked, self._debt(asked))
+        return asked.starts_at(self._debt(asked))
 
     def _debt(self, asked: UnitsAsked) -> Debt:
         debt = self.debts.get(asked.key) or self._paces.debts.get(asked.key, NO_DEBT)
-        return self._paces.set_right(asked, debt, self._now)
+        return asked.set_right(debt, self._now)

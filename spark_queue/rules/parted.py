@@ -88,9 +88,12 @@ class PartedHeap(Heap[V]):
 
 
 class LimitedLine(KeyLine):
-    """The claimable items of one key at one priority, in parts of the same limited keys."""
+    """The claimable items of one key at one priority, in parts of the same limited keys.
 
-    __slots__ = ("_of", "_owner", "_parts", "_sizes", "closed")
+    Its heaps are in parts once it had a second part, or a closed one.
+    """
+
+    __slots__ = ("_is_parted", "_of", "_owner", "_parts", "_sizes", "closed")
 
     def __init__(self, account: Account, owner: LimitedLines) -> None:
         super().__init__(account, owner.records)
@@ -99,9 +102,7 @@ class LimitedLine(KeyLine):
         self._sizes: Counter[Part] = Counter()
         self._parts: dict[Limited, set[Part]] = {}
         self.closed: set[Part] = set()
-        self.seqs = PartedHeap(self._of, self.closed)
-        self.regular = PartedHeap(self._of, self.closed)
-        self.overdue = PartedHeap(self._of, self.closed)
+        self._is_parted = False
 
     @override
     def add(self, record: Record) -> bool:
@@ -131,6 +132,7 @@ class LimitedLine(KeyLine):
     def close(self, part: Part, *, closed: bool = True) -> None:
         """Close a part, or open it."""
         (self.closed.add if closed else self.closed.discard)(part)
+        self._part_heaps()
         for heap in (self.seqs, self.regular, self.overdue):
             cast("PartedHeap[int]", heap).look_at(part)
 
@@ -146,6 +148,18 @@ class LimitedLine(KeyLine):
             self._parts[key].add(part)
         if any(map(self._owner.is_full, part)):
             self.closed.add(part)
+        if self.closed or self._sizes:
+            self._part_heaps()
+
+    def _part_heaps(self) -> None:
+        if self._is_parted:
+            return
+        self._is_parted = True
+        for name in ("seqs", "regular", "overdue"):
+            heap = PartedHeap(self._of, self.closed)
+            for seq, key in getattr(self, name).items():
+                heap.put(seq, key)
+            setattr(self, name, heap)
 
     def _end(self, part: Part) -> None:
         del self._sizes[part]
