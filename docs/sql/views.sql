@@ -466,7 +466,7 @@ FROM (
   ELSE get_json_object(e.flow_keys, m.path) END AS key
     FROM sq_raw_startable_items_of_status e
     CROSS JOIN sq_raw_limited m
-    WHERE e.place = 'due'
+    WHERE e.place = 'due' AND m.nth >= 0
   ) k
   LEFT JOIN sq_raw_overrides o ON k.nth = o.nth AND k.key = o.key
   LEFT JOIN sq_raw_flights_of_status f ON k.nth = f.nth AND k.key = f.key

@@ -6,13 +6,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_queue.commands.settle_pauses import KEYS, columns_of
-from spark_queue.rules.pacing import Charges, Paces, debt_of, instant_of
+from spark_queue.rules.pacing import Charges, Paces, instant_of
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
 from spark_queue.state.claim_decision import debt_rows
-from spark_queue.state.replica_rows import status_table
+from spark_queue.state.replica_rows import read_debts, status_table
 from spark_queue.state.schedulers import paces_of
 from spark_queue.state.settle_decision import Verdict, unbegun_of
 from spark_queue.state.snapshot import Snapshot
@@ -50,10 +51,7 @@ def _debts(at: Snapshot, lease: int) -> tuple[Paces, Charges]:
         if replica is not None and known is not None:
             grant = replica.grants.get(lease)
             return known, {} if grant is None else grant.charges
-    paces, charges = Paces(config), {}
-    for row in planner_of(at.store).debts(at).sort_by("_step").to_pylist():
-        debt = debt_of(row)
-        paces.learn(row["_by"], row["_key"], debt)
-        if row["_step"] == lease:
-            charges[row["_by"], row["_key"]] = debt
-    return paces, charges
+    paces, rows = Paces(config), planner_of(at.store).debts(at)
+    for (by, key), debt in read_debts(rows).items():
+        paces.learn(by, key, debt)
+    return paces, read_debts(rows.filter(pc.equal(rows["_step"], lease)))

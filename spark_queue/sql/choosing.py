@@ -168,7 +168,7 @@ class _Claim:
             facts = self._look(reach, entered)
             if reach is not None and self._is_far():
                 continue
-            if reach is not None or look or has_limits:
+            if reach is not None or look or (has_limits and not self._is_ranked_by_tag()):
                 database.keep("ranked_items")
             taken = self._pass(facts) if has_limits else None
             if reach is None or self._is_enough(facts, reach, taken):
@@ -180,6 +180,11 @@ class _Claim:
             for taken in self.passes:
                 taken.walk_lapsed()
         return database.find("claim_rows", limit)
+
+    def _is_ranked_by_tag(self) -> bool:
+        """Tell whether each item comes at its own tag: that takes no work."""
+        variants = self.database.variants
+        return "with_slot" in variants and "ranked_items" in variants
 
     def _is_tangled(self) -> bool:
         """Tell whether members of a group stand in several lines."""
@@ -261,8 +266,9 @@ class _Claim:
     def _look_at_keys(self) -> None:
         """Learn which keys are in flight, from touched items alone."""
         self.database.give("entered", log_rows.NOTHING_ENTERED)
-        self.database.keep("with_place")
         self.keys.learn(self.database.rows("keys_in_flight"))
+        if not self.keys.is_any_full:
+            self.database.variants.pop("standing_items")
 
     def _pass(self, facts: Mapping[str, int | None]) -> LimitPass:
         """Take what limits allow of the items within reach."""

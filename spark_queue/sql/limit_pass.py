@@ -21,9 +21,10 @@ from spark_queue.log.settings import Settings
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules.claim_pass import Pass
 from spark_queue.rules.limiting import Limited, LimitKeys, Limits
-from spark_queue.rules.pacing import Paces, Tally, UnitsAsked, debt_of, instant_of, nanos_of
+from spark_queue.rules.pacing import Paces, Tally, UnitsAsked, instant_of, nanos_of
 from spark_queue.sql.log_rows import micros
 from spark_queue.sql.sql_engines import Tables
+from spark_queue.state.replica_rows import read_debts
 
 LIMITED = pa.schema(
     [("nth", pa.int64()), ("place", pa.int64()), ("path", pa.string()), ("most", pa.int64())]
@@ -172,14 +173,11 @@ def _rate_rows(config: QueueConfig) -> tuple[list[dict[str, object]], list[dict[
     return rates, overrides
 
 
-def debts_table(config: QueueConfig, rows: pa.Table) -> pa.Table:
+def debts_table(rows: pa.Table) -> pa.Table:
     """Return what keys of rates owe by rows of a log, in nanoseconds."""
-    owed = KeysInFlight(config)
-    owed.owe(rows)
-    known = () if owed.paces is None else owed.paces.name_debts(owed.paces.debts)
     found = [
         {"by": by, "key": key, "tat": debt.tat, "at": debt.at, "righted": debt.righted}
-        for by, key, debt in known
+        for (by, key), debt in read_debts(rows).items()
     ]
     return pa.Table.from_pylist(found, DEBTS)
 
@@ -207,7 +205,8 @@ class KeysInFlight:
     def __init__(self, config: QueueConfig, *, is_chained: bool = False) -> None:
         self.limits = Limits(config)
         self.paces = Paces(config) if config.rates else None
-        self._is_chained = is_chained
+        self.is_any_full = True
+        self._config, self._is_chained = config, is_chained
         self._columns = _columns_of(config)
         self._is_grouped = config.group_key is not None
         self._full: dict[str, pa.Array] = {}
@@ -215,9 +214,13 @@ class KeysInFlight:
     def learn(self, found: pa.Table) -> None:
         """Take them from the rows of ``keys_in_flight``."""
         full = found.filter(found["is_full"])
+        self.is_any_full = bool(full.num_rows) or any(
+            0 in (limit.default, *limit.overrides.values()) for limit in self._config.limits
+        )
         for nth, column in self._columns.items():
             keys = full.filter(pc.equal(full["nth"], nth))["key"].combine_chunks()
-            self._keep_back(column, keys)
+            stopped = [k for k, most in self._config.limits[nth].overrides.items() if most == 0]
+            self._keep_back(column, pa.concat_arrays([keys, pa.array(stopped, pa.string())]))
         open_ = found.filter(pc.invert(found["is_full"]))
         names = ("nth", "key", "items")
         for nth, key, items in zip(*(open_[name].to_pylist() for name in names), strict=True):
@@ -241,8 +244,8 @@ class KeysInFlight:
         """Take debts from rows of a log: of a key the newest counts."""
         if self.paces is None:
             return
-        for row in rows.sort_by("_step").to_pylist():
-            self.paces.learn(row["_by"], row["_key"], debt_of(row))
+        for (by, key), debt in read_debts(rows).items():
+            self.paces.learn(by, key, debt)
 
     def keys_of(self, one: Candidate) -> tuple[tuple[Limited, ...], tuple[UnitsAsked, ...]]:
         """Return the keys of an item that have limits, and its units of those that have rates."""
@@ -354,12 +357,10 @@ class LimitPass:
         name, size, reached = "pass_candidates", self.limit + _MORE, _START
         while not self.is_over:
             self.database.give("reached", pa.table([[one] for one in reached], schema=REACHED))
-            rows = self.database.rows(name, size)
-            yield _candidates(rows)
-            if rows.num_rows < size:
+            yield (block := _candidates(self.database.rows(name, size)))
+            if len(block) < size:
                 return
-            last = rows.slice(size - 1).to_pylist()[0]
-            reached, size = (last["priority"], last["turn"], last["seq"]), 2 * size
+            reached, size = (block[-1].priority, block[-1].turn, block[-1].seq), 2 * size
             if may_skip:
                 closed = self.taking.closed_keys()
                 columns = [[nth for nth, _ in closed], [key for _, key in closed]]
@@ -391,7 +392,7 @@ class LimitPass:
 
 
 def _candidates(rows: pa.Table) -> list[Candidate]:
-    return [Candidate(*row) for row in zip(*rows.to_pydict().values(), strict=True)]
+    return [*map(Candidate, *rows.to_pydict().values())]
 
 
 def _choice_of(seqs: list[int]) -> pa.Table:

@@ -270,10 +270,9 @@ class QueueLook(ABC, Generic[FrameT]):
     def _debts(self) -> pa.Table:
         """Return what keys of rates owe; nothing is read of a queue without."""
         head = self._head()
-        config = self.store.settings(head).config
-        if not config.rates:
+        if not self.store.settings(head).config.rates:
             return limit_pass.DEBTS.empty_table()
-        return limit_pass.debts_table(config, self.logs.debts_of(self.store, head))
+        return limit_pass.debts_table(self.logs.debts_of(self.store, head))
 
     def _of_keys(self, leaf: str) -> pa.Table:
         """Return the limits, rates or pauses of keys as of the last step that is looked at."""

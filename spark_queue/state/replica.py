@@ -7,7 +7,7 @@ lost, or that came to nothing, leaves no trace.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -76,7 +76,7 @@ class Replica:
     ends: dict[LineKey, float] = field(default_factory=dict)
     served: dict[tuple[LineKey, bool], float] = field(default_factory=dict)
     grants: dict[int, RememberedClaim] = field(default_factory=dict)
-    debts: dict[tuple[str, str], Debt] = field(default_factory=dict)
+    debts: dict[tuple[str, Hashable], Debt] = field(default_factory=dict)
     has_forgotten: bool = False
     """Whether there were claims that are not among the grants any more."""
     follower: RowFollower | None = field(default=None, compare=False, repr=False)

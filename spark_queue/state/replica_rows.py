@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -30,6 +30,7 @@ from spark_queue.log.schema import (
     TERMINAL,
 )
 from spark_queue.log.settings import Settings, are_unpassed, turns_of
+from spark_queue.rules.pacing import Debt
 from spark_queue.state.open_items import ENTERED, FOLLOWED, RememberedClaim, Row
 from spark_queue.state.replica import Replica
 
@@ -108,13 +109,17 @@ def replica_of(entered: pa.Table, followed: pa.Table, since: int, begins: int = 
     replica = Replica()
     for step, rows in _steps(entered.filter(_still_counts(entered, over))):
         replica.enter("", rows, is_seen=step > since)
-    others = followed.filter(pc.is_in(followed["_kind"], pa.array([RENEWAL, RATE])))
-    for step, rows in _steps(pa.concat_tables([_of_leases_or_open(moves, over, held), others])):
+    renewals = followed.filter(pc.equal(followed["_kind"], RENEWAL))
+    for step, rows in _steps(pa.concat_tables([_of_leases_or_open(moves, over, held), renewals])):
         replica.follow("", step, rows)
     in_flight = set(held.to_pylist()) & replica.grants.keys()
     granted = set(_grants(moves)["_lease"].to_pylist())
     replica.grants = {lease: replica.grants[lease] for lease in sorted(in_flight)}
     replica.has_forgotten = granted > in_flight
+    rates = followed.filter(pc.equal(followed["_kind"], RATE))
+    replica.debts = read_debts(rates)
+    for lease, grant in replica.grants.items() if replica.debts else ():
+        grant.charges = read_debts(rates.filter(pc.equal(rates["_step"], lease)))
     replica.keys = _keys(entered)
     replica.chains = _chains(entered)
     replica.ends = {(p, key): tag for p, key, tag in _ends(entered)}
@@ -138,6 +143,23 @@ def grant_of(followed: pa.Table, lease: int) -> RememberedClaim | None:
     for step, rows in _steps(followed.filter(named)):
         replica.follow("", step, rows)
     return replica.grants.get(lease)
+
+
+# rule again: debt of a key
+def read_debts(rows: pa.Table) -> dict[tuple[str, Hashable], Debt]:
+    """Return debts by rows of a log: of a key the newest counts."""
+    if not rows.num_rows:
+        return {}
+    lasting = pc.ScalarAggregateOptions(skip_nulls=False)
+    facts = ("_tat", "_refunds", "_at", "_body")
+    newest = rows.sort_by("_step").group_by(["_by", "_key"], use_threads=False)
+    found = newest.aggregate([(name, "last", lasting) for name in facts])
+    at = pc.multiply(found["_at_last"].cast(pa.timestamp("us", "UTC")).cast(pa.int64()), 1_000)
+    righted = pc.fill_null(found["_body_last"].cast(pa.int64()), 0)
+    columns = (found["_tat_last"], found["_refunds_last"], at, righted)
+    debts = map(Debt, *(column.to_pylist() for column in columns))
+    keys = zip(found["_by"].to_pylist(), found["_key"].to_pylist(), strict=True)
+    return dict(zip(keys, debts, strict=True))
 
 
 # rule again: newest row of an item

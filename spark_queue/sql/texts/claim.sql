@@ -204,7 +204,7 @@ FROM (
     SELECT e.seq, e.group_key, m.nth, m.most, $limited_key(e, m) AS key
     FROM sq_startable_items e
     CROSS JOIN sq_limited m
-    WHERE e.place = 'due'
+    WHERE e.place = 'due' AND m.nth >= 0
   ) k
   LEFT JOIN sq_overrides o ON k.nth = o.nth AND k.key = o.key
   LEFT JOIN sq_flights f ON k.nth = f.nth AND k.key = f.key
@@ -510,13 +510,10 @@ FROM (
 CROSS JOIN sq_room m
 WHERE m.room IS NULL OR (m.room > 0 AND f.starts <= m.room)
 
--- items_behind(seq, priority, turn, place, fair_key, group_key, flow_keys, units)
+-- items_behind(seq, priority, turn, place, fair_key, group_key)
 -- What comes behind an item in the order of service.
-SELECT
-  r.seq, r.rank_priority AS priority, r.rank_turn AS turn, r.place, r.fair_key, r.group_key, j.flow_keys,
-  j.units
+SELECT r.seq, r.rank_priority AS priority, r.rank_turn AS turn, r.place, r.fair_key, r.group_key
 FROM sq_ranked_items r
-JOIN sq_with_place j ON r.seq = j.seq
 CROSS JOIN sq_reached p
 WHERE
   r.rank_priority < p.priority
@@ -525,25 +522,33 @@ WHERE
 -- pass_candidates(seq, priority, turn, place, fair_key, group_key, flow_keys, units)
 -- The next items in the order of service, behind one of them.
 -- rule: pass of a claim
-SELECT b.* FROM sq_items_behind b ORDER BY $in_order(b.priority, b.turn, b.seq) LIMIT $limit
+SELECT c.*, j.flow_keys, j.units
+FROM (SELECT b.* FROM sq_items_behind b ORDER BY $in_order(b.priority, b.turn, b.seq) LIMIT $limit) c
+JOIN sq_with_place j ON c.seq = j.seq
+ORDER BY $in_order(c.priority, c.turn, c.seq)
 
 -- pass_candidates_of_open_keys(seq, priority, turn, place, fair_key, group_key, flow_keys, units)
 -- The same, without those that would be passed as a key of theirs is closed in this claim.
 -- rule: pass of a claim
-SELECT b.*
-FROM sq_items_behind b
-WHERE NOT EXISTS (
-  SELECT 1
-  FROM (
-    SELECT e.seq, m.nth, $limited_key(e, m) AS key
-    FROM sq_eligible_items e
-    CROSS JOIN sq_limited m
-    WHERE e.place = 'due'
-  ) k
-  JOIN sq_closed c ON k.nth = c.nth AND k.key = c.key
-  WHERE k.seq = b.seq
-)
-ORDER BY $in_order(b.priority, b.turn, b.seq) LIMIT $limit
+SELECT c.*, j.flow_keys, j.units
+FROM (
+  SELECT b.*
+  FROM sq_items_behind b
+  WHERE NOT EXISTS (
+    SELECT 1
+    FROM (
+      SELECT e.seq, m.nth, $limited_key(e, m) AS key
+      FROM sq_eligible_items e
+      CROSS JOIN sq_limited m
+      WHERE e.place = 'due'
+    ) k
+    JOIN sq_closed c ON k.nth = c.nth AND k.key = c.key
+    WHERE k.seq = b.seq
+  )
+  ORDER BY $in_order(b.priority, b.turn, b.seq) LIMIT $limit
+) c
+JOIN sq_with_place j ON c.seq = j.seq
+ORDER BY $in_order(c.priority, c.turn, c.seq)
 
 -- first_in_order_by_pass(seq, priority, fair_key, group_key, place, slot, overdue, turn, rank_priority, rank_turn, pos, starts)
 -- The items that the pass has taken.
