@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import queue
 from collections.abc import Iterator
 from concurrent.futures import TimeoutError as WaitTimeoutError
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -23,6 +21,7 @@ from spark_queue.local_queue import LocalQueue
 from spark_queue.queue_views import main_store_of, store_of
 from spark_queue.state.commit_route import rewriting
 from spark_queue.upkeep import spark_upkeep
+from tests.unit.journal.stage import drain
 
 PATIENCE = 60.0
 MINUTE = timedelta(minutes=1)
@@ -44,18 +43,6 @@ def _again(
 ) -> JournaledQueue[bytes]:
     """Open the queue as another process would, whatever the one before had in memory."""
     return journaled_queue(spark, path, clock=clock, options=options)
-
-
-def _drained(front: JournaledQueue[Any], name: str = "") -> list[Any]:
-    reader = front.reader(name)
-    got: list[Any] = []
-    while True:
-        try:
-            read = reader.get(timeout=0)
-        except queue.Empty:
-            return got
-        got.append(read.item)
-        reader.ack(read)
 
 
 def test_what_is_durable_is_there_for_the_next(
@@ -148,7 +135,7 @@ def test_upkeep_by_another_handle_takes_turns_with_a_native_front(
 
     assert ids == [1, 2, 3, 4, 5]
     after = _again(spark, queue_path, clock)
-    assert _drained(after) == [b"\x00", b"\x01", b"\x02", b"late", b"last"]
+    assert drain(after.reader("")) == [b"\x00", b"\x01", b"\x02", b"late", b"last"]
     after.close()
 
 

@@ -7,7 +7,7 @@ import queue
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from spark_queue.clock import ManualClock
 from spark_queue.journal import (
@@ -23,6 +23,8 @@ from spark_queue.journal import (
 )
 from spark_queue.memory.waiting.timer import ManualTimer
 from spark_queue.reader_config import ReaderConfig
+
+T = TypeVar("T")
 
 KIB = 1024
 #: Nobody waits for the journal: what is durable is what the test asks for.
@@ -148,9 +150,9 @@ def got(call: Callable[[], Read[str]]) -> str | None:
         return None
 
 
-def drain(reader: JournalReader[str]) -> list[str]:
+def drain(reader: JournalReader[T]) -> list[T]:
     """Get and ack everything that is there."""
-    items: list[str] = []
+    items: list[T] = []
     while True:
         try:
             read = reader.get(timeout=0)

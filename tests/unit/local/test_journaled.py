@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue as lines
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +9,6 @@ from contextlib import suppress
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -32,6 +30,7 @@ from spark_queue.local_queue import LocalQueue
 from spark_queue.log.disk.append_files import Appending
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.stores import journal_tables
+from tests.unit.journal.stage import drain
 from tests.unit.local.conftest import Make, Worker
 
 PATIENCE = 30.0
@@ -58,18 +57,6 @@ def jobs(make: Make) -> Iterator[JournaledQueue[bytes]]:
     yield opened
     with suppress(FencedError):
         opened.close()
-
-
-def _drained(front: JournaledQueue[Any], name: str = "") -> list[Any]:
-    reader = front.reader(name)
-    got: list[Any] = []
-    while True:
-        try:
-            read = reader.get(timeout=0)
-        except lines.Empty:
-            return got
-        got.append(read.item)
-        reader.ack(read)
 
 
 def test_what_is_durable_is_there_for_the_next(jobs: JournaledQueue[bytes], again: Again) -> None:
@@ -109,7 +96,7 @@ def test_nobody_else_writes_while_a_front_holds_the_queue(
             jobs.put(b"two").result(PATIENCE)
         with pytest.raises(FencedError):
             plain.enqueue({"data": b"two"})
-        assert _drained(after) == [b"one"]
+        assert drain(after.reader("")) == [b"one"]
 
     assert plain.enqueue({"data": b"two"}).inserted == 1
 
@@ -125,7 +112,7 @@ def test_what_a_claim_holds_comes_to_the_front(make: Make) -> None:
         read = front.reader("").get(timeout=0)
         assert (read.item, read.errors) == (b"\x00", 1)
         front.reader("").ack(read)
-        assert _drained(front) == [b"\x01", b"\x02"]
+        assert drain(front.reader("")) == [b"\x01", b"\x02"]
     assert held.count == 2
     assert plain.counts()["acked"] == 3
 
@@ -137,7 +124,7 @@ def test_readers_are_those_of_the_queue(jobs: JournaledQueue[bytes], again: Agai
     jobs.reader("b", config=ReaderConfig(max_items=10))
     jobs.put(b"2").result(PATIENCE)
     assert jobs.reader("late", start="beginning").items == 2
-    assert _drained(jobs, "a") == [b"1", b"2"]
+    assert drain(jobs.reader("a")) == [b"1", b"2"]
     jobs.close()
 
     plain = again()
@@ -145,7 +132,7 @@ def test_readers_are_those_of_the_queue(jobs: JournaledQueue[bytes], again: Agai
     assert plain.reader("b").claim(5).count == 1
     with journaled_queue(again()) as after:
         assert (after.reader("a").items, after.reader("b").items) == (0, 1)
-        assert _drained(after, "b") == [b"2"]
+        assert drain(after.reader("b")) == [b"2"]
 
 
 def test_a_reader_may_start_in_the_middle_of_a_step(make: Make, again: Again) -> None:
@@ -156,7 +143,7 @@ def test_a_reader_may_start_in_the_middle_of_a_step(make: Make, again: Again) ->
         front.reader("first")
         assert front.put("5").result(PATIENCE) == 5
         assert (front.reader("two", start=3).items, front.reader("four", start=5).items) == (3, 1)
-        assert _drained(front, "two") == ["3", "4", "5"]
+        assert drain(front.reader("two")) == ["3", "4", "5"]
     assert again().reader("four").status()["id"].to_pylist() == ["5"]
 
 
@@ -175,7 +162,7 @@ def test_memory_is_bounded(make: Make, again: Again) -> None:
             reader.ack(read)
     with journaled_queue(again(), options=small) as after:
         assert (after.items, after.bytes) == (70, 140)
-        assert _drained(after) == items[10:20] + items[40:]
+        assert drain(after.reader("")) == items[10:20] + items[40:]
 
 
 def test_an_item_that_does_not_fit_is_refused_alone(make: Make, again: Again) -> None:
@@ -195,7 +182,7 @@ def test_an_item_that_does_not_fit_is_refused_alone(make: Make, again: Again) ->
     assert front.put(item).result(PATIENCE) == 1
     front.close()
     with journaled_queue(again()) as after:
-        assert _drained(after) == [item]
+        assert drain(after.reader("")) == [item]
 
 
 def test_expiry_and_limits_are_logged(
@@ -212,7 +199,7 @@ def test_expiry_and_limits_are_logged(
     counts = again().counts()
     assert (counts["ready"], counts["expired"], counts["cancelled"]) == (2, 1, 2)
     with journaled_queue(again()) as after:
-        assert _drained(after, "r") == [b"\x03", b"\x04"]
+        assert drain(after.reader("r")) == [b"\x03", b"\x04"]
 
 
 def test_a_replacement_is_evidence(jobs: JournaledQueue[bytes], again: Again) -> None:
@@ -224,7 +211,7 @@ def test_a_replacement_is_evidence(jobs: JournaledQueue[bytes], again: Again) ->
     replaced.result(PATIENCE)
 
     with journaled_queue(again()) as after:
-        assert _drained(after) == [b"two"]
+        assert drain(after.reader("")) == [b"two"]
 
 
 def test_a_front_keeps_its_tables_small(
@@ -238,7 +225,7 @@ def test_a_front_keeps_its_tables_small(
         front.put(b"1").result(PATIENCE)
         clock.advance(MINUTE)
         front.checkpoint()
-        assert _drained(front) == [b"1"]
+        assert drain(front.reader("")) == [b"1"]
         front.put(b"2").result(PATIENCE)
         clock.advance(2 * MINUTE)
 
@@ -248,7 +235,7 @@ def test_a_front_keeps_its_tables_small(
         third = front.put(b"3").result(PATIENCE)
     with journaled_queue(plain) as after:
         assert third == 3
-        assert _drained(after) == [b"2", b"3"]
+        assert drain(after.reader("")) == [b"2", b"3"]
 
 
 def test_what_all_readers_have_passed_is_archived(
@@ -261,12 +248,12 @@ def test_what_all_readers_have_passed_is_archived(
         front.put(b"1").result(PATIENCE)
         clock.advance(MINUTE)
         front.checkpoint()
-        assert _drained(front) == [b"1"]
+        assert drain(front.reader("")) == [b"1"]
         front.put(b"2").result(PATIENCE)
         for _ in range(2):
             clock.advance(2 * MINUTE)
             front.checkpoint()
-        assert _drained(front) == [b"2"]
+        assert drain(front.reader("")) == [b"2"]
 
     assert DeltaTable(str(archive)).to_pyarrow_table()["data"].to_pylist() == [b"1"]
 
@@ -319,7 +306,7 @@ def test_a_front_of_another_process_is_in_the_way_until_it_is_killed(
     worker.kill()
 
     with journaled_queue(plain) as after:
-        assert _drained(after) == [b"a", b"b"]
+        assert drain(after.reader("")) == [b"a", b"b"]
 
 
 def test_an_outcome_that_cannot_be_written_brings_its_own_item_back(
@@ -349,7 +336,7 @@ def test_an_outcome_that_cannot_be_written_brings_its_own_item_back(
     front.close(drain=False)
 
     with journaled_queue(plain) as after:
-        assert _drained(after) == [b"b"]
+        assert drain(after.reader("")) == [b"b"]
 
 
 def test_who_waits_in_another_process_is_told_of_a_front_at_once(
