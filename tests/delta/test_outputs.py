@@ -58,6 +58,26 @@ def _rows(spark: SparkSession, out: str) -> list[tuple[int, str]]:
     return [(row["_seq"], row["who"]) for row in rows]
 
 
+@pytest.fixture
+def died(
+    spark: SparkSession,
+    place: str,
+    queue_path: str,
+    clock: ManualClock,
+    filled: Callable[[], LocalQueue],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Let a worker with Spark die when its results are there, unsettled, and its lease end."""
+    filled()
+    queue = DeltaQueue.open(spark, queue_path, clock=clock)
+    with monkeypatch.context() as dying:
+        dying.setattr(loop._Ahead, "settle", _gone)
+        dying.setattr(evidence, "abandon", lambda *_: None)
+        with pytest.raises(RuntimeError, match="gone"):
+            queue.process(_by("first"), returns="who string", output=f"{place}/out", limit=3)
+    clock.advance(2 * LEASE)
+
+
 _EXACT = [(1, "first"), (2, "first"), (3, "first"), (4, "second"), (5, "second")]
 
 
@@ -96,18 +116,11 @@ def test_spark_goes_on_where_a_process_without_it_was_killed(
     assert queue.stats().acked == 5
 
 
+@pytest.mark.usefixtures("died")
 def test_a_process_without_spark_goes_on_where_one_with_it_died(
-    spark: SparkSession,
-    place: str,
-    queue_path: str,
-    clock: ManualClock,
-    filled: Callable[[], LocalQueue],
-    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession, place: str, queue_path: str, clock: ManualClock
 ) -> None:
     """The table that Spark made and wrote is evidence, and takes more rows without it."""
-    _die_between(spark, place, queue_path, clock, filled, monkeypatch)
-    clock.advance(2 * LEASE)
-
     queue = filled_again(queue_path, clock)
     done = queue.process(_by("second"), returns="who string", output=f"{place}/out")
 
@@ -118,18 +131,11 @@ def test_a_process_without_spark_goes_on_where_one_with_it_died(
 
 
 @pytest.mark.parametrize("small_steps", ["memory", "spark"])
+@pytest.mark.usefixtures("died")
 def test_a_claim_by_spark_takes_over_nothing_that_the_output_has(
-    spark: SparkSession,
-    place: str,
-    queue_path: str,
-    clock: ManualClock,
-    filled: Callable[[], LocalQueue],
-    monkeypatch: pytest.MonkeyPatch,
-    small_steps: str,
+    spark: SparkSession, queue_path: str, clock: ManualClock, small_steps: str
 ) -> None:
     """An item whose lease ran out is done if its row is there, whoever decides the claim."""
-    _die_between(spark, place, queue_path, clock, filled, monkeypatch)
-    clock.advance(2 * LEASE)
     session = spark.newSession()
     session.conf.set("spark.sparkQueue.smallSteps", small_steps)
 
@@ -140,17 +146,11 @@ def test_a_claim_by_spark_takes_over_nothing_that_the_output_has(
     assert queue.stats().acked == 5
 
 
+@pytest.mark.usefixtures("died")
 def test_an_output_that_cannot_be_asked_holds_up_nobody_else(
-    spark: SparkSession,
-    place: str,
-    queue_path: str,
-    clock: ManualClock,
-    filled: Callable[[], LocalQueue],
-    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession, place: str, queue_path: str, clock: ManualClock
 ) -> None:
     """Its claim stays as it is, and others go on with what is ready."""
-    _die_between(spark, place, queue_path, clock, filled, monkeypatch)
-    clock.advance(2 * LEASE)
     for file in Path(f"{place}/out").glob("*.parquet"):
         file.unlink()
 
@@ -164,24 +164,6 @@ def test_an_output_that_cannot_be_asked_holds_up_nobody_else(
 def filled_again(queue_path: str, clock: ManualClock) -> LocalQueue:
     """Open the queue without Spark."""
     return LocalQueue.open(queue_path, durability="process", clock=clock)
-
-
-def _die_between(
-    spark: SparkSession,
-    place: str,
-    queue_path: str,
-    clock: ManualClock,
-    filled: Callable[[], LocalQueue],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Let a worker with Spark die when its results are there, and before it settles."""
-    filled()
-    queue = DeltaQueue.open(spark, queue_path, clock=clock)
-    with monkeypatch.context() as dying:
-        dying.setattr(loop._Ahead, "settle", _gone)
-        dying.setattr(evidence, "abandon", lambda *_: None)
-        with pytest.raises(RuntimeError, match="gone"):
-            queue.process(_by("first"), returns="who string", output=f"{place}/out", limit=3)
 
 
 def test_spark_reads_and_goes_on_with_what_was_written_without_it(
