@@ -18,7 +18,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -31,11 +31,14 @@ from spark_queue import ReaderConfig
 from spark_queue.clock import ManualClock
 from spark_queue.commands import readers, rows, settle
 from spark_queue.commands.checkpoint import checkpoint
+from spark_queue.commands.settle import settle
+from spark_queue.commands.settle_refunds import refunds
 from spark_queue.config import OnDuplicate
 from spark_queue.errors import LeaseLostError
 from spark_queue.flow import key_texts
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.schema import CANCELLED, EXPIRED, RATE, STATUS_COLUMNS
+from spark_queue.saying import Said
 from spark_queue.session import SMALL_STEPS_CONF, local_session
 from spark_queue.sql import admission, choosing, reach, settlement
 from spark_queue.sql.checkpointing import stage
@@ -217,10 +220,13 @@ class Played:
         seqs = [row["_seq"] for row in claim.rows]
         some = draw.sample(seqs, draw.randint(1, len(seqs)))
         said = {seq: self._drawn.said() for seq in some}
+        if draw.random() < 0.3:  # noqa: PLR2004
+            # As a runner that stops gives back what it has not begun.
+            said = dict.fromkeys(some, Said("release", is_begun=False))
         choices = (Some(said), Every(*self._drawn.said()), Renewed(LEASE))
         self._compare_settle(claim, draw.choice(choices))
-        with suppress(LeaseLostError):
-            claim.settle_each(said)
+        # A user's claim gives no units back.
+        settle(claim._store, claim.lease, Some(said))  # noqa: SLF001 - as a runner does
 
     def _compare_settle(self, claim: Any, verdict: Verdict) -> None:
         store, now = claim._store, self._clock.now()  # noqa: SLF001 - as a settle does
@@ -241,7 +247,23 @@ class Played:
                 if first != second:
                     why = f"rules {first}\nsql   {second}"
                     raise ChoicesDifferError(f"seed {self.seed}, {engine}, {gone}\n{why}")
+            self._compare_refunds(at, claim.lease, gone, ours.table(), now)
             self.counts["settles"] += 1
+
+    def _compare_refunds(
+        self, at: Snapshot, lease: int, verdict: Verdict, settled: Any, now: datetime
+    ) -> None:
+        """Hold the units that come back by memory against those by the tables."""
+        if at.status.checkpoint.step >= lease:
+            # The tables do not say what a claim before a checkpoint charged.
+            return
+        first = refunds(at, lease, verdict, settled, now)
+        with mock.patch.object(replica_choice, "at_hand", return_value=None):
+            second = refunds(at, lease, verdict, settled, now)
+        ours, theirs = (None if one is None else texts_of(one) for one in (first, second))
+        if ours != theirs:
+            raise ChoicesDifferError(f"seed {self.seed}, {verdict}: {ours} is not {theirs}")
+        self.counts["refunds"] += 0 if first is None else first.num_rows
 
     def _compare_checkpoint(self, store: Any) -> None:
         """Hold a checkpoint of each engine, for other weights, against that of the first."""

@@ -136,4 +136,6 @@ class Drawn:
         draw = self._draw
         verb, error, wait = draw.choice(_VERBS), draw.choice((None, "why")), draw.choice((0, 7.25))
         is_given = verb == "defer" or (verb == "nack" and draw.random() < 0.5)  # noqa: PLR2004
-        return Said(verb, error, timedelta(seconds=wait) if is_given else None)
+        is_begun = verb != "release" or draw.random() < 0.5  # noqa: PLR2004
+        after = timedelta(seconds=wait) if is_given else None
+        return Said(verb, error, after, is_begun=is_begun)
