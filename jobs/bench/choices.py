@@ -31,7 +31,6 @@ from spark_queue import ReaderConfig
 from spark_queue.clock import ManualClock
 from spark_queue.commands import readers, rows, settle
 from spark_queue.commands.checkpoint import checkpoint
-from spark_queue.commands.settle import settle
 from spark_queue.commands.settle_refunds import refunds
 from spark_queue.config import OnDuplicate
 from spark_queue.errors import LeaseLostError
@@ -226,7 +225,7 @@ class Played:
         choices = (Some(said), Every(*self._drawn.said()), Renewed(LEASE))
         self._compare_settle(claim, draw.choice(choices))
         # A user's claim gives no units back.
-        settle(claim._store, claim.lease, Some(said))  # noqa: SLF001 - as a runner does
+        settle.settle(claim._store, claim.lease, Some(said))  # noqa: SLF001 - as a runner does
 
     def _compare_settle(self, claim: Any, verdict: Verdict) -> None:
         store, now = claim._store, self._clock.now()  # noqa: SLF001 - as a settle does
