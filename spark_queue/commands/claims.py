@@ -17,6 +17,7 @@ from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk.file_scans import bytes_of
 from spark_queue.log.heads import QueueHead, StatusHead, following
 from spark_queue.log.schema import CLAIMED, READY
+from spark_queue.rules.places import freed_at
 from spark_queue.sql.decisions import EvidenceFirst
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import claim_decision, fence, replica_choice
@@ -55,12 +56,13 @@ def claim(at: Snapshot, request: Request) -> GrantedClaim:
 
 def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
     store = seen.store
-    now = store.clock.now()
-    nothing = GrantedClaim(
-        step=0, count=0, claim_id=request.claim_id, claimed_at=now, lease_expires_at=now
-    )
 
     def decide(at: Snapshot) -> Answer[GrantedClaim]:
+        # Asked within the step: to wait for the right to write may take longer than units do.
+        now = store.clock.now()
+        nothing = GrantedClaim(
+            step=0, count=0, claim_id=request.claim_id, claimed_at=now, lease_expires_at=now
+        )
         at.require_whole()
         same = same_claim(at, request.claim_id) if request.repeatable else None
         if same is not None:
@@ -245,12 +247,13 @@ def settle_and_claim(
     -------
     tuple of SettledStep and GrantedClaim, or None
         ``None`` where this is not possible, and nothing was written: an item goes back, so that it
-        would be in the step twice; others hold claims, which may have lapsed; there is nothing to
-        claim; a checkpoint is due; a key is to be paused; or the step was lost to another writer.
+        would be in the step twice; a lease of others is over, or its process has ended; there is
+        nothing to claim; a checkpoint is due; a key is to be paused; or the step was lost to
+        another writer.
     """
-    now = store.clock.now()
 
     def decide(at: Snapshot) -> Answer[tuple[SettledStep, GrantedClaim] | None]:
+        now = store.clock.now()
         told = settle.as_noted(at, verdict)
         if checkpoint.is_due(at.status, request.limit) or pausing_of(told):
             return _NEITHER
@@ -261,7 +264,7 @@ def settle_and_claim(
             return _NEITHER
         if here is None:
             both = _plan_by_tables(at, lease, told, request, now)
-        if both is None or not both.fits(at.status):
+        if both is None or not both.fits():
             return _NEITHER
         engine = "python" if here else engine_of(both.rows)
         return replace(both.step(request, now, at.queue), lease=lease, engine=engine)
@@ -279,10 +282,9 @@ class _Both:
     stage: Choice
     rows: DataFrame | pa.Table
 
-    def fits(self, head: StatusHead) -> bool:
-        """Whether no item goes back, no other claim is held, and a next one exists."""
-        others = self.done.total() != head.claimed
-        return READY not in self.done.counts and not others and self.stage.total() > 0
+    def fits(self) -> bool:
+        """Whether no item goes back, and a next claim exists."""
+        return READY not in self.done.counts and self.stage.total() > 0
 
     def step(
         self, request: Request, now: datetime, queue: QueueHead
@@ -318,7 +320,8 @@ def _here(
         settled = replace(settle.log_settle(head, done), step=head.step)
         # An item that goes back would be in the step twice.
         stage = claim_decision.nothing(settled)
-        if READY not in done.counts and at.has_to_give(settled):
+        is_apart = READY not in done.counts and not _has_late_holder(at, replica, done, now)
+        if is_apart and at.has_to_give(settled):
             try:
                 stage = claim_decision.choose(replica, settled, at.terms, request, now, done.rows)
             except TooManyItemsError:
@@ -327,6 +330,15 @@ def _here(
             if _count_fitting(at, stage, request) is not None:
                 stage = claim_decision.nothing(settled)
         return _Both(settled, done, stage, status_table([*stage.rows, *done.rows]))
+
+
+def _has_late_holder(at: Snapshot, replica: Replica, done: Judged, now: datetime) -> bool:
+    """Whether items beside those that are settled are to be recovered or taken over first."""
+    settled = {row["_seq"] for row in done.rows}
+    held = [row for row in replica.items.in_flight() if row["_seq"] not in settled]
+    config = at.settings.config
+    is_over = any(freed_at(row["_lease_expires_at"], config) <= now for row in held)
+    return is_over or bool(held and recovery.find_ended(at.store, held))
 
 
 def _plan_by_tables(

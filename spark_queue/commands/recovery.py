@@ -63,7 +63,7 @@ def _recover(at: Snapshot) -> list[SettledStep]:
     store, held = at.store, _read_held(at)
     if not held:
         return []
-    gone = Gone(_NEVER, _find_ended(store, held))
+    gone = Gone(_NEVER, find_ended(store, held))
     claims = sorted({(row["_lease"], row["_claim_id"]) for row in held if gone.has(row)})
     settled = [_settle(store, lease, claim_id, gone) for lease, claim_id in claims]
     _tidy(store, gone)
@@ -166,7 +166,7 @@ def _tidy(store: Store, gone: Gone) -> None:
             liveness.sweep(directory)
 
 
-def _find_ended(store: Store, held: Iterable[Row]) -> frozenset[str]:
+def find_ended(store: Store, held: Iterable[Row]) -> frozenset[str]:
     """Return the workers whose process has ended, as far as this machine knows."""
     directory = store.handle.place.directory()
     if directory is None:

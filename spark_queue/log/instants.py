@@ -14,7 +14,7 @@ _DAYS = (-719_162, 2_932_896)
 
 def are_named(values: pa.ChunkedArray | pa.Array) -> bool:
     """Tell whether each instant and day is of the years 1 to 9999 in UTC, also inside of values."""
-    if not _has_times(values.type):
+    if values.null_count == len(values) or not _has_times(values.type):
         return True
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
     return all(map(_are_named, chunks))

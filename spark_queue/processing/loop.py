@@ -153,6 +153,13 @@ def worker_id(store: Store) -> str:
     return fence.life_of(store.handle.place.directory())
 
 
+#: Seconds for which a settle waits for the units of the next claim, to be one step with it: two
+#: steps for each item may take longer than its units do.
+_SOON = 0.02
+
+#: Steps of others from one claim to the next above which a process may be one too many.
+_OTHERS = 1
+
 #: Why processing ended. Of a queue that is paused or waits nothing could be claimed, though it is
 #: not empty.
 Stopped = Literal["empty", "paused", "waiting", "time limit", "stop"]
@@ -226,16 +233,16 @@ def run_claims(
     started = time.monotonic()
     result = ProcessResult()
     lengths = ClaimLength(store, hands.begin(stop), hands.handler_name, hands.first)
-    deadline = None if time_limit is None else started + time_limit.total_seconds()
-    ahead = _Ahead(store, lengths, lambda: _reason_to_stop(deadline, stop) is None)
-    with ahead:
+    deadline = math.inf if time_limit is None else started + time_limit.total_seconds()
+    waiter = step_waits.Waiter(store)
+    ahead = _Ahead(
+        store, lengths, lambda: _reason_to_stop(deadline, stop) is None, waiter, forever=forever
+    )
+    with ahead, waiter:
         while (reason := _reason_to_stop(deadline, stop)) is None:
-            claim = ahead.take()
-            if claim is None or (forever and claim.count == 0):
-                look = step_waits.look_at(store)
-                claim = _next_claim(store, lengths.request())
-            if claim.count == 0 and forever:
-                step_waits.wait_until(store, look, deadline, stop)
+            claim = ahead.next()
+            if claim is None:
+                waiter.wait(deadline, stop)
                 continue
             if claim.count == 0:
                 reason = "empty"
@@ -244,16 +251,15 @@ def run_claims(
             result = result.plus(done, time.monotonic() - started)
             if on_claim is not None:
                 on_claim(result)
+    return _end(store, result, reason, time.monotonic() - started)
+
+
+def _end(store: Store, result: ProcessResult, reason: Stopped, seconds: float) -> ProcessResult:
+    """Return the whole result, with what is left of a queue that gave nothing more."""
     left = standing(store) if reason == "empty" else Standing()
     if left.waiting:
         reason = "paused" if "paused" in left.waiting else "waiting"
-    return replace(
-        result,
-        seconds=time.monotonic() - started,
-        stopped=reason,
-        waiting=left.waiting,
-        until=left.until,
-    )
+    return replace(result, seconds=seconds, stopped=reason, waiting=left.waiting, until=left.until)
 
 
 class _Ahead:
@@ -262,11 +268,40 @@ class _Ahead:
     Leaving the block gives an unused claim back: uncharged, as if it had not been made.
     """
 
-    def __init__(self, store: Store, lengths: ClaimLength, may_go_on: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        lengths: ClaimLength,
+        may_go_on: Callable[[], bool],
+        waiter: step_waits.Waiter,
+        *,
+        forever: bool,
+    ) -> None:
         self._store = store
         self._lengths = lengths
         self._may_go_on = may_go_on
+        self._waiter = waiter
+        self._waits = forever
         self._claim: Claim | None = None
+        self._lease = 0
+        self._began = self._took = 0.0
+        self._is_spare = False
+        """Whether others do without this process: it claims when it is the first to wait."""
+
+    def next(self) -> Claim | None:
+        """Return the next claim; ``None`` where this process is to wait for it."""
+        self._waiter.look()
+        if self._is_spare:
+            self._is_spare = False
+            return None
+        claim = self.take()
+        if claim is None or (self._waits and claim.count == 0):
+            claim = _next_claim(self._store, self._lengths.request())
+        if self._waits and claim.count == 0:
+            return None
+        self._waiter.leave()
+        self._began = time.monotonic()
+        return claim
 
     def take(self) -> Claim | None:
         """Return the claim, once, if its lease lasts: what came in between may have taken long."""
@@ -278,8 +313,27 @@ class _Ahead:
 
     def settle(self, claim: Claim, verdict: Verdict, seconds: float) -> SettledStep:
         """Settle a claim, and make the next one in the same step, if that is possible."""
+        began = time.monotonic()
+        self._note_spare(claim, began - self._began)
+        try:
+            return self._settle(claim, verdict, seconds)
+        finally:
+            self._took = time.monotonic() - began
+
+    def _note_spare(self, claim: Claim, worked: float) -> None:
+        """Note whether steps take longer than the work, and others make most of them.
+
+        More processes than that make no more steps: each has to follow those of all others.
+        """
+        others, self._lease = claim.lease - self._lease - 1, claim.lease
+        is_spare = self._waits and worked < self._took and others > _OTHERS
+        self._is_spare = self._waiter.note_spare(is_spare=is_spare)
+
+    def _settle(self, claim: Claim, verdict: Verdict, seconds: float) -> SettledStep:
         store, lengths = self._store, self._lengths
-        if self._may_go_on():
+        if self._waits and not self._is_spare and store.settings(store.status_head()).config.rates:
+            self._waiter.rest_until_more(_SOON)
+        if self._may_go_on() and not self._is_spare:
             after = lengths.after(claim, seconds)
             request = lengths.request(after, held=claim)
             both = claims.settle_and_claim(store, claim.lease, verdict, request)
@@ -304,10 +358,10 @@ class _Ahead:
         settle.settle(self._store, claim.lease, ByARescuer(unbegun), action="recover")
 
 
-def _reason_to_stop(deadline: float | None, stop: threading.Event) -> Stopped | None:
+def _reason_to_stop(deadline: float, stop: threading.Event) -> Stopped | None:
     if stop.is_set():
         return "stop"
-    if deadline is not None and time.monotonic() >= deadline:
+    if time.monotonic() >= deadline:
         return "time limit"
     return None
 

@@ -198,12 +198,12 @@ def _reasons(item: Live, members: Iterable[Live], at: Situation) -> Iterator[Ite
 
 
 # rule: next event
-def next_event_at(state: SchedulerState, now: float) -> float | None:
-    """Return when time alone could make something claimable."""
+def next_event_at(state: SchedulerState, now: float, *, by_rates: bool) -> float | None:
+    """Return when time alone could make something claimable, by rates where that is asked."""
     if state.paused:
         return None
     at = state.timing.next_at()
-    if state.paces is not None:
+    if state.paces is not None and by_rates:
         due = (record for record in state.records.values() if record.place in ("due", "lost"))
         at = min(filter(None, (at, _next_units(state.paces, due, now))), default=None)
     return None if at is None else max(at, now)

@@ -378,9 +378,12 @@ class Scheduler:
         """Say why an item is, or is not, running. Costs a pass over its group and the leases."""
         return explain.explain(self._state, seq, now)
 
-    def next_event_at(self, now: float) -> float | None:
-        """Return when time alone could make something claimable; None for never."""
-        return explain.next_event_at(self._state, now)
+    def next_event_at(self, now: float, *, by_rates: bool = True) -> float | None:
+        """Return when time alone could make something claimable; None for never.
+
+        What rates keep back costs a pass over all that is ready.
+        """
+        return explain.next_event_at(self._state, now, by_rates=by_rates)
 
     def snapshot(self) -> dict[str, Any]:
         """Return everything as plain data, for JSON where the keys and payloads are."""

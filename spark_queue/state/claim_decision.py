@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 
@@ -37,8 +37,19 @@ from spark_queue.state.standing_scheduler import StandingScheduler, standing_of
 #: Open items that are looked at one by one at most: 2 KB, and 50 microseconds to begin, each.
 MOST_OPEN = 50_000
 
+#: A lease that is never granted.
+_ANY = timedelta(seconds=1)
+
 #: The error of an item that lost its lease too often.
 LEASE_LOST = "lease lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Whether a claim would get or end anything, and when it may if it would not."""
+
+    is_open: bool
+    until: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +117,18 @@ def choose(
     ]
     rows = [{**_without_lease(replica, seq), **common, **own} for seq, own in said]
     return _choice(head, rows, debt_rows(grant.debts))
+
+
+def look_ahead(replica: Replica, head: StatusHead, terms: ReaderTerms, now: datetime) -> Outlook:
+    """Return what a claim of a queue that is not paused has before it; errors as :func:`choose`."""
+    if replica.is_empty():
+        return Outlook(is_open=False, until=None)
+    standing = standing_of(replica, terms, head, now)
+    # Another run would cost a pass over all groups.
+    any_one = Request(limit=1, lease=_ANY, worker_id="", run=standing.run, claim_id="")
+    grant = _propose(standing, replica, head, any_one, now)
+    is_open = bool(grant.items or grant.expired or grant.dead or grant.replaced)
+    return Outlook(is_open, standing.next_at(grant, now))
 
 
 def _propose(

@@ -60,6 +60,8 @@ class StandingScheduler:
         settings = terms.settings
         self._is_fair = settings.config.fair_key is not None
         self._asked: datetime | None = None
+        self.run = 1
+        """The run of the last claim."""
         at = {(row["_priority"], row["_fair_key"]) for row in replica.items.values()}
         lines = [line_of(replica, settings, line) for line in sorted(at, key=repr)]
         self._scheduler = scheduler(
@@ -99,7 +101,7 @@ class StandingScheduler:
 
     def propose(self, head: StatusHead, request: Request, now: datetime) -> Grant | None:
         """Return the proposal of a claim as of a step; ``None`` if it needs more items."""
-        self._asked = now
+        self._asked, self.run = now, request.run
         with self._whole_or_gone():
             for priority, pointer in head.pointers.items():
                 self._scheduler.point(priority, *pointer)
@@ -110,6 +112,13 @@ class StandingScheduler:
                 lease=request.lease.total_seconds(),
                 run=request.run,
             )
+
+    # rule again: next event
+    def next_at(self, grant: Grant, now: datetime) -> datetime | None:
+        """Return when time alone may let start what a proposal that is not full has not."""
+        timed = self._scheduler.next_event_at(seconds(now), by_rates=False)
+        at = min((at for at in (timed, grant.next_at) if at is not None), default=None)
+        return None if at is None else datetime.fromtimestamp(at, timezone.utc)
 
     def put(self, row: Row) -> None:
         """Follow an item to where a row says that it is."""

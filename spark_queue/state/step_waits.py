@@ -4,26 +4,43 @@ On this machine's disk every step is a file whose name is known before it is the
 the newest one. To ask for it costs microseconds, for any writer, and needs nothing of the system
 that some have and others have not. Elsewhere the queue is polled: on an object store the more
 rarely, the longer the last write is ago.
+
+Of those that wait for items of a reader on this machine's disk one looks. It follows what others
+write, and claims when the rules give it something: a claim of others, which only takes, wakes none.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from spark_queue.log.delta.log import Log
-from spark_queue.log.schema import CLAIMED
-from spark_queue.rules.places import freed_at
+from spark_queue.log.disk.first_waiter import FirstWaiter
+from spark_queue.log.heads import QueueHead, StatusHead
+from spark_queue.state import claim_decision, replica_choice
 from spark_queue.state.catch_up import Seen
-from spark_queue.state.schedulers import next_units
+from spark_queue.state.claim_decision import Outlook
+from spark_queue.state.replica import TooManyItemsError
+from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 #: Seconds between two looks: most of the delay until a waiter wakes.
 TICK = 0.02
+
+#: The least seconds of a rest.
+_LEAST = 0.000_5
+
+#: Is never set.
+_UNSTOPPED = threading.Event()
 
 
 class Countable(Protocol):
@@ -70,9 +87,13 @@ def pause(store: Store) -> float:
 
 def rest(store: Store, most: float) -> float:
     """Return the seconds, so many at most, until time alone may bring an item."""
-    now = store.clock.now()
-    due = _due(store, now)
-    return most if due is None else min(max((due - now).total_seconds(), TICK), most)
+    return _rest(store, _look_ahead(store), most)
+
+
+def _rest(store: Store, ahead: Outlook | None, most: float) -> float:
+    if ahead is None or ahead.until is None:
+        return most
+    return min(max((ahead.until - store.clock.now()).total_seconds(), _LEAST), most)
 
 
 def poll(store: Store, attempt: Callable[[], _Got], wait: timedelta) -> _Got:
@@ -84,43 +105,134 @@ def poll(store: Store, attempt: Callable[[], _Got], wait: timedelta) -> _Got:
     if not wait:
         return attempt()
     end = time.monotonic() + wait.total_seconds()
-    while True:
-        look = look_at(store)
-        got = attempt()
-        left = end - time.monotonic()
-        if got.count or got.over or left <= 0:
-            return got
-        _wait(look, min(left, rest(store, pause(store))))
+    with Waiter(store) as waiter:
+        while True:
+            waiter.look()
+            got = attempt()
+            if got.count or got.over or end <= time.monotonic():
+                return got
+            waiter.wait(end)
 
 
-def wait_until(store: Store, look: Look, end: float | None, stop: threading.Event) -> None:
-    """Wait until there may be an item, until an instant, or until a stop."""
-    most = pause(store)
-    left = most if end is None else min(most, end - time.monotonic())
-    until = time.monotonic() + rest(store, left)
-    while (left := until - time.monotonic()) > 0 and not look.is_outdated():
-        if stop.wait(min(TICK, left)):
+class Waiter:
+    """One who waits for items: first of all who do, or behind one who is.
+
+    Leaving the block lets another one be first.
+
+    Parameters
+    ----------
+    store : Store
+        The queue, as the reader sees it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._first = FirstWaiter(store.handle.place.directory_of(store.status))
+        self._look = Look(())
+
+    def look(self) -> None:
+        """Note the logs before a claim: what comes later wakes it, if that gets nothing."""
+        self._look = look_at(self._store)
+
+    def __enter__(self) -> Self:
+        """Return the waiter."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    def note_spare(self, *, is_spare: bool) -> bool:
+        """Note whether others do without this one, and tell whether it is to stand behind them."""
+        self._first.is_spare = is_spare and self._first.stands_in_line
+        return self._first.is_spare
+
+    def leave(self) -> None:
+        """Let another one be first, at once where this one leaves something."""
+        is_first = self._first.is_first
+        ahead = _look_ahead(self._store) if is_first else None
+        self._first.leave(calls_next=is_first and (ahead is None or ahead.is_open))
+
+    def rest_until_more(self, most: float) -> None:
+        """Rest, if more may start within some seconds by time alone."""
+        ahead = _look_ahead(self._store)
+        if ahead is None or ahead.is_open or ahead.until is None:
+            return
+        seconds = _rest(self._store, ahead, most)
+        if seconds < most:
+            time.sleep(seconds)
+
+    def wait(self, end: float = math.inf, stop: threading.Event = _UNSTOPPED) -> None:
+        """Wait until a claim may get something, until a monotonic instant, or until a stop."""
+        store, known = self._store, _heads(self._store)
+        was_behind, most = self._stand_behind(end, stop), pause(store)
+        anyhow = min(time.monotonic() + most, end)
+        if time.monotonic() >= end or stop.is_set():
+            # Nothing is followed to claim nothing.
+            return
+        ahead = _look_ahead(store)
+        if was_behind and (ahead is None or ahead.is_open):
+            return
+        while not stop.is_set() and time.monotonic() < anyhow:
+            seconds = _rest(store, ahead, min(end - time.monotonic(), most))
+            _wait(self._look, seconds, partial(self._tick, stop))
+            is_outdated = self._look.is_outdated()
+            self.look()
+            before, ahead, known = known, _look_ahead(store), _heads(store)
+            is_closed = is_outdated and _has_only_taken(before, known)
+            if ahead.is_open if ahead is not None else not is_closed:
+                return
+
+    def _stand_behind(self, end: float, stop: threading.Event) -> bool:
+        """Return as the first waiter, or when the time is up; whether another one was first."""
+        was_behind = False
+        while not self._first.take() and time.monotonic() < end and not stop.is_set():
+            was_behind = True
+            stop.wait(min(self._first.patience(), TICK))
+        return was_behind
+
+    def _tick(self, stop: threading.Event, seconds: float) -> bool:
+        """Say that the first waiter lives, and sleep; True once it is to stop."""
+        self._first.take()
+        return stop.wait(min(TICK, seconds))
+
+
+def _wait(look: Look, seconds: float, tick: Callable[[float], bool]) -> None:
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0 and not look.is_outdated():
+        if tick(left):
             return
 
 
-def _wait(look: Look, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0 and not look.is_outdated():
-        time.sleep(min(TICK, left))
+def _look_ahead(store: Store) -> Outlook | None:
+    """Return what a claim has before it; ``None`` where this process cannot tell by itself."""
+    with store.queue.still(math.inf), store.status.still(math.inf):
+        at = Snapshot(store)
+        with at.cache.lock:
+            replica = replica_choice.at_hand(at)
+            if replica is None:
+                return None
+            if not at.has_to_give(at.status):
+                return Outlook(is_open=False, until=None)
+            try:
+                return claim_decision.look_ahead(replica, at.status, at.terms, at.store.clock.now())
+            except TooManyItemsError:
+                return None
 
 
-def _due(store: Store, now: datetime) -> datetime | None:
-    """Return when the next known delay or lease ends."""
-    with store.cache().lock:
-        at = store.position()
-        if at.replica is None or at.status.head is None:
-            return None
-        items, config = list(at.replica.items.values()), store.settings(at.status.head, at).config
-        paced = next_units(at.replica, config, items, now)
-    ends = (
-        freed_at(row["_lease_expires_at"], config)
-        if row["_state"] == CLAIMED
-        else row["_available_at"]
-        for row in items
-    )
-    return min((end for end in (paced, *ends) if end is not None and end > now), default=None)
+_Heads: TypeAlias = tuple[QueueHead | None, StatusHead | None]
+
+
+def _heads(store: Store) -> _Heads:
+    """Return the newest heads that this process knows."""
+    return store.cache().queue.head, store.position().status.head
+
+
+def _has_only_taken(before: _Heads, after: _Heads) -> bool:
+    """Whether all that others did between two pairs of heads was to take items."""
+    (items, was), (items_now, now) = before, after
+    if items != items_now or was is None or now is None:
+        return False
+    # A row that is no first claim of an item is one of the log's rows, too.
+    taken = now.claimed - was.claimed
+    is_same = (was.config_step, was.checkpoint) == (now.config_step, now.checkpoint)
+    return is_same and taken == now.log_rows - was.log_rows

@@ -32,6 +32,9 @@ _GENS = re.compile(r"\.(-?\d+x\d+(?:_-?\d+x\d+)*)\.snappy\.parquet$")
 #: The beginning of the names of files that this library writes, under the right to write.
 OURS = "step-"
 
+#: Bytes of a file up to which one thread reads it.
+_SMALL = 2**20
+
 #: Columns of which the least and the highest value in a file are looked at.
 RANGED = ("_step", "_seq", "_priority", "_round")
 
@@ -171,7 +174,9 @@ def read_file(
 ) -> pa.Table:
     """Return those of some columns that a file has; parameters and errors as for :func:`opened`."""
     with naming(path):
-        return opened(path, size, steps).read(columns=list(columns))
+        # Threads of a pool cost a small file more than its columns do.
+        is_large = size > _SMALL
+        return opened(path, size, steps).read(columns=list(columns), use_threads=is_large)
 
 
 def _steps_of(metadata: pq.FileMetaData) -> tuple[int, int] | None:

@@ -65,13 +65,16 @@ class Part:
         schema = pa.schema([columns.field(name) for name in names])
         found = dict(zip(rows.column_names, rows.columns, strict=True))
         found[_PARTITION] = pa.repeat(pa.scalar(self.file.gen, pa.int32()), rows.num_rows)
-        cast = [
-            found[field.name].cast(field.type)
-            if field.name in found
-            else pa.nulls(rows.num_rows, field.type)
-            for field in schema
-        ]
+        cast = [_cast(found.get(field.name), field.type, rows.num_rows) for field in schema]
         return pa.table(cast, schema=schema)
+
+
+def _cast(values: pa.ChunkedArray | None, kind: pa.DataType, count: int) -> pa.ChunkedArray:
+    """Return values as a column has them; nulls where there are none."""
+    if values is None:
+        return pa.nulls(count, kind)
+    # As a rule nothing is to be done, and a step has few rows.
+    return values if values.type == kind else values.cast(kind)
 
 
 def parts_of(directory: Path, files: Iterable[LogFile]) -> Iterator[Part]:

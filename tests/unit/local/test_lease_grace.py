@@ -100,7 +100,7 @@ def test_who_waits_is_woken_at_the_takeover(
     queue.claim(1)
     waited: list[float] = []
 
-    def passed(_: object, seconds: float) -> None:
+    def passed(_: object, seconds: float, __: object) -> None:
         waited.append(seconds)
         clock.advance(timedelta(seconds=seconds))
 

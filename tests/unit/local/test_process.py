@@ -31,7 +31,7 @@ from spark_queue.retry_policy import RetryPolicy
 from spark_queue.sql import sql_planner
 from spark_queue.sql.planner_choice import last_planner_of
 from spark_queue.state.snapshot import Snapshot
-from tests.unit.local.conftest import Make
+from tests.unit.local.conftest import Make, Worker
 
 BOTH = pytest.mark.parametrize("using", ["threads", "processes"])
 
@@ -49,6 +49,36 @@ def grouped(make: Make) -> LocalQueue:
 def _states(queue: LocalQueue) -> dict[int, tuple[str, int, int]]:
     rows = queue.status().to_pylist()
     return {row["id"]: (row["_state"], row["_attempts"], row["_losses"]) for row in rows}
+
+
+@pytest.mark.parametrize("other", ["at work", "late", "ended"])
+def test_a_settle_is_one_step_with_the_next_claim_beside_others(
+    make: Make, again: Callable[[], LocalQueue], start: Callable[..., Worker], clock: ManualClock,
+    other: str,
+) -> None:  # fmt: skip
+    """What others hold is left to them; what they lost comes back before that claim."""
+    queue, worker, minute = make(), start(), timedelta(minutes=1)
+    queue.enqueue([{"id": str(n)} for n in range(3)])
+    if other == "ended":
+        assert worker.says("queue.claim(1).count") == "1"
+    else:
+        again().claim(1, lease=minute, worker_id="other")
+    seen: list[str] = []
+
+    def handle(item: dict[str, Any]) -> None:
+        if not seen and other == "late":
+            clock.advance(minute)
+        if not seen and other == "ended":
+            worker.kill()
+        seen.append(item["id"])
+
+    steps: list[StepFacts] = []
+    LocalQueue.open(queue.name, durability="process", clock=clock, listener=steps.append).process(
+        handle, limit=1
+    )
+
+    assert steps[1].action == ("settle and claim" if other == "at work" else "settle")
+    assert sorted(seen) == (["1", "2"] if other == "at work" else ["0", "1", "2"])
 
 
 @BOTH

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,8 +16,10 @@ from spark_queue import InvalidConfigError, LocalQueue, QueueConfig, Rate
 from spark_queue.clock import Clock, ManualClock
 from spark_queue.commands.checkpoint import checkpoint
 from spark_queue.local_queue import LocalReader
+from spark_queue.log.step_events import LogName
 from spark_queue.sql.sql_planner import SqlPlanner
 from spark_queue.state import replica_choice
+from spark_queue.state.store import Store
 from spark_queue.views import explaining
 
 SECOND = timedelta(seconds=1)
@@ -204,3 +208,22 @@ def test_rates_are_read_as_they_are_written() -> None:
     assert QueueConfig.from_dict(config.to_dict()) == config
     with pytest.raises(InvalidConfigError, match="what time"):
         QueueConfig.from_dict({"rates": [{"limit": 2}]})
+
+
+def test_a_claim_asks_for_the_time_within_its_step(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Units that come back while it waits for the right to write are its own."""
+    queue = _queue(tmp_path, Rate(limit=1, per=SECOND, burst=1), clock=clock)
+    _put(queue, "a1", "a2")
+    assert _ids(queue) == ["a1"]
+    writing = Store.writing
+
+    @contextmanager
+    def wait(store: Store, which: LogName) -> Iterator[None]:
+        with writing(store, which):
+            clock.advance(SECOND)
+            yield
+
+    monkeypatch.setattr(Store, "writing", wait)
+    assert _ids(queue) == ["a2"]

@@ -6,19 +6,25 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+from spark_queue import Limit
+from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.front.durable import DurableQueue, FrontOptions
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.disk import first_waiter
+from spark_queue.log.disk.first_waiter import FirstWaiter
 from spark_queue.retry_policy import RetryPolicy
 from spark_queue.state import step_waits
 from tests.unit.local.conftest import Make, Worker
 
 LONG = timedelta(seconds=60)
 HOUR = timedelta(hours=1)
+ONE = Limit(by="tenant", default=1)
 
 #: Takes the next item in another process, and says what it is and when it had it.
 _TAKE = "(queue.claim(wait=__import__('datetime').timedelta(seconds=60)).rows[0]['id'])"
@@ -79,7 +85,7 @@ def test_a_claim_waits_no_longer_than_it_may(make: Make) -> None:
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Note how long is waited, on no clock at all."""
     noted: list[float] = []
-    monkeypatch.setattr(step_waits, "_wait", lambda _, seconds: noted.append(seconds))
+    monkeypatch.setattr(step_waits, "_wait", lambda _, seconds, __: noted.append(seconds))
     return noted
 
 
@@ -93,7 +99,7 @@ def test_a_claim_waits_for_the_next_item_that_becomes_due(
     queue.claim(1, lease=timedelta(milliseconds=200))
     waited: list[float] = []
 
-    def passed(_: object, seconds: float) -> None:
+    def passed(_: object, seconds: float, __: object) -> None:
         waited.append(seconds)
         clock.advance(timedelta(seconds=seconds))
 
@@ -162,3 +168,73 @@ def test_a_front_that_only_puts_leaves_all_to_others(
         assert worker.says("queue.claim(50).count") == "50"
         front.put({"id": "last"}).result()
         assert front.get(LONG).item == {"id": "last"}
+
+
+#: Steps of others, after which one who waits for items of a full key, "a", claims, or does not.
+_STEPS: dict[str, tuple[Callable[[LocalQueue, Claim], object], bool]] = {
+    "an enqueue": (lambda q, _: _put(q, "b"), True),
+    "a resume": (lambda q, _: (_put(q, "p"), q.resume(key="p")), True),
+    "a changed limit": (lambda q, _: q.configure(limits=(Limit(by="tenant", default=2),)), True),
+    "an ack of the full key": (lambda _, held: held.ack(), True),
+    "a release": (lambda _, held: held.release(), True),
+    "what another has taken at once": (lambda q, _: (_put(q, "b"), q.claim(1)), False),
+    "what another has done at once": (lambda q, _: (_put(q, "b"), q.claim(1).ack()), False),
+    "a renewal": (lambda _, held: held.renew(LONG), False),
+    "an item of the full key": (lambda q, _: _put(q, "a"), False),
+    "a paused item": (lambda q, _: _put(q, "p"), False),
+}
+
+
+def _put(queue: LocalQueue, tenant: str) -> None:
+    queue.enqueue({"id": tenant, "tenant": tenant})
+
+
+@pytest.mark.parametrize("name", _STEPS)
+def test_who_waits_is_woken_by_what_gives_it_an_item(
+    make: Make, again: Callable[[], LocalQueue], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """R9: a claim of others, and all that leaves the key full, costs no attempt."""
+    queue, other = make("id string, tenant string", fair_key="tenant", limits=(ONE,)), again()
+    other.pause(key="p")
+    _put(other, "a")
+    _put(other, "a")
+    held = other.claim(1)
+    step, wakes = _STEPS[name]
+    steps = iter([lambda: step(other, held), lambda: _put(other, "end")])
+    attempts = []
+
+    def attempt() -> Claim:
+        attempts.append(queue.claim(1))
+        return attempts[-1]
+
+    monkeypatch.setattr(step_waits, "_wait", lambda *_: next(steps)())
+    got = step_waits.poll(queue._store, attempt, LONG)
+
+    assert got.count == 1
+    assert len(attempts) == 2
+    assert (got.rows[0]["id"] != "end") == wakes
+
+
+def test_of_several_who_wait_one_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who worked last is the next; one that leaves something calls, one in silence is passed by."""
+    now = [100.0]
+    monkeypatch.setattr(first_waiter.time, "monotonic", lambda: now[0])
+    first, second, third = (FirstWaiter(tmp_path) for _ in range(3))
+
+    def passes(seconds: float) -> None:
+        now[0] += seconds
+
+    assert first.take()
+    assert not second.take()
+    passes(10)
+    assert first.take()
+    first.leave()
+    passes(0.05)
+    assert not second.take()
+    assert first.take()
+    first.leave(calls_next=True)
+    assert second.take()
+    assert not third.take()
+    passes(1.1)
+    assert third.take()
+    assert not third.is_first
