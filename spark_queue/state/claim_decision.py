@@ -49,7 +49,7 @@ class Outlook:
     """Whether a claim would get or end anything, and when it may if it would not."""
 
     is_open: bool
-    until: datetime | None
+    until: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,11 +114,10 @@ class StandingScheduler:
             )
 
     # rule again: next event
-    def next_at(self, grant: Grant, now: datetime) -> datetime | None:
+    def next_at(self, grant: Grant, now: datetime) -> float | None:
         """Return when time alone may let start what a proposal that is not full has not."""
         timed = self._scheduler.next_event_at(seconds(now), by_rates=False)
-        at = min((at for at in (timed, grant.next_at) if at is not None), default=None)
-        return None if at is None else datetime.fromtimestamp(at, timezone.utc)
+        return min((at for at in (timed, grant.next_at) if at is not None), default=None)
 
     def put(self, row: Row) -> None:
         """Follow an item to where a row says that it is."""

@@ -18,17 +18,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from spark_queue.errors import SparkQueueError
 from spark_queue.log.delta.log import Log
 from spark_queue.log.disk.first_waiter import FirstWaiter
-from spark_queue.log.heads import QueueHead, StatusHead
 from spark_queue.state import claim_decision, replica_choice
 from spark_queue.state.catch_up import Seen
 from spark_queue.state.claim_decision import Outlook
-from spark_queue.state.replica import TooManyItemsError
+from spark_queue.state.schedulers import seconds
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
+from spark_queue.state.window import TooManyItemsError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -93,7 +94,7 @@ def rest(store: Store, most: float) -> float:
 def _rest(store: Store, ahead: Outlook | None, most: float) -> float:
     if ahead is None or ahead.until is None:
         return most
-    return min(max((ahead.until - store.clock.now()).total_seconds(), _LEAST), most)
+    return min(max(ahead.until - seconds(store.clock.now()), _LEAST), most)
 
 
 def poll(store: Store, attempt: Callable[[], _Got], wait: timedelta) -> _Got:
@@ -129,6 +130,8 @@ class Waiter:
         self._store = store
         self._first = FirstWaiter(store.handle.place.directory_of(store.status))
         self._look = Look(())
+        self._is_promised = False
+        """Whether the rules have said that the next claim gets something."""
 
     def look(self) -> None:
         """Note the logs before a claim: what comes later wakes it, if that gets nothing."""
@@ -148,9 +151,15 @@ class Waiter:
 
     def leave(self) -> None:
         """Let another one be first, at once where this one leaves something."""
-        is_first = self._first.is_first
-        ahead = _look_ahead(self._store) if is_first else None
-        self._first.leave(calls_next=is_first and (ahead is None or ahead.is_open))
+        self._is_promised = False
+        self._first.leave(calls_next=self._first.is_first and self._leaves_some())
+
+    def _leaves_some(self) -> bool:
+        try:
+            return _is_open(_look_ahead(self._store))
+        except (SparkQueueError, OSError):
+            # This one has its items. What fails here fails the next one, which says so.
+            return True
 
     def rest_until_more(self, most: float) -> None:
         """Rest, if more may start within some seconds by time alone."""
@@ -163,24 +172,22 @@ class Waiter:
 
     def wait(self, end: float = math.inf, stop: threading.Event = _UNSTOPPED) -> None:
         """Wait until a claim may get something, until a monotonic instant, or until a stop."""
-        store, known = self._store, _heads(self._store)
+        store, is_in_vain = self._store, self._is_promised
+        self._is_promised = False
         was_behind, most = self._stand_behind(end, stop), pause(store)
         anyhow = min(time.monotonic() + most, end)
         if time.monotonic() >= end or stop.is_set():
             # Nothing is followed to claim nothing.
             return
         ahead = _look_ahead(store)
-        if was_behind and (ahead is None or ahead.is_open):
-            return
-        while not stop.is_set() and time.monotonic() < anyhow:
+        # Since that claim time has passed. One that had a promise, and got nothing, has no other.
+        self._is_promised = _is_open(ahead) and (was_behind or not (is_in_vain or ahead is None))
+        while not self._is_promised and not stop.is_set() and time.monotonic() < anyhow:
             seconds = _rest(store, ahead, min(end - time.monotonic(), most))
             _wait(self._look, seconds, partial(self._tick, stop))
-            is_outdated = self._look.is_outdated()
             self.look()
-            before, ahead, known = known, _look_ahead(store), _heads(store)
-            is_closed = is_outdated and _has_only_taken(before, known)
-            if ahead.is_open if ahead is not None else not is_closed:
-                return
+            ahead = _look_ahead(store)
+            self._is_promised = _is_open(ahead)
 
     def _stand_behind(self, end: float, stop: threading.Event) -> bool:
         """Return as the first waiter, or when the time is up; whether another one was first."""
@@ -203,6 +210,10 @@ def _wait(look: Look, seconds: float, tick: Callable[[float], bool]) -> None:
             return
 
 
+def _is_open(ahead: Outlook | None) -> bool:
+    return ahead is None or ahead.is_open
+
+
 def _look_ahead(store: Store) -> Outlook | None:
     """Return what a claim has before it; ``None`` where this process cannot tell by itself."""
     with store.queue.still(math.inf), store.status.still(math.inf):
@@ -217,22 +228,3 @@ def _look_ahead(store: Store) -> Outlook | None:
                 return claim_decision.look_ahead(replica, at.status, at.terms, at.store.clock.now())
             except TooManyItemsError:
                 return None
-
-
-_Heads: TypeAlias = tuple[QueueHead | None, StatusHead | None]
-
-
-def _heads(store: Store) -> _Heads:
-    """Return the newest heads that this process knows."""
-    return store.cache().queue.head, store.position().status.head
-
-
-def _has_only_taken(before: _Heads, after: _Heads) -> bool:
-    """Whether all that others did between two pairs of heads was to take items."""
-    (items, was), (items_now, now) = before, after
-    if items != items_now or was is None or now is None:
-        return False
-    # A row that is no first claim of an item is one of the log's rows, too.
-    taken = now.claimed - was.claimed
-    is_same = (was.config_step, was.checkpoint) == (now.config_step, now.checkpoint)
-    return is_same and taken == now.log_rows - was.log_rows

@@ -7,7 +7,10 @@ not needed follow none of it.
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from spark_queue.log.disk.write_lock import LockFile
@@ -32,17 +35,22 @@ _WIDTH = 20
 class FirstWaiter:
     """The right to be the one waiter of a log that looks at it.
 
+    It is worth time only: who looks without it claims as safely. One that was killed has it no
+    more, and past one that is stopped everybody looks.
+
     Parameters
     ----------
     directory : Path, optional
         The log's; ``None`` where it is on no disk of this machine: there everybody looks.
+    clock : callable
+        Returns seconds on a clock that all processes of this machine have in common.
     """
 
-    def __init__(self, directory: Path | None) -> None:
+    def __init__(self, directory: Path | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = None if directory is None else directory / _FILE
         self._file = LockFile()
-        self._is_first = False
-        self._worked = time.monotonic()
+        self._clock = clock
+        self._worked = clock()
         self.is_spare = False
         """Whether others do without this one, which then waits for longer, and calls none."""
 
@@ -50,16 +58,14 @@ class FirstWaiter:
         """Be the first waiter, and say that it lives; False while another one is."""
         if self._path is None:
             return True
-        now = time.monotonic()
-        if not self._is_first:
-            silence = now - self._last_sign()
-            if 0 <= silence < self.patience():
+        if not self.is_first:
+            silence = self._silence(self._path)
+            if silence < self.patience():
                 return False
-            self._is_first = self._lock(self._path)
             # One that is stopped, or in a long claim, keeps nobody from looking.
-            if not self._is_first:
+            if not self._lock(self._path):
                 return silence > _SILENCE
-        self._sign(now)
+        self._sign(self._clock())
         return True
 
     @property
@@ -70,23 +76,24 @@ class FirstWaiter:
     @property
     def is_first(self) -> bool:
         """Whether all others stand behind this one."""
-        return self._is_first
+        return self._path is not None and self._file.is_held(str(self._path))
 
     def leave(self, *, calls_next: bool = False) -> None:
         """Let another one be first, perhaps at once: this one has something to do."""
-        if calls_next and not self.is_spare:
+        if calls_next and self.is_first and not self.is_spare:
             self._sign(_CALLS)
-        self._worked = time.monotonic()
-        self._is_first = False
+        self._worked = self._clock()
         self._file.give_up()
-
-    def _sign(self, at: float) -> None:
-        self._file.write(b"%-*.6f" % (_WIDTH, at))
 
     def patience(self) -> float:
         """Return for how many seconds nobody is first before this one is."""
-        idle = time.monotonic() - self._worked
+        idle = self._clock() - self._worked
         return min(max(_PART * idle, _LEAST), _SILENCE if self.is_spare else _MOST)
+
+    def _sign(self, at: float) -> None:
+        # On a full disk others look, too.
+        with suppress(OSError):
+            self._file.write(b"%-*.6f" % (_WIDTH, at))
 
     def _lock(self, path: Path) -> bool:
         try:
@@ -95,9 +102,11 @@ class FirstWaiter:
             # The queue is gone, or may not be written to: the claim says so.
             return False
 
-    def _last_sign(self) -> float:
-        """Return when a first waiter has last said that it lives."""
+    def _silence(self, path: Path) -> float:
+        """Return for how many seconds no first waiter has said that it lives."""
         try:
-            return float((self._path or Path()).read_bytes())
+            silence = self._clock() - float(path.read_bytes())
         except (OSError, ValueError):
-            return 0.0
+            return math.inf
+        # A sign of the time before this machine's start says nothing.
+        return silence if silence >= 0 else math.inf

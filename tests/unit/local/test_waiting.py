@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from spark_queue import Limit
-from spark_queue.claim import Claim
+from spark_queue.claim import LocalClaim
 from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.front.durable import DurableQueue, FrontOptions
 from spark_queue.local_queue import LocalQueue
-from spark_queue.log.disk import first_waiter
 from spark_queue.log.disk.first_waiter import FirstWaiter
 from spark_queue.retry_policy import RetryPolicy
 from spark_queue.state import step_waits
@@ -110,6 +109,23 @@ def test_a_claim_waits_for_the_next_item_that_becomes_due(
     assert waited == [pytest.approx(0.2), pytest.approx(0.3)]
 
 
+def test_what_becomes_due_while_a_claim_gets_nothing_is_not_waited_for(
+    make: Make, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rules are asked as of the wait, by which more may start than at the claim before."""
+    queue = make(retry=RetryPolicy(delay=timedelta(milliseconds=500)))
+    queue.enqueue({"id": "a"})
+    queue.claim(1).nack("not now")
+    monkeypatch.setattr(step_waits, "_wait", lambda *_: pytest.fail("it waits"))
+
+    def attempt() -> LocalClaim:
+        got = queue.claim(1)
+        clock.advance(timedelta(milliseconds=500))
+        return got
+
+    assert step_waits.poll(queue._store, attempt, LONG).count == 1
+
+
 def test_a_look_is_outdated_by_steps_of_either_log(
     make: Make, again: Callable[[], LocalQueue]
 ) -> None:
@@ -171,22 +187,23 @@ def test_a_front_that_only_puts_leaves_all_to_others(
 
 
 #: Steps of others, after which one who waits for items of a full key, "a", claims, or does not.
-_STEPS: dict[str, tuple[Callable[[LocalQueue, Claim], object], bool]] = {
+_STEPS: dict[str, tuple[Callable[[LocalQueue, LocalClaim], object], bool]] = {
     "an enqueue": (lambda q, _: _put(q, "b"), True),
-    "a resume": (lambda q, _: (_put(q, "p"), q.resume(key="p")), True),
+    "a resume": (lambda q, _: _put(q, "p").resume(key="p"), True),
     "a changed limit": (lambda q, _: q.configure(limits=(Limit(by="tenant", default=2),)), True),
     "an ack of the full key": (lambda _, held: held.ack(), True),
     "a release": (lambda _, held: held.release(), True),
-    "what another has taken at once": (lambda q, _: (_put(q, "b"), q.claim(1)), False),
-    "what another has done at once": (lambda q, _: (_put(q, "b"), q.claim(1).ack()), False),
+    "what another has taken at once": (lambda q, _: _put(q, "b").claim(1), False),
+    "what another has done at once": (lambda q, _: _put(q, "b").claim(1).ack(), False),
     "a renewal": (lambda _, held: held.renew(LONG), False),
     "an item of the full key": (lambda q, _: _put(q, "a"), False),
     "a paused item": (lambda q, _: _put(q, "p"), False),
 }
 
 
-def _put(queue: LocalQueue, tenant: str) -> None:
+def _put(queue: LocalQueue, tenant: str) -> LocalQueue:
     queue.enqueue({"id": tenant, "tenant": tenant})
+    return queue
 
 
 @pytest.mark.parametrize("name", _STEPS)
@@ -200,10 +217,12 @@ def test_who_waits_is_woken_by_what_gives_it_an_item(
     _put(other, "a")
     held = other.claim(1)
     step, wakes = _STEPS[name]
-    steps = iter([lambda: step(other, held), lambda: _put(other, "end")])
-    attempts = []
+    steps: Iterator[Callable[[], object]] = iter(
+        [lambda: step(other, held), lambda: _put(other, "end")]
+    )
+    attempts: list[LocalClaim] = []
 
-    def attempt() -> Claim:
+    def attempt() -> LocalClaim:
         attempts.append(queue.claim(1))
         return attempts[-1]
 
@@ -215,11 +234,10 @@ def test_who_waits_is_woken_by_what_gives_it_an_item(
     assert (got.rows[0]["id"] != "end") == wakes
 
 
-def test_of_several_who_wait_one_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_several_who_wait_one_looks(tmp_path: Path) -> None:
     """Who worked last is the next; one that leaves something calls, one in silence is passed by."""
     now = [100.0]
-    monkeypatch.setattr(first_waiter.time, "monotonic", lambda: now[0])
-    first, second, third = (FirstWaiter(tmp_path) for _ in range(3))
+    first, second, third = (FirstWaiter(tmp_path, lambda: now[0]) for _ in range(3))
 
     def passes(seconds: float) -> None:
         now[0] += seconds
