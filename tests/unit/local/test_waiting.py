@@ -256,3 +256,14 @@ def test_of_several_who_wait_one_looks(tmp_path: Path) -> None:
     passes(1.1)
     assert third.take()
     assert not third.is_first
+
+
+def test_where_there_is_no_line_everybody_looks(tmp_path: Path) -> None:
+    """On no disk, at a queue that is gone, and past a sign of another start of this machine."""
+    first = FirstWaiter(tmp_path, lambda: 9e9)
+    assert first.take()
+
+    assert FirstWaiter(None).take()
+    assert FirstWaiter(tmp_path / "gone").take()
+    assert FirstWaiter(tmp_path, lambda: 1.0).take()
+    assert first.is_first
