@@ -153,13 +153,6 @@ def worker_id(store: Store) -> str:
     return fence.life_of(store.handle.place.directory())
 
 
-#: Seconds for which a settle waits for the units of the next claim, to be one step with it: two
-#: steps for each item may take longer than its units do.
-_SOON = 0.02
-
-#: Steps of others from one claim to the next above which a process may be one too many.
-_OTHERS = 1
-
 #: Why processing ended. Of a queue that is paused or waits nothing could be claimed, though it is
 #: not empty.
 Stopped = Literal["empty", "paused", "waiting", "time limit", "stop"]
@@ -283,24 +276,21 @@ class _Ahead:
         self._waiter = waiter
         self._waits = forever
         self._claim: Claim | None = None
-        self._lease = 0
-        self._began = self._took = 0.0
-        self._is_spare = False
-        """Whether others do without this process: it claims when it is the first to wait."""
+        self._is_over = False
+        """Whether a settle came without a claim: as a rule there is none, and the rules say so."""
 
     def next(self) -> Claim | None:
         """Return the next claim; ``None`` where this process is to wait for it."""
-        self._waiter.look()
-        if self._is_spare:
-            self._is_spare = False
+        is_over, self._is_over = self._is_over, False
+        if is_over and self._waits:
             return None
+        self._waiter.look()
         claim = self.take()
         if claim is None or (self._waits and claim.count == 0):
             claim = _next_claim(self._store, self._lengths.request())
         if self._waits and claim.count == 0:
             return None
         self._waiter.leave()
-        self._began = time.monotonic()
         return claim
 
     def take(self) -> Claim | None:
@@ -313,27 +303,8 @@ class _Ahead:
 
     def settle(self, claim: Claim, verdict: Verdict, seconds: float) -> SettledStep:
         """Settle a claim, and make the next one in the same step, if that is possible."""
-        began = time.monotonic()
-        self._note_spare(claim, began - self._began)
-        try:
-            return self._settle(claim, verdict, seconds)
-        finally:
-            self._took = time.monotonic() - began
-
-    def _note_spare(self, claim: Claim, worked: float) -> None:
-        """Note whether steps take longer than the work, and others make most of them.
-
-        More processes than that make no more steps: each has to follow those of all others.
-        """
-        others, self._lease = claim.lease - self._lease - 1, claim.lease
-        is_spare = self._waits and worked < self._took and others > _OTHERS
-        self._is_spare = self._waiter.note_spare(is_spare=is_spare)
-
-    def _settle(self, claim: Claim, verdict: Verdict, seconds: float) -> SettledStep:
         store, lengths = self._store, self._lengths
-        if self._waits and not self._is_spare and store.settings(store.status_head()).config.rates:
-            self._waiter.rest_until_more(_SOON)
-        if self._may_go_on() and not self._is_spare:
+        if self._may_go_on():
             after = lengths.after(claim, seconds)
             request = lengths.request(after, held=claim)
             both = claims.settle_and_claim(store, claim.lease, verdict, request)
@@ -341,6 +312,7 @@ class _Ahead:
                 lengths.learn(after)
                 self._claim = Claim(store, both[1])
                 return both[0]
+        self._is_over = True
         done = settle.settle(store, claim.lease, verdict)
         lengths.learn(lengths.after(claim, seconds, done))
         return done

@@ -129,7 +129,8 @@ class Waiter:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._first = FirstWaiter(store.handle.place.directory_of(store.status))
-        self._look = Look(())
+        self._look: Look | None = None
+        """The logs before the claim that got nothing; ``None`` where none was tried."""
         self._is_promised = False
         """Whether the rules have said that the next claim gets something."""
 
@@ -144,14 +145,9 @@ class Waiter:
     def __exit__(self, *_: object) -> None:
         self.leave()
 
-    def note_spare(self, *, is_spare: bool) -> bool:
-        """Note whether others do without this one, and tell whether it is to stand behind them."""
-        self._first.is_spare = is_spare and self._first.stands_in_line
-        return self._first.is_spare
-
     def leave(self) -> None:
         """Let another one be first, at once where this one leaves something."""
-        self._is_promised = False
+        self._look, self._is_promised = None, False
         self._first.leave(calls_next=self._first.is_first and self._leaves_some())
 
     def _leaves_some(self) -> bool:
@@ -161,32 +157,25 @@ class Waiter:
             # This one has its items. What fails here fails the next one, which says so.
             return True
 
-    def rest_until_more(self, most: float) -> None:
-        """Rest, if more may start within some seconds by time alone."""
-        ahead = _look_ahead(self._store)
-        if ahead is None or ahead.is_open or ahead.until is None:
-            return
-        seconds = _rest(self._store, ahead, most)
-        if seconds < most:
-            time.sleep(seconds)
-
     def wait(self, end: float = math.inf, stop: threading.Event = _UNSTOPPED) -> None:
         """Wait until a claim may get something, until a monotonic instant, or until a stop."""
-        store, is_in_vain = self._store, self._is_promised
-        self._is_promised = False
+        store, look, is_in_vain = self._store, self._look, self._is_promised
+        self._look, self._is_promised = None, False
         was_behind, most = self._stand_behind(end, stop), pause(store)
         anyhow = min(time.monotonic() + most, end)
         if time.monotonic() >= end or stop.is_set():
             # Nothing is followed to claim nothing.
             return
+        is_new = was_behind or look is None
+        look = look or look_at(store)
         ahead = _look_ahead(store)
-        # Since that claim time has passed. One that had a promise, and got nothing, has no other.
-        self._is_promised = _is_open(ahead) and (was_behind or not (is_in_vain or ahead is None))
+        # Since a claim time has passed. One that had a promise, and got nothing, has no other.
+        is_other = is_new or not (is_in_vain or ahead is None)
+        self._is_promised = is_other and _is_open(ahead)
         while not self._is_promised and not stop.is_set() and time.monotonic() < anyhow:
             seconds = _rest(store, ahead, min(end - time.monotonic(), most))
-            _wait(self._look, seconds, partial(self._tick, stop))
-            self.look()
-            ahead = _look_ahead(store)
+            _wait(look, seconds, partial(self._tick, stop))
+            look, ahead = look_at(store), _look_ahead(store)
             self._is_promised = _is_open(ahead)
 
     def _stand_behind(self, end: float, stop: threading.Event) -> bool:

@@ -51,8 +51,6 @@ class FirstWaiter:
         self._file = LockFile()
         self._clock = clock
         self._worked = clock()
-        self.is_spare = False
-        """Whether others do without this one, which then waits for longer, and calls none."""
 
     def take(self) -> bool:
         """Be the first waiter, and say that it lives; False while another one is."""
@@ -69,18 +67,13 @@ class FirstWaiter:
         return True
 
     @property
-    def stands_in_line(self) -> bool:
-        """Whether there is one line for all who wait."""
-        return self._path is not None
-
-    @property
     def is_first(self) -> bool:
         """Whether all others stand behind this one."""
         return self._path is not None and self._file.is_held(str(self._path))
 
     def leave(self, *, calls_next: bool = False) -> None:
         """Let another one be first, perhaps at once: this one has something to do."""
-        if calls_next and self.is_first and not self.is_spare:
+        if calls_next and self.is_first:
             self._sign(_CALLS)
         self._worked = self._clock()
         self._file.give_up()
@@ -88,7 +81,7 @@ class FirstWaiter:
     def patience(self) -> float:
         """Return for how many seconds nobody is first before this one is."""
         idle = self._clock() - self._worked
-        return min(max(_PART * idle, _LEAST), _SILENCE if self.is_spare else _MOST)
+        return min(max(_PART * idle, _LEAST), _MOST)
 
     def _sign(self, at: float) -> None:
         # On a full disk others look, too.
