@@ -10,9 +10,11 @@ from typing import NamedTuple
 from spark_queue.claim import Claim
 from spark_queue.commands.claims import new_claim_id
 from spark_queue.commands.settle import SettledStep
+from spark_queue.config import QueueConfig
 from spark_queue.log.heads import ClaimSize, SizeReason, StatusHead
 from spark_queue.log.schema import CHAINED, TERMINAL
 from spark_queue.processing.claim_parts import RENEWALS
+from spark_queue.rules.pacing import least_gap
 from spark_queue.state.request import Request
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
@@ -44,12 +46,23 @@ class Lengths(NamedTuple):
     """How many of one group."""
 
 
+# rule: calls at a rate
+def begin_within(request: Request, config: QueueConfig) -> timedelta | None:
+    """Return the time in which the items of a claim are to begin; ``None`` for any time.
+
+    Where items start by a rate, what a claim takes counts as started. So a hand begins it within
+    the time of one unit, and the calls of a window are at most one for each hand more than starts.
+    """
+    gap = None if request.hands is None else least_gap(config.rates)
+    return min((time for time in (request.target, gap) if time is not None), default=None)
+
+
 class ClaimLength:
     """How long the claims of a handler are, as earlier ones taught.
 
-    Where its request has a target time, a claim is as many items as were worked off in so long;
-    while others hold claims, at most a share of what waits. Otherwise it is as many as the request
-    says, or fewer where some of those went back for time.
+    Where its items are to begin within a time, a claim is as many as were worked off in so long,
+    and one for each hand at least; while others hold claims, at most a share of what waits.
+    Otherwise it is as many as the request says, or fewer where some of those went back for time.
 
     Of a group it is about as many as it will work off. An item that is claimed and goes back costs
     two rows, and so does one that is done. So runs grow while they are worked off, and shrink while
@@ -67,26 +80,38 @@ class ClaimLength:
     handler : str
         The name of the handler. Each has a length of its own.
     first : int
-        How many items the first claim has that has a target time.
+        How many items the first claim has that has a target time, where no rate is.
     """
 
     def __init__(self, store: Store, request: Request, handler: str, first: int) -> None:
         self._store = store
         self._request = request
         self._known = store.position()
-        self._key = handler, request.target is not None
-        self._first = math.inf if request.target is None else float(first)
-
-    @property
-    def target(self) -> timedelta | None:
-        """How long the items of a claim are to take."""
-        return self._request.target
+        self._handler = handler
+        self._first = first
+        self._hands = request.hands or 1
 
     @property
     def known(self) -> Lengths:
         """The lengths of the next claim, while nobody else works on the queue."""
-        whole = self._known.claim_lengths.get(self._key, self._first)
+        whole = self._known.claim_lengths.get(self._key, self._begin())
         return Lengths(whole, self._known.run_length)
+
+    @property
+    def _key(self) -> tuple[str, timedelta | None]:
+        return self._handler, self._target
+
+    @property
+    def _target(self) -> timedelta | None:
+        """How long the items of a claim are to take, by the settings in force."""
+        head = self._known.status.head or self._store.status_head()
+        return begin_within(self._request, self._store.settings(head, self._known).config)
+
+    def _begin(self) -> float:
+        target = self._target
+        if target is None:
+            return math.inf
+        return float(max(self._first if target == self._request.target else 1, self._hands))
 
     def learn(self, lengths: Lengths) -> None:
         """Keep lengths for the next claims."""
@@ -108,7 +133,7 @@ class ClaimLength:
         why: SizeReason = "measured"
         if lengths is None and self._key not in self._known.claim_lengths:
             why = "first"
-        if self._request.target is not None and (share := self._share(held)) < whole:
+        if self._target is not None and (share := self._share(held)) < whole:
             whole, why = max(share, whole * _LEAST), "share"
         if self._request.limit < whole:
             whole, why = self._request.limit, "limit"
@@ -123,7 +148,7 @@ class ClaimLength:
 
     def _size(self, most: int, why: SizeReason) -> ClaimSize | None:
         """Return why a claim has at most so many items; ``None`` where the queue cannot say it."""
-        target = self._request.target
+        target = self._target
         if target is None or Snapshot(self._store).settings.format < CHAINED:
             return None
         return ClaimSize(most=most, why=why, seconds=target.total_seconds())
@@ -142,7 +167,7 @@ class ClaimLength:
         """
         worked = max(1.0, claim.count - (0 if done is None else done.released))
         took = self._store.clock.now() - claim.claimed_at
-        in_time = took < (self._request.target or self._request.lease / RENEWALS)
+        in_time = took < (self._target or self._request.lease / RENEWALS)
         is_cut = worked < claim.count and not in_time
         return Lengths(
             self._whole_after(worked, seconds, is_cut=is_cut), self._run_after(claim, done)
@@ -154,13 +179,13 @@ class ClaimLength:
 
         A claim is cut where the rest went back for time.
         """
-        target, known = self._request.target, self.known.whole
+        target, known = self._target, self.known.whole
         if target is None:
             return worked if is_cut else max(known, _FAST * worked)
         times = max(seconds / target.total_seconds(), 1e-9)
-        fitting = max(1.0, worked / times)
+        fitting = max(float(self._hands), worked / times)
         if is_cut or times >= 1:
-            return min(worked, fitting)
+            return max(float(self._hands), min(worked, fitting))
         return max(known, min(fitting, _GROWTH * worked))
 
     def _share(self, held: Claim | None) -> float:

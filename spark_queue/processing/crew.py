@@ -164,8 +164,8 @@ class Crew:
     """The items that threads are at."""
     paused: PausedHere = field(default_factory=PausedHere)
     """The keys that the handler pauses."""
-    _is_first: bool = True
-    """Whether no item of the present work has begun."""
+    _begun: int = 0
+    """How often it was asked whether a further item of the present work is to begin."""
     _threads: list[ItemThread] = field(default_factory=list)
     _lost: list[ItemThread] = field(default_factory=list)
     """Threads that hang at an item, and count as busy."""
@@ -186,7 +186,7 @@ class Crew:
             Whether a group stops at its first failure.
         """
         self._told.clear()
-        self._is_first = True
+        self._begun = 0
         self.at_work.forget()
         lines = lines_of(items["_group_key"].to_pylist(), items["_seq"].to_pylist())
         if self.per == "batch":
@@ -237,9 +237,9 @@ class Crew:
         self._told.extend(back(rows[at]) for line in left for at in line)
 
     def _is_over(self) -> bool:
-        """Whether no further item is to begin; the first one always does, unless it is cut."""
-        is_first, self._is_first = self._is_first, False
-        return self.cut.is_set() or (not is_first and self.is_late())
+        """Whether no further item is to begin; one for each hand does, unless it is cut."""
+        self._begun += 1
+        return self.cut.is_set() or (self._begun > self.max_workers and self.is_late())
 
     def _free(self) -> int:
         """Return how many threads may begin; where all hang, wait for one, or for the end."""

@@ -28,6 +28,7 @@ from spark_queue.processing import interrupts
 from spark_queue.processing.apart import can_fork
 from spark_queue.processing.at_work import PausedHere
 from spark_queue.processing.calling import warn_of_rows
+from spark_queue.processing.claim_length import begin_within
 from spark_queue.processing.claim_parts import Hands
 from spark_queue.processing.crew import Crew
 from spark_queue.processing.event_loop import Awaiting, EventLoop
@@ -140,10 +141,9 @@ class LocalHands(Hands):
         grant = file_rows.grant_of(store, claim.lease)
         self.crew.paused = PausedHere(partial(keys_by, config, grant))
         found = _items(store, claim, grant)
-        target = self._request.target
-        if target is not None:
-            until = store.clock.now() + target
-            self.crew.is_late = lambda: store.clock.now() >= until
+        target = begin_within(self._request, config)
+        until = None if target is None else store.clock.now() + target
+        self.crew.is_late = lambda: until is not None and store.clock.now() >= until
         self._telling.rest = self.crew.work(found, blocks=blocks)
         return (store.clock.now() - began).total_seconds()
 

@@ -110,16 +110,14 @@ class Asked:
     def request(self, store: Store, hands: int | None = None) -> Request:
         """Return what claims from a queue ask for.
 
-        Where items start by a rate, that is what so many hands begin at once: what a claim takes
-        counts as started.
+        Hands, where they are given, work on one item each.
         """
         at, who = Snapshot(store), self.worker_id or worker_id(store)
         run, limit, is_auto = self._run(at), self._most(), self._is_auto
         most = checks.BYTES_PER_AUTO if is_auto else checks.BYTES_PER_CLAIM
-        if hands is not None and self.per == "item" and at.settings.config.rates:
-            run, limit = 1, min(limit, hands)
         found = claims.request(at, limit, self.lease, who, run, None, self.max_bytes or most)
-        return replace(found, target=found.lease / _TARGETS) if is_auto else found
+        target = found.lease / _TARGETS if is_auto else None
+        return replace(found, target=target, hands=hands if self.per == "item" else None)
 
     def _most(self) -> int:
         """Return how many items a claim takes at most."""
@@ -225,7 +223,8 @@ def run_claims(
     """
     started = time.monotonic()
     result = ProcessResult()
-    lengths = ClaimLength(store, hands.begin(stop), hands.handler_name, hands.first)
+    request = hands.begin(stop)
+    lengths = ClaimLength(store, request, hands.handler_name, hands.first)
     deadline = math.inf if time_limit is None else started + time_limit.total_seconds()
     waiter = step_waits.Waiter(store)
     ahead = _Ahead(
@@ -240,7 +239,7 @@ def run_claims(
             if claim.count == 0:
                 reason = "empty"
                 break
-            done = _work_off(store, claim, hands, ahead, lengths.target)
+            done = _work_off(store, claim, hands, ahead, request.target)
             result = result.plus(done, time.monotonic() - started)
             if on_claim is not None:
                 on_claim(result)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from threading import RLock
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -114,8 +115,8 @@ class Position:
     """How much of what ended is in each other queue that it goes to."""
     run_length: float = FIRST_RUN
     """How many items of a group a claim probably finishes, as earlier ones taught."""
-    claim_lengths: dict[tuple[str, bool], float] = field(default_factory=dict)
-    """How many items in all, by handler, and by whether claims have a length of their own."""
+    claim_lengths: dict[tuple[str, timedelta | None], float] = field(default_factory=dict)
+    """How many items in all, by handler, and by the time in which they are to begin."""
     _limits: tuple[Registered, ReaderConfig] | None = None
     _terms: ReaderTerms | None = None
 

@@ -52,6 +52,8 @@ class Request:
     """How long its items are to take; ``None`` where ``limit`` alone says how many they are."""
     size: ClaimSize | None = None
     """Why it is so long, where it goes by that time, and the queue can say so."""
+    hands: int | None = None
+    """How many items begin at once, one for each hand; ``None`` where all of a claim do."""
     spared: frozenset[int] = frozenset()
     """Leases whose items are their holder's although their time is over: their claims name outputs,
     which could not be asked."""

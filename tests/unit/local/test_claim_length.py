@@ -14,6 +14,7 @@ import pytest
 from spark_queue.clock import ManualClock
 from spark_queue.commands import admin
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.flow import Rate
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.heads import to_json
 from spark_queue.log.schema import CHAINED
@@ -85,6 +86,37 @@ def test_a_kill_repeats_a_target_time_at_most(
     queue.process(handle)
     assert len(begun) == 540
     assert 0 < max(unsettled) <= LEASE.total_seconds() / 20
+
+
+# rule: calls at a rate
+@pytest.mark.parametrize(
+    ("milliseconds", "hands", "expected"),
+    [(0, 1, [1, 64, 9]), (30, 1, [1, 3, 3, 3]), (200, 1, [1] * 4), (200, 3, [3, 3])],
+)
+def test_rated_items_begin_within_the_time_of_one_unit(
+    make: Make, clock: ManualClock, milliseconds: int, hands: int, expected: list[int]
+) -> None:
+    """A claim counts its items as started: each hand is late with one at most, or one unit."""
+    rate = Rate(limit=10, per=timedelta(seconds=1), burst=100)
+    queue = make("n long", lease=LEASE, rates=(rate,))
+    queue.enqueue([{"n": n} for n in range(sum(expected))])
+
+    def handle(_: dict[str, Any]) -> None:
+        clock.advance(timedelta(milliseconds=milliseconds))
+
+    assert _claims(queue, handle, max_workers=hands) == expected
+
+
+def test_hands_are_never_idle_for_a_target_time(
+    filled: Callable[[int], LocalQueue], clock: ManualClock
+) -> None:
+    """An item that takes longer than a claim is to take is no reason to take fewer than begin."""
+
+    def handle(_: dict[str, Any]) -> None:
+        clock.advance(timedelta(seconds=60))
+
+    claims = _claims(filled(40), handle, max_workers=4)
+    assert min(claims[:-1]) >= 4
 
 
 def test_lengths_are_known_by_handler_until_the_process_ends(

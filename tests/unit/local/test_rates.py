@@ -85,7 +85,7 @@ def test_units_come_back_of_what_a_runner_did_not_begin(
         if engine == "files":
             queue._store.forget()
 
-    done = queue.process(lambda _: None, stop=stop, on_claim=look)
+    done = queue.process(lambda _: None, limit=1, stop=stop, on_claim=look)
     assert (done.acked, done.stopped) == (1, "stop")
     claim = queue.claim(100)
     assert [row["id"] for row in claim.rows] == ["a2", "a3"]
