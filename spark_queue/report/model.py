@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_queue.flow import Pause
-from spark_queue.log.heads import ClaimSize
 from spark_queue.report.finding import Finding, Thresholds
 from spark_queue.report.lines import (
     DepthPoint,
@@ -28,6 +27,9 @@ from spark_queue.report.lines import (
 from spark_queue.report.rate_lines import ClockGap, RateLine
 from spark_queue.results import Explanation
 from spark_queue.wording import duration, plain, plural
+
+if TYPE_CHECKING:
+    from spark_queue.log.heads import ClaimSize
 
 #: Seconds that are no time to speak of.
 _SOON = 1.0
