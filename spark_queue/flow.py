@@ -152,6 +152,12 @@ class Rate:
         return self.overrides.get(key, self.limit) if isinstance(key, str) else self.limit
 
     @property
+    def least_gap(self) -> timedelta | None:
+        """The time of one unit of the fastest key; ``None`` where any number may start."""
+        limits = [most for most in (self.limit, *self.overrides.values()) if most is not None]
+        return self.per / max(limits) if limits else None
+
+    @property
     def text(self) -> str:
         """What the rate is by, as the log has it: nothing for the whole queue."""
         return self.by or ""

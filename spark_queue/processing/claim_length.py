@@ -14,7 +14,6 @@ from spark_queue.config import QueueConfig
 from spark_queue.log.heads import ClaimSize, SizeReason, StatusHead
 from spark_queue.log.schema import CHAINED, TERMINAL
 from spark_queue.processing.claim_parts import RENEWALS
-from spark_queue.rules.pacing import least_gap
 from spark_queue.state.request import Request
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
@@ -53,8 +52,8 @@ def begin_within(request: Request, config: QueueConfig) -> timedelta | None:
     Where items start by a rate, what a claim takes counts as started. So a hand begins it within
     the time of one unit, and the calls of a window are at most one for each hand more than starts.
     """
-    gap = None if request.hands is None else least_gap(config.rates)
-    return min((time for time in (request.target, gap) if time is not None), default=None)
+    gaps = [] if request.hands is None else [rate.least_gap for rate in config.rates]
+    return min((time for time in (request.target, *gaps) if time is not None), default=None)
 
 
 class ClaimLength:

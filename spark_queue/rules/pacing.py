@@ -151,18 +151,6 @@ def nanos_of(rate: Rate) -> int:
     return ((per.days * 86_400 + per.seconds) * 1_000_000 + per.microseconds) * _MICRO
 
 
-def least_gap(rates: Iterable[Rate]) -> timedelta | None:
-    """Return the time of one unit of the fastest key; ``None`` where nothing starts by a rate."""
-    gaps = (
-        Fraction(nanos_of(rate)) / Fraction(most)
-        for rate in rates
-        for most in (rate.limit, *rate.overrides.values())
-        if most is not None
-    )
-    least = min(gaps, default=None)
-    return None if least is None else timedelta(microseconds=int(least / _MICRO))
-
-
 def _up(number: Fraction) -> int:
     return -(-number.numerator // number.denominator)
 
