@@ -148,16 +148,29 @@ def _claims(scheduler: Scheduler, wanted: int) -> float:
 def others(bench: Bench) -> Iterator[Figure]:
     """Drain other keys beside the backlog of a key that may not start, and without it."""
     backlog = bench.rows(100_000)
-    stopped = {"limited": {"big": 0}}
-    for name, overrides in stopped.items():
-        limits = (Limit(by="tenant", default=None, overrides=overrides),)
-        queues = {one: bench.queue(limits=limits) for one in ("alone", "beside")}
+    for name in ("limited", "rated out", "paused"):
+        queues = {one: _with_stopped_key(bench, name) for one in ("alone", "beside")}
         put(queues["beside"], ["big"] * backlog)
         for queue in queues.values():
             put(queue, [f"t{one % 10}" for one in range(20 * bench.rounds)])
         waits = in_turns({n: partial(_trips, q, 10) for n, q in queues.items()}, bench.rounds)
         detail = f"ten claims of one beside {backlog:,} items of a key that is {name}"
         yield ratio_figure(f"others.{name}", waits["beside"], waits["alone"], at_most(1.05), detail)
+
+
+def _with_stopped_key(bench: Bench, how: str) -> LocalQueue:
+    """Return an empty queue of which the key ``big`` may start nothing."""
+    if how == "limited":
+        return bench.queue(limits=(Limit(by="tenant", default=None, overrides={"big": 0}),))
+    if how == "paused":
+        queue = bench.queue()
+        queue.pause(key="big")
+        return queue
+    rate = Rate(by="tenant", limit=None, per=_LONG, burst=1, overrides={"big": 1})
+    queue = bench.queue(rates=(rate,))
+    put(queue, ["big"])
+    queue.claim(1).ack()
+    return queue
 
 
 def _trips(queue: LocalQueue, trips: int) -> float:

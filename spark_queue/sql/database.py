@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import os
 import re
@@ -118,9 +117,7 @@ class OneDatabase:
             return self._connection.cursor()
 
     def _make(self) -> DuckDBPyConnection:
-        spilled = scratch.begin()
-        atexit.register(scratch.end, spilled, os.getpid())
-        connection = self._start(spilled)
+        connection = self._start(scratch.begin())
         # In a child of a fork the end of a database would wait for threads that are not there.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
         return connection

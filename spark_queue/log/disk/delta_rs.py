@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from spark_queue.errors import (
 )
 from spark_queue.log.delta.commits import name_of, newest_version
 from spark_queue.log.delta.integrity import access_error, naming, read_actions, require_seal
+from spark_queue.log.disk import scratch
 from spark_queue.log.disk.forks import fork_error, require_unforked
 from spark_queue.log.disk.fsync import put_file
 
@@ -215,12 +215,12 @@ def write_checkpoint(directory: Path) -> None:
         return
     wanted = [log / name_of(version) for version in range(first, newest + 1)]
     wanted += [path for path in parts if path.name.startswith(last)]
-    with tempfile.TemporaryDirectory(prefix="spark-queue-") as place:
-        draft = Path(place, "_delta_log")
+    with scratch.directory() as place:
+        draft = place / "_delta_log"
         draft.mkdir()
         for path in wanted:
             shutil.copyfile(path, draft / path.name)
-        table = opened(Path(place))
+        table = opened(place)
         table.create_checkpoint()
         for path in draft.glob(f"{table.version():020}.checkpoint*.parquet"):
             put_file(log / path.name, path.read_bytes())

@@ -1,14 +1,17 @@
 """Directories that a process needs only as long as it runs; the next one removes those of the dead.
 
-Each has a file that its process keeps locked, however that ends.
+Each has a file that its process keeps locked, however that ends. They are there until all that was
+to be done at the end of the process is done: whatever asks for that later than this module.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from spark_queue.errors import SetupError, SparkQueueError
@@ -22,12 +25,16 @@ _HELD, _BEGINS = ".held", ".begins"
 
 _held: dict[str, LockFile] = {}
 
+#: The directories, each with the process that made it: a child of a fork ends before its parent.
+_made: dict[str, int] = {}
+
 
 def begin() -> str:
     """Make a directory, which the next process removes if this one is killed."""
     if not _held:
         _sweep()
     place = tempfile.mkdtemp(prefix=_PREFIX)
+    _made[place] = os.getpid()
     with suppress(SetupError):  # Where nothing can be locked, nobody knows who is dead.
         require_locks(Path(place))
         _held[place] = file = LockFile()
@@ -36,14 +43,30 @@ def begin() -> str:
     return place
 
 
-def end(place: str, process: int) -> None:
-    """Remove a directory, if it is of this process: a child of a fork ends before its parent."""
-    if os.getpid() != process:
+@contextmanager
+def directory() -> Iterator[Path]:
+    """Make a directory for the time of the block."""
+    place = begin()
+    try:
+        yield Path(place)
+    finally:
+        end(place)
+
+
+def end(place: str) -> None:
+    """Remove a directory, if it is of this process."""
+    if _made.pop(place, None) != os.getpid():
         return
     shutil.rmtree(place, ignore_errors=True)
     file = _held.pop(place, None)
     if file is not None:
         file.give_up()
+
+
+@atexit.register
+def _end_all() -> None:
+    for place in list(_made):
+        end(place)
 
 
 def _sweep() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
 import tempfile
 import threading
@@ -86,7 +85,9 @@ class TableCopy(TablePlace):
         """Forget all that was seen."""
         self._remove()
         place = scratch.begin()
-        self._remove = weakref.finalize(self, scratch.end, place, os.getpid())
+        self._remove = finalizer = weakref.finalize(self, scratch.end, place)
+        # What is to be done at the end of the process needs it.
+        finalizer.atexit = False
         self.directory = Path(place)
         (self.directory / LOG).mkdir()
         self.version, self.is_contended = -1, False
