@@ -1,7 +1,7 @@
 """Directories that a process needs only as long as it runs; the next one removes those of the dead.
 
 Each has a file that its process keeps locked, however that ends. They are there until all that was
-to be done at the end of the process is done: whatever asks for that later than this module.
+to be done at the end of the process is done, where that is asked for after this import.
 """
 
 from __future__ import annotations
