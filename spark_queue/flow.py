@@ -153,9 +153,9 @@ class Rate:
 
     @property
     def least_gap(self) -> timedelta | None:
-        """The time of one unit of the fastest key; ``None`` where any number may start."""
+        """The time of one unit of the fastest key, a microsecond at least; ``None`` without any."""
         limits = [most for most in (self.limit, *self.overrides.values()) if most is not None]
-        return self.per / max(limits) if limits else None
+        return max(self.per / max(limits), timedelta.resolution) if limits else None
 
     @property
     def text(self) -> str:

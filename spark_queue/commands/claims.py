@@ -247,9 +247,9 @@ def settle_and_claim(
     -------
     tuple of SettledStep and GrantedClaim, or None
         ``None`` where this is not possible, and nothing was written: an item goes back, so that it
-        would be in the step twice; a lease of others is over, or its process has ended; there is
-        nothing to claim; a checkpoint is due; a key is to be paused; or the step was lost to
-        another writer.
+        would be in the step twice; a lease of others is over, or its process has ended; others hold
+        claims where a planner decides; there is nothing to claim, or it is too large; a checkpoint
+        is due; a key is to be paused; or the step was lost to another writer.
     """
 
     def decide(at: Snapshot) -> Answer[tuple[SettledStep, GrantedClaim] | None]:

@@ -276,7 +276,7 @@ class _Ahead:
         self._waits = forever
         self._claim: Claim | None = None
         self._is_over = False
-        """Whether a settle came without a claim: as a rule there is none, and the rules say so."""
+        """Whether a settle came without a claim, as a rule as there is none: the rules say it."""
 
     def next(self) -> Claim | None:
         """Return the next claim; ``None`` where this process is to wait for it."""
@@ -311,8 +311,9 @@ class _Ahead:
                 lengths.learn(after)
                 self._claim = Claim(store, both[1])
                 return both[0]
-        self._is_over = True
         done = settle.settle(store, claim.lease, verdict)
+        # With items that go back the next claim was not looked for.
+        self._is_over = not (done.failed or done.deferred or done.released)
         lengths.learn(lengths.after(claim, seconds, done))
         return done
 

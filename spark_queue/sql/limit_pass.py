@@ -220,7 +220,7 @@ class KeysInFlight:
         for nth, column in self._columns.items():
             keys = full.filter(pc.equal(full["nth"], nth))["key"].combine_chunks()
             stopped = [k for k, most in self._config.limits[nth].overrides.items() if most == 0]
-            self._keep_back(column, pa.concat_arrays([keys, pa.array(stopped, pa.string())]))
+            self._keep_back(column, pa.concat_arrays([keys, pa.array(stopped, keys.type)]))
         open_ = found.filter(pc.invert(found["is_full"]))
         names = ("nth", "key", "items")
         for nth, key, items in zip(*(open_[name].to_pylist() for name in names), strict=True):

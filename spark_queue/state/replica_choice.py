@@ -226,6 +226,11 @@ def is_unread(at: Snapshot) -> bool:
     return is_unknown and at.status.claimed > LARGE and at.are_files_read
 
 
+def is_read_anew(at: Snapshot) -> bool:
+    """Whether a replica would have to be made of more items than one step decides one by one."""
+    return at.position.replica is None and at.outstanding > LARGE and at.are_files_read
+
+
 def note_large(at: Snapshot, count: int, after: StatusHead) -> None:
     """Leave the settle of a large claim to a planner, too: a replica would read all of it.
 

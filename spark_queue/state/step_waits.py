@@ -40,6 +40,9 @@ TICK = 0.02
 #: The least seconds of a rest.
 _LEAST = 0.000_5
 
+#: Pauses after which who stands behind looks for itself: it may claim what the first one may not.
+_BEHIND = 10
+
 #: Is never set.
 _UNSTOPPED = threading.Event()
 
@@ -88,7 +91,9 @@ def pause(store: Store) -> float:
 
 def rest(store: Store, most: float) -> float:
     """Return the seconds, so many at most, until time alone may bring an item."""
-    return _rest(store, _look_ahead(store), most)
+    ahead = _look_ahead(store)
+    # Open is what became so since the claim that got nothing.
+    return _rest(store, ahead, min(TICK, most) if ahead is not None and ahead.is_open else most)
 
 
 def _rest(store: Store, ahead: Outlook | None, most: float) -> float:
@@ -148,7 +153,11 @@ class Waiter:
     def leave(self) -> None:
         """Let another one be first, at once where this one leaves something."""
         self._look, self._is_promised = None, False
-        self._first.leave(calls_next=self._first.is_first and self._leaves_some())
+        leaves_some = False
+        try:
+            leaves_some = self._first.is_first and self._leaves_some()
+        finally:
+            self._first.leave(calls_next=leaves_some)
 
     def _leaves_some(self) -> bool:
         try:
@@ -161,7 +170,8 @@ class Waiter:
         """Wait until a claim may get something, until a monotonic instant, or until a stop."""
         store, look, is_in_vain = self._store, self._look, self._is_promised
         self._look, self._is_promised = None, False
-        was_behind, most = self._stand_behind(end, stop), pause(store)
+        most = pause(store)
+        was_behind = self._stand_behind(min(end, time.monotonic() + _BEHIND * most), stop)
         anyhow = min(time.monotonic() + most, end)
         if time.monotonic() >= end or stop.is_set():
             # Nothing is followed to claim nothing.
@@ -173,7 +183,7 @@ class Waiter:
         is_other = is_new or not (is_in_vain or ahead is None)
         self._is_promised = is_other and _is_open(ahead)
         while not self._is_promised and not stop.is_set() and time.monotonic() < anyhow:
-            seconds = _rest(store, ahead, min(end - time.monotonic(), most))
+            seconds = _rest(store, ahead, anyhow - time.monotonic())
             _wait(look, seconds, partial(self._tick, stop))
             look, ahead = look_at(store), _look_ahead(store)
             self._is_promised = _is_open(ahead)
@@ -208,11 +218,12 @@ def _look_ahead(store: Store) -> Outlook | None:
     with store.queue.still(math.inf), store.status.still(math.inf):
         at = Snapshot(store)
         with at.cache.lock:
-            replica = replica_choice.at_hand(at)
-            if replica is None:
-                return None
             if not at.has_to_give(at.status):
                 return Outlook(is_open=False, until=None)
+            # A large queue is read for a claim, if at all, and not to look ahead.
+            replica = None if replica_choice.is_read_anew(at) else replica_choice.at_hand(at)
+            if replica is None:
+                return None
             try:
                 return claim_decision.look_ahead(replica, at.status, at.terms, at.store.clock.now())
             except TooManyItemsError:

@@ -20,6 +20,7 @@ from spark_queue.log.heads import to_json
 from spark_queue.log.schema import CHAINED
 from spark_queue.metrics.instruments import CLAIM_SIZE
 from spark_queue.metrics.metric_samples import samples
+from spark_queue.processing.loop import ProcessResult
 from spark_queue.queue_views import store_of
 from spark_queue.report import sheets
 from tests.unit.local.conftest import Make
@@ -105,6 +106,33 @@ def test_rated_items_begin_within_the_time_of_one_unit(
         clock.advance(timedelta(milliseconds=milliseconds))
 
     assert _claims(queue, handle, max_workers=hands) == expected
+
+
+def test_a_rate_of_bytes_lets_each_hand_begin_one_item(make: Make) -> None:
+    """The time of one byte is no time; what the handler was called for is acked all the same."""
+    rate = Rate(limit=10**8, per=timedelta(seconds=1), units="n")
+    queue = make("n long", lease=LEASE, rates=(rate,))
+    queue.enqueue([{"n": n} for n in (100, 200, 300)])
+    assert queue.process(lambda _: None).acked == 3
+
+
+def test_a_hand_is_late_for_what_a_claim_was_held_up(make: Make, clock: ManualClock) -> None:
+    """From the claim to the handler it takes 50 ms more than before: one item begins."""
+    rate = Rate(limit=10, per=timedelta(seconds=1), burst=100)
+    queue = make("n long", lease=LEASE, rates=(rate,))
+    queue.enqueue([{"n": n} for n in range(10)])
+    claims = list[int]()
+
+    def note(so_far: ProcessResult) -> None:
+        claims.append(so_far.acked)
+        if len(claims) == 2:
+            clock.advance(timedelta(milliseconds=80))
+
+    def handle(_: dict[str, Any]) -> None:
+        clock.advance(timedelta(milliseconds=30))
+
+    queue.process(handle, on_claim=note)
+    assert claims == [1, 4, 5, 6, 9, 10]
 
 
 def test_hands_are_never_idle_for_a_target_time(
