@@ -28,7 +28,7 @@ _SHORT = 100.0
 _BACK = 0.7
 
 #: How fast claims grow that take less than their target time. The first ones say little of others.
-_GROWTH = 64
+_GROWTH = 512
 
 #: Claims that each worker makes, of what waits, while others work: none of them is last for long.
 _SHARES = 2

@@ -51,8 +51,8 @@ def _claims(
 
 
 def test_short_items_come_in_large_claims(filled: Callable[[int], LocalQueue]) -> None:
-    """The first claim is small, as nothing is known; the next ones are 64 times as long."""
-    assert _claims(filled(3_000), lambda _: None) == [16, 1_024, 1_960]
+    """The first claim is small, as nothing is known; the next ones are 512 times as long."""
+    assert _claims(filled(3_000), lambda _: None) == [16, 2_984]
 
 
 # rule: length of a claim
@@ -92,7 +92,7 @@ def test_a_kill_repeats_a_target_time_at_most(
 # rule: calls at a rate
 @pytest.mark.parametrize(
     ("milliseconds", "hands", "expected"),
-    [(0, 1, [1, 64, 9]), (30, 1, [1, 3, 3, 3]), (200, 1, [1] * 4), (200, 3, [3, 3])],
+    [(0, 1, [1, 73]), (30, 1, [1, 3, 3, 3]), (200, 1, [1] * 4), (200, 3, [3, 3])],
 )
 def test_rated_items_begin_within_the_time_of_one_unit(
     make: Make, clock: ManualClock, milliseconds: int, hands: int, expected: list[int]
