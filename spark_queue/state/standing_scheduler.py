@@ -77,12 +77,14 @@ class StandingScheduler:
         for (by, key), debt in replica.debts.items():
             self._scheduler.owe(by, key, debt)
 
-    def goes_on(self, terms: ReaderTerms, now: datetime, *, spared: frozenset[int]) -> bool:
+    def goes_on(self, terms: ReaderTerms, now: datetime, *, spared: frozenset[int] | None) -> bool:
         """Whether this scheduler is still valid: its settings and limits are in force.
 
         Pauses of keys that changed are put in force here: to make another would cost much more.
         """
-        if self._spared != spared or (self._asked is not None and self._asked > now):
+        if spared is not None and self._spared != spared:
+            return False
+        if self._asked is not None and self._asked > now:
             return False
         if self._terms == terms:
             return True
@@ -172,12 +174,15 @@ def standing_of(
     head: StatusHead,
     now: datetime,
     *,
-    spared: frozenset[int] = frozenset(),
+    spared: frozenset[int] | None = None,
 ) -> StandingScheduler:
-    """Return a replica's scheduler, making one where the last cannot go on."""
+    """Return a replica's scheduler, making one where the last cannot go on.
+
+    It spares the leases that are said, or else those that it did.
+    """
     known = replica.follower
     if isinstance(known, StandingScheduler) and known.goes_on(terms, now, spared=spared):
         return known
-    made = StandingScheduler(replica, terms, head, spared=spared)
+    made = StandingScheduler(replica, terms, head, spared=spared or frozenset())
     replica.follower = made
     return made
