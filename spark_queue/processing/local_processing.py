@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -49,6 +49,9 @@ _SAID = ("outcome", "error", "after", "pause", "together")
 
 #: How many items the first claim has: enough to tell how long they take.
 _FIRST = 16
+
+#: Claims after which a way to the handler that became longer, by a target time, is the usual one.
+_SLOWLY = 10
 
 #: How often it is looked in the time that an item may take whether that is over.
 _LOOKS = 4
@@ -116,8 +119,8 @@ class LocalHands(Hands):
         self.patience = crew.item_limit / _LOOKS
         self.handler_name, self.first = handler_name, _FIRST
         self._is_unasked, self._has_warned = False, False
-        self._least_way = timedelta.max
-        """The shortest time from a claim until its handler."""
+        self._way: timedelta | None = None
+        """How long it takes from a claim until its handler, where nothing holds it up."""
 
     @override
     def begin(self, stop: threading.Event) -> Request:
@@ -144,12 +147,17 @@ class LocalHands(Hands):
         self.crew.paused = PausedHere(partial(keys_by, config, grant))
         found = _items(store, claim, grant)
         target = begin_within(self._request, config)
-        # Of the way from a claim to its handler what is longer than usual counts, too.
-        self._least_way = min(self._least_way, began - claim.claimed_at)
-        until = None if target is None else claim.claimed_at + self._least_way + target
+        until = None if target is None else self._end_of(claim, began, target)
         self.crew.is_late = lambda: until is not None and store.clock.now() >= until
         self._telling.rest = self.crew.work(found, blocks=blocks)
         return (store.clock.now() - began).total_seconds()
+
+    def _end_of(self, claim: Claim, began: datetime, target: timedelta) -> datetime:
+        """Return until when items of a claim begin: what held it up is lost to them."""
+        # A clock may have been set back meanwhile.
+        way = max(began - claim.claimed_at, timedelta(0))
+        self._way = way if self._way is None else min(way, self._way + target / _SLOWLY)
+        return claim.claimed_at + self._way + target
 
     @override
     def tell_part(self, claim: Claim) -> Some | None:
