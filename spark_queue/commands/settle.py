@@ -91,9 +91,10 @@ def as_noted(at: Snapshot, verdict: Verdict) -> Verdict:
 
 def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle") -> SettledStep:
     """Write the outcome of a lease's items, as one step."""
-    now = store.clock.now()
 
     def decide(at: Snapshot) -> Answer[SettledStep]:
+        # Asked within the step: units that time has paid back, and others took, do not come back.
+        now = store.clock.now()
         told = as_noted(at, verdict)
         here = _judge(at, lease, told, now)
         stage = here or planner_of(store).judge(at, lease, told, now)

@@ -14,11 +14,13 @@ import pytest
 
 from spark_queue import InvalidConfigError, LocalQueue, QueueConfig, Rate
 from spark_queue.clock import Clock, ManualClock
+from spark_queue.commands import settle
 from spark_queue.commands.checkpoint import checkpoint
 from spark_queue.local_queue import LocalReader
 from spark_queue.log.step_events import LogName
 from spark_queue.sql.sql_planner import SqlPlanner
 from spark_queue.state import replica_choice
+from spark_queue.state.settle_decision import Every
 from spark_queue.state.store import Store
 from spark_queue.views import explaining
 
@@ -227,3 +229,30 @@ def test_a_claim_asks_for_the_time_within_its_step(
 
     monkeypatch.setattr(Store, "writing", wait)
     assert _ids(queue) == ["a2"]
+
+
+def test_units_that_others_took_while_a_settle_waited_do_not_come_back(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R7 at the instant of the step: what time has paid back by then is no debt any more."""
+    queue = _queue(tmp_path, Rate(limit=1, per=SECOND, burst=4), clock=clock)
+    _put(queue, *(f"a{n}" for n in range(9)))
+    other, claim, writing = (
+        LocalQueue.open(queue.name, durability="process", clock=clock),
+        queue.claim(2),
+        Store.writing,
+    )
+    taken = list[str]()
+
+    @contextmanager
+    def wait(store: Store, which: LogName) -> Iterator[None]:
+        monkeypatch.undo()
+        clock.advance(2 * SECOND)
+        taken.extend(_ids(other))
+        with writing(store, which):
+            yield
+
+    monkeypatch.setattr(Store, "writing", wait)
+    settle.settle(queue._store, claim.lease, Every("release", is_begun=False))
+    assert taken == ["a2", "a3", "a4", "a5"]
+    assert _ids(queue) == []
