@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypedDict, overload
 
@@ -121,15 +122,15 @@ class SparkVerbs(Working[DataFrame, StructType, Claim]):
             As for :meth:`process`; or when no checkpoint is named, ``trigger`` is not above zero,
             or ``on_claim`` is given over Spark Connect.
         """
-        asked = Asked(handler, **options)
-        asked.check(on_claim)
+        asked = Asked(handler, on_claim=on_claim, **options)
+        asked.check()
         streams.require_query(checkpoint, trigger, name)
         streams.require_called(self._store.spark, on_claim)
         worker.require_safe(self._store, worker.work_of(self._store, asked))
 
         def process(spark: SparkSession, time_limit: timedelta | None) -> ProcessResult:
-            store = self._store.in_session(spark)
-            return worker.process(store, asked, time_limit=time_limit, stop=None, on_claim=on_claim)
+            limited = replace(asked, time_limit=time_limit)
+            return worker.process(self._store.in_session(spark), limited)
 
         return streams.process_stream(
             self._store.spark, process, checkpoint, trigger=trigger, name=name

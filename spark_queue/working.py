@@ -40,16 +40,7 @@ class Runner(Protocol):
     def check(self, asked: Asked) -> None:
         """Raise where an option is none here, on any queue."""
 
-    def process(
-        self,
-        store: Store,
-        asked: Asked,
-        *,
-        time_limit: timedelta | None,
-        stop: threading.Event | None,
-        on_claim: Callable[[ProcessResult], None] | None,
-        forever: bool,
-    ) -> ProcessResult:
+    def process(self, store: Store, asked: Asked) -> ProcessResult:
         """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
 
 
@@ -284,19 +275,14 @@ class Working(Looking[FrameT, SchemaT], Operating, Generic[FrameT, SchemaT, Clai
             using=using,
             item_time_limit=item_time_limit,
             max_bytes=max_bytes,
-        )
-        asked.check(on_claim)
-        runner.check(asked)
-        checks.require_end(time_limit, stop)
-        checks.require_flag("forever", forever)
-        around = self._store.handle.around
-        if around is not None:
-            asked = replace(asked, handler=around(handler))
-        return runner.process(
-            self._store,
-            asked,
             time_limit=time_limit,
             stop=stop,
             on_claim=on_claim,
             forever=forever,
         )
+        asked.check()
+        runner.check(asked)
+        around = self._store.handle.around
+        if around is not None:
+            asked = replace(asked, handler=around(handler))
+        return runner.process(self._store, asked)

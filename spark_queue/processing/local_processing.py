@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -213,23 +213,15 @@ class LocalHands(Hands):
             warn_of_rows()
 
 
-def process(
-    store: Store,
-    asked: Asked,
-    *,
-    time_limit: timedelta | None,
-    stop: threading.Event | None,
-    on_claim: Callable[[ProcessResult], None] | None,
-    forever: bool,
-) -> ProcessResult:
+def process(store: Store, asked: Asked) -> ProcessResult:
     """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
     with EventLoop() as loop:
         hands = hands_for(store, replace(asked, handler=Awaiting(asked.handler, loop)))
-        run = partial(run_claims, store, hands, time_limit, on_claim, forever=forever)
+        run = partial(run_claims, store, hands, asked)
         if threading.current_thread() is threading.main_thread():
             cut = hands.crew.cut.set
-            return interrupts.on_a_thread(run, stop, cut=cut, again=cut)
-        return run(stop or threading.Event())
+            return interrupts.on_a_thread(run, asked.stop, cut=cut, again=cut)
+        return run(asked.stop or threading.Event())
 
 
 def _columns(returns: object) -> pa.Schema | None:

@@ -74,8 +74,12 @@ class Asked:
     using: Using | None = None
     item_time_limit: timedelta | None = None
     max_bytes: int | None = None
+    time_limit: timedelta | None = None
+    stop: threading.Event | None = None
+    on_claim: Callable[[ProcessResult], None] | None = None
+    forever: bool = False
 
-    def check(self, on_claim: object) -> None:
+    def check(self) -> None:
         """Raise where an option is none, on any queue."""
         checks.require_handler("handler", self.handler)
         checks.require_choice("per", self.per, ("item", "batch"))
@@ -85,7 +89,7 @@ class Asked:
             )
         checks.require_claim(self._most(), self.lease, 1, self.worker_id)
         checks.optional(checks.require_count, "max_per_group", self.max_per_group, most=checks.MOST)
-        checks.optional(checks.require_callable, "on_claim", on_claim)
+        checks.optional(checks.require_callable, "on_claim", self.on_claim)
         checks.optional(require_table, "output", self.output)
         checks.optional(checks.require_count, "max_bytes", self.max_bytes)
         checks.require_count("max_workers", self.max_workers, most=checks.MOST)
@@ -93,6 +97,8 @@ class Asked:
         checks.optional(checks.require_duration, "item_time_limit", self.item_time_limit)
         if self.item_time_limit is not None and self.per == "batch":
             raise InvalidArgumentError("item_time_limit is given for batches: it is for items")
+        checks.require_end(self.time_limit, self.stop)
+        checks.require_flag("forever", self.forever)
 
     def handler_name(self) -> str:
         """Return the name by which this process knows how long items of the handler take."""
@@ -208,15 +214,7 @@ class ProcessResult:
         return f": {counts}{until}" if counts else ""
 
 
-def run_claims(
-    store: Store,
-    hands: Hands,
-    time_limit: timedelta | None,
-    on_claim: Callable[[ProcessResult], None] | None,
-    stop: threading.Event,
-    *,
-    forever: bool = False,
-) -> ProcessResult:
+def run_claims(store: Store, hands: Hands, asked: Asked, stop: threading.Event) -> ProcessResult:
     """Claim, run and settle until the queue is empty, the time is up, or someone stops it.
 
     For ever, an empty queue is waited at.
@@ -225,7 +223,8 @@ def run_claims(
     result = ProcessResult()
     request = hands.begin(stop)
     lengths = ClaimLength(store, request, hands.handler_name, hands.first)
-    deadline = math.inf if time_limit is None else started + time_limit.total_seconds()
+    limit, forever, on_claim = asked.time_limit, asked.forever, asked.on_claim
+    deadline = math.inf if limit is None else started + limit.total_seconds()
     waiter = step_waits.Waiter(store)
     ahead = _Ahead(
         store, lengths, lambda: _reason_to_stop(deadline, stop) is None, waiter, forever=forever

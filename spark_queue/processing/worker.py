@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from functools import partial
 from typing import Literal
 
@@ -96,22 +95,14 @@ def work_of(store: Store, asked: Asked) -> Work:
     )
 
 
-def process(
-    store: Store,
-    asked: Asked,
-    *,
-    time_limit: timedelta | None,
-    stop: threading.Event | None,
-    on_claim: Callable[[ProcessResult], None] | None,
-    forever: bool = False,
-) -> ProcessResult:
+def process(store: Store, asked: Asked) -> ProcessResult:
     """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
     work = work_of(store, asked)
     require_safe(store, work)
-    run = partial(run_claims, store, SparkHands(store, work), time_limit, on_claim, forever=forever)
+    run = partial(run_claims, store, SparkHands(store, work), asked)
     if threading.current_thread() is threading.main_thread():
-        return interrupts.interruptible(store.spark, run, stop)
-    return run(stop or threading.Event())
+        return interrupts.interruptible(store.spark, run, asked.stop)
+    return run(asked.stop or threading.Event())
 
 
 class SparkHands(Hands):

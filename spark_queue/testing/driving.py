@@ -111,7 +111,7 @@ def drain(
     watched = _Watched(_done if handler is None else handler, raising=raising)
     around = store.handle.around or _as_it_is
     asked = Asked(handler=watched.handler, per=per, limit=limit)
-    asked.check(None)
+    asked.check()
     local_processing.check(asked)
     with EventLoop() as loop:
         called = _watching(Awaiting(around(watched.handler), loop), watched)
@@ -299,7 +299,7 @@ def _watching(handler: Callable[[Any], Any], watched: _Watched) -> Callable[[Any
 def _worked_off(store: Store, asked: Asked, watched: _Watched) -> ProcessResult:
     hands = local_processing.hands_for(store, asked)
     hands.crew.is_here, hands.crew.cut = True, watched.cut
-    return run_claims(store, hands, None, None, watched.stop)
+    return run_claims(store, hands, asked, watched.stop)
 
 
 def _store_of(queue: LocalVerbs) -> Store:
