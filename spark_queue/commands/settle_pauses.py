@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
@@ -19,6 +18,7 @@ from spark_queue.errors import InvalidArgumentError, pause_of
 from spark_queue.flow import Pause, key_texts
 from spark_queue.log.settings import Settings
 from spark_queue.log.step_events import logger
+from spark_queue.rules.limiting import keys_of
 from spark_queue.saying import Said
 from spark_queue.sql import log_rows
 from spark_queue.state.store import Store
@@ -71,7 +71,8 @@ def _pauses(
     """Return the pauses that are asked for, of each key once."""
     found: dict[tuple[str, str], Pause] = {}
     who = operator() or whoami()
-    for seq, *keys in _keys_of(rows, None if isinstance(said, Said) else list(said)):
+    for row in columns_of(rows, KEYS, None if isinstance(said, Said) else list(said)):
+        seq = row["_seq"]
         one = said if isinstance(said, Said) else said[seq]
         try:
             by = expression_of(config, one.pause or None)
@@ -79,19 +80,12 @@ def _pauses(
             # Its item waits all the same: the settle is no place to fail.
             logger.warning("item %d pauses no key: %s", seq, exc)
             continue
-        key = _key_by(config, by, keys)
+        key = _key_by(config, by, row)
         if key is None or not one.after:
             continue
         pause = Pause(by=by, key=key, until=now + one.after, at=now, who=who)
         found[by, key] = max(found.get((by, key), pause), pause, key=lambda one: one.until or now)
     yield from found.values()
-
-
-def _keys_of(rows: DataFrame | pa.Table, seqs: list[int] | None) -> Iterator[tuple[Any, ...]]:
-    """Return the seq and the keys of some items of a settle, or of all."""
-    for row in columns_of(rows, KEYS, seqs):
-        *own, stored = row.values()
-        yield *own, *json.loads(stored or "[]")
 
 
 def columns_of(
@@ -108,9 +102,9 @@ def columns_of(
     return found
 
 
-def _key_by(config: QueueConfig, by: str, keys: Sequence[str | None]) -> str | None:
+def _key_by(config: QueueConfig, by: str, row: Mapping[str, Any]) -> str | None:
     # An item may have entered before there was the limit.
-    return dict(zip(key_texts(config), keys, strict=False)).get(by)
+    return dict(zip(key_texts(config), keys_of(row), strict=False)).get(by)
 
 
 def keys_by(config: QueueConfig, rows: pa.Table, pause: str) -> dict[int, str | None]:
@@ -120,7 +114,7 @@ def keys_by(config: QueueConfig, rows: pa.Table, pause: str) -> dict[int, str | 
     except InvalidArgumentError:
         # The settle says so.
         return {}
-    return {seq: _key_by(config, by, keys) for seq, *keys in _keys_of(rows, None)}
+    return {row["_seq"]: _key_by(config, by, row) for row in columns_of(rows, KEYS, None)}
 
 
 def by_of(store: Store, pause: object) -> str | None:

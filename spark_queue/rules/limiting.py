@@ -14,6 +14,15 @@ from spark_queue.flow import Limit, Rate, key_texts
 #: A key, with the place of its limit among those of the queue.
 Limited = tuple[int, Hashable]
 
+#: The keys of an item, in the places of ``key_texts``; one that entered before a limit has fewer.
+ItemKeys = Sequence[Hashable]
+
+
+def keys_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the keys of an item by its row in a log."""
+    stored = row["_flow_keys"]
+    return (row["_fair_key"], row["_group_key"], *(json.loads(stored) if stored else ()))
+
 
 @dataclass(frozen=True, slots=True)
 class LimitKeys:
@@ -34,21 +43,14 @@ class LimitKeys:
         texts, rules = key_texts(config), config.limits if rules is None else rules
         return cls([None if one.by is None else texts.index(one.by) for one in rules])
 
-    def find(
-        self, fair_key: Hashable, group_key: Hashable, stored: Sequence[Hashable] | None
-    ) -> tuple[Limited, ...]:
+    def find(self, keys: ItemKeys) -> tuple[Limited, ...]:
         """Return the keys of an item that have limits; that of the whole queue is no text."""
-        keys, found = (fair_key, group_key, *(stored or ())), []
+        found = []
         for number, at in enumerate(self.places):
             key = "" if at is None else keys[at] if at < len(keys) else None
             if key is not None:
                 found.append((number, key))
         return tuple(found)
-
-    def find_in(self, row: Mapping[str, Any]) -> tuple[Limited, ...]:
-        """Return the keys of an item by its row in a log."""
-        stored = row["_flow_keys"]
-        return self.find(row["_fair_key"], row["_group_key"], stored and json.loads(stored))
 
 
 class Limits:

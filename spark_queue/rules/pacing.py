@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.flow import Rate, stored_units
-from spark_queue.rules.limiting import Limited, LimitKeys
+from spark_queue.rules.limiting import ItemKeys, Limited, LimitKeys, keys_of
 from spark_queue.wording import shorten
 
 #: A default burst is what comes in this part of a second.
@@ -195,16 +195,10 @@ class Paces:
         self._units = [None if r.units is None else texts.index(r.units) for r in config.rates]
         self.debts: dict[Limited, Debt] = {}
 
-    def find(
-        self,
-        fair_key: Hashable,
-        group_key: Hashable,
-        stored: Sequence[Hashable] | None,
-        units: Sequence[float] | None,
-    ) -> tuple[UnitsAsked, ...]:
+    def find(self, keys: ItemKeys, units: Sequence[float] | None) -> tuple[UnitsAsked, ...]:
         """Return what an item takes of the keys that have rates; of the whole queue at last."""
         found = []
-        for number, key in self._keys.find(fair_key, group_key, stored):
+        for number, key in self._keys.find(keys):
             rate, at = self._rates[number], self._units[number]
             if rate.most(key) is not None:
                 taken = units[at] if units and at is not None and at < len(units) else 1
@@ -222,13 +216,7 @@ class Paces:
         return UnitsAsked(key, units, cost, allowance, per)
 
     # rule: units of an item
-    def require_fit(
-        self,
-        fair_key: Hashable,
-        group_key: Hashable,
-        stored: Sequence[Hashable] | None,
-        units: Sequence[float],
-    ) -> None:
+    def require_fit(self, keys: ItemKeys, units: Sequence[float]) -> None:
         """Raise where an item has more units than a key ever has at once.
 
         Raises
@@ -236,7 +224,7 @@ class Paces:
         InvalidArgumentError
             It names both numbers.
         """
-        for asked in self.find(fair_key, group_key, stored, units):
+        for asked in self.find(keys, units):
             rate = self.rate_of(asked.key)
             burst = burst_of(rate, rate.most(asked.key[1]) or 1)
             if asked.units > burst:
@@ -253,9 +241,8 @@ class Paces:
 
     def find_in(self, row: Mapping[str, Any]) -> tuple[UnitsAsked, ...]:
         """Return what an item takes, by its row in a log."""
-        keys, units = row["_flow_keys"], row["_units"]
-        stored, taken = (text and json.loads(text) for text in (keys, units))
-        return self.find(row["_fair_key"], row["_group_key"], stored, taken)
+        units = row["_units"]
+        return self.find(keys_of(row), units and json.loads(units))
 
     def lacking(self, asked: Iterable[UnitsAsked], now: int) -> list[tuple[UnitsAsked, int]]:
         """Return the keys that lack units at an instant, and when each has them."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_queue.flow import Keyed, key_texts
 
@@ -38,12 +37,12 @@ class KeyPauses:
 
     def join(self, record: Record) -> None:
         """Note a live item."""
-        for at in enumerate(_keys_of_new(record.new)):
+        for at in enumerate(record.new.keys):
             self._members.setdefault(at, set()).add(record.seq)
 
     def leave(self, record: Record) -> None:
         """Forget an item that is over."""
-        for at in enumerate(_keys_of_new(record.new)):
+        for at in enumerate(record.new.keys):
             self._members[at].discard(record.seq)
             if not self._members[at]:
                 del self._members[at]
@@ -61,16 +60,6 @@ class KeyPauses:
     # rule: pause of a key
     def end_of(self, new: NewItem) -> float:
         """Return until when an item is paused by any of its keys; minus infinity for never."""
-        keys = _keys_of_new(new)
+        keys = new.keys
         known = ((keys[at], ends) for at, ends in self._ends.items() if at < len(keys))
         return max((ends.get(key, -math.inf) for key, ends in known), default=-math.inf)
-
-
-def keys_of(row: Mapping[str, Any]) -> tuple[Hashable, ...]:
-    """Return the keys of an item by its row in a log, in the places of ``key_texts``."""
-    stored = row["_flow_keys"]
-    return (row["_fair_key"], row["_group_key"], *(json.loads(stored) if stored else ()))
-
-
-def _keys_of_new(new: NewItem) -> tuple[Hashable, ...]:
-    return (new.fair_key, new.group_key, *new.flow_keys)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal
 
 from spark_queue.checks import LARGEST, optional, require_count
@@ -78,6 +78,11 @@ class NewItem:
         if not 0 < self.cost <= LARGEST:
             raise InvalidArgumentError(f"cost is {self.cost!r}: it must be a number above 0")
         optional(require_count, "max_attempts", self.max_attempts)
+
+    @property
+    def keys(self) -> tuple[Hashable, ...]:
+        """Its keys, in the places of ``key_texts``."""
+        return (self.fair_key, self.group_key, *self.flow_keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,23 +383,4 @@ class Record(Timed):
 
     def view(self) -> Item:
         """Return the item as frozen data."""
-        return Item(
-            seq=self.seq,
-            new=self.new,
-            state=self.state,
-            priority=self.priority,
-            tag=self.tag,
-            enqueued_at=self.enqueued_at,
-            available_at=self.available_at,
-            attempts=self.attempts,
-            losses=self.losses,
-            deferrals=self.deferrals,
-            lease=self.lease,
-            lease_expires_at=self.lease_expires_at,
-            worker_id=self.worker_id,
-            finished_at=self.finished_at,
-            error=self.error,
-            origin=self.origin,
-            chain=self.chain,
-            chain_at=self.chain_at,
-        )
+        return Item(**{one.name: getattr(self, one.name) for one in fields(Item)})

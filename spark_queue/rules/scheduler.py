@@ -105,7 +105,7 @@ class Scheduler:
         for new in items:
             check_hashable(new)
             if new.units and self._state.paces is not None:
-                self._state.paces.require_fit(new.fair_key, new.group_key, new.flow_keys, new.units)
+                self._state.paces.require_fit(new.keys, new.units)
         self._state.begin(now)
         named, admit = origins or {}, self._state.admit
         if replacing is None:

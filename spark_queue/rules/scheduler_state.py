@@ -251,11 +251,10 @@ class SchedulerState:
 
     def limit(self, record: Record) -> None:
         """Give an item its limited keys, and count it where it is in flight."""
-        limits, new = cast("Limits", self.limits), record.new
-        record.limited = limits.keys.find(new.fair_key, new.group_key, new.flow_keys)
+        limits, keys = cast("Limits", self.limits), record.new.keys
+        record.limited = limits.keys.find(keys)
         if self.paces is not None:
-            keys = (new.fair_key, new.group_key, new.flow_keys)
-            record.asked = self.paces.find(*keys, new.units)
+            record.asked = self.paces.find(keys, record.new.units)
         self.count(record, 1)
 
     def count(self, record: Record, by: int) -> None:

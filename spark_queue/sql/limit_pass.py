@@ -249,12 +249,13 @@ class KeysInFlight:
 
     def keys_of(self, one: Candidate) -> tuple[tuple[Limited, ...], tuple[UnitsAsked, ...]]:
         """Return the keys of an item that have limits, and its units of those that have rates."""
-        stored = json.loads(one.flow_keys) if one.flow_keys else None
-        limited = self.limits.keys.find(one.fair_key, one.group_key, stored)
+        stored = json.loads(one.flow_keys) if one.flow_keys else ()
+        keys = (one.fair_key, one.group_key, *stored)
+        limited = self.limits.keys.find(keys)
         if self.paces is None:
             return limited, ()
         units = json.loads(one.units) if one.units else None
-        return limited, self.paces.find(one.fair_key, one.group_key, stored, units)
+        return limited, self.paces.find(keys, units)
 
     def start_pass(self, config: QueueConfig, now: float) -> Pass:
         """Return a claim's pass."""

@@ -22,7 +22,7 @@ from spark_queue.log.schema import (
 )
 from spark_queue.log.settings import Settings
 from spark_queue.results import SAMPLED, SAMPLES, Affected
-from spark_queue.rules.pausing import keys_of
+from spark_queue.rules.limiting import keys_of
 from spark_queue.rules.places import freed_at
 from spark_queue.rules.replacing import waits_of
 from spark_queue.sql import log_rows

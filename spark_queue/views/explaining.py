@@ -18,9 +18,8 @@ from spark_queue.log.schema import CLAIMED
 from spark_queue.log.settings import Settings
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation, explain_live
-from spark_queue.rules.limiting import Limited, LimitKeys
+from spark_queue.rules.limiting import Limited, LimitKeys, keys_of
 from spark_queue.rules.pacing import UnitsAsked
-from spark_queue.rules.pausing import keys_of
 from spark_queue.rules.places import State, Timed, freed_at
 from spark_queue.rules.replacing import waits_of
 from spark_queue.rules.rule_model import FullKey, ItemReason, Reason
@@ -109,7 +108,7 @@ class LiveItem(Timed):
             available_at=_seconds(row["_available_at"]),
             expires_at=_seconds(row["_expires_at"]),
             freed_at=None if until is None else _seconds(freed_at(until, at.config)),
-            limited=() if keys is None else keys.find_in(row),
+            limited=() if keys is None else keys.find(keys_of(row)),
             asked=() if at.paces is None else at.paces.find_in(row),
             kept_until=-math.inf if pause is None else _seconds(pause.until) or math.inf,
         )

@@ -21,7 +21,7 @@ from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.flow import stored_texts, stored_units
 from spark_queue.log.log_columns import LogColumn
 from spark_queue.log.schema import BOUNDED, INPUTS, QUEUE_COLUMNS, inputs_of
-from spark_queue.rules import pacing
+from spark_queue.rules import limiting, pacing
 from spark_queue.rules.pacing import Paces
 from spark_queue.wording import shorten
 
@@ -89,11 +89,11 @@ def _units(
     nodes = [_units_of(text, columns) for text in texts]
     lists = [values_of(node, rows).cast(pa.float64()).to_pylist() for node in nodes]
     names = ("_fair_key", "_group_key", "_flow_keys")
-    of_keys = zip(*(keys[name].to_pylist() for name in names), strict=True)
+    of_keys = pa.table({name: keys[name] for name in names}).to_pylist()
     paces, found = Paces(config), []
-    for units, (fair_key, group_key, stored) in zip(zip(*lists, strict=True), of_keys, strict=True):
+    for units, row in zip(zip(*lists, strict=True), of_keys, strict=True):
         pacing.require_units(texts, units)
-        paces.require_fit(fair_key, group_key, stored and json.loads(stored), units)
+        paces.require_fit(limiting.keys_of(row), units)
         found.append(json.dumps(units))
     return pa.array(found, pa.string())
 
