@@ -54,7 +54,9 @@ def recover_ended(at: Snapshot) -> bool:
 
     A claim does so first, and tells whether there were any.
     """
-    if not at.is_local or _known_replica(at) is None:
+    if not at.is_local or at.status.claimed == 0:
+        return False
+    if _known_replica(at) is None and not at.position.too_large.is_put_off:
         return False
     return bool(_recover(at))
 
@@ -182,7 +184,8 @@ def _read_held(at: Snapshot) -> list[Row]:
     with at.cache.lock:
         if (known := _known_replica(at)) is not None:
             return known.items.in_flight()
-    rows: list[Row] = _by_spark().read_held(at.store) if at.has_spark else asking.read_held(at)
+    is_by_spark = at.has_spark and not at.are_files_read
+    rows: list[Row] = _by_spark().read_held(at.store) if is_by_spark else asking.read_held(at)
     return rows
 
 

@@ -81,6 +81,8 @@ class TooLarge:
     """The step of both logs together up to which that is not tried again."""
     claimed: int = 0
     """How many items were in flight then: half of them, and it is another queue."""
+    is_put_off: bool = False
+    """Whether they may fit, and were not read for the first steps of a process."""
 
     def is_now(self, queue: QueueHead, status: StatusHead) -> bool:
         """Whether it would not fit as of two heads, for all that is known."""

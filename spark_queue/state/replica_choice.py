@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -27,7 +28,7 @@ from spark_queue.state.window import TooManyItemsError, Window
 _AHEAD = 50_000
 
 
-def build(at: Snapshot, most: int) -> Replica | None:
+def build(at: Snapshot, most: int, most_touched: float = math.inf) -> Replica | None:
     """Build a replica from the status log, with a window on the other items.
 
     Parameters
@@ -36,11 +37,18 @@ def build(at: Snapshot, most: int) -> Replica | None:
         The queue, as a reader sees it.
     most : int
         Rows of the status log up to which it is read.
+    most_touched : int
+        Open items up to which those are brought that were claimed before.
 
     Returns
     -------
     Replica or None
         ``None`` where more was done since the checkpoint, or only Spark reads the tables.
+
+    Raises
+    ------
+    TooManyItemsError
+        When more items would have to be brought.
     """
     items, states, queue, status = at.item_log, at.status_log, at.queue, at.status
     if not isinstance(items, DeltaLog) or states is None:
@@ -52,6 +60,8 @@ def build(at: Snapshot, most: int) -> Replica | None:
     newest = newest_of(followed.filter(pc.equal(followed["_kind"], ITEM)))
     is_over = pc.is_in(newest["_state"], pa.array(TERMINAL))
     touched = newest.filter(pc.invert(is_over))["_seq"].combine_chunks()
+    if len(touched) > most_touched:
+        raise TooManyItemsError
     source = TablesAhead(
         log=items,
         settings=settings,
@@ -154,6 +164,9 @@ _GONE = 200_000
 #: Steps after which a queue that did not fit is looked at again at the latest.
 _PATIENCE = 1_000
 
+#: Steps that a planner decides first, where a replica takes longer to make than a process may live.
+_FIRST = 8
+
 
 def at_hand(at: Snapshot) -> Replica | None:
     """Return the replica of a reader as of a snapshot; ``None`` if a planner must decide.
@@ -214,6 +227,10 @@ def _leave(at: Snapshot, status: StatusHead) -> None:
     position.too_large = TooLarge(at.queue.step + status.step + _PATIENCE, status.claimed)
 
 
+def _put_off(at: Snapshot) -> None:
+    at.position.too_large = TooLarge(at.queue.step + at.status.step + _FIRST, is_put_off=True)
+
+
 def is_large(at: Snapshot, limit: int) -> bool:
     """Whether a claim is too large for one-by-one decisions, and needs a planner."""
     count = min(limit, at.outstanding)
@@ -232,15 +249,7 @@ def is_read_anew(at: Snapshot) -> bool:
 
 
 def note_large(at: Snapshot, count: int, after: StatusHead) -> None:
-    """Leave the settle of a large claim to a planner, too: a replica would read all of it.
-
-    Parameters
-    ----------
-    count : int
-        Items of the claim.
-    after : StatusHead
-        The head with the claim.
-    """
+    """Leave the settle of a large claim to a planner, too: a replica would read all of it."""
     if count > _OPEN:
         with at.cache.lock:
             _leave(at, after)
@@ -250,11 +259,6 @@ def of_all(at: Snapshot, every: Sequence[Snapshot]) -> Measure | None:
     """Return the replicas of all readers, or ``None`` as above.
 
     Then a new item is measured against no more than that: no reader is limited in what it takes.
-
-    Parameters
-    ----------
-    every : sequence of Snapshot
-        The queue as each of its readers sees it.
     """
     facts = at.queue.readers
     if any(one.streams for one in facts.values()) or any(map(_is_limited, every)):
@@ -295,14 +299,15 @@ def _read(at: Snapshot, before: Replica | None = None) -> Replica | None:
     if _is_scattered(at):
         return None
     found: Replica | None = None
+    is_new = before is None and at.are_files_read and at.position.too_large == TooLarge()
     with suppress(TooManyItemsError):
-        found = _cut(at, before) or _whole(at)
+        found = _cut(at, before, LARGE if is_new else math.inf) or _whole(at)
         if found is None or not _has_too_many_keys(at, found):
             return found
         found = _cut(at, found)
     if found is None:
         # To read the logs again for each step would cost more than Spark does.
-        too_many(at)
+        (_put_off if is_new else too_many)(at)
     return found
 
 
@@ -313,7 +318,7 @@ def _has_too_many_keys(at: Snapshot, known: Replica) -> bool:
     return known.window is None and len(known.keys) > _KEYS
 
 
-def _cut(at: Snapshot, before: Replica | None) -> Replica | None:
+def _cut(at: Snapshot, before: Replica | None, most_touched: float = math.inf) -> Replica | None:
     """Return a replica that looks keys up; ``None`` where it has to know all."""
     if not at.are_files_read:
         return None
@@ -321,7 +326,7 @@ def _cut(at: Snapshot, before: Replica | None) -> Replica | None:
     has_outgrown = before is not None and (before.window is not None or len(before.keys) > _KEYS)
     if not (is_large or has_outgrown or not _is_short(at.queue)):
         return None
-    replica = build(at, _READ)
+    replica = build(at, _READ, most_touched)
     if replica is None or replica.window is None:
         return None
     source = replica.window.source

@@ -13,7 +13,9 @@ import pytest
 from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidConfigError, SparkNeededError
 from spark_queue.local_queue import LocalQueue
+from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.state import replica_choice
 from tests.unit.local.conftest import Make, Worker
 
 
@@ -115,3 +117,39 @@ def test_upkeep_of_a_large_queue_buries_what_lost_its_last_lease(
     queue.maintain()
     # What is dead is no lag.
     assert (reader.counts()["dead"], reader.counts()["ready"]) == (3, 3)
+
+
+@pytest.fixture
+def touched(make: Make, monkeypatch: pytest.MonkeyPatch) -> LocalQueue:
+    """Return a queue of which more was claimed once than a new process brings to memory."""
+    monkeypatch.setattr(replica_choice, "LARGE", 2)
+    monkeypatch.setattr(replica_choice, "_NEAR", 2)
+    queue = make("id string, tenant string", fair_key="tenant", dedup_key="id")
+    queue.enqueue([{"id": name, "tenant": str(ord(name) % 2)} for name in "abcdefgh"])
+    return queue
+
+
+def test_a_new_process_brings_nothing_to_memory_for_its_first_steps(touched: LocalQueue) -> None:
+    """What was claimed and came back is read for one that lives longer."""
+    touched.claim(4).release()
+    store_of(touched).forget()
+    is_known = []
+    for name in "abcdefgh":
+        claim = touched.claim(1)
+        is_known.append(store_of(touched).position().replica is not None)
+        assert [row["id"] for row in claim.rows] == [name]
+        claim.ack()
+    assert is_known == [False] * 4 + [True] * 4
+
+
+# rule: loss of a lease
+def test_a_new_process_takes_over_what_an_ended_one_held(
+    touched: LocalQueue, start: Callable[..., Worker]
+) -> None:
+    """It looks in the files for who holds items."""
+    other = start()
+    assert other.says("queue.claim(4).count") == "4"
+    other.kill()
+    store_of(touched).forget()
+    assert [row["id"] for row in touched.claim(8).rows] == list("abcdefgh")
+    assert touched.status()["_losses"].to_pylist() == [1] * 4 + [0] * 4
