@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pyarrow as pa
@@ -41,6 +41,8 @@ _SMALL = 100_000
 
 #: The longest pause, in seconds, before a lost step is tried again.
 _MAX_PAUSE = 0.5
+
+_NO_TIMES = StepTimes()
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 _T = TypeVar("_T")
@@ -82,7 +84,7 @@ class _Try(Generic[_T]):
     """A try that was not lost."""
 
     done: Answer[_T]
-    times: StepTimes = field(default_factory=StepTimes)
+    times: StepTimes = _NO_TIMES
 
 
 def engine_of(rows: DataFrame | pa.Table, here: Engine = "duckdb") -> Engine:
@@ -125,8 +127,7 @@ def on_items(
     StepLostError
         After :data:`MAX_TRIES` steps that were lost to other writers.
     """
-    tries = Tries(store.queue, store.status, older_than, _snapshots(store, at))
-    return _until_ours(store, "queue", action, lambda: _on_items(store, tries, decide), started)
+    return _until_ours(Tries(store, "queue", action, older_than, at), decide, started)
 
 
 def on_status(
@@ -138,20 +139,17 @@ def on_status(
     older_than: float = 0.0,
 ) -> _T:
     """Make a step of a reader's status log, and return its answer; as :func:`on_items`."""
-    tries = Tries(store.status, store.queue, older_than, _snapshots(store, at))
-    return _until_ours(store, "status", action, lambda: _on_status(store, tries, decide))
+    return _until_ours(Tries(store, "status", action, older_than, at), decide)
 
 
 def once_on_items(store: Store, action: str, decide: Decide[_T]) -> _T | None:
     """Try a step of the item log once; ``None`` if another writer won."""
-    tries = Tries(store.queue, store.status, 0.0, _snapshots(store))
-    return _once(store, "queue", action, lambda: _on_items(store, tries, decide))
+    return _once(Tries(store, "queue", action), decide)
 
 
 def once_on_status(store: Store, action: str, decide: Decide[_T]) -> _T | None:
     """Try a step of a status log once; ``None`` if another writer won."""
-    tries = Tries(store.status, store.queue, 0.0, _snapshots(store))
-    return _once(store, "status", action, lambda: _on_status(store, tries, decide))
+    return _once(Tries(store, "status", action), decide)
 
 
 def known_first(store: Store, attempt: Callable[[], _T]) -> _T:
@@ -191,78 +189,52 @@ def until_done(action: str, attempt: Callable[[], _T | None]) -> _T:
 def report(
     store: Store,
     log: LogName,
-    step: int,
     action: str,
-    counts: Mapping[str, int],
+    done: Step[Any, Any],
     started: float,
     tries: int = 1,
-    *,
-    lease: int = 0,
-    failed: int = 0,
-    deferred: int = 0,
-    engine: Engine = "python",
-    times: StepTimes | None = None,
+    times: StepTimes = _NO_TIMES,
 ) -> None:
     """Report a step to the logger and the listener; ``started`` is a monotonic time.
 
     The step is committed. A listener that fails is only logged, and the caller still gets the
     answer: a claim whose holder never heard of it would wait for its lease to run out.
     """
-    done = StepFacts(
+    facts = StepFacts(
         queue=store.name,
         log=log,
-        step=step,
+        step=done.head.step,
         action=action,
-        counts=dict(counts),
+        counts=dict(done.counts or {}),
         seconds=time.monotonic() - started,
         tries=tries,
-        lease=lease,
-        failed=failed,
-        deferred=deferred,
+        lease=done.lease,
+        failed=done.failed,
+        deferred=done.deferred,
         reader=store.reader if log == "status" else 0,
-        engine=engine,
-        times=StepTimes() if times is None else times,
+        engine=done.engine,
+        times=times,
     )
-    tell(done, store.listener)
+    tell(facts, store.listener)
 
 
-#: Tries a step; ``None`` where it was lost.
-_Attempt = Callable[[], _Try[_T] | None]
-
-
-def _until_ours(
-    store: Store, log: LogName, action: str, attempt: _Attempt[_T], started: float | None = None
-) -> _T:
+def _until_ours(tries: Tries, decide: Decide[_T], started: float | None = None) -> _T:
     started = time.monotonic() if started is None else started
-    count = 0
-
-    def count_try() -> _Try[_T] | None:
-        nonlocal count
-        count += 1
-        return _try_once(attempt)
-
-    ours = until_done(action, count_try)
-    _tell(store, log, action, ours, started, count)
-    return ours.done.answer
+    return _answer(tries, until_done(tries.action, lambda: tries.attempt(decide)), started)
 
 
-def _once(store: Store, log: LogName, action: str, attempt: _Attempt[_T]) -> _T | None:
+def _once(tries: Tries, decide: Decide[_T]) -> _T | None:
     started = time.monotonic()
-    ours = _try_once(attempt)
-    if ours is None:
-        return None
-    _tell(store, log, action, ours, started, 1)
-    return ours.done.answer
+    ours = tries.attempt(decide)
+    return None if ours is None else _answer(tries, ours, started)
 
 
-def _try_once(attempt: _Attempt[_T]) -> _Try[_T] | None:
-    try:
-        return attempt()
-    except Exception as exc:
-        # Others have committed to the other log: nothing was written.
-        if not is_torn(exc):
-            raise
-    return None
+def _answer(tries: Tries, ours: _Try[_T], started: float) -> _T:
+    """Return the answer of a try that was not lost, and report its step."""
+    done = ours.done
+    if isinstance(done, Step) and done.counts is not None:
+        report(tries.store, tries.log, tries.action, done, started, tries.count, ours.times)
+    return done.answer
 
 
 class Tries:
@@ -273,23 +245,62 @@ class Tries:
 
     Parameters
     ----------
-    own, other : Log
-        The log that is written, and the other one.
+    store : Store
+        The queue.
+    log : str
+        The log that is written.
+    action : str
+        What the step does.
     older_than : float
         How old, in seconds, the known head of the other log may be at the first try.
-    seen : iterator of Snapshot
-        The queue at each try.
+    at : Snapshot, optional
+        The queue as the caller has seen it.
     """
 
     def __init__(
-        self, own: Log[Any], other: Log[Any], older_than: float, seen: Iterator[Snapshot]
+        self,
+        store: Store,
+        log: LogName,
+        action: str,
+        older_than: float = 0.0,
+        at: Snapshot | None = None,
     ) -> None:
-        self._own = own
-        self._other = other
+        self.store, self.log, self.action = store, log, action
+        logs: tuple[Log[Any], Log[Any]] = (store.queue, store.status)
+        self._own, self._other = logs if log == "queue" else logs[::-1]
         self._older_than = older_than
-        self._seen = seen
-        self._is_first, self._count = False, 0
+        self._seen = _snapshots(store, at)
+        self._is_first, self.count = False, 0
         self._began = time.monotonic()
+
+    def attempt(self, decide: Decide[_T]) -> _Try[_T] | None:
+        """Try the step; ``None`` where it was lost."""
+        self.count += 1
+        try:
+            return self._attempt(decide)
+        except Exception as exc:
+            # Others have committed to the other log: nothing was written.
+            if not is_torn(exc):
+                raise
+        return None
+
+    def _attempt(self, decide: Decide[_T]) -> _Try[_T] | None:
+        with self.store.writing(self.log), self.begin() as at:
+            began = time.monotonic()
+            if self.log == "status" and at.status.step:
+                # A newer release may have upgraded the queue since it was opened here.
+                _ = at.settings
+            decided = self.decide(at, decide)
+            if not isinstance(decided, Step):
+                return None if decided is None else _Try(done=decided)
+            until = time.monotonic()
+            commit = commit_items if self.log == "queue" else commit_status
+            took = commit(at, decided.head, decided.rows, small=decided.small)
+            if took is None:
+                return None
+            apply = time.monotonic() - until - took
+            times = StepTimes(decide=until - began, commit=took, apply=apply)
+            return _Try(done=decided, times=times)
 
     @contextmanager
     def begin(self) -> Iterator[Snapshot]:
@@ -297,8 +308,7 @@ class Tries:
         if not self._own.is_remote:
             yield next(self._seen)
             return
-        self._count += 1
-        self._is_first = self._count == 1
+        self._is_first = self.count == 1
         # A lost try has looked at its own log, and at the other one since it began.
         since = time.monotonic() - self._began
         own, other = (None, self._older_than) if self._is_first else (_JUST, since)
@@ -331,59 +341,3 @@ def _snapshots(store: Store, first: Snapshot | None = None) -> Iterator[Snapshot
         yield first
     while True:
         yield Snapshot(store)
-
-
-def _on_items(store: Store, tries: Tries, decide: Decide[_T]) -> _Try[_T] | None:
-    with store.writing("queue"), tries.begin() as at:
-        began = time.monotonic()
-        decided = tries.decide(at, decide)
-        if not isinstance(decided, Step):
-            return None if decided is None else _Try(done=decided)
-        until = time.monotonic()
-        took = commit_items(at, decided.head, decided.rows, small=decided.small)
-        return _end_try(decided, began, until, took)
-
-
-def _on_status(store: Store, tries: Tries, decide: Decide[_T]) -> _Try[_T] | None:
-    with store.writing("status"), tries.begin() as at:
-        began = time.monotonic()
-        if at.status.step:
-            # A newer release may have upgraded the queue since it was opened here.
-            _ = at.settings
-        decided = tries.decide(at, decide)
-        if not isinstance(decided, Step):
-            return None if decided is None else _Try(done=decided)
-        until = time.monotonic()
-        took = commit_status(at, decided.head, decided.rows, small=decided.small)
-        return _end_try(decided, began, until, took)
-
-
-def _end_try(
-    decided: Answer[_T], began: float, until: float, took: float | None
-) -> _Try[_T] | None:
-    """Return a try with the times of its decision; ``None`` if it was lost."""
-    if took is None:
-        return None
-    apply = time.monotonic() - until - took
-    return _Try(done=decided, times=StepTimes(decide=until - began, commit=took, apply=apply))
-
-
-def _tell(
-    store: Store, log: LogName, action: str, ours: _Try[_T], started: float, tries: int
-) -> None:
-    done = ours.done
-    if isinstance(done, Step) and done.counts is not None:
-        report(
-            store,
-            log,
-            done.head.step,
-            action,
-            done.counts,
-            started,
-            tries,
-            lease=done.lease,
-            failed=done.failed,
-            deferred=done.deferred,
-            engine=done.engine,
-            times=ours.times,
-        )

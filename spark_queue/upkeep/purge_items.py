@@ -133,7 +133,8 @@ def _purge(store: Store, where: Any, by: Rewriter[Any]) -> Affected:
         meant = _drop_needed(store, by, meant, seen)
         if meant.count:
             _remove(store, by, meant.found)
-    report(store, "queue", store.queue_head().step, "purge", {"purged": meant.count}, started)
+    done = Step(head=store.queue_head(), counts={"purged": meant.count}, answer=None)
+    report(store, "queue", "purge", done, started)
     return Affected(meant.count, becomes={GONE: meant.count}, stays=meant.stays)
 
 

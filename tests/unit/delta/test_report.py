@@ -4,6 +4,7 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.log.addresses import QueueAddress
+from spark_queue.log.heads import StatusHead
 from spark_queue.log.session_options import PlainSession
 from spark_queue.log.step_events import StepFacts
 from spark_queue.state import steps
@@ -20,7 +21,8 @@ def test_a_listener_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> No
 
     store = Store.of(PlainSession(), QueueAddress("/tables/q"), ManualClock(), listener)
 
-    steps.report(store, "status", 3, "claim", {"claimed": 2}, 0.0)
+    claimed = steps.Step(head=StatusHead(step=3), counts={"claimed": 2}, answer=None)
+    steps.report(store, "status", "claim", claimed, 0.0)
 
     assert (told[0].step, told[0].counts) == (3, {"claimed": 2})
     assert "/tables/q: the listener failed" in caplog.text
