@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from spark_queue import saying
 from spark_queue.checks import require_duration
 from spark_queue.commands import checkpoint, claims, forward_items, settle
-from spark_queue.commands.settle_pauses import by_of
+from spark_queue.commands.settle import by_of
 from spark_queue.errors import (
     InvalidArgumentError,
     LeaseLostError,

@@ -1,7 +1,8 @@
 """Settle and renew: the verdict of a lease's holder on its items, as one step.
 
 A settle counts for an item while the newest row of the item is still the holder's: nobody
-claimed it since, and it has not ended. What a later claim has taken is reported, not written.
+claimed it since, and it has not ended. What a later claim has taken is reported, not written. The
+same step pauses keys, where a holder asks for it, and gives units back of what was not begun.
 """
 
 from __future__ import annotations
@@ -9,14 +10,21 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from spark_queue.commands.settle_pauses import join_rows, with_pauses
-from spark_queue.commands.settle_refunds import refunds
+from spark_queue.acting import operator, whoami
+from spark_queue.commands.admin import config_row
+from spark_queue.commands.key_pauses import expression_of
+from spark_queue.config import QueueConfig
+from spark_queue.errors import InvalidArgumentError, pause_of
+from spark_queue.flow import Pause, key_texts
 from spark_queue.log.heads import StatusHead, following
 from spark_queue.log.schema import (
     CLAIMED,
@@ -27,11 +35,18 @@ from spark_queue.log.schema import (
     RENEWED,
     TERMINAL,
 )
-from spark_queue.log.step_events import Engine
+from spark_queue.log.settings import Settings
+from spark_queue.log.step_events import Engine, logger
+from spark_queue.rules.limiting import keys_of
+from spark_queue.rules.pacing import Charges, Paces, instant_of
+from spark_queue.saying import Said
+from spark_queue.sql import log_rows
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
+from spark_queue.state.claim_decision import debt_rows
 from spark_queue.state.replica import Replica
-from spark_queue.state.replica_rows import status_table
+from spark_queue.state.replica_rows import read_debts, status_table
+from spark_queue.state.schedulers import paces_of
 from spark_queue.state.settle_decision import (
     NAMED,
     Judged,
@@ -43,10 +58,14 @@ from spark_queue.state.settle_decision import (
     Verdict,
     charge_deferrals,
     pausing_of,
+    unbegun_of,
 )
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.steps import Answer, Step, engine_of, is_small, on_status
 from spark_queue.state.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 #: The format from which on deferrals are counted, and rows beside a renewal say how far the work on
 #: items is.
@@ -54,6 +73,9 @@ _DEFERS = _TELLS_PROGRESS = 6
 
 #: What the row of a renewal has of those of its items.
 _OF_THE_LEASE = ("_state", "_lease", "_claim_id", "_worker_id", "_at", "_lease_expires_at")
+
+#: Where an item has its keys.
+_KEYS = ("_seq", "_fair_key", "_group_key", "_flow_keys")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +128,11 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
             stage = _in_one_row(stage, said, now)
         after, rows = log_settle(at.status, stage), stage.rows
         if (asked := pausing_of(told)) and at.settings.format >= _DEFERS:
-            paused = with_pauses(at.settings, rows, asked, now)
+            paused = _with_pauses(at.settings, rows, asked, now)
             if paused is not None:
                 after, rows = replace(after, config_step=after.step), paused
         if (back := refunds(at, lease, told, stage.rows, now)) is not None:
-            rows = join_rows(rows, back)
+            rows = _join_rows(rows, back)
         return Step(
             head=after,
             rows=rows,
@@ -187,3 +209,135 @@ def log_settle(head: StatusHead, stage: StagedSettle | Judged) -> StatusHead:
         finished=head.finishing(finished),
         log_rows=head.log_rows + stage.total(),
     )
+
+
+# rule again: units that come back
+def refunds(
+    at: Snapshot, lease: int, verdict: Verdict, rows: DataFrame | pa.Table, now: datetime
+) -> pa.Table | None:
+    """Return the rows of a settle that give units back; ``None`` where there are none.
+
+    Parameters
+    ----------
+    rows : DataFrame or pyarrow.Table
+        The rows of the items: what is no longer the holder's has none.
+    """
+    seqs = unbegun_of(verdict) if at.settings.config.rates else []
+    if seqs == []:
+        return None
+    paces, charges = _debts(at, lease)
+    asked = [
+        one for row in _columns_of(rows, (*_KEYS, "_units"), seqs) for one in paces.find_in(row)
+    ]
+    found = paces.give_back(asked, charges, instant_of(now.timestamp()))
+    return status_table(debt_rows(paces.name_debts(found))) if found else None
+
+
+def _debts(at: Snapshot, lease: int) -> tuple[Paces, Charges]:
+    """Return what keys owe, and owed after a claim, as far as the log says that."""
+    config = at.settings.config
+    with at.cache.lock:
+        replica = replica_choice.at_hand(at)
+        known = None if replica is None else paces_of(replica, config)
+        if replica is not None and known is not None:
+            grant = replica.grants.get(lease)
+            return known, {} if grant is None else grant.charges
+    paces, rows = Paces(config), planner_of(at.store).debts(at)
+    for (by, key), debt in read_debts(rows).items():
+        paces.learn(by, key, debt)
+    return paces, read_debts(rows.filter(pc.equal(rows["_step"], lease)))
+
+
+def _with_pauses(
+    settings: Settings,
+    rows: DataFrame | pa.Table,
+    said: Mapping[int, Said] | Said,
+    now: datetime,
+) -> DataFrame | pa.Table | None:
+    """Return the rows of a settle that pauses keys, too; ``None`` where no key is to be.
+
+    Only of items that have rows: a late holder has none, and pauses nothing.
+
+    Parameters
+    ----------
+    said : mapping of Said, or Said
+        What is said of items by seq, where that pauses a key; or of all.
+    """
+    after = settings
+    for pause in _pauses(settings.config, rows, said, now):
+        known = after.pause_of(pause.by, pause.key, now)
+        if known is None or not known.lasts(pause.until):
+            after = after.with_pause(pause)
+    if after == settings:
+        return None
+    return _join_rows(rows, config_row(after, now))
+
+
+def _join_rows(rows: DataFrame | pa.Table, others: pa.Table) -> DataFrame | pa.Table:
+    """Return the rows of a settle and others; a missing column is null."""
+    if isinstance(rows, pa.Table):
+        return log_rows.joined(rows, others)
+    return import_module("spark_queue.spark.spark_engines").FrameRows().joined(rows, others)
+
+
+def _pauses(
+    config: QueueConfig,
+    rows: DataFrame | pa.Table,
+    said: Mapping[int, Said] | Said,
+    now: datetime,
+) -> Iterator[Pause]:
+    """Return the pauses that are asked for, of each key once."""
+    found: dict[tuple[str, str], Pause] = {}
+    who = operator() or whoami()
+    for row in _columns_of(rows, _KEYS, None if isinstance(said, Said) else list(said)):
+        seq = row["_seq"]
+        one = said if isinstance(said, Said) else said[seq]
+        try:
+            by = expression_of(config, one.pause or None)
+        except InvalidArgumentError as exc:
+            # Its item waits all the same: the settle is no place to fail.
+            logger.warning("item %d pauses no key: %s", seq, exc)
+            continue
+        key = _key_by(config, by, row)
+        if key is None or not one.after:
+            continue
+        pause = Pause(by=by, key=key, until=now + one.after, at=now, who=who)
+        found[by, key] = max(found.get((by, key), pause), pause, key=lambda one: one.until or now)
+    yield from found.values()
+
+
+def _columns_of(
+    rows: DataFrame | pa.Table, names: Sequence[str], seqs: list[int] | None
+) -> list[dict[str, Any]]:
+    """Return some columns of some items of a settle, or of all."""
+    if isinstance(rows, pa.Table):
+        few = rows if seqs is None else rows.filter(pc.is_in(rows["_seq"], pa.array(seqs)))
+        few = few.select(names)
+    else:
+        frame = rows if seqs is None else rows.where(rows["_seq"].isin(seqs))
+        few = frame.select(*names).toArrow()
+    found: list[dict[str, Any]] = few.to_pylist()
+    return found
+
+
+def _key_by(config: QueueConfig, by: str, row: Mapping[str, Any]) -> str | None:
+    # An item may have entered before there was the limit.
+    return dict(zip(key_texts(config), keys_of(row), strict=False)).get(by)
+
+
+def keys_by(config: QueueConfig, rows: pa.Table, pause: str) -> dict[int, str | None]:
+    """Return the key of each item of some rows by its seq; none where items have no such key."""
+    try:
+        by = expression_of(config, pause or None)
+    except InvalidArgumentError:
+        # The settle says so.
+        return {}
+    return {row["_seq"]: _key_by(config, by, row) for row in _columns_of(rows, _KEYS, None)}
+
+
+def by_of(store: Store, pause: object) -> str | None:
+    """Return by which key a holder pauses; raise where the items of a queue have no such key."""
+    by = pause_of(pause)
+    if by is not None:
+        expression_of(store.settings(store.status_head()).config, by or None)
+    return by

@@ -1,4 +1,4 @@
-"""From rows to the events of a bucket, and from its answers back to rows."""
+"""From rows to the events of a bucket, and back to rows; checks before a query starts."""
 
 from __future__ import annotations
 
@@ -6,22 +6,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, functions as F, types
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F, types
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    ByteType,
     DataType,
     DateType,
     DecimalType,
     DoubleType,
     FractionalType,
+    IntegerType,
+    LongType,
+    ShortType,
     StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
 
-from spark_queue.errors import InvalidArgumentError
+from spark_queue.errors import (
+    InvalidArgumentError,
+    SchemaMismatchError,
+    SetupError,
+    UnsafeSessionError,
+)
 from spark_queue.operators.key_columns import (
     Columns,
     all_columns,
@@ -29,8 +38,9 @@ from spark_queue.operators.key_columns import (
     is_complete,
     keys_of,
     one,
+    require_frame,
 )
-from spark_queue.streaming import stream_checks
+from spark_queue.session import STREAMING_CONF
 from spark_queue.streaming.processor import (
     BUCKET,
     NUMBER,
@@ -38,8 +48,11 @@ from spark_queue.streaming.processor import (
     ROW,
     BucketProcessor,
     pack,
+    plain_of,
+    require_no_keys,
     unpack,
 )
+from spark_queue.streaming.stored import stored_state
 from spark_queue.streaming.stream_rules import ARRIVAL, BucketRules
 
 #: Into how many buckets keys are divided. More than cores, so that they spread; few enough that
@@ -48,6 +61,120 @@ BUCKETS = 64
 
 #: Dates and times. Spark 4.0 has no class of them all.
 _DATETIME = getattr(types, "DatetimeType", (DateType, TimestampType, TimestampNTZType))
+
+_WHOLE = (ByteType, ShortType, IntegerType, LongType)
+
+
+def require_state_store(spark: SparkSession) -> None:
+    """Raise where the session keeps state in a way that the operators cannot use.
+
+    Raises
+    ------
+    UnsafeSessionError
+        It names the setting and the value that it needs.
+    """
+    for setting, wanted in STREAMING_CONF.items():
+        # Spark takes a default that we name for a value, and refuses one that is none.
+        found = spark.conf.get(setting, None)
+        if found != wanted:
+            raise UnsafeSessionError(
+                setting,
+                f"it is {found!r}, the operators on streams need {wanted!r}; set both settings of "
+                "spark_queue.streaming.STREAMING_CONF, in a newSession() where other queries need "
+                "other values",
+            )
+
+
+def require_operators(arrivals: DataFrame) -> None:
+    """Raise where this Spark has no stateful operators in Python that the library can use.
+
+    Raises
+    ------
+    SetupError
+        It names the version of Spark, and the one that is needed.
+    """
+    if not hasattr(arrivals.groupBy(), "transformWithState"):
+        raise SetupError(
+            f"the operators on streams need Spark 4.1 or newer, this is "
+            f"{arrivals.sparkSession.version}, which has no transformWithState in Python: install "
+            "pyspark 4.1 or newer, or use spark_queue.operators in foreachBatch"
+        )
+
+
+def require_streaming(what: str, df: object) -> None:
+    """Raise where something is no stream.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It names the argument, and the operators for frames that are none; or a column that is there
+        twice, or named as those of operators are.
+    """
+    require_frame(what, df)
+    if isinstance(df, DataFrame) and not df.isStreaming:
+        raise InvalidArgumentError(
+            f"{what} is no stream: read it with spark.readStream, or use spark_queue.operators"
+        )
+
+
+def require_same_type(what: str, here: DataType, there: DataType) -> None:
+    """Raise where keys of two frames would not compare.
+
+    Raises
+    ------
+    SchemaMismatchError
+        It names the key and both types.
+    """
+    if here != there:
+        raise SchemaMismatchError(
+            what,
+            f"is {here.simpleString()} in one frame and {there.simpleString()} in the other: cast",
+        )
+
+
+def require_sequence(what: str, kind: DataType) -> None:
+    """Raise where a column cannot be a sequence.
+
+    Raises
+    ------
+    SchemaMismatchError
+        It names the column and its type.
+    """
+    if not isinstance(kind, (*_WHOLE, TimestampType)):
+        raise SchemaMismatchError(
+            what, f"is {kind.simpleString()}: a sequence is a whole number or a timestamp"
+        )
+
+
+def require_time(what: str, kind: DataType) -> None:
+    """Raise where a column is no time.
+
+    Raises
+    ------
+    SchemaMismatchError
+        It names the column and its type.
+    """
+    if not isinstance(kind, TimestampType):
+        raise SchemaMismatchError(what, f"is {kind.simpleString()}: a time is a timestamp")
+
+
+def buckets_of(spark: SparkSession, checkpoint: str | None, buckets: int, oldest: int) -> int:
+    """Return the number of buckets: the state's, else the wanted one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When keys would not be found in the state by their texts; it names the format.
+    """
+    state = None if checkpoint is None else stored_state(spark, checkpoint)
+    if state is None:
+        return buckets
+    if oldest > 1:
+        older = state.where(f"value.format < {oldest}").select("value.format", "value.body")
+        for written, body in older.collect():
+            require_no_keys(written, plain_of(written, body))
+    row = state.select("value.buckets").head()
+    return buckets if row is None else int(row[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +246,8 @@ class Stream:
         name = f"{what} of {self.what}"
         kind = fields_of(self.df, name, [column])[0].dataType
         if what == "at" and self.at_is_a_time:
-            stream_checks.require_time(name, kind)
-        stream_checks.require_sequence(name, kind)
+            require_time(name, kind)
+        require_sequence(name, kind)
         whole = F.unix_micros(column) if isinstance(kind, TimestampType) else column.cast("long")
         missing = F.raise_error(
             F.lit(
@@ -156,11 +283,11 @@ def answer(
     """
     arrivals = streams[0].df
     spark = arrivals.sparkSession
-    stream_checks.require_operators(arrivals)
-    stream_checks.require_state_store(spark)
+    require_operators(arrivals)
+    require_state_store(spark)
     kinds = _require_comparable(streams)
     oldest = 2 if any(_has_new_text(kind) for kind in kinds) else 1
-    buckets = stream_checks.buckets_of(spark, checkpoint, buckets, oldest)
+    buckets = buckets_of(spark, checkpoint, buckets, oldest)
     events = reduce(
         DataFrame.unionByName, [stream.events(buckets, arrivals.schema) for stream in streams]
     )
@@ -189,7 +316,7 @@ def _require_comparable(streams: Sequence[Stream]) -> list[DataType]:
                 f"the key of {first.what} has {len(here)} parts, that of {other.what} {len(there)}"
             )
         for a, b in zip(here, there, strict=True):
-            stream_checks.require_same_type(f"the key of {other.what}", a, b)
+            require_same_type(f"the key of {other.what}", a, b)
     return here
 
 

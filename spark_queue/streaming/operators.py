@@ -25,8 +25,7 @@ from spark_queue.operators.key_columns import (
     require_shares,
 )
 from spark_queue.retry_policy import RetryPolicy
-from spark_queue.streaming.bucketed import BUCKETS, Stream, answer
-from spark_queue.streaming.stream_checks import require_streaming
+from spark_queue.streaming.bucketed import BUCKETS, Stream, answer, require_streaming
 from spark_queue.streaming.stream_groups import OUTCOMES, SerialRules
 from spark_queue.streaming.stream_rules import (
     ARRIVAL,
