@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 from importlib import import_module
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -78,6 +77,8 @@ def explain(exc: ImportError, what: str) -> None:
     """
     package = (exc.name or "").partition(".")[0]
     if package == "pyspark" and is_installed(package):
+        from importlib.metadata import version  # noqa: PLC0415 - takes a while
+
         require_supported(version(package))
     if package in _EXTRAS and isinstance(exc, ModuleNotFoundError):
         raise PackageMissingError(what, package, _EXTRAS[package]) from exc

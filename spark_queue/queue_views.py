@@ -12,8 +12,6 @@ from spark_queue.flow import Pause
 from spark_queue.log.heads import ClaimSize
 from spark_queue.log.schema import CLAIMED, READY, REFUSED, TERMINAL
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.report import reading
-from spark_queue.report.model import HOUR, ItemReport, Report
 from spark_queue.results import Explanation, Lag, QueueStats
 from spark_queue.sql import file_rows
 from spark_queue.sql.look import SHORT_STATUS, STATUS
@@ -24,7 +22,10 @@ from spark_queue.wording import in_html
 
 if TYPE_CHECKING:
     from spark_queue.report.finding import Checkup, Thresholds
+    from spark_queue.report.model import ItemReport, Report
     from spark_queue.views.views import QueueViews
+
+_HOUR = timedelta(hours=1)
 
 #: What a table is to the caller: a frame of Spark, or a table of Arrow.
 FrameT = TypeVar("FrameT")
@@ -140,9 +141,9 @@ class Opened:
         """Explain why an item is not running: its holder, and until when."""
         checks.require_seq("seq", seq)
         known = explaining.live(self._store, seq)
-        return known or reading.read_item(self._store, seq).chain[0]
+        return known or self.report_item(seq).chain[0]
 
-    def report(self, as_of: AsOf = None, window: timedelta = HOUR) -> Report:
+    def report(self, as_of: AsOf = None, window: timedelta = _HOUR) -> Report:
         """Report to the operator: where items are, what fails, who waits and why.
 
         On this machine's disk it is read without a job of Spark.
@@ -159,10 +160,14 @@ class Opened:
         InvalidArgumentError
             When the queue has no such step, a time has no offset, or the window is not above zero.
         """
+        from spark_queue.report import reading  # noqa: PLC0415 - takes a while
+
         return reading.read(self._store, as_of, window)
 
     def report_item(self, seq: int, as_of: AsOf = None) -> ItemReport:
         """Tell an item's history, and what it waits for, to the end of the chain."""
+        from spark_queue.report import reading  # noqa: PLC0415 - takes a while
+
         return reading.read_item(self._store, seq, as_of)
 
     def _repr_html_(self) -> str:

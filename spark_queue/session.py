@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,10 +108,12 @@ def delta_coordinate() -> str:
     SetupError
         When the library does not run on this version of Spark.
     """
+    from importlib import metadata  # noqa: PLC0415 - takes a while
+
     try:
-        spark_minor = require_supported(version("pyspark"))
-        delta = version("delta-spark")
-    except PackageNotFoundError as exc:
+        spark_minor = require_supported(metadata.version("pyspark"))
+        delta = metadata.version("delta-spark")
+    except metadata.PackageNotFoundError as exc:
         raise InvalidConfigError(
             f"{exc.name} is not installed; pip install 'spark-queue[spark]'"
         ) from exc

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_queue import DeltaQueue, local_session, session
+from spark_queue import DeltaQueue, local_session
 from spark_queue.errors import SetupError
 from tests.programs import run_python
 
@@ -43,7 +43,7 @@ def test_a_session_of_another_spark_is_refused_before_anything_is_asked(version:
 
 def test_no_session_of_another_spark_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a Delta for it, ``local_session`` would start a JVM that can do nothing."""
-    monkeypatch.setattr(session, "version", lambda _: "4.3.0")
+    monkeypatch.setattr("importlib.metadata.version", lambda _: "4.3.0")
 
     def start(_: object) -> None:
         raise AssertionError
