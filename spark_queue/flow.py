@@ -21,6 +21,9 @@ from spark_queue.checks import (
 from spark_queue.errors import InvalidConfigError
 from spark_queue.wording import shorten
 
+#: A unit of a rate takes no longer, and no key is further ahead: nanoseconds have 64 bits.
+LONGEST_PACE = timedelta(days=36_525)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
@@ -133,8 +136,8 @@ class Rate:
         expression = partial(require_expression, error=InvalidConfigError, kind="a SQL expression")
         optional(expression, "rate.by", self.by)
         optional(expression, "rate.units", self.units)
-        require_duration("rate.per", self.per, InvalidConfigError)
-        _require_above_0(f"rate by {self.by}", self.limit)
+        require_duration("rate.per", self.per, InvalidConfigError, most=LONGEST_PACE)
+        self._require_limit(f"rate by {self.by}", self.limit)
         _require_above_0("rate.burst", self.burst)
         if self.units is None and self.burst is not None and self.burst < 1:
             raise InvalidConfigError(
@@ -144,7 +147,15 @@ class Rate:
         if overrides and self.by is None:
             raise InvalidConfigError("rate.overrides are given to a rate of the whole queue")
         for key, number in overrides:
-            _require_above_0(f"rate of {shorten(key)} by {self.by}", number)
+            self._require_limit(f"rate of {shorten(key)} by {self.by}", number)
+
+    def _require_limit(self, what: str, limit: float | None) -> None:
+        _require_above_0(what, limit)
+        if limit is not None and self.per.total_seconds() / limit > LONGEST_PACE.total_seconds():
+            raise InvalidConfigError(
+                f"{what} is {limit} in {self.per}: a unit would take more than 100 years; "
+                "to stop a key, pause it"
+            )
 
     # rule: rate of a key
     def most(self, key: Hashable) -> float | None:

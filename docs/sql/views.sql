@@ -432,9 +432,9 @@ WHERE j.over_by IS NULL AND j.group_key IS NULL AND j.place IN ('due', 'lost');
 CREATE OR REPLACE VIEW sq_raw_units_asked_of_status AS
 SELECT
   q.seq, q.group_key, q.nth, q.key, q.by, q.units, q.per,
-  cast(ceil(q.units * q.per / q.most) AS bigint) AS cost,
-  cast(ceil(coalesce(q.burst, greatest(1e0, q.most * 25e7 / q.per)) * ceil(q.per / q.most)) AS bigint)
-    AS allowance
+  cast(least(ceil(q.units * q.per / q.most), 315576e13) AS bigint) AS cost,
+  cast(least(ceil(coalesce(q.burst, greatest(1e0, q.most * 25e7 / q.per)) * ceil(q.per / q.most)), 315576e13)
+    AS bigint) AS allowance
 FROM (
   SELECT
     k.seq, k.group_key, k.nth, k.key, k.by, k.units, k.per, k.burst,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.flow import Rate, stored_units
+from spark_queue.flow import LONGEST_PACE, Rate, stored_units
 from spark_queue.rules.limiting import ItemKeys, Limited, LimitKeys, keys_of
 from spark_queue.wording import shorten
 
@@ -23,6 +23,7 @@ _AT_ONCE = Fraction(1, 4)
 _BEGIN = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICRO = 1_000
 _SECOND = 1_000_000_000
+_LONGEST = LONGEST_PACE // timedelta(microseconds=1) * _MICRO
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,8 @@ def nanos_of(rate: Rate) -> int:
 
 
 def _up(number: Fraction) -> int:
-    return -(-number.numerator // number.denominator)
+    """Return a time rounded up, as far as the log has room for it."""
+    return min(-(-number.numerator // number.denominator), _LONGEST)
 
 
 #: Why the units of an item are refused; engines fill in what they are.

@@ -154,19 +154,20 @@ def key_tables(settings: Settings, now: datetime) -> dict[str, pa.Table]:
 def _rate_rows(config: QueueConfig) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
     """Return the rates, and other limits of some keys."""
     texts, units = key_texts(config), stored_units(config)
+    # Arrow takes no whole number that a double does not have.
     rates = [
         {
             **_place_row(nth, -1 if one.by is None else texts.index(one.by)),
             "by": one.text,
             "units_path": None if one.units is None else f"$[{units.index(one.units)}]",
             "per": nanos_of(one),
-            "most": one.limit,
-            "burst": one.burst,
+            "most": one.limit and float(one.limit),
+            "burst": one.burst and float(one.burst),
         }
         for nth, one in enumerate(config.rates)
     ]
     overrides: list[dict[str, object]] = [
-        {"nth": nth, "key": key, "most": most}
+        {"nth": nth, "key": key, "most": most and float(most)}
         for nth, rate in enumerate(config.rates)
         for key, most in rate.overrides.items()
     ]

@@ -512,6 +512,22 @@ def test_more_units_than_the_burst_are_refused_or_start_when_nothing_is_owed(mak
     assert _served(engine, 11.9, 12) == {12: ["a3"]}
 
 
+# rule: units of an item, rate of a key
+@needs("key limits", "time", "returns")
+def test_units_of_centuries_keep_back_their_own_key_alone(make: Make) -> None:
+    """Law 11: a key is 100 years ahead at most, and the others go on."""
+    decade = 10 * 365 * 86_400
+    engine = make("fair_key", rates=(_rate(1, per=decade, burst=10**300, units="prio"),))
+    rows = [("a1", 2**30), ("a2", 2**30), ("b1", 1), ("b2", 1)]
+    engine.enqueue([Row(id=name, tenant=name[0], priority=units) for name, units in rows])
+    held = engine.claim(10)
+    assert sorted(held.ids) == ["a1", "b1", "b2"]
+    held.settle("ack")
+    engine.configure(rates=(_rate(10**17, per=decade, burst=10**300, units="prio"),))
+    engine.advance(decade)
+    assert engine.claim(10).ids == ["a2"]
+
+
 # rule: rate of a key
 @needs("key limits", "retries", "time", "leases")
 def test_each_start_is_charged_retries_and_lost_items_too(make: Make) -> None:

@@ -220,13 +220,13 @@ FROM sq_limited m
 
 -- units_asked(seq, group_key, nth, key, by, units, per, cost, allowance)
 -- What the items that may start take of the keys of rates: how many nanoseconds of a key, and how many ahead
--- it may be. Numbers of more than 53 bits are a nanosecond off.
+-- it may be: 100 years at most. Numbers of more than 53 bits are a nanosecond off.
 -- rule: rate of a key
 SELECT
   q.seq, q.group_key, q.nth, q.key, q.by, q.units, q.per,
-  cast(ceil(q.units * q.per / q.most) AS bigint) AS cost,
-  cast(ceil(coalesce(q.burst, greatest(1e0, q.most * 25e7 / q.per)) * ceil(q.per / q.most)) AS bigint)
-    AS allowance
+  cast(least(ceil(q.units * q.per / q.most), 315576e13) AS bigint) AS cost,
+  cast(least(ceil(coalesce(q.burst, greatest(1e0, q.most * 25e7 / q.per)) * ceil(q.per / q.most)), 315576e13)
+    AS bigint) AS allowance
 FROM (
   SELECT
     k.seq, k.group_key, k.nth, k.key, k.by, k.units, k.per, k.burst,

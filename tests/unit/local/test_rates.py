@@ -196,6 +196,9 @@ def test_an_explanation_says_when_units_come_back(
         ({"limit": 1, "overrides": {"a": 2}}, "whole queue"),
         ({"limit": 1, "by": "tenant", "overrides": {1: 2}}, "use a text"),
         ({"limit": 1, "by": ""}, "rate.by"),
+        ({"limit": 1, "per": timedelta(days=36_526)}, "rate.per"),
+        ({"limit": 1e-10}, "100 years"),
+        ({"limit": 1, "by": "t", "overrides": {"a": 1e-10}}, "of 'a' by t .* 100 years"),
     ],
 )
 def test_a_rate_that_cannot_be_is_refused(settings: dict[str, object], why: str) -> None:
