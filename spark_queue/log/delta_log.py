@@ -27,7 +27,7 @@ from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta import table_creation as made
 from spark_queue.log.delta.commits import Commit, LogFile, commit_at, newest_version
 from spark_queue.log.delta.integrity import using
-from spark_queue.log.delta.log import APP_ID
+from spark_queue.log.delta.log import APP_ID, Log
 from spark_queue.log.delta.log_files import RowFilter
 from spark_queue.log.disk import file_scans
 from spark_queue.log.disk.disk_storage import DiskStorage
@@ -38,7 +38,8 @@ from spark_queue.log.disk.table_place import TablePlace
 from spark_queue.log.heads import Head, step_tables
 from spark_queue.log.log_kinds import log_of
 from spark_queue.log.log_table import LogTable
-from spark_queue.log.object.table_copy import TableCopy, commit_name
+from spark_queue.log.object.table_copy import TableCopy
+from spark_queue.log.object.table_objects import commit_name
 from spark_queue.log.session_options import PlainSession, Session, is_fresh
 from spark_queue.log.storage import Storage
 from spark_queue.overriding import override
@@ -142,8 +143,20 @@ class DeltaLog(LogTable[_Head]):
         return _NOTHING if self._copy is None else self._copy.still(older_than)
 
     @override
+    def still_beside(self, other: Log[Any], older_than: float) -> AbstractContextManager[None]:
+        # What a session of Spark decides may be large, and is not to be written twice.
+        if self._copy is None or not isinstance(self.session, PlainSession):
+            return super().still_beside(other, older_than)
+        its = cast("TableCopy", cast("DeltaLog[Any]", other).place)
+        return self._copy.still_beside(its, older_than)
+
+    @override
     def look(self) -> bool:
         return self._copy is not None and self._copy.look()
+
+    @override
+    def has_news(self) -> bool:
+        return self._copy is not None and self._copy.has_news()
 
     @override
     def pause(self) -> float:

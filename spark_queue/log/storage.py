@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from spark_queue.errors import SetupError
 
+_N = TypeVar("_N")
 _T = TypeVar("_T")
 
 #: Calls under way at once, at most.
@@ -66,7 +67,11 @@ class Storage(Protocol):
         """Return the time by the clock that dates the objects."""
 
 
-def ask_all(ask: Callable[[str], _T], names: Iterable[str]) -> list[_T]:
+class LogMoved(Exception):  # noqa: N818 - what is to be done; it is not shown to users
+    """Others have committed to the log that a step depends on: it is to be decided again."""
+
+
+def ask_all(ask: Callable[[_N], _T], names: Iterable[_N]) -> list[_T]:
     """Make one call for each name, several at a time; return the answers in order."""
     wanted = list(names)
     if len(wanted) < 2:  # noqa: PLR2004 - one needs no thread

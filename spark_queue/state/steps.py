@@ -20,6 +20,7 @@ from spark_queue.log.delta.integrity import is_torn
 from spark_queue.log.delta.log import Log
 from spark_queue.log.heads import QueueHead, StatusHead
 from spark_queue.log.step_events import Engine, LogName, StepFacts, StepTimes, tell
+from spark_queue.log.storage import LogMoved
 from spark_queue.state.commit_step import commit_items, commit_status
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
@@ -280,7 +281,7 @@ class Tries:
             return self._attempt(decide)
         except Exception as exc:
             # Others have committed to the other log: nothing was written.
-            if not is_torn(exc):
+            if not isinstance(exc, LogMoved) and not is_torn(exc):
                 raise
         return None
 
@@ -309,10 +310,13 @@ class Tries:
             yield next(self._seen)
             return
         self._is_first = self.count == 1
+        if self._is_first:
+            with self._own.still(None), self._own.still_beside(self._other, self._older_than):
+                yield next(self._seen)
+            return
         # A lost try has looked at its own log, and at the other one since it began.
         since = time.monotonic() - self._began
-        own, other = (None, self._older_than) if self._is_first else (_JUST, since)
-        with self._own.still(own), self._other.still(other):
+        with self._own.still(_JUST), self._other.still(since):
             yield next(self._seen)
 
     def decide(self, at: Snapshot, decide: Decide[_T]) -> Answer[_T] | None:
@@ -327,7 +331,7 @@ class Tries:
 
     def _is_outdated(self) -> bool:
         """Whether the first try went by an old view."""
-        return self._is_first and self._own.look()
+        return self._is_first and self._own.has_news()
 
 
 def _snapshots(store: Store, first: Snapshot | None = None) -> Iterator[Snapshot]:

@@ -61,9 +61,21 @@ class Log(HeadRows[_Head]):
         del older_than
         return nullcontext()
 
+    def still_beside(self, other: Log[Any], older_than: float) -> AbstractContextManager[None]:
+        """Keep another log still for a block that commits to this one.
+
+        It is looked at first where it is older than that, or while this one's files are written:
+        then :class:`LogMoved` is raised where others have committed to it.
+        """
+        return other.still(older_than)
+
     def look(self) -> bool:
         """Look at a log that stays :meth:`still`, and tell whether others have committed."""
         return False
+
+    def has_news(self) -> bool:
+        """Look, also at the log that is kept still beside it; tell whether others committed."""
+        return self.look()
 
     def pause(self) -> float:
         """Return the seconds after which one who waits looks anyhow."""

@@ -5,35 +5,36 @@ from __future__ import annotations
 import json
 import math
 import random
-import tempfile
 import threading
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from spark_queue.errors import FileGoneError
-from spark_queue.log.delta.commits import OURS, name_of, summed_up
+from spark_queue.log.delta.commits import summed_up
 from spark_queue.log.delta.integrity import naming, require_whole
 from spark_queue.log.disk import scratch
 from spark_queue.log.disk.leftover_files import Ages, named_files, replaced_files, sweep
 from spark_queue.log.disk.table_place import TablePlace
 from spark_queue.log.object.conditional_commits import FEATURE, create_table, files_of, text_of
-from spark_queue.log.storage import Storage, ask_all
+from spark_queue.log.object.copied_files import keep, shorten
+from spark_queue.log.object.table_objects import (
+    LAST,
+    LOG,
+    commit_name,
+    leftovers,
+    summary_name,
+)
+from spark_queue.log.storage import LogMoved, Storage, ask_all
 from spark_queue.overriding import override
 
-LOG = "_delta_log"
-LAST = f"{LOG}/_last_checkpoint"
-
-#: Seconds after which a table that nobody looked at may have lost its next commits to a clean-up;
-#: and for which files stay that are not read any more.
-OLD, _KEPT = 3_600.0, 600.0
-
-#: Seconds for which a commit is kept that is summed up, as Delta's own default has it.
-_LOG_KEPT = 30 * 86_400.0
+#: Seconds after which a table that nobody looked at may have lost its next commits to a clean-up.
+OLD = 3_600.0
 
 #: Commits that are asked for at once, at most.
 _WIDEST = 16
@@ -119,6 +120,37 @@ class TableCopy(TablePlace):
         finally:
             self._stays.value = before
 
+    @contextmanager
+    def still_beside(self, other: TableCopy, older_than: float) -> Iterator[None]:
+        """Keep another copy still; see :meth:`Log.still_beside`."""
+        if other.is_contended or other.version < 0 or not older_than <= other.age() < OLD:
+            with other.still(older_than):
+                yield
+            return
+        with other.still(math.inf):
+            self._stays.beside = partial(other.has_next, other.version)
+            try:
+                yield
+            finally:
+                self._stays.beside = None
+
+    def has_next(self, version: int) -> bool:
+        """Ask whether there is a version after one; it is read later."""
+        began = self._storage.now()
+        if self._storage.read(commit_name(version + 1)) is not None:
+            self.is_contended = True
+            return True
+        self._looked = began
+        return False
+
+    def has_news(self) -> bool:
+        """Look, also at the copy that is kept still beside this one; tell if others committed."""
+        return any(ask_all(lambda ask: ask(), [self.look, *self._beside()]))
+
+    def _beside(self) -> list[Callable[[], bool]]:
+        beside = getattr(self._stays, "beside", None)
+        return [] if beside is None else [beside]
+
     def _give_way(self) -> None:
         """Let the losers to this process be next: they have more to read."""
         room = _WAY * self._storage.took
@@ -203,14 +235,28 @@ class TableCopy(TablePlace):
         files: Sequence[str] = (),
         is_synced: bool,
     ) -> bool:
-        """See :meth:`TablePlace.commit`: what a storage has is safe."""
+        """See :meth:`TablePlace.commit`: what a storage has is safe.
+
+        Raises
+        ------
+        LogMoved
+            The log that is kept still beside this one has new commits; nothing was committed.
+        """
         del is_synced
         contents = {name: (self.directory / name).read_bytes() for name in files}
-        ask_all(lambda name: self._storage.put(name, contents[name]), contents)
+        asks: list[Callable[[], object]] = [
+            partial(self._storage.put, name, content) for name, content in contents.items()
+        ]
+        # Where others write, they may have the version by now.
+        is_contended = self.is_contended
+        asks += [*self._beside(), *([self.pull] if is_contended else [])]
+        is_moved = any(ask_all(lambda ask: ask(), asks))
+        self.is_contended = is_contended
+        if is_moved:
+            self._left += files
+            raise LogMoved
         text = text_of(actions, contents if self._is_log else {})
-        found = self._storage.put_if_absent(commit_name(version), text)
-        self.add_commit(version, found)
-        if found == text:
+        if self.version < version and self._create(version, text):
             self._committed = time.monotonic()
             return True
         # The next try for a step has to hurry: its files are removed when there is time.
@@ -218,9 +264,14 @@ class TableCopy(TablePlace):
             self._left += files
         else:
             self._storage.delete(files)
-        self.pull()
         self.is_contended = True
         return False
+
+    def _create(self, version: int, text: bytes) -> bool:
+        """Create a commit; False if another has the version, which is added instead."""
+        found = self._storage.put_if_absent(commit_name(version), text)
+        self.add_commit(version, found)
+        return found == text
 
     def add_commit(self, version: int, text: bytes) -> None:
         """Add a commit that the store has.
@@ -234,8 +285,8 @@ class TableCopy(TablePlace):
             require_whole(text.decode())
         for name, content in files_of(text):
             if not (self.directory / name).exists():
-                self._keep(name, content)
-        self._keep(commit_name(version), text)
+                keep(self.directory, name, content)
+        keep(self.directory, commit_name(version), text)
         self.version, self._changed = max(self.version, version), time.monotonic()
 
     def bring_commit(self, version: int) -> None:
@@ -243,14 +294,14 @@ class TableCopy(TablePlace):
         name = commit_name(version)
         text = None if (self.directory / name).exists() else self._storage.read(name)
         if text is not None:
-            self._keep(name, text)
+            keep(self.directory, name, text)
 
     def _bring_summary(self, version: int) -> bool:
         """Bring a checkpoint; False if it is gone."""
         summary = self._storage.read(summary_name(version))
         if summary is not None:
-            self._keep(summary_name(version), summary)
-            self._keep(LAST, json.dumps({"version": version, "size": 1}).encode())
+            keep(self.directory, summary_name(version), summary)
+            keep(self.directory, LAST, json.dumps({"version": version, "size": 1}).encode())
         return summary is not None
 
     def summed_up(self) -> int:
@@ -265,27 +316,19 @@ class TableCopy(TablePlace):
             self.publish(name)
         left, self._left = self._left, []
         self._storage.delete(left)
-        self._shorten(version, live())
+        shorten(self.directory, version, live())
 
     def sweep(self, ages: Ages | None) -> int:
         """See :meth:`TablePlace.sweep`: commits that are summed up, and files that none names."""
-        ages, begins = ages or Ages(), ("",) if self._is_log else (f"{LOG}/", OURS)
-        summed, named = self._summary(), named_files(self.directory)
+        ages, summed = ages or Ages(), self._summary()
         if ages.replaced:
             self.summed_up()
-            gone = sorted(replaced_files(self.directory) or ())
-            self._storage.delete(gone)
+            self._storage.delete(sorted(replaced_files(self.directory) or ()))
             return sweep(self.directory, ages)
+        named = named_files(self.directory)
         if named is None or not summed:
             return 0
-        kept, now = {commit_name(0), *named}, self._storage.now()
-        gone = [
-            name
-            for name, at in self._storage.list().items()
-            if name not in kept
-            and name.startswith(begins)
-            and may_go(name, (now - at).total_seconds(), summed, ages)
-        ]
+        gone = leftovers(self._storage, named, summed, ages, is_log=self._is_log)
         self._storage.delete(gone)
         return len(gone)
 
@@ -312,7 +355,7 @@ class TableCopy(TablePlace):
                 # What this process knows is too old to go by.
                 self._looked = _NEVER
                 raise FileGoneError(f"{self._storage.url}/{name}")
-            self._keep(name, content)
+            keep(self.directory, name, content)
 
     @override
     def publish(self, name: str) -> None:
@@ -332,19 +375,6 @@ class TableCopy(TablePlace):
     @override
     def lock(self, name: str, timeout: float) -> AbstractContextManager[bool]:
         return self._storage.lock(name, timeout)
-
-    def _shorten(self, version: int, live: Collection[str]) -> None:
-        """Remove from the copy the commits before a checkpoint, and files that are not live."""
-        kept = {self.directory / name for name in live}
-        gone = [self.directory / commit_name(at) for at in range(1, version)]
-        for path in [
-            *gone,
-            *(path for path in self.directory.glob("*.parquet") if path not in kept),
-        ]:
-            # One that is younger may be about to be committed.
-            with suppress(FileNotFoundError):
-                if time.time() - path.stat().st_mtime > _KEPT:
-                    path.unlink()
 
     def _pull_checkpoint(self) -> None:
         """Begin with what a checkpoint sums up, if there is one."""
@@ -366,35 +396,3 @@ class TableCopy(TablePlace):
                 return False
             self.add_commit(version, text)
         return True
-
-    def _keep(self, name: str, content: bytes) -> None:
-        """Write an object into the copy, whole and at once."""
-        file = self.directory / name
-        file.parent.mkdir(exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".tmp", delete=False) as draft:
-            draft.write(content)
-        Path(draft.name).replace(file)
-
-
-def commit_name(version: int) -> str:
-    """Return the object that a version of a table is, or will be."""
-    return f"{LOG}/{name_of(version)}"
-
-
-def summary_name(version: int) -> str:
-    """Return the object of a checkpoint."""
-    return f"{LOG}/{version:020}.checkpoint.parquet"
-
-
-def may_go(name: str, age: float, summed: int, ages: Ages) -> bool:
-    """Return whether an object without a commit is old enough to go.
-
-    Parameters
-    ----------
-    summed : int
-        The version of the newest checkpoint.
-    """
-    if not name.startswith(f"{LOG}/"):
-        return age >= ages.others
-    version = name.rpartition("/")[2][:20]
-    return version.isdecimal() and int(version) < summed and age >= _LOG_KEPT

@@ -27,7 +27,8 @@ from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.disk.open_table import PARTITION
 from spark_queue.log.heads import Head, columns_of, step_tables, table_of
 from spark_queue.log.object.remote_commits import FarCommits
-from spark_queue.log.object.table_copy import TableCopy, commit_name
+from spark_queue.log.object.table_copy import TableCopy
+from spark_queue.log.object.table_objects import commit_name
 from spark_queue.log.schema import META_LANE
 from spark_queue.log.spark.spark_log import SparkLog
 from spark_queue.log.storage import Storage

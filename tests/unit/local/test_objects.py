@@ -60,6 +60,15 @@ class Machines:
         act()
         return dict(self.store.asked)
 
+    def before(self, request: str, act: Callable[[], Any]) -> None:
+        """Have something done just before the next request that begins so."""
+
+        def fault(ask: Callable[[], Any]) -> Any:
+            act()
+            return ask()
+
+        self.store.fail_next(request, fault)
+
     def holding(self, text: str) -> list[str]:
         """Return the objects with a text in them, or in rows of them."""
         return [name for name in self.store.found() if text in _shown(self.store.get(name).bytes())]
@@ -104,6 +113,36 @@ def test_an_enqueue_that_depends_on_what_ended_asks() -> None:
     assert asked["GET"] > 1  # what was done meanwhile
     assert keyed.other.enqueue([{"path": "a"}]).duplicates == 0
     assert keyed.asked(lambda: keyed.other.enqueue([{"path": "c"}])) == {"GET": 1, "PUT": 2}
+
+
+@pytest.mark.parametrize(
+    "act",
+    [lambda queue: queue.enqueue([{"path": "c"}]), LocalQueue.claim],
+    ids=["enqueue", "claim"],
+)
+def test_a_look_is_beside_the_write_of_the_file(act: Callable[[LocalQueue], Any]) -> None:
+    """So a step that depends on the other log takes the time of two requests."""
+    keyed = Machines(QueueConfig(dedup_key="path"))
+    keyed.one.enqueue([{"path": "a"}, {"path": "b"}])
+    keyed.one.claim()
+    keyed.store.delay, keyed.store.at_once = 0.2, 0
+    assert keyed.asked(lambda: act(keyed.one)) == {"GET": 1, "PUT": 2}
+    assert keyed.store.at_once == 2
+
+
+# rule again: lost step
+def test_what_others_do_while_the_file_is_written_counts() -> None:
+    """A key that is freed then is free, and an item that enters then is claimed."""
+    keyed = Machines(QueueConfig(dedup_key="path"))
+    one, other = keyed.one, keyed.other
+    one.enqueue([{"path": "a"}])
+    assert other.enqueue([{"path": "a"}]).duplicates == 1
+
+    keyed.before("GET team/files/status", lambda: one.claim().ack())
+    assert other.enqueue([{"path": "a"}, {"path": "b"}]).inserted == 2
+    keyed.before("GET team/files/queue", lambda: one.enqueue([{"path": "c"}]))
+    assert paths(other) == ["a", "b", "c"]
+    assert one.counts()["claimed"] == 3
 
 
 def test_machines_see_each_others_steps(machines: Machines) -> None:
