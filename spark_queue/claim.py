@@ -8,13 +8,8 @@ from importlib import import_module
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from spark_queue import saying
+from spark_queue import commands, saying, sql, state
 from spark_queue.checks import require_duration
-from spark_queue.commands import checkpoint, claims, forward_items, settle
-from spark_queue.commands.settle import by_of
 from spark_queue.errors import (
     InvalidArgumentError,
     LeaseLostError,
@@ -30,16 +25,17 @@ from spark_queue.saying import (
     require_said,
     said_of,
 )
-from spark_queue.sql import file_rows
-from spark_queue.state.request import GrantedClaim, Request
-from spark_queue.state.settle_decision import Each, Every, Renewed, Some, Verdict
-from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.wording import instant, plural, shorten, text_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
     from typing_extensions import Self
+
+    from spark_queue.state.request import GrantedClaim, Request
+    from spark_queue.state.settle_decision import Verdict
+    from spark_queue.state.snapshot import Snapshot
 
 
 #: What a holder says of an item: an outcome, or one with an error, and with how long it waits.
@@ -135,9 +131,7 @@ class Claim:
             As for :meth:`defer`, where it is said how long a retry waits.
         """
         wait = None if after is None else require_after("after", after)
-        return self._settle_rest(
-            "nack", require_error("error", error), wait, by_of(self._store, pause)
-        )
+        return self._settle_rest("nack", require_error("error", error), wait, pause=pause)
 
     def defer(
         self, after: float | timedelta, error: str | None = None, *, pause: bool | str = False
@@ -158,9 +152,7 @@ class Claim:
             the text of another.
         """
         wait = require_after("after", after)
-        return self._settle_rest(
-            "defer", require_error("error", error), wait, by_of(self._store, pause)
-        )
+        return self._settle_rest("defer", require_error("error", error), wait, pause=pause)
 
     def release(self) -> Settlement:
         """Give all that is left back to its place, without charging an attempt.
@@ -201,7 +193,9 @@ class Claim:
         InvalidArgumentError
             When an outcome is unknown, or an item has two; nothing was written.
         """
-        return self._settle(Each(self._by_spark("spark.spark_planner").check(outcomes)))
+        return self._settle(
+            state.settle_decision.Each(self._by_spark("spark.spark_planner").check(outcomes))
+        )
 
     def settle_each(self, outcomes: Mapping[int, Said]) -> Settlement:
         """Settle single items.
@@ -225,7 +219,7 @@ class Claim:
                 f"outcomes is {shorten(outcomes)}: it must map a _seq to an outcome, as "
                 f"{{1: 'ack'}}"
             )
-        return self._settle(Some(dict(map(require_said, outcomes.items()))))
+        return self._settle(state.settle_decision.Some(dict(map(require_said, outcomes.items()))))
 
     def renew(
         self,
@@ -262,7 +256,7 @@ class Claim:
             by = self._store.settings(self._store.status_head()).config.lease
         until = self._store.clock.now() + by
         try:
-            self._settle(Renewed(by, said), "renew")
+            self._settle(state.settle_decision.Renewed(by, said), "renew")
         except LeaseLostError:
             self.lease_expires_at = until
             raise
@@ -280,24 +274,26 @@ class Claim:
     ) -> None:
         # Items that the block has settled itself stay so.
         if kind is None:
-            self._settle(Every("ack"))
+            self._settle(state.settle_decision.Every("ack"))
         elif issubclass(kind, Exception):
             # A failure of the whole claim, but a wish to have it again later.
             nack = ("nack", text_of(error))
             said = said_of(error) if isinstance(error, RetryAfter) else nack
-            self._settle(Every(*said))
+            self._settle(state.settle_decision.Every(*said))
         else:
-            self._settle(Every("release"))
+            self._settle(state.settle_decision.Every("release"))
 
     def _settle_rest(
         self,
         verb: str,
         error: str | None = None,
         after: timedelta | None = None,
-        pause: str | None = None,
+        *,
+        pause: bool | str = False,
     ) -> Settlement:
         """Settle all that is left; raise where another verb has left nothing."""
-        done = self._settle(Every(verb, error, after, pause))
+        by = commands.settle.by_of(self._store, pause)
+        done = self._settle(state.settle_decision.Every(verb, error, after, by))
         if done.step == 0 and self._said not in (None, verb):
             raise LeaseLostError((), f"settled before, by {self._said}()")
         self._said = verb
@@ -306,9 +302,9 @@ class Claim:
     def _settle(self, verdict: Verdict, action: str = "settle") -> Settlement:
         if self.count == 0:
             return Settlement(step=0)
-        done = settle.settle(self._store, self.lease, verdict, action=action)
+        done = commands.settle.settle(self._store, self.lease, verdict, action=action)
         if done.counts.get("dead"):
-            forward_items.forward(self._store)
+            commands.forward_items.forward(self._store)
         # The holder knows the items that were over when it repeated the claim.
         lost = sorted({*done.lost} - {*self.over})
         if lost:
@@ -340,11 +336,11 @@ class Claim:
 def make_claim(at: Snapshot, request: Request, kind: type[_ClaimT]) -> _ClaimT:
     """Lease the items of a request, after a checkpoint that is due; forward ended ones."""
     store = at.store
-    if checkpoint.is_due(at.status, request.limit):
-        checkpoint.checkpoint(store)
-        at = Snapshot(store)
-    claim = kind(store, claims.claim(at, request))
-    forward_items.forward(store)
+    if commands.checkpoint.is_due(at.status, request.limit):
+        commands.checkpoint.checkpoint(store)
+        at = state.snapshot.Snapshot(store)
+    claim = kind(store, commands.claims.claim(at, request))
+    commands.forward_items.forward(store)
     return claim
 
 
@@ -383,10 +379,8 @@ class LocalClaim(Claim):
         return rows
 
     def _read(self) -> pa.Table:
-        grant = file_rows.grant_of(self._store, self.lease)
-        if self.over:
-            is_over = pc.is_in(grant["_seq"], pa.array(self.over, pa.int64()))
-            grant = grant.filter(pc.invert(is_over))
+        file_rows = sql.file_rows
+        grant = file_rows.grant_of(self._store, self.lease, self.over)
         found = file_rows.require_items(self._store, grant, self.count, self.id)
         if TRACE in found.column_names:
             named = zip(found["_seq"].to_pylist(), found[TRACE].to_pylist(), strict=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -67,6 +67,24 @@ def load(module: str, what: str) -> ModuleType:
         raise
 
 
+def submodules(package: str) -> Callable[[str], ModuleType]:
+    """Return a package's ``__getattr__`` that loads a module when it is first used.
+
+    A cold process needs few modules, and to load them all takes longer than most answers.
+    """
+
+    def load_module(name: str) -> ModuleType:
+        module = f"{package}.{name}"
+        try:
+            return import_module(module)
+        except ModuleNotFoundError as exc:
+            if exc.name != module:
+                raise
+            raise AttributeError(f"module {package!r} has no attribute {name!r}") from None
+
+    return load_module
+
+
 def explain(exc: ImportError, what: str) -> None:
     """Say what to install, where an import failed for want of it; return where it did not.
 
@@ -123,6 +141,8 @@ def _java() -> str | None:
 
 
 def _version(java: str) -> int | None:
+    import subprocess  # noqa: PLC0415 - takes a while
+
     try:
         asked = subprocess.run(  # noqa: S603 - the Java that Spark is about to start anyway
             [java, "-version"], capture_output=True, text=True, check=False, timeout=60

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-import pyarrow as pa
-
-from spark_queue import checks, tracing
+from spark_queue import checks, commands, state, tracing, views
 from spark_queue.claim import LocalClaim
 from spark_queue.clock import Clock, SystemClock
-from spark_queue.columns import kinds
-from spark_queue.columns.arrow import arrow_keys
-from spark_queue.columns.arrow.arrow_types import parse_fields
-from spark_queue.columns.kinds import Field
-from spark_queue.commands import create_drop, enqueue
-from spark_queue.commands.batches import SourceBatch
-from spark_queue.commands.enqueue import Enqueued
-from spark_queue.commands.rows import check_rows, columns_of as _columns_of
+from spark_queue.columns import arrow, kinds
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.durability import StepDurability, require_step_durability
 from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
@@ -27,26 +19,28 @@ from spark_queue.log import object_tables
 from spark_queue.log.addresses import QueueAddress, is_name
 from spark_queue.log.object_tables import StorageOptions
 from spark_queue.log.session_options import PlainSession
-from spark_queue.log.step_events import Listener
 from spark_queue.queue import Order, Queue, drop_queue
 from spark_queue.queue_views import ReaderFacts
-from spark_queue.results import Affected
 from spark_queue.session import DURABILITY
 from spark_queue.state import existence
-from spark_queue.state.request import EnqueueRules
-from spark_queue.state.snapshot import Snapshot
-from spark_queue.state.steps import known_first
 from spark_queue.state.store import Store
-from spark_queue.tracing import Traces
-from spark_queue.views import views
 from spark_queue.wording import shorten
 from spark_queue.working import Working
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from spark_queue.columns.kinds import Field
+    from spark_queue.commands.batches import SourceBatch
+    from spark_queue.commands.enqueue import Enqueued
+    from spark_queue.log.step_events import Listener
     from spark_queue.report.finding import Checkup, Thresholds
+    from spark_queue.results import Affected
+    from spark_queue.state.request import EnqueueRules
+    from spark_queue.tracing import Traces
+    from spark_queue.views.views import QueueViews
 
 #: Rows to enqueue: one or many dictionaries, or a table.
 Rows: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any]] | pa.Table | pd.DataFrame"
@@ -57,7 +51,10 @@ class LocalVerbs(Working["pa.Table", "pa.Schema", LocalClaim]):
 
     _claim_type = LocalClaim
     _runner = "spark_queue.processing.local_processing"
-    _views = views.ARROW_VIEWS
+
+    @property
+    def _views(self) -> QueueViews[pa.Table, pa.Schema]:
+        return views.views.ARROW_VIEWS
 
 
 class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalReader"]):
@@ -144,13 +141,13 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
     def _create(
         cls, store: Store, schema: str, config: QueueConfig | None, *, exist_ok: bool = False
     ) -> LocalQueue:
-        columns, settings = parse_fields(schema), require_config(config)
+        columns, settings = arrow.arrow_types.parse_fields(schema), require_config(config)
         fields = kinds.to_json(columns)["fields"]
         # What only Spark makes may be there, and is opened here.
-        if not exist_ok or not create_drop.is_made(store, fields, settings):
+        if not exist_ok or not commands.create_drop.is_made(store, fields, settings):
             kinds.require_columns(columns)
-            arrow_keys.require_keys(columns, settings)
-            create_drop.create(store, fields, settings, exist_ok=exist_ok)
+            arrow.arrow_keys.require_keys(columns, settings)
+            commands.create_drop.create(store, fields, settings, exist_ok=exist_ok)
         return cls(store)
 
     @classmethod
@@ -214,15 +211,18 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
     ) -> Enqueued:
         given = [dict(rows)] if isinstance(rows, Mapping) else rows
         order, main = cast("str | None", order_by), self._main
-        frame = known_first(main, lambda: check_rows(main, given, order_by=order))
+        check = partial(commands.rows.check_rows, main, given, order_by=order)
+        frame = state.steps.known_first(main, check)
         tracing.require_one_each(trace, len(frame.rows), is_ordered=order_by is not None)
-        return enqueue.commit(Snapshot(main), frame.with_trace(trace), rules, batch=batch)
+        return commands.enqueue.commit(
+            state.snapshot.Snapshot(main), frame.with_trace(trace), rules, batch=batch
+        )
 
     def _place_of(self, path: str | Path) -> str:
         return _as_path(path)
 
     def _columns_of(self, schema: StructType | str) -> tuple[Field, ...]:
-        return parse_fields(cast("str", schema))
+        return arrow.arrow_types.parse_fields(cast("str", schema))
 
     def _make_reader(self, reader: Store) -> LocalReader:
         return LocalReader(reader)
@@ -281,7 +281,7 @@ def columns_of(queue: LocalQueue) -> tuple[Field, ...]:
     SparkNeededError
         When only Spark reads the tables.
     """
-    return _columns_of(queue._main)  # noqa: SLF001 - as above
+    return commands.rows.columns_of(queue._main)  # noqa: SLF001 - as above
 
 
 def examine(path: str, limits: Thresholds) -> Checkup:

@@ -7,20 +7,19 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spark_queue import checks, pause_texts
-from spark_queue.commands import admin, dry_runs, forward_items, key_pauses, readers, undo_command
-from spark_queue.commands.readers import Start
-from spark_queue.config import LiveSettings
+from spark_queue import checks, commands, pause_texts, sql, views
 from spark_queue.config_changes import merge
 from spark_queue.queue_views import Opened
 from spark_queue.reader_config import ReaderConfig, require_reader
-from spark_queue.results import Affected, Reconfigured, Undone
-from spark_queue.sql.where import Where, require_where
 from spark_queue.state.store import Store
-from spark_queue.views.operator_steps import in_force_since
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from spark_queue.commands.readers import Start
+    from spark_queue.config import LiveSettings
+    from spark_queue.results import Affected, Reconfigured, Undone
+    from spark_queue.sql.where import Where
 
 #: A queue as one of its readers sees it.
 ReaderT = TypeVar("ReaderT")
@@ -64,7 +63,7 @@ class Operating(Opened):
         config = self.config
         for named in (settings, expected):
             merge(config, named)
-        return admin.change(self._store, settings, expected)
+        return commands.admin.change(self._store, settings, expected)
 
     def pause(
         self,
@@ -106,21 +105,21 @@ class Operating(Opened):
         if key is None:
             pause_texts.require_no_key("pause", by=by, for_=for_)
             return self._give_out(paused=True)
-        return key_pauses.pause(self._store, key, by, for_)
+        return commands.key_pauses.pause(self._store, key, by, for_)
 
     def resume(self, *, key: str | None = None, by: str | None = None) -> int:
         """Give out items again, or those of a key; otherwise as :meth:`pause`."""
         if key is None:
             pause_texts.require_no_key("resume", by=by)
             return self._give_out(paused=False)
-        return key_pauses.resume(self._store, key, by)
+        return commands.key_pauses.resume(self._store, key, by)
 
     def _give_out(self, *, paused: bool) -> int:
         action = "pause" if paused else "resume"
-        step = admin.configure(
+        step = commands.admin.configure(
             self._store, lambda old, _: replace(old, paused=paused), action, only_changes=True
         )
-        return step or in_force_since(self._store, paused=paused)
+        return step or views.operator_steps.in_force_since(self._store, paused=paused)
 
     def cancel(self, where: Where, *, dry_run: bool = False) -> Affected:
         """End every ready or claimed item that is meant.
@@ -149,9 +148,13 @@ class Operating(Opened):
         SparkNeededError
             When there is no session, and only Spark knows what the SQL means.
         """
-        require_where(where, dry_run=dry_run)
+        sql.where.require_where(where, dry_run=dry_run)
         store = self._store
-        return dry_runs.foresee_cancel(store, where) if dry_run else admin.cancel(store, where)
+        return (
+            commands.dry_runs.foresee_cancel(store, where)
+            if dry_run
+            else commands.admin.cancel(store, where)
+        )
 
     def redrive(self, where: Where, *, dry_run: bool = False, again: bool = False) -> Affected:
         """Enqueue dead, expired or cancelled items again, as new items that name the old.
@@ -176,11 +179,15 @@ class Operating(Opened):
         Affected
             How many items it is about.
         """
-        require_where(where, dry_run=dry_run, again=again)
+        sql.where.require_where(where, dry_run=dry_run, again=again)
         store = self._store
         if self._is_one_of_many:
-            return dry_runs.foresee_redrive(store, where) if dry_run else admin.revive(store, where)
-        return undo_command.redrive(store, where, again=again, dry_run=dry_run)
+            return (
+                commands.dry_runs.foresee_redrive(store, where)
+                if dry_run
+                else commands.admin.revive(store, where)
+            )
+        return commands.undo_command.redrive(store, where, again=again, dry_run=dry_run)
 
     def undo(self, step: int, *, dry_run: bool = False) -> Undone:
         """Take back what an operator did in a step of the status log, as far as that can be.
@@ -212,7 +219,7 @@ class Operating(Opened):
         checks.require_count("step", step)
         checks.require_flag("dry_run", dry_run)
         for_itself = self._is_one_of_many
-        return undo_command.undo(self._store, step, for_itself=for_itself, dry_run=dry_run)
+        return commands.undo_command.undo(self._store, step, for_itself=for_itself, dry_run=dry_run)
 
 
 class ReaderRegistry(Opened, Generic[ReaderT]):
@@ -248,9 +255,9 @@ class ReaderRegistry(Opened, Generic[ReaderT]):
         """
         require_reader(name, start, config)
         if config is not None:
-            config = forward_items.with_targets(self._main, config)
+            config = commands.forward_items.with_targets(self._main, config)
         self._reader = None
-        return self._make_reader(readers.register(self._main, name, config, start))
+        return self._make_reader(commands.readers.register(self._main, name, config, start))
 
     def open_reader(self, name: str) -> ReaderT:
         """Return a reader that is registered; the name of the default one is empty.
@@ -261,7 +268,7 @@ class ReaderRegistry(Opened, Generic[ReaderT]):
             When there is none of the name.
         """
         checks.require_kind("name", name, str)
-        return self._make_reader(readers.find(self._main, name))
+        return self._make_reader(commands.readers.find(self._main, name))
 
     def readers(self) -> tuple[str, ...]:
         """Return the names of all readers; the default reader's is empty."""
@@ -288,9 +295,9 @@ class ReaderRegistry(Opened, Generic[ReaderT]):
         checks.require_kind("name", name, str)
         checks.require_flag("dry_run", dry_run)
         if dry_run:
-            return dry_runs.unread(readers.look_up(self._main, name))
+            return commands.dry_runs.unread(commands.readers.look_up(self._main, name))
         self._reader = None
-        readers.drop(self._main, name)
+        commands.readers.drop(self._main, name)
         return None
 
     def _make_reader(self, reader: Store) -> ReaderT:

@@ -7,12 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
-from spark_queue import checks, tracing
-from spark_queue.columns.kinds import Field
-from spark_queue.commands import create_drop, dry_runs, enqueue, upgrade
-from spark_queue.commands.batches import SourceBatch, read_batch
-from spark_queue.commands.enqueue import Enqueued
-from spark_queue.config import OnDuplicate
+from spark_queue import checks, commands, sql, state, tracing, upkeep
 from spark_queue.errors import QueueNotFoundError
 from spark_queue.log import maintenance
 from spark_queue.log.addresses import require_table
@@ -20,13 +15,9 @@ from spark_queue.log.delta.log import Log
 from spark_queue.log_errors import FileAccessError, FileGoneError
 from spark_queue.operating import ReaderRegistry, ReaderT
 from spark_queue.queue_views import FrameT, SchemaT
-from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
-from spark_queue.sql.where import Where, require_where
 from spark_queue.state import existence
-from spark_queue.state.request import EnqueueRules, OnFull, OnMismatch
 from spark_queue.state.store import Store
 from spark_queue.tracing import Trace, Traces
-from spark_queue.upkeep import clones, maintain, purge_items
 from spark_queue.working import ClaimT, Working
 
 if TYPE_CHECKING:
@@ -35,6 +26,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
     from typing_extensions import Self
+
+    from spark_queue.columns.kinds import Field
+    from spark_queue.commands.batches import SourceBatch
+    from spark_queue.commands.enqueue import Enqueued
+    from spark_queue.config import OnDuplicate
+    from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
+    from spark_queue.sql.where import Where
+    from spark_queue.state.request import EnqueueRules, OnFull, OnMismatch
 
 #: Rows to enqueue: a frame; without Spark also one or many dictionaries.
 Rows: TypeAlias = (
@@ -140,7 +139,9 @@ class Queue(
         The rows are evaluated once, so a source that changes cannot put a row half in. Duplicates
         are detected inside the commit, against concurrent enqueues too.
         """
-        rules = EnqueueRules(
+        from spark_queue.results import EnqueueResult  # noqa: PLC0415 - takes a while
+
+        rules = state.request.EnqueueRules(
             on_duplicate=on_duplicate,
             on_full=on_full,
             on_mismatch=on_mismatch,
@@ -148,7 +149,7 @@ class Queue(
             at_most=at_most,
         )
         main, views = self._main, self._views
-        traces, marked = tracing.stored_traces(trace), read_batch(batch)
+        traces, marked = tracing.stored_traces(trace), commands.batches.read_batch(batch)
         done = self._enter(rows, order_by, rules, traces, marked)
         return EnqueueResult(
             step=done.step,
@@ -157,7 +158,7 @@ class Queue(
             refused=done.refused,
             busy=done.busy,
             repeated=done.repeated,
-            read_told=lambda: enqueue.outcome_of_rows(done),
+            read_told=lambda: commands.enqueue.outcome_of_rows(done),
             read_outcomes=lambda: views.read_outcomes(main, done),
         )
 
@@ -182,11 +183,11 @@ class Queue(
             With ``now``, where a reader is a stream, or a clone shares files: they may read what
             was replaced. So it is where only Spark reaches the tables.
         """
-        require_where(where, dry_run=dry_run)
+        sql.where.require_where(where, dry_run=dry_run)
         checks.require_flag("now", now)
         if dry_run:
-            return purge_items.foresee_purge(self._main, where)
-        return purge_items.purge(self._main, where, now=now)
+            return upkeep.purge_items.foresee_purge(self._main, where)
+        return upkeep.purge_items.purge(self._main, where, now=now)
 
     @overload
     def maintain(
@@ -244,8 +245,8 @@ class Queue(
         checks.optional(require_table, "archive_to", archive_to)
         checks.require_flag("dry_run", dry_run)
         if dry_run:
-            return maintain.maintainable(self._main, retention)
-        return maintain.maintain(self._main, retention, archive_to)
+            return upkeep.maintain.maintainable(self._main, retention)
+        return upkeep.maintain.maintain(self._main, retention, archive_to)
 
     def add_columns(self, schema: StructType | str) -> list[str]:
         """Give the queue more columns; items that are there have null in them.
@@ -273,7 +274,7 @@ class Queue(
         SparkNeededError
             When there is no session, and only Spark keeps a type.
         """
-        return upgrade.add_columns(self._main, self._columns_of(schema))
+        return commands.upgrade.add_columns(self._main, self._columns_of(schema))
 
     def upgrade(self, *, dry_run: bool = False) -> Upgraded:
         """Bring a queue that an older release has made to the format of this one.
@@ -294,7 +295,7 @@ class Queue(
             When a front holds the queue.
         """
         checks.require_flag("dry_run", dry_run)
-        return upgrade.upgrade(self._main, dry_run=dry_run)
+        return commands.upgrade.upgrade(self._main, dry_run=dry_run)
 
     def close(self) -> None:
         """Forget this process's cache of the queue; claimed items stay claimed.
@@ -349,7 +350,7 @@ class Queue(
         there was no enqueue. If it fails, its tables are removed; by path
         their files stay, and are named by a warning, as only that store's tools delete them.
         """
-        return type(self)(clones.clone(self._main, self._place_of(path)))
+        return type(self)(upkeep.clones.clone(self._main, self._place_of(path)))
 
     def _enter(
         self,
@@ -378,15 +379,15 @@ def drop_queue(store: Store, *, dry_run: bool) -> Affected | None:
     """Remove a queue, or count what would go; see :meth:`DeltaQueue.drop`."""
     checks.require_flag("dry_run", dry_run)
     try:
-        if not dry_run and create_drop.finish_drop(store):
+        if not dry_run and commands.create_drop.finish_drop(store):
             return None
         existence.require_exists(store)
         if dry_run:
-            return dry_runs.foresee_drop(store)
-        create_drop.drop(store)
+            return commands.dry_runs.foresee_drop(store)
+        commands.create_drop.drop(store)
     except (FileGoneError, FileAccessError) as exc:
         # Another drop removes the files that this one looks at.
-        if create_drop.is_dropped(store, exc.file):
+        if commands.create_drop.is_dropped(store, exc.file):
             raise QueueNotFoundError(store.name) from exc
         raise
     return None

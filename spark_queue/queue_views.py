@@ -5,24 +5,20 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from spark_queue import checks
-from spark_queue.commands import readers
-from spark_queue.config import QueueConfig
-from spark_queue.flow import Pause
-from spark_queue.log.heads import ClaimSize
+from spark_queue import checks, commands, report, sql, views
 from spark_queue.log.schema import CLAIMED, READY, REFUSED, TERMINAL
-from spark_queue.reader_config import ReaderConfig
-from spark_queue.results import Explanation, Lag, QueueStats
-from spark_queue.sql import file_rows
-from spark_queue.sql.look import SHORT_STATUS, STATUS
 from spark_queue.state.store import Store
-from spark_queue.views import explaining
-from spark_queue.views.answers import AsOf, Ends, ends_at
 from spark_queue.wording import in_html
 
 if TYPE_CHECKING:
+    from spark_queue.config import QueueConfig
+    from spark_queue.flow import Pause
+    from spark_queue.log.heads import ClaimSize
+    from spark_queue.reader_config import ReaderConfig
     from spark_queue.report.finding import Checkup, Thresholds
     from spark_queue.report.model import ItemReport, Report
+    from spark_queue.results import Explanation, Lag, QueueStats
+    from spark_queue.views.answers import AsOf, Ends
     from spark_queue.views.views import QueueViews
 
 _HOUR = timedelta(hours=1)
@@ -55,13 +51,13 @@ class Opened:
     def _store(self) -> Store:
         """The queue as its reader sees it."""
         if self._reader is None:
-            self._reader = readers.default(self._main)
+            self._reader = commands.readers.default(self._main)
         return self._reader
 
     def _ends(self, as_of: AsOf) -> Ends:
         """Return the last steps of both logs for a report; a bad ``as_of`` raises."""
         checks.require_as_of(as_of)
-        return ends_at(self._store, as_of)
+        return views.answers.ends_at(self._store, as_of)
 
     @property
     def name(self) -> str:
@@ -94,7 +90,7 @@ class Opened:
         over = {state: head.finished.get(state, 0) for state in TERMINAL}
         waiting = store.outstanding(head) - head.claimed
         # The head counts dropped items, too.
-        refused = file_rows.refused_of(store) if queue.refused else None
+        refused = sql.file_rows.refused_of(store) if queue.refused else None
         return {
             READY: waiting,
             CLAIMED: head.claimed,
@@ -140,7 +136,7 @@ class Opened:
     def explain(self, seq: int) -> Explanation:
         """Explain why an item is not running: its holder, and until when."""
         checks.require_seq("seq", seq)
-        known = explaining.live(self._store, seq)
+        known = views.explaining.live(self._store, seq)
         return known or self.report_item(seq).chain[0]
 
     def report(self, as_of: AsOf = None, window: timedelta = _HOUR) -> Report:
@@ -160,15 +156,11 @@ class Opened:
         InvalidArgumentError
             When the queue has no such step, a time has no offset, or the window is not above zero.
         """
-        from spark_queue.report import reading  # noqa: PLC0415 - takes a while
-
-        return reading.read(self._store, as_of, window)
+        return report.reading.read(self._store, as_of, window)
 
     def report_item(self, seq: int, as_of: AsOf = None) -> ItemReport:
         """Tell an item's history, and what it waits for, to the end of the chain."""
-        from spark_queue.report import reading  # noqa: PLC0415 - takes a while
-
-        return reading.read_item(self._store, seq, as_of)
+        return report.reading.read_item(self._store, seq, as_of)
 
     def _repr_html_(self) -> str:
         from spark_queue.report.page import draw_glance  # noqa: PLC0415 - takes a while
@@ -187,7 +179,10 @@ class Looking(Opened, Generic[FrameT, SchemaT]):
     and written like any other; without Spark a ``pyarrow.Table``.
     """
 
-    _views: QueueViews[FrameT, SchemaT]
+    @property
+    def _views(self) -> QueueViews[FrameT, SchemaT]:
+        """The engine of questions."""
+        raise NotImplementedError
 
     @property
     def schema(self) -> SchemaT:
@@ -220,7 +215,9 @@ class Looking(Opened, Generic[FrameT, SchemaT]):
         """
         checks.require_flag("short", short)
         ends = self._ends(as_of)
-        return self._views.status(self._store, ends, SHORT_STATUS if short else STATUS)
+        return self._views.status(
+            self._store, ends, sql.look.SHORT_STATUS if short else sql.look.STATUS
+        )
 
     def dead(self, as_of: AsOf = None) -> FrameT:
         """Return the dead letters, as :meth:`status` shows them, with ``_error``.

@@ -9,15 +9,10 @@ from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar, cast, overload
 
-from spark_queue import checks
+from spark_queue import checks, commands, state
 from spark_queue.claim import Claim, make_claim
-from spark_queue.commands import claims, recovery
 from spark_queue.operating import Operating
 from spark_queue.queue_views import FrameT, Looking, SchemaT
-from spark_queue.state import step_waits
-from spark_queue.state.request import Request
-from spark_queue.state.snapshot import Snapshot
-from spark_queue.state.steps import known_first
 from spark_queue.state.store import Store
 
 if TYPE_CHECKING:
@@ -28,6 +23,8 @@ if TYPE_CHECKING:
     from spark_queue.processing.crew import Using
     from spark_queue.processing.handler_types import AnyHandler, BatchHandler, ItemHandler, TableT
     from spark_queue.processing.loop import Asked, ProcessOptions, ProcessResult
+    from spark_queue.state.request import Request
+    from spark_queue.state.snapshot import Snapshot
 
 
 #: What a claim gives its holder.
@@ -111,18 +108,18 @@ class Working(Looking[FrameT, SchemaT], Operating, Generic[FrameT, SchemaT, Clai
         store = self._store
 
         def prepare() -> tuple[Snapshot, Request]:
-            at = Snapshot(store)
-            request = claims.request(at, limit, lease, worker_id, run, claim_id, max_bytes)
+            at = state.snapshot.Snapshot(store)
+            request = commands.claims.request(at, limit, lease, worker_id, run, claim_id, max_bytes)
             _ = at.status
             return at, request
 
         def take() -> ClaimT:
-            at, request = known_first(store, prepare)
-            if recovery.recover_ended(at):
-                at = Snapshot(store)
+            at, request = state.steps.known_first(store, prepare)
+            if commands.recovery.recover_ended(at):
+                at = state.snapshot.Snapshot(store)
             return make_claim(at, request, self._claim_type)
 
-        return step_waits.poll(store, take, wait)
+        return state.step_waits.poll(store, take, wait)
 
     @overload
     def process(

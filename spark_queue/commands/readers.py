@@ -6,24 +6,25 @@ that an enqueue, a registration and the drop of old items are ordered by their s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from spark_queue.commands import admin, create_drop
+from spark_queue import sql, state
 from spark_queue.errors import InvalidArgumentError, OldCheckpointError, ReaderNotFoundError
 from spark_queue.log.heads import Checkpoint, Pointer, QueueHead, Registered, following, names_of
 from spark_queue.log.schema import CANCELLED, STATUS_COLUMNS
 from spark_queue.log.settings import Settings
 from spark_queue.log.step_events import logger
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import existence
-from spark_queue.state.snapshot import Snapshot
-from spark_queue.state.steps import Answer, Step, on_items, once_on_status
 from spark_queue.state.store import Store
 from spark_queue.wording import shorten
+
+if TYPE_CHECKING:
+    from spark_queue.state.snapshot import Snapshot
+    from spark_queue.state.steps import Answer, Step
 
 #: Where a new reader starts: at the end, at the beginning, behind a step of the item log, or with
 #: what was enqueued after an instant.
@@ -90,13 +91,13 @@ def register(
         before = at.queue
         number, readers = _with(at, name, config, start, streams=streams, takes_over=takes_over)
         if readers == before.readers:
-            return Answer(answer=(number, False))
+            return state.steps.Answer(answer=(number, False))
         last = max(before.last_reader, number)
         head = following(before, readers=readers, last_reader=last)
-        return Step(head=head, counts={}, answer=(number, True))
+        return state.steps.Step(head=head, counts={}, answer=(number, True))
 
     existence.require_known_format(store)
-    number, is_new = on_items(store, f"reader {name!r}", decide)
+    number, is_new = state.steps.on_items(store, f"reader {name!r}", decide)
     return prepare(store.of_reader(number), is_new=is_new)
 
 
@@ -107,9 +108,9 @@ def change(store: Store, number: int, name: str, config: ReaderConfig) -> None:
         before = at.queue
         facts = replace(before.readers[number], name=name, config=config.to_dict())
         head = following(before, readers={**before.readers, number: facts})
-        return Step(head=head, counts={}, answer=None)
+        return state.steps.Step(head=head, counts={}, answer=None)
 
-    on_items(store, f"reader {name!r}", decide)
+    state.steps.on_items(store, f"reader {name!r}", decide)
 
 
 def drop(store: Store, name: str) -> None:
@@ -121,10 +122,10 @@ def drop(store: Store, name: str) -> None:
         before = at.queue
         readers = {n: facts for n, facts in before.readers.items() if n != number}
         if len(readers) == len(before.readers):
-            return Answer(answer=None)
-        return Step(head=following(before, readers=readers), counts={}, answer=None)
+            return state.steps.Answer(answer=None)
+        return state.steps.Step(head=following(before, readers=readers), counts={}, answer=None)
 
-    on_items(store, f"drop reader {name!r}", decide)
+    state.steps.on_items(store, f"drop reader {name!r}", decide)
     if number:
         remove(store.of_reader(number))
 
@@ -182,12 +183,12 @@ def advance(store: Store, step: int) -> None:
         if facts.since_step > step:
             raise OldCheckpointError(store.name, facts.name, step, facts.since_step, "step")
         if facts.since_step == step:
-            return Answer(answer=None)
+            return state.steps.Answer(answer=None)
         moved = replace(facts, since_step=step, since_items=at.items)
         head = following(before, readers={**before.readers, store.reader: moved})
-        return Step(head=head, counts={}, answer=None)
+        return state.steps.Step(head=head, counts={}, answer=None)
 
-    on_items(store, f"reader {store.registered().name!r}", decide)
+    state.steps.on_items(store, f"reader {store.registered().name!r}", decide)
 
 
 def slowest(at: Snapshot, those: Sequence[Snapshot]) -> Mapping[int, Pointer]:
@@ -223,25 +224,29 @@ def prepare(store: Store, *, is_new: bool = False) -> Store:
             store.name,
             store.reader,
         )
+    from spark_queue.commands import create_drop  # noqa: PLC0415 - few make a log
+
     with create_drop.making(store):
         store.status.create(STATUS_COLUMNS.json, replaces=False)
     # Whoever loses this step was about to write the same.
-    once_on_status(store, "beginning", _beginning)
+    state.steps.once_on_status(store, "beginning", _beginning)
     return store
 
 
 def _beginning(at: Snapshot) -> Answer[None]:
     """Return the first step of a reader: the queue's settings, at the reader's start."""
+    from spark_queue.commands import admin  # noqa: PLC0415 - few make a log
+
     store, before = at.store, at.status
     if before.step:
-        return Answer(answer=None)
+        return state.steps.Answer(answer=None)
     first = store.of_reader(0)
     facts = store.registered()
     begins = Checkpoint(queue_step=facts.since_step, pointers=facts.pointers)
     head = following(before, config_step=1, pointers=facts.pointers, checkpoint=begins)
     settings: Settings = replace(first.settings(first.status_head()), paused=False)
     row = admin.config_row(settings, store.clock.now())
-    return Step(head=head, rows=row, answer=None)
+    return state.steps.Step(head=head, rows=row, answer=None)
 
 
 def _with(
@@ -360,16 +365,20 @@ def _items(reader: Store, most: int | None, why: str) -> int:
     if most is None or reader.outstanding(reader.status_head()) <= most:
         return 0
 
-    planner = planner_of(reader)
-    return admin.end(reader, "drop", lambda at: planner.oldest(at, most), CANCELLED, why)[1]
+    planner = sql.planner_choice.planner_of(reader)
+    return _drop(reader, lambda at: planner.oldest(at, most), why)
 
 
 def _bytes(reader: Store, most: int | None) -> int:
     if most is None:
         return 0
-    planner = planner_of(reader)
-    if planner.outstanding_bytes(Snapshot(reader)) <= most:
+    planner = sql.planner_choice.planner_of(reader)
+    if planner.outstanding_bytes(state.snapshot.Snapshot(reader)) <= most:
         return 0
-    return admin.end(reader, "drop", lambda at: planner.oldest_by_bytes(at, most), CANCELLED, FULL)[
-        1
-    ]
+    return _drop(reader, lambda at: planner.oldest_by_bytes(at, most), FULL)
+
+
+def _drop(reader: Store, choose: Callable[[Snapshot], Any], why: str) -> int:
+    from spark_queue.commands import admin  # noqa: PLC0415 - few readers have limits
+
+    return admin.end(reader, "drop", choose, CANCELLED, why)[1]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_queue.errors import SchemaMismatchError
+from spark_queue.log import kernels as pc
 
 #: The first and the last microsecond of the years 1 to 9999, since 1970; and their days.
 MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta.log import Log
 from spark_queue.log.heads import Head
-from spark_queue.log.output.outputs import ResultTable
 from spark_queue.log.session_options import PlainSession, Session, TablesElsewhere
+
+if TYPE_CHECKING:
+    from spark_queue.log.output.outputs import ResultTable
 
 _Head = TypeVar("_Head", bound=Head)
 

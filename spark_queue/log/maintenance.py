@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_queue.errors import StepLostError
+from spark_queue.log import kernels as pc
 from spark_queue.log.delta.commits import NOBODYS, LogFile
 from spark_queue.log.delta.log_files import LogFiles
 from spark_queue.log.delta_log import DeltaLog

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_queue.config import SETTINGS, QueueConfig
 from spark_queue.errors import FormatVersionError, InvalidConfigError, LogDamagedError
 from spark_queue.flow import RULES, Pause, key_texts
+from spark_queue.log import kernels as pc
 from spark_queue.log.heads import Checkpoint, Pointer
 from spark_queue.log.schema import FORMAT_VERSION
 from spark_queue.rules.fairness import Scale

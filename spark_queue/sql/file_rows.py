@@ -219,8 +219,8 @@ _GRANT = (
 )
 
 
-def grant_of(store: Store, lease: int) -> pa.Table:
-    """Return the rows by which items were leased; empty without any in the log.
+def grant_of(store: Store, lease: int, over: Sequence[int] = ()) -> pa.Table:
+    """Return the rows by which items were leased, without some; empty if none are in the log.
 
     Raises
     ------
@@ -231,9 +231,10 @@ def grant_of(store: Store, lease: int) -> pa.Table:
         replica = store.position().replica
         known = None if replica is None else replica.grants.get(lease)
         rows = [] if known is None else list(known.rows.values())
-    if rows:
-        return status_table(rows)
-    return once_more(partial(_read_grant, store, lease))
+    grant = status_table(rows) if rows else once_more(partial(_read_grant, store, lease))
+    if not over:
+        return grant
+    return grant.filter(pc.invert(pc.is_in(grant["_seq"], pa.array(over, pa.int64()))))
 
 
 def items_of(store: Store, grant: pa.Table, *, most_bytes: float = math.inf) -> pa.Table | None:

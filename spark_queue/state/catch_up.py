@@ -14,9 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from threading import RLock
-from typing import Any, Generic, Protocol, TypeVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from spark_queue.log.delta import completeness
 from spark_queue.log.delta.commits import Commit
@@ -29,8 +27,12 @@ from spark_queue.log.step_events import LogName
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.state.handle import Handle
 from spark_queue.state.open_items import ENTERED, FOLLOWED, Row
-from spark_queue.state.replica import Replica
-from spark_queue.state.schedulers import ReaderTerms
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_queue.state.replica import Replica
+    from spark_queue.state.schedulers import ReaderTerms
 
 _Head = TypeVar("_Head", QueueHead, StatusHead)
 
@@ -131,6 +133,8 @@ class Position:
 
     def terms_of(self, settings: Settings, limits: ReaderConfig) -> ReaderTerms:
         """Return a reader's terms, cached while they stay the same."""
+        from spark_queue.state.schedulers import ReaderTerms  # noqa: PLC0415 - takes a while
+
         known = self._terms
         if known is None or (known.settings, known.limits) != (settings, limits):
             known = self._terms = ReaderTerms(settings, limits)

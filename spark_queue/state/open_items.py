@@ -10,8 +10,8 @@ from datetime import datetime, timezone
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from spark_queue.log import kernels as pc
 from spark_queue.log.schema import CLAIMED, ENTERED_WITH, READY, RECENT, SCHEDULE
 from spark_queue.rules.pacing import Debt
 from spark_queue.rules.places import is_busy

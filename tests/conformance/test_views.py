@@ -256,7 +256,7 @@ def test_every_reason_is_given_in_full(
 ) -> None:
     """Reason, sentence, who is in the way and until when; also of what a process does not know."""
     if who == "the logs":
-        monkeypatch.setattr("spark_queue.queue_views.explaining.live", lambda *_: None)
+        monkeypatch.setattr("spark_queue.views.explaining.live", lambda *_: None)
     lease = timedelta(seconds=10)
     pair = twins("dedup_key", "fair_key", "group_key", lease=lease, max_losses=1)
     pair.play(_in_every_way)

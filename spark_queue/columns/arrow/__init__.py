@@ -2,3 +2,14 @@
 
 Imports :mod:`spark_queue.columns`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_queue import extras
+
+if TYPE_CHECKING:
+    from spark_queue.columns.arrow import arrow_keys as arrow_keys, arrow_types as arrow_types
+
+__getattr__ = extras.submodules(__name__)

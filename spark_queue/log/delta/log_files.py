@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_queue.errors import SparkNeededError
+from spark_queue.log import kernels as pc
 from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta.commits import LogFile
 from spark_queue.log.log_columns import column_names

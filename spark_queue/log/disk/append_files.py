@@ -22,9 +22,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark_queue.log import kernels as pc
 from spark_queue.log.delta.commits import OURS, LogFile, gens_in
 from spark_queue.log.disk.fsync import sync_directory
 from spark_queue.log.disk.table_place import TablePlace

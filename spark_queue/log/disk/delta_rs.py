@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_queue.errors import (
@@ -87,6 +88,12 @@ def opened(directory: Path) -> DeltaTable:
                     raise
     _require_seals(directory)
     return table
+
+
+def added_files(table: DeltaTable, *, is_flat: bool = True) -> pa.Table:
+    """Return what the log says of each file of a table."""
+    # ``pa.table`` would ask whether they are a frame of pandas, and load it.
+    return pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=is_flat)).read_all()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from spark_queue.log import instants
+from spark_queue.log import instants, kernels as pc
 from spark_queue.log.delta.commits import RANGED, LogFile, opened, read_file
 from spark_queue.log.delta.integrity import naming
 from spark_queue.log.delta.log_files import RowFilter, read_parts
@@ -64,7 +64,7 @@ class Part:
                 rows = file.read_row_group(self.group, columns=list(names))
         schema = pa.schema([columns.field(name) for name in names])
         found = dict(zip(rows.column_names, rows.columns, strict=True))
-        found[_PARTITION] = pa.repeat(pa.scalar(self.file.gen, pa.int32()), rows.num_rows)
+        found[_PARTITION] = _repeat(self.file.gen, rows.num_rows)
         cast = [_cast(found.get(field.name), field.type, rows.num_rows) for field in schema]
         return pa.table(cast, schema=schema)
 
@@ -89,13 +89,21 @@ def parts_of(directory: Path, files: Iterable[LogFile]) -> Iterator[Part]:
             yield Part(path, _of_group(file, known.row_group(group)), file, group)
 
 
+def _repeat(number: int, count: int) -> pa.Array:
+    """Return a column of one number; ``pa.repeat`` would load pandas where that is installed."""
+    return pa.Array.from_buffers(
+        pa.int32(), count, [None, pa.py_buffer(array("i", [number]) * count)]
+    )
+
+
 def rows_of(
     directory: Path, files: Iterable[LogFile], columns: Sequence[str], schema: pa.Schema
 ) -> pa.Table:
     """Return some columns of files, each as a schema has it; errors as :meth:`Part.read`."""
     parts = [Part(directory / file.name, file, file).read(columns, schema) for file in files]
-    none = pa.schema([schema.field(name) for name in columns]).empty_table()
-    return instants.clamp(pa.concat_tables([none, *parts]))
+    if not parts:
+        parts.append(pa.schema([schema.field(name) for name in columns]).empty_table())
+    return instants.clamp(pa.concat_tables(parts))
 
 
 def tables_of(

@@ -17,10 +17,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from spark_queue.log.delta.integrity import using
 from spark_queue.log.disk.write_lock import LockFile, is_granted, require_locks
-from spark_queue.results import Liveness
+
+if TYPE_CHECKING:
+    from spark_queue.results import Liveness
 
 _DIRECTORY = "_lives"
 
@@ -262,6 +265,8 @@ def judge(
     Liveness or None
         ``None`` where it holds nothing, and nobody can ask for its process.
     """
+    from spark_queue.results import Liveness  # noqa: PLC0415 - takes a while
+
     ended = _is_over(directory, worker_id)
     if ended:
         return Liveness.ENDED if until is None else Liveness.GONE

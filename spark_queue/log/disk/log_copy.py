@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import pyarrow as pa
-
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.delta.integrity import naming
 from spark_queue.log.delta.log import APP_ID
 from spark_queue.log.delta.table_properties import Protocol
 from spark_queue.log.disk.append_files import Appending, written_statistics
-from spark_queue.log.disk.delta_rs import opened, telling
+from spark_queue.log.disk.delta_rs import added_files, opened, telling
 from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.disk.fsync import sync_commits, sync_directory, sync_file
 from spark_queue.log.heads import QueueHead, StatusHead
@@ -68,7 +66,7 @@ def copy(directory: Path, to: Path, head: QueueHead | StatusHead, *, is_synced: 
             raise_if_key_not_exists=False,
         )
     with telling(directory):
-        adds = [_add(fact) for fact in pa.table(table.get_add_actions()).to_pylist()]
+        adds = [_add(fact) for fact in added_files(table, is_flat=False).to_pylist()]
     for add in adds:
         _share(directory / unquote(add["path"]), to / unquote(add["path"]), is_synced=is_synced)
     appending = Appending(place=DiskStorage(to), partition=_PARTITION, ranged=())

@@ -23,7 +23,7 @@ from spark_queue.log.delta.commits import (
 )
 from spark_queue.log.delta.log import APP_ID
 from spark_queue.log.disk.append_files import Appending
-from spark_queue.log.disk.delta_rs import opened, telling, write_checkpoint
+from spark_queue.log.disk.delta_rs import added_files, opened, telling, write_checkpoint
 from spark_queue.log.disk.fsync import birth_of
 from spark_queue.log.disk.table_place import TablePlace
 from spark_queue.log.schema import SKIPPING_COLUMNS, later_of
@@ -121,7 +121,7 @@ class OpenTable:
         if self._files is None:
             self.refresh()
             with telling(self.directory):
-                adds = pa.table(self.table.get_add_actions(flatten=True))
+                adds = added_files(self.table)
                 self._files = {file.path: file for file in files_of(adds)}
         return self._files
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_queue.errors import (
     FileDamagedError,
@@ -23,7 +22,7 @@ from spark_queue.errors import (
     SparkNeededError,
     SparkQueueError,
 )
-from spark_queue.log import addresses
+from spark_queue.log import addresses, kernels as pc
 from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta import table_properties
 from spark_queue.log.delta.claim_record import find_record
@@ -31,7 +30,7 @@ from spark_queue.log.delta.commits import OURS, read_file, summed_up
 from spark_queue.log.delta.table_properties import Protocol
 from spark_queue.log.disk import removal
 from spark_queue.log.disk.append_files import Appending
-from spark_queue.log.disk.delta_rs import opened, telling, write_checkpoint
+from spark_queue.log.disk.delta_rs import added_files, opened, telling, write_checkpoint
 from spark_queue.log.disk.fsync import birth_of, make_directory, note_forced
 from spark_queue.log.disk.table_place import TablePlace
 from spark_queue.log.object.table_copy import TableCopy
@@ -330,7 +329,7 @@ class ResultTable:
             self._place.sweep(None)
 
     def _rows(self, table: DeltaTable, name: str) -> frozenset[int]:
-        files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+        files = added_files(table).to_pylist()
         mark = OURS + _mark(name)
         wanted = [file for file in files if _may_have(file, name)]
         self._place.bring(unquote(file["path"]) for file in wanted)
