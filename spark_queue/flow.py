@@ -137,7 +137,7 @@ class Rate:
         optional(expression, "rate.by", self.by)
         optional(expression, "rate.units", self.units)
         require_duration("rate.per", self.per, InvalidConfigError, most=LONGEST_PACE)
-        self._require_limit(f"rate by {self.by}", self.limit)
+        self._require_limit(self.name, self.limit)
         _require_above_0("rate.burst", self.burst)
         if self.units is None and self.burst is not None and self.burst < 1:
             raise InvalidConfigError(
@@ -167,6 +167,11 @@ class Rate:
         """The time of one unit of the fastest key, a microsecond at least; ``None`` without any."""
         limits = [most for most in (self.limit, *self.overrides.values()) if most is not None]
         return max(self.per / max(limits), timedelta.resolution) if limits else None
+
+    @property
+    def name(self) -> str:
+        """What the rate is called in messages."""
+        return f"rate by {self.by}" if self.by else "rate of the queue"
 
     @property
     def text(self) -> str:
@@ -321,11 +326,11 @@ def _require_same_rates(before: Keyed, after: Keyed) -> None:
     for one in after.rates:
         if one.by in was and one.per != was[one.by].per:
             raise InvalidConfigError(
-                f"rate by {one.by} is per {one.per}: it is per {was[one.by].per} since it was made"
+                f"{one.name} is per {one.per}: it is per {was[one.by].per} since it was made"
             )
         if one.units != (was[one.by].units if one.by in was else None):
             raise InvalidConfigError(
-                f"rate by {one.by} has the units {shorten(one.units)}: which units there are is "
+                f"{one.name} has the units {shorten(one.units)}: which units there are is "
                 "fixed when a queue is created"
             )
     if stored_units(before) != stored_units(after):

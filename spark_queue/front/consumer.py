@@ -119,6 +119,7 @@ class Consumer:
         self._seen: Look | None = None
         self._rest = float("inf")
         self._is_over = False
+        self._left: list[tuple[int, int]] = []
 
     def get(self, timeout: Timeout) -> Delivery:
         """Take the next item, in the queue's order; without patience, look for it once."""
@@ -223,6 +224,7 @@ class Consumer:
             while not self._outcomes.is_done:
                 self._work(poll_every)
             self._answer_looks()
+            self._leases.give_up_unbegun(self._left)
             self._leases.give_back()
 
     def _work(self, poll_every: timedelta) -> None:
@@ -243,15 +245,20 @@ class Consumer:
             return
         self._prefetch.forget()
         self._is_asked = False
+        self._take_out()
+        self._leases.give_up_unbegun(self._left)
+
+    def _take_out(self) -> None:
+        """Take out the items that were claimed ahead: they have no taker, and go back."""
         with suppress(queue.Empty, QueueShutDownError):
             while True:
                 delivery = self._ready.poll()
-                self._leases.give_up(delivery.lease, delivery.seq)
+                self._left.append((delivery.lease, delivery.seq))
 
     def close(self) -> None:
         """Hand out nothing more, and let the thread end."""
         self._ready.close()
-        self._ready.flush()
+        self._take_out()
         self._outcomes.close()
 
     def _let_go(self, delivery: Delivery) -> None:
@@ -307,6 +314,7 @@ class Consumer:
 
     def _claim_ahead(self) -> None:
         self._seen = self._source.look()
+        self._prefetch.is_ahead = not self._source.is_paced()
         began = self._source.clock.now()
         claim = self._source.claim(max(self._prefetch.size, self._takers), self._lease)
         if claim.count == 0:

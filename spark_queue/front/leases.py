@@ -13,6 +13,7 @@ from functools import partial
 from spark_queue.claim import Claim
 from spark_queue.clock import Clock
 from spark_queue.errors import LeaseLostError
+from spark_queue.saying import Said
 from spark_queue.state.settle_decision import NAMED
 
 logger = logging.getLogger(__name__)
@@ -95,8 +96,8 @@ class _HeldClaim:
     claim: Claim
     lasts: timedelta
     open: set[int]
-    given_up: set[int] = field(default_factory=set)
-    """Items of which something was said that could not be written."""
+    given_up: dict[int, Said] = field(default_factory=dict)
+    """Items that go back: none took them, or what was said of them could not be written."""
 
     def is_due(self, left: timedelta) -> bool:
         """Whether the lease should be renewed, with so much of it left."""
@@ -145,12 +146,17 @@ class Leases:
             held.open.difference_update(seqs)
             self._drop_if_over(lease, held)
 
-    def give_up(self, lease: int, seq: int) -> None:
+    def give_up(self, lease: int, seq: int, *, is_begun: bool = True) -> None:
         """Drop an item from its claim before the queue has its release."""
         held = self._held.get(lease)
         if held is not None and seq in held.open:
             held.open.remove(seq)
-            held.given_up.add(seq)
+            held.given_up[seq] = Said("release", is_begun=is_begun)
+
+    def give_up_unbegun(self, left: list[tuple[int, int]]) -> None:
+        """Drop items, by lease and seq, that nothing has begun; the list is empty then."""
+        while left:
+            self.give_up(*left.pop(), is_begun=False)
 
     def free(self) -> None:
         """Release given-up items ahead of their claims, or try again later."""
@@ -161,7 +167,7 @@ class Leases:
     def _free(self, lease: int, held: _HeldClaim) -> None:
         # Lost items are free, too.
         with suppress(LeaseLostError):
-            held.claim.settle_each(dict.fromkeys(sorted(held.given_up), "release"))
+            held.claim.settle_each(held.given_up)
         held.given_up.clear()
         self._drop_if_over(lease, held)
 
@@ -197,6 +203,7 @@ class Leases:
 
     def give_back(self) -> None:
         """Release all unsettled items."""
+        self.free()
         held = list(self._held.values())
         self._releases.attempt(lambda: _do_each(each.claim.release for each in held))
 
@@ -245,15 +252,17 @@ class Prefetch:
         self._lease = timedelta.max
         self._filled_at: datetime | None = None
         self._ready = self._filled = 0
+        self.is_ahead = True
+        """Whether items are claimed before a taker waits for them."""
 
     @property
     def size(self) -> int:
         """How many items the next claim takes, unless more are waited for."""
-        return self._size
+        return self._size if self.is_ahead else 1
 
     def is_low(self, ready: int) -> bool:
         """Whether fewer items are ready than half of a claim."""
-        return ready * 2 < self._size
+        return ready * 2 < self.size
 
     def fill(self, ready: int, claimed: int, began: datetime, lease: timedelta) -> None:
         """Note that a claim which began then brought items, and how many are ready now."""

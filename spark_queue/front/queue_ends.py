@@ -80,6 +80,9 @@ class Outlet(Protocol):
     def look(self) -> Look:
         """Begin to look at the queue."""
 
+    def is_paced(self) -> bool:
+        """Whether items start by a rate: what is claimed counts as started."""
+
     def rest(self, most: float) -> float:
         """Return the seconds, so many at most, until time alone may bring an item."""
 
@@ -99,6 +102,13 @@ class Watched(Outlet):
     @override
     def look(self) -> Look:
         return step_waits.look_at(self.store)
+
+    # rule again: calls at a rate
+    @override
+    def is_paced(self) -> bool:
+        known = self.store.position()
+        head = known.status.head or self.store.status_head()
+        return bool(self.store.settings(head, known).config.rates)
 
     @override
     def rest(self, most: float) -> float:

@@ -152,9 +152,8 @@ def key_tables(settings: Settings, now: datetime) -> dict[str, pa.Table]:
 
 
 def _rate_rows(config: QueueConfig) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-    """Return the rates, and other limits of some keys."""
+    """Return the rates, and other limits of some keys: Arrow takes no large int for a double."""
     texts, units = key_texts(config), stored_units(config)
-    # Arrow takes no whole number that a double does not have.
     rates = [
         {
             **_place_row(nth, -1 if one.by is None else texts.index(one.by)),

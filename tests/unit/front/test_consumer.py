@@ -61,6 +61,10 @@ class FakeQueue:
         logs = (SimpleNamespace(newest=lambda _, at=path: int(at.exists())) for path in self.news)
         return Look(tuple((cast("Any", log), 0) for log in logs if not log.newest(0)))
 
+    def is_paced(self) -> bool:
+        """Have no rates."""
+        return False
+
     def rest(self, most: float) -> float:
         """Return when the first lease ends."""
         now = self.clock.now()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_queue import InvalidConfigError, LocalQueue, QueueConfig, Rate
+from spark_queue import DurableQueue, InvalidConfigError, LocalQueue, QueueConfig, Rate
 from spark_queue.clock import Clock, ManualClock
 from spark_queue.commands import settle
 from spark_queue.commands.checkpoint import checkpoint
@@ -67,6 +67,17 @@ def test_a_process_takes_what_its_hands_begin_at_once(tmp_path: Path) -> None:
     assert len(begun) == 8
     # The first two are the burst, each other comes 50 ms after the one before.
     assert begun[-1] - begun[0] >= 6 * 0.05 - 0.05
+
+
+# rule again: calls at a rate
+def test_a_front_takes_of_a_rate_what_it_hands_out(tmp_path: Path, clock: ManualClock) -> None:
+    """R12: it claims nothing ahead, so that what comes after it finds the units."""
+    queue = _queue(tmp_path, Rate(limit=1, per=100 * SECOND, burst=8), clock=clock)
+    _put(queue, *(f"a{n}" for n in range(30)))
+    for _ in range(2):
+        with DurableQueue(queue) as front:
+            for _ in range(4):
+                front.ack(front.get(0))
 
 
 # rule again: units that come back
