@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spark_queue.claim import Claim as Claim, LocalClaim as LocalClaim
+    from spark_queue.commands.wait_for_end import Waited as Waited
     from spark_queue.config import QueueConfig as QueueConfig
     from spark_queue.delta_queue import DeltaQueue as DeltaQueue
     from spark_queue.errors import (
@@ -112,6 +113,7 @@ __version__ = "0.2.0"
 #: The public names, by the modules that make them.
 _NAMES = {
     "claim": "Claim LocalClaim",
+    "commands.wait_for_end": "Waited",
     "config": "QueueConfig",
     "delta_queue": "DeltaQueue",
     "errors": (

@@ -321,6 +321,16 @@ def seconds(name: str, value: float) -> timedelta:
         ) from exc
 
 
+def length_of(what: str, value: object) -> timedelta | None:
+    """Return a duration, or seconds, of 0 and more as a duration; ``None`` is none."""
+    if value is None:
+        return None
+    if is_number(value):
+        value = seconds(what, cast("float", value))
+    require_duration(what, value, least=timedelta(0))
+    return cast("timedelta", value)
+
+
 def known_options(kind: type[Any], plain: Mapping[str, Any]) -> dict[str, Any]:
     """Return plain data as values of a dataclass's fields; unknown names raise."""
     known = [field.name for field in dataclasses.fields(kind)]
@@ -376,22 +386,3 @@ def limit_of(name: str, limit: object, *, minimum: int = 1) -> float:
             f"{name} is {shorten(limit)}: it must be a whole number of at least {minimum}, or None"
         )
     return limit
-
-
-def require_debounce(
-    on_duplicate: str,
-    debounce: timedelta | None,
-    at_most: timedelta | None,
-    error: type[Exception],
-) -> None:
-    """Check that a debounce is given with its bound, and for rows that replace others."""
-    if (debounce is None) != (at_most is None):
-        raise error(
-            f"debounce is {debounce} and at_most is {at_most}: give both, as rows that come all "
-            "the time would put off the first for ever, or none"
-        )
-    if debounce is not None and on_duplicate != "replace":
-        raise error(
-            f"debounce is {debounce} but on_duplicate is {on_duplicate!r}; only rows that replace "
-            "others are put off"
-        )

@@ -14,14 +14,21 @@ from spark_queue.checks import (
     known_options,
     require_choice,
     require_count,
-    require_debounce,
     require_duration,
     require_expression,
     require_weights,
     seconds,
 )
 from spark_queue.errors import InvalidConfigError, did_you_mean
-from spark_queue.flow import RULES, Limit, Rate, require_rules, require_same_texts, rules_of
+from spark_queue.flow import (
+    RULES,
+    Limit,
+    Rate,
+    require_debounce,
+    require_rules,
+    require_same_texts,
+    rules_of,
+)
 from spark_queue.retry_policy import RetryPolicy, require_policy, retry_from_dict
 from spark_queue.wording import shorten
 

@@ -335,3 +335,22 @@ def _require_same_rates(before: Keyed, after: Keyed) -> None:
             )
     if stored_units(before) != stored_units(after):
         raise InvalidConfigError("rates with units stay, in their order: give one the limit None")
+
+
+def require_debounce(
+    on_duplicate: str,
+    debounce: timedelta | None,
+    at_most: timedelta | None,
+    error: type[Exception],
+) -> None:
+    """Check that a debounce is given with its bound, and for rows that replace others."""
+    if (debounce is None) != (at_most is None):
+        raise error(
+            f"debounce is {debounce} and at_most is {at_most}: give both, as rows that come all "
+            "the time would put off the first for ever, or none"
+        )
+    if debounce is not None and on_duplicate != "replace":
+        raise error(
+            f"debounce is {debounce} but on_duplicate is {on_duplicate!r}; only rows that replace "
+            "others are put off"
+        )

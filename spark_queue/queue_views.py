@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -11,6 +12,7 @@ from spark_queue.state.store import Store
 from spark_queue.wording import in_html
 
 if TYPE_CHECKING:
+    from spark_queue.commands.wait_for_end import Waited
     from spark_queue.config import QueueConfig
     from spark_queue.flow import Pause
     from spark_queue.log.heads import ClaimSize
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from spark_queue.report.finding import Checkup, Thresholds
     from spark_queue.report.model import ItemReport, Report
     from spark_queue.results import Explanation, Lag, QueueStats
+    from spark_queue.sql.where import Where
     from spark_queue.views.answers import AsOf, Ends
     from spark_queue.views.views import QueueViews
 
@@ -237,6 +240,39 @@ class Looking(Opened, Generic[FrameT, SchemaT]):
         """Count the items per state and per fair key; ``as_of`` as for :meth:`status`."""
         ends = self._ends(as_of)
         return self._views.stats(self._store, ends)
+
+    def wait(self, where: Where, timeout: timedelta | float | None = None) -> Waited:
+        """Wait until the items that are meant, and have not ended yet, have ended.
+
+        Items that come later do not count. A cancelled item has ended as somebody wanted it; one
+        that is redriven is a new item.
+
+        Parameters
+        ----------
+        where : str or dict
+            Which items, as for :meth:`DeltaQueue.cancel`, by columns that do not change.
+        timeout : timedelta or float, optional
+            For how long, or for how many seconds, at most; 0 only looks. By default for ever.
+
+        Returns
+        -------
+        Waited
+            How many are in which state. It is true where all have ended, and none is dead or
+            expired.
+
+        Raises
+        ------
+        InvalidArgumentError
+            When ``where`` names a column that changes, such as ``_state``, or one that is not
+            there, or is an expression of Arrow; when the timeout is below 0.
+        SparkNeededError
+            When there is no session, and only Spark reads the tables.
+        """
+        sql.where.require_where(where)
+        commands.wait_for_end.require_fixed(where)
+        length = checks.length_of("timeout", timeout)
+        seconds = math.inf if length is None else length.total_seconds()
+        return commands.wait_for_end.wait_for_end(self._store, where, seconds)
 
     def doctor(self, limits: Thresholds | None = None) -> Checkup:
         """List the queue's faults: since when, how bad, and the remedy.

@@ -96,6 +96,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         view_commands.dead,
         view_commands.explain,
         view_commands.history,
+        view_commands.wait,
         checkup.doctor,
         view_commands.report,
         view_commands.top,

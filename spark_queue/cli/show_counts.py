@@ -345,6 +345,13 @@ def undone(data: Plain, *, dry_run: bool = False) -> list[RenderableType]:
     return [*lines]
 
 
+def wait_result(data: Plain) -> list[RenderableType]:
+    """Show what became of the items that were waited for."""
+    states = [f"{count:,} {state}" for state, count in data["states"].items() if count]
+    said = {"done": "all have ended", "failed": "some have failed", "timeout": "the time is over"}
+    return [f"{said[data['outcome']]}: {', '.join(states) or 'no items'}"]
+
+
 #: Why items do not come back: one, and several.
 _STAYS_OUT = ("stays out, as its key is taken", "stay out, as their keys are taken")
 

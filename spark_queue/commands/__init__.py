@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         settle as settle,
         undo_command as undo_command,
         upgrade as upgrade,
+        wait_for_end as wait_for_end,
     )
 
 __getattr__ = extras.submodules(__name__)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import cast
 
 from spark_queue import acting, checks
 from spark_queue.acting import operator
@@ -18,7 +17,7 @@ from spark_queue.wording import shorten
 
 def pause(store: Store, key: str, by: str | None, for_: timedelta | float | None) -> int:
     """Pause a key for a time, or until it is resumed; return the step it is in force from."""
-    length = _length_of(for_)
+    length = checks.length_of("for_", for_)
     if length == timedelta(0):
         return resume(store, key, by)
     text = require_key(store, key, by)
@@ -81,12 +80,3 @@ def expression_of(config: Keyed, by: str | None) -> str:
             f"group_key or of a limit; the queue has {named}"
         )
     return by
-
-
-def _length_of(for_: timedelta | float | None) -> timedelta | None:
-    if for_ is None:
-        return None
-    if checks.is_number(for_):
-        for_ = checks.seconds("for_", cast("float", for_))
-    checks.require_duration("for_", for_, least=timedelta(0))
-    return cast("timedelta", for_)

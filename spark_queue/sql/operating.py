@@ -16,6 +16,7 @@ from spark_queue.log.schema import (
     CLAIMED,
     ITEM,
     READY,
+    STATES,
     inputs_of,
     moves_of,
     user_names,
@@ -146,6 +147,19 @@ class ItemPlanner:
         total = sum(states.values())
         made = {becomes: total} if total else {}
         return Affected(total, states=states, becomes=made, sample=shown)
+
+    @named("count items")
+    def count_live_at(self, where: Any, step: int, last_seq: int) -> dict[str, int]:
+        """Count the selected items up to a ``seq`` that lived at a step, by their state now."""
+        text = (
+            "SELECT s.state, count(*) AS items FROM sq_status s "  # noqa: S608 - numbers
+            f"JOIN sq_selected m ON s.seq = m.seq WHERE s.seq <= {last_seq} "
+            f"AND (s.state IN ('{READY}', '{CLAIMED}') OR s.moved_step > {step}) GROUP BY s.state"
+        )
+        with self._look() as at:
+            at.select(where)
+            counts = {row["state"]: row["items"] for row in at.query(text).to_pylist()}
+        return {state: counts[state] for state in STATES if state in counts}
 
     @named("look for a claim")
     def find_claim(self, claim_id: str) -> GrantedClaim | None:

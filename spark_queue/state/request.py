@@ -15,11 +15,11 @@ from spark_queue.checks import (
     BYTES_PER_CLAIM,
     optional,
     require_choice,
-    require_debounce,
     require_duration,
 )
 from spark_queue.config import OnDuplicate, QueueConfig
 from spark_queue.errors import DuplicateItemError, InvalidArgumentError
+from spark_queue.flow import require_debounce
 from spark_queue.log.heads import ClaimSize, Pointer
 from spark_queue.log.schema import CLAIMED
 from spark_queue.log.step_events import Engine

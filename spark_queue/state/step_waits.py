@@ -89,6 +89,16 @@ def pause(store: Store) -> float:
     return min(store.queue.pause(), store.status.pause())
 
 
+def rest_until_news(store: Store, look: Look, least: float, end: float) -> None:
+    """Sleep for some seconds, and on until others may have written, or a monotonic instant.
+
+    It also returns some seconds later, so that the caller learns of a queue that was dropped.
+    """
+    time.sleep(least)
+    most = pause(store) * (1 if look.known else _BEHIND)
+    _wait(look, min(most, end - time.monotonic()), lambda left: time.sleep(min(TICK, left)))
+
+
 def rest(store: Store, most: float) -> float:
     """Return the seconds, so many at most, until time alone may bring an item."""
     ahead = _look_ahead(store)
@@ -202,7 +212,7 @@ class Waiter:
         return stop.wait(min(TICK, seconds))
 
 
-def _wait(look: Look, seconds: float, tick: Callable[[float], bool]) -> None:
+def _wait(look: Look, seconds: float, tick: Callable[[float], bool | None]) -> None:
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0 and not look.is_outdated():
         if tick(left):

@@ -6,21 +6,24 @@ A story is played on the engine under test and on a queue in memory; what both a
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import write_deltalake
 
+from spark_queue import Waited
 from spark_queue.acting import acting_as
 from spark_queue.claim import LocalClaim, Said
-from spark_queue.commands import checkpoint
+from spark_queue.commands import checkpoint, wait_for_end
 from spark_queue.errors import (
     CannotUndoError,
     DuplicateItemError,
@@ -111,6 +114,42 @@ def test_a_claim_takes_one_item_and_can_be_asked_for_again(twins: Twins) -> None
         assert error is InvalidArgumentError
     pair.play(lambda one: one.queue.pause())
     assert pair.require_same(lambda one: claim(one, 9))[:2] == (0, 0)
+
+
+def test_a_wait_is_for_the_items_that_live_when_it_begins(twins: Twins) -> None:
+    """Some end while it waits: acked, dead, and cancelled ones are told; others never count."""
+    pair = twins("dedup_key")
+    pair.play(lambda one: one.queue.enqueue(_items(*"abcde")))
+    pair.play(lambda one: one.queue.cancel({"id": "a"}))
+
+    def see_the_end(one: Seen) -> object:
+        def act(*_: object) -> None:
+            """Do while it waits, between two looks, what is next."""
+            next(acts)()
+
+        acts: Iterator[Callable[[], object]] = iter(
+            [
+                lambda: one.queue.claim(1).ack(),
+                lambda: one.queue.claim(1).dead("broken"),
+                lambda: one.queue.enqueue(_items("aa")),
+                lambda: one.queue.cancel("id = 'd'"),
+            ]
+        )
+        with mock.patch.object(wait_for_end, "rest_until_news", act):
+            waited = one.queue.wait("id < 'e'")
+        return waited, waited.left, waited.failed, bool(waited), len(list(acts))
+
+    states = {"acked": 1, "dead": 1, "cancelled": 1}
+    told = pair.require_same(see_the_end)
+    assert told == ((Waited, repr({"states": states})), 0, 1, False, 0)
+    for where in ("id = 'e'", {"id": ["a", "b", "e"]}, "false", "true"):
+        pair.require_same(lambda one, where: one.queue.wait(where, timedelta(0)), where)
+    for options in (
+        *({"where": "_state = 'ready'"}, {"where": {"_attempts": 0}}, {"where": "no = 1"}),
+        *({"where": pc.field("id") == "a"}, {"where": "true", "timeout": -1}, {"where": 5}),
+    ):
+        error, _ = pair.require_same(lambda one, given: one.queue.wait(**given), options)
+        assert error is InvalidArgumentError
 
 
 def test_a_claim_that_is_repeated_has_what_it_still_holds_and_names_the_rest(twins: Twins) -> None:

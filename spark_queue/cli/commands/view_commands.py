@@ -12,12 +12,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
+import typer
 from rich.live import Live
 from typer import Argument, Option
 
 from spark_queue.cli import show_counts, show_report
 from spark_queue.cli.command import AsOfOption, Name, ReaderOption, looking, read_as_of
-from spark_queue.cli.display import SafeConsole, Whole
+from spark_queue.cli.display import Exit, SafeConsole, Whole
 from spark_queue.cli.scope import Scope
 from spark_queue.cli.scrolling import ScrolledScreen, reading_keys, wait_for_look
 from spark_queue.cli.words import plain
@@ -97,6 +98,32 @@ def explain(scope: Scope, name: Name, seq: _Seq, reader: ReaderOption = None) ->
         raise InvalidArgumentError(f"seq is {seq}: queue {queue.name!r} has no such item")
     shown = {**plain(found.chain[0]), "place": plain(found.place)}
     scope.display.show(shown, *show_counts.explanation(shown, found.place))
+
+
+@looking
+def wait(
+    scope: Scope,
+    name: Name,
+    where: Annotated[
+        str, Option(help="For which: a SQL predicate over columns that do not change.")
+    ] = "true",
+    timeout: Annotated[
+        float | None, Option(min=0, help="Seconds to wait at most; 0 only looks.")
+    ] = None,
+    reader: ReaderOption = None,
+) -> None:
+    """Wait until all items that are here now have ended; those that come later do not count.
+
+    The exit code is 0 once all have ended, and 1 where some are dead or expired, or the time is
+    over: --json names which as "outcome": done, failed, or timeout.
+    """
+    queue = scope.open_queue(name, reader)[1]
+    waited = queue.wait(where, timeout)
+    outcome = "timeout" if waited.left else "failed" if waited.failed else "done"
+    shown = {"queue": queue.name, "outcome": outcome, "left": waited.left, "states": waited.states}
+    scope.display.show(shown, *show_counts.wait_result(shown))
+    if not waited:
+        raise typer.Exit(int(Exit.FAILED))
 
 
 @looking

@@ -12,6 +12,7 @@ import pytest
 from spark_queue import __version__
 from spark_queue.acting import whoami
 from spark_queue.cli.display import Terminated
+from spark_queue.commands import wait_for_end
 from spark_queue.errors import (
     LeaseLostError,
     QueueNotFoundError,
@@ -140,6 +141,32 @@ def test_explanation_of_no_item_is_wrong_usage(
 
     assert (code, out) == (2, "")
     assert "seq is 7: queue" in err
+
+
+@pytest.mark.parametrize(
+    ("acts", "code", "outcome"),
+    [((), 1, "timeout"), (("ack", "ack"), 0, "done"), (("ack", "dead"), 1, "failed")],
+)
+def test_a_wait_ends_with_1_for_an_orchestrator_that_is_to_look(
+    here: Callable[..., tuple[int, str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    acts: tuple[str, ...],
+    code: int,
+    outcome: str,
+) -> None:
+    """Time that is over and items that are dead are told apart by a word."""
+    queue = LocalQueue.create(str(tmp_path / "q"), "id string", durability="process")
+    queue.enqueue([{"id": "a"}, {"id": "b"}])
+
+    def end_items(*_: object) -> None:
+        for act in acts:
+            getattr(queue.claim(1), act)(*["no"] * (act == "dead"))
+
+    monkeypatch.setattr(wait_for_end, "rest_until_news", end_items)
+    ended, out, _ = here("wait", queue.name, "--json", "--timeout", "60" if acts else "0")
+
+    assert (ended, json.loads(out)["outcome"]) == (code, outcome)
 
 
 def test_process_hands_on_what_it_was_told(run: Run, fake: Fake) -> None:

@@ -50,6 +50,7 @@ for command in ("status", "stats", "dead", "config", "doctor", "pause", "resume"
 run("process", "./q", "sending:send", "--limit", "1", "--time-limit", "0")
 run("explain", "./q", "1")
 run("history", "./q", "1")
+run("wait", "./q", "--timeout", "0")
 run("configure", "./q", "--lease", "60")
 run("maintain", "./q", "--retention", "60")
 run("upgrade", "./q")

@@ -66,6 +66,7 @@ _SHOWN = [
     "explain 9",
     "history 1",
     "doctor",
+    "wait --timeout 0",
     "report",
     "report --item 9",
     "top --looks 1",

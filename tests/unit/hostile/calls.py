@@ -43,7 +43,7 @@ MADE_HERE = {
     "Reconfigured", "RepeatedBatch",
     "Replay", "Report", "Run", "Settlement", "Settlements", "StepFacts", "StepTimes", "Take",
     "TenantSummary", "TenantWait", "Transaction", "Turn", "TypeSummary", "Undone", "Upgraded",
-    "UserSummary",
+    "UserSummary", "Waited",
 }  # fmt: skip
 
 #: Methods that only the library itself calls.

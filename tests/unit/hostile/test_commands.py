@@ -66,7 +66,7 @@ _GOOD = {
 }
 
 #: Commands that go on until they are stopped, with what makes them end.
-_ENDING = {"top": ["--looks", "1"]}
+_ENDING = {"top": ["--looks", "1"], "wait": ["--timeout", "0"]}
 
 #: Commands that are not run here, each with the reason.
 _ELSEWHERE = {"serve": "it answers until it is stopped; its tests give its options bad values"}
@@ -131,7 +131,7 @@ def _argv(command: str, tried: click.Parameter, text: str) -> Iterator[str]:
             yield f"{one.opts[0]}={value}"
     if str(tried.name) != "engine":
         yield "--engine=local"
-    if str(tried.name) != "looks":
+    if tried.name not in ("looks", "timeout"):
         yield from _ENDING.get(command, [])
     yield "--"
     yield from behind

@@ -69,7 +69,7 @@ _OPTIONS = {
 }
 
 #: What makes a command end that goes on until it is stopped.
-_ENDING = {"top": ["--looks=1"], "serve": ["--port=0"]}
+_ENDING = {"top": ["--looks=1"], "serve": ["--port=0"], "wait": ["--timeout=0"]}
 
 _GROUP: Any = typer.main.get_command(app)
 

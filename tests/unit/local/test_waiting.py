@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from spark_queue import Limit
+from spark_queue import Limit, Waited
 from spark_queue.claim import LocalClaim
 from spark_queue.clock import ManualClock
+from spark_queue.commands import wait_for_end
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.front.durable import DurableQueue, FrontOptions
 from spark_queue.local_queue import LocalQueue
@@ -292,3 +294,26 @@ def test_where_there_is_no_line_everybody_looks(tmp_path: Path) -> None:
     assert FirstWaiter(tmp_path / "gone").take()
     assert FirstWaiter(tmp_path, lambda: 1.0).take()
     assert first.is_first
+
+
+def test_a_wait_ends_when_the_last_of_its_items_has(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread that ends it wakes it, long before it would look again by itself."""
+    queue, has_looked = make(), threading.Event()
+    queue.enqueue([{"id": "a"}, {"id": "b"}])
+    claim = queue.claim(2)
+    rest = step_waits.rest_until_news
+
+    def begin_to_rest(*given: Any) -> None:
+        has_looked.set()
+        rest(*given)
+
+    monkeypatch.setattr(wait_for_end, "rest_until_news", begin_to_rest)
+    monkeypatch.setattr(step_waits, "_BEHIND", 1_000)
+    with ThreadPoolExecutor(1) as pool:
+        waited = pool.submit(queue.wait, "true", LONG)
+        assert has_looked.wait(LONG.total_seconds())
+        claim.ack()
+
+        assert waited.result(LONG.total_seconds() / 2) == Waited({"acked": 2})
