@@ -306,4 +306,4 @@ def redrivable(store: Store, where: Any, *, again: bool) -> Any:
 
     Items that were enqueued again before are among them only with ``again``.
     """
-    return planner_of(store).matching(where, ENDED, is_first=not again)
+    return planner_of(store).redrivable(where, ENDED, again=again)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -21,12 +24,16 @@ from spark_queue.sql.file_rows import (
     having,
     log_of,
     once_more,
+    parts_of,
     rows_of,
     user_fields,
 )
 from spark_queue.sql.log_rows import plain
 from spark_queue.sql.look import CONFIGURED, ENTERED, MOVED, MOVES, VIEWED, QueueLook
 from spark_queue.sql.where import choose
+
+#: Items that are looked at together where they need not be all: a kilobyte each.
+_PART = 500_000
 
 _SIZED = ("_seq", "_step", "_enqueued_at")
 
@@ -42,6 +49,42 @@ class ArrowLook(QueueLook[pa.Table]):
 
     logs = log_rows
     _items: pa.Table
+    _seqs: tuple[float, float] | None = None
+    """The first of the items that are looked at, and the last."""
+
+    @override
+    def in_parts(self) -> Iterator[ArrowLook]:
+        ends = self._ends_of_parts()
+        if not ends:
+            yield self
+            return
+        # In this order: what a status step moves has entered by then.
+        moved, entered = self.status_step, self.queue_step
+        moved = self.store.status_head().step if moved is None else moved
+        entered = self.store.queue_head().step if entered is None else entered
+        options: Any = {"since": self.since, "moved_since": self.moved_since, "asked": self._asked}
+        options |= {"has_values": self.has_values, "most": self.most}
+        for first, end in pairwise(ends):
+            with ArrowLook(self.store, steps=(entered, moved), **options) as part:
+                part._seqs = (first, end - 1)
+                yield part
+
+    def _ends_of_parts(self) -> list[float]:
+        """Return the first seq of each part, and what is behind all; nothing for one part."""
+        files = files_of(log_of(self.store, "queue"), ITEM)
+        count = sum(file.rows for file in files) / _PART
+        if self.seq is not None or not 1 < count < math.inf:
+            return []
+        if any("_seq" not in file.ranges for file in files):
+            return []
+        first = min(file.ranges["_seq"][0] for file in files)
+        last = max(file.ranges["_seq"][1] for file in files)
+        width = -(-(last - first + 1) // math.ceil(count))
+        return [-math.inf, *range(first + width, last + 1, width), math.inf]
+
+    @override
+    def joined(self, parts: Iterable[pa.Table], names: Sequence[str] = ()) -> pa.Table:
+        return pa.concat_tables(part.select(list(names)) if names else part for part in parts)
 
     def _start(self) -> Database:
         log_of(self.store, "queue")
@@ -69,20 +112,19 @@ class ArrowLook(QueueLook[pa.Table]):
         self, which: LogName, names: Sequence[str], kind: str, since: int, step: int | None
     ) -> pa.Table:
         """Return the rows of a kind that are looked at."""
-        one = None if self.seq is None or kind == RENEWAL else pa.scalar(self.seq, pa.int64())
-        may_have_it = None if one is None else having(pa.chunked_array([[self.seq]], pa.int64()))
+        seqs = self._seqs if self.seq is None else (self.seq, self.seq)
+        bounds = {"_step": (since + 1, math.inf if step is None else step)}
+        if seqs is not None and kind != RENEWAL:
+            bounds["_seq"] = seqs
 
         def may_matter(file: LogFile) -> bool:
-            is_one = may_have_it is None or may_have_it(file)
-            return is_one and file.may_have("_step", since + 1, step or float("inf"))
+            return all(file.may_have(name, *ends) for name, ends in bounds.items())
 
-        rows = rows_of(self.store, which, names, may_matter, kind=kind, most=self.most)
-        meant = pc.greater(rows["_step"], since)
-        if step is not None:
-            meant = pc.and_(meant, pc.less_equal(rows["_step"], step))
-        if one is not None:
-            meant = pc.and_(meant, pc.equal(rows["_seq"], one))
-        return rows.select(list(names)).filter(meant)
+        def read() -> pa.Table:
+            parts = parts_of(self.store, which, names, may_matter, kind=kind, most=self.most)
+            return pa.concat_tables(_within(rows.select(list(names)), bounds) for rows in parts)
+
+        return once_more(read)
 
     @override
     def step_rows(self, step: int) -> pa.Table:
@@ -166,6 +208,15 @@ class ArrowLook(QueueLook[pa.Table]):
             return rows
         at = rows.schema.get_field_index(nothing)
         return rows.set_column(at, nothing, pa.nulls(rows.num_rows, rows.schema.field(at).type))
+
+
+def _within(rows: pa.Table, bounds: Mapping[str, tuple[float, float]]) -> pa.Table:
+    """Return the rows whose values lie between those of each column."""
+    tests = [
+        pc.greater_equal(rows[name], int(n)) for name, (n, _) in bounds.items() if n > -math.inf
+    ]
+    tests += [pc.less_equal(rows[name], int(n)) for name, (_, n) in bounds.items() if n < math.inf]
+    return rows.filter(reduce(pc.and_, tests)) if tests else rows
 
 
 def _is_in_order(seqs: pa.Array) -> bool:

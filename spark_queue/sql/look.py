@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -218,6 +218,16 @@ class QueueLook(ABC, Generic[FrameT]):
     def view(self, name: str, columns: Sequence[str] = STATUS, **variants: str) -> FrameT:
         """Return rows of a view as :meth:`show` does."""
         return self.show(self.table(name, **variants), columns)
+
+    def in_parts(self) -> Iterator[Self]:
+        """Return looks at some of the items each, in the order of ``seq``, as of the same steps."""
+        yield self
+
+    def joined(self, parts: Iterable[FrameT], names: Sequence[str] = ()) -> FrameT:
+        """Return rows of the parts together: with some columns, where the others are read again."""
+        del names
+        (whole,) = parts
+        return whole
 
     def fold(self, at: Snapshot) -> None:
         """Give the open items as of a step: of the checkpoint, and later ones."""

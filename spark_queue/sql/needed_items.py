@@ -31,7 +31,10 @@ def find_needed(look: Callable[..., QueueLook[FrameT]], reader: Store, since: in
     elif existence.is_prepared(reader):
         with look(reader, moved_since=since or 0, has_values=False) as at:
             if since is None:
-                return at.view("needed_items", ("_seq", "_gen"), found="status")
+                return at.joined(
+                    part.view("needed_items", ("_seq", "_gen"), found="status")
+                    for part in at.in_parts()
+                )
             at.give("found", at.moves())
             return at.view("needed_items", ("_seq", "_gen"))
     else:

@@ -38,6 +38,9 @@ from spark_queue.state.schedulers import next_units
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 
+#: What is kept of a selected item.
+SELECTED = tuple(dict.fromkeys((*MOVED, *SAMPLED)))
+
 #: What a row says of an item that ends, with why.
 ENDED = (*MOVED, "_error")
 
@@ -55,20 +58,26 @@ class ItemPlanner:
     store: Store
     beyond: Planner
 
-    def matching(self, where: Any, states: tuple[str, ...], *, is_first: bool = False) -> Any:
+    def matching(self, where: Any, states: tuple[str, ...]) -> Any:
         """Return the selected items in some states; Spark selects by a SQL predicate.
-
-        With ``is_first`` those are left out that were enqueued again.
 
         Raises
         ------
         InvalidArgumentError
             When the predicate does not parse, is more than an expression, or names no such column.
         """
+        with self._look() as look:
+            parts = (_choose(at, at.view("status"), where, states) for at in look.in_parts())
+            return look.joined(parts, SELECTED)
+
+    def redrivable(self, where: Any, states: tuple[str, ...], *, again: bool) -> Any:
+        """Return selected items with all columns; those enqueued again before only with ``again``.
+
+        Errors as for :meth:`matching`.
+        """
         with self._look() as at:
-            view = "items_not_redriven" if is_first else "status"
-            found = at.view(view, meant="status")
-            return at.choose(at.choose(found, {"_state": list(states)}), where)
+            found = at.view("status" if again else "items_not_redriven", meant="status")
+            return _choose(at, found, where, states)
 
     def cancelled_in(self, step: int, *, is_first: bool = False) -> Any:
         """Return the items that a cancel of a step ended, and that are cancelled since.
@@ -274,6 +283,10 @@ def _bytes(look: QueueLook[Any], at: Snapshot) -> int:
     look.fold(at)
     look.share("with_turn")
     return int(look.rows("backlog")[0]["bytes"])
+
+
+def _choose(at: QueueLook[Any], found: Any, where: Any, states: Sequence[str]) -> Any:
+    return at.choose(at.choose(found, {"_state": list(states)}), where)
 
 
 def _count_states(look: QueueLook[Any], rows: Any) -> dict[str, int]:

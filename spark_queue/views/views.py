@@ -60,7 +60,8 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
     ) -> FrameT:
         """Return one row an item, in the order in which they were enqueued."""
         with self.at(store, ends) as at:
-            return self.in_order(at.view("status", columns))
+            parts = (part.view("status", columns) for part in at.in_parts())
+            return self.in_order(at.joined(parts))
 
     def dead(self, store: Store, ends: Ends | None = None) -> FrameT:
         """Return the dead letters, each with its successor."""
@@ -70,8 +71,9 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
     def history(self, store: Store, seq: int | None) -> FrameT:
         """Return every transition of an item, oldest first; or of all that the reader sees."""
         which = ("_seq",) if seq is None else ()
+        columns = ("log", *which, *HISTORY)
         with self.look(store, seq=seq, has_values=False) as at:
-            return at.show(at.table("history"), ("log", *which, *HISTORY))
+            return at.joined(part.view("history", columns) for part in at.in_parts())
 
     def stats(self, store: Store, ends: Ends, most: float = inf) -> QueueStats:
         """Count a queue as of a step of each log.

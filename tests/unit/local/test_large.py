@@ -15,6 +15,7 @@ from spark_queue.errors import InvalidConfigError, SparkNeededError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.sql import arrow_look
 from spark_queue.state import replica_choice
 from tests.unit.local.conftest import Make, Worker
 
@@ -153,3 +154,52 @@ def test_a_new_process_takes_over_what_an_ended_one_held(
     store_of(touched).forget()
     assert [row["id"] for row in touched.claim(8).rows] == list("abcdefgh")
     assert touched.status()["_losses"].to_pylist() == [1] * 4 + [0] * 4
+
+
+@pytest.mark.parametrize("part", [1, 3])
+def test_many_items_are_looked_at_in_parts(
+    make: Make, monkeypatch: pytest.MonkeyPatch, part: int
+) -> None:
+    """The parts say together what a look at all says, whatever moved, was refused or removed."""
+    queue = make(dedup_key="id")
+    for names in ("abca", "defg", "gh"):
+        queue.enqueue([{"id": name} for name in names])
+    queue.claim(2).ack()
+    queue.claim(2).nack("no")
+    queue.claim(3).renew()
+    queue.cancel({"id": "h"})
+    queue.redrive({"id": "h"})
+
+    def look() -> list[object]:
+        some = {"id": ["a", "c", "e"]}
+        dry = queue.cancel(some, dry_run=True), queue.purge(some, dry_run=True)
+        return [queue.status(), queue.history(), queue.status(as_of=2), queue.history(3), *dry]
+
+    whole = look()
+    monkeypatch.setattr(arrow_look, "_PART", part)
+    assert look() == whole
+    assert (queue.cancel("_seq > 2"), queue.purge("id < 'c'")) == (6, 2)
+    monkeypatch.undo()
+    assert queue.status()["id"].to_pylist() == [*"cdefg", *"hh"]
+
+
+def test_parts_are_as_of_the_same_steps(
+    make: Make, again: Callable[[], LocalQueue], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What others do between two parts is in neither of them."""
+    queue, other = make(), again()
+    queue.enqueue([{"id": name} for name in "abc"])
+    view = arrow_look.ArrowLook.view
+
+    def view_and_ack(look: arrow_look.ArrowLook, *args: Any) -> pa.Table:
+        found = view(look, *args)
+        other.claim(3).ack()
+        other.enqueue([{"id": "d"}])
+        return found
+
+    monkeypatch.setattr(arrow_look, "_PART", 1)
+    monkeypatch.setattr(arrow_look.ArrowLook, "view", view_and_ack)
+    shown = queue.status()
+    assert shown.select(["id", "_state"]).to_pylist() == [
+        {"id": name, "_state": "ready"} for name in "abc"
+    ]
