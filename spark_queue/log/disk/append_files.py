@@ -36,13 +36,14 @@ _LONGEST = 32
 def statistics_of(rows: pa.Table, ranged: Sequence[str]) -> dict[str, Any]:
     """Return the statistics of a file: of each column both ends, where known, and the nulls."""
     stats: dict[str, Any] = {"numRecords": rows.num_rows}
-    known = [name for name in ranged if name in rows.column_names]
+    there = dict(zip(rows.column_names, rows.columns, strict=True))
+    known = {name: there[name] for name in ranged if name in there}
     if not known:
         return stats
-    ends = {name: _ends(rows[name]) for name in known}
+    ends = {name: _ends(column) for name, column in known.items()}
     least = {name: pair[0] for name, pair in ends.items() if pair is not None}
     highest = {name: pair[1] for name, pair in ends.items() if pair is not None}
-    nulls = {name: rows[name].null_count for name in known}
+    nulls = {name: column.null_count for name, column in known.items()}
     return {**stats, "minValues": least, "maxValues": highest, "nullCount": nulls}
 
 
@@ -252,7 +253,7 @@ class Appending:
                 yield 0, rows
             return
         gens = rows[column]
-        several = pc.unique(gens).to_pylist()
+        several = (gens if rows.num_rows == 1 else pc.unique(gens)).to_pylist()
         for gen in several:
             # Most steps have rows of one partition, which are not looked at one by one.
             part = rows if len(several) == 1 else rows.filter(pc.equal(gens, gen))
@@ -337,7 +338,10 @@ def _without_nothing(rows: pa.Table) -> pa.Table:
 
 def _rows_together(rows: pa.Table) -> int:
     """Return how many rows are read together: those of a claim are few, where each is large."""
-    count, size = int(rows.num_rows), int(rows.nbytes)
+    count = int(rows.num_rows)
+    if count <= _FEW:
+        return max(count, 1)
+    size = int(rows.nbytes)
     return min(_GROUP, max(_GROUP_BYTES * count // max(size, 1), 1))
 
 
