@@ -28,7 +28,7 @@ _AFTER = {"ack": {"acked"}, "nack": {"ready", "dead"}, "release": {"ready"}}
 _EXPECTED = re.compile(
     r"_writer\.(lock|next)"
     r"|(queue|status)/_(writer\.(lock|next)|upkeep\.lock)"
-    r"|(queue|status)/_newest_commit"
+    r"|(queue|status)/_(newest_commit|redo)"
     r"|status/_lives/\d+-[0-9a-f]{8}"
     r"|(queue|status)/_delta_log/(\d{20}\.(json|checkpoint\.parquet)|_last_checkpoint)"
 )

@@ -105,7 +105,7 @@ class Ground:
         for name in there - self._names:
             orders_disk.remove(f"{self._place}{name}")
         for name in self._names:
-            if name not in there or name.endswith("_newest_commit"):
+            if name not in there or name.endswith(("_newest_commit", "_redo")):
                 shutil.copy2(f"{self._kept}{name}", f"{self._place}{name}")
 
 

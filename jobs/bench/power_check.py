@@ -13,19 +13,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from power_work import states_of, work
 from spark_queue import LocalQueue, QueueConfig, QueueNotFoundError, journaled_queue
 from spark_queue.inprocess import WriteAheadLog
-from spark_queue.log.disk import removal
+from spark_queue.log.disk import redo_file, removal
 
 #: What a line tells, as plain data.
 Told: TypeAlias = Mapping[str, Any]
 
 #: Files that a power cut may leave, and that nothing names: what each is called, by its path.
 _LEFT_OVER = (
-    ("lock", r"(.*/)?_(writer\.lock|writer\.next|upkeep\.lock)|(.*/)?_lives(/.*)?"),
+    ("lock", r"(.*/)?_(writer\.lock|writer\.next|upkeep\.lock|redo)|(.*/)?_lives(/.*)?"),
     ("draft of a commit", r".*/_delta_log/(\.[0-9a-f]{32}\.tmp|\d{20}\.json#\d+)"),
     ("draft of a checkpoint", r".*/_delta_log/[^/]*(checkpoint)[^/]*#\d+"),
     ("clone that was begun", r"(.*/)?\.clone-[0-9a-f]{32}/.*"),
@@ -53,6 +54,8 @@ GoOn: TypeAlias = Callable[[Finding, LocalQueue], None]
 def judge(history: str, root: Path, told: Sequence[Told], coming: Sequence[Told]) -> Finding:
     """Open what is on a disk, and hold it against what had been told, and what was under way."""
     found = Finding()
+    # A power cut begins another run of the system.
+    vars(redo_file)["boot"] = lambda: "after the cut"
     try:
         if history == "records":
             _judge_records(found, root, told)
@@ -94,6 +97,7 @@ def _judge_queues(
                 )
                 go_on(found, made)
             continue
+        _hold_readers(found, root / path, ours)
         _hold_steps(found, queue, ours)
         before = states[-1] if states else {"states": {}}
         _hold_states(found, states_of(queue), before, after)
@@ -130,6 +134,22 @@ def _hold_steps(found: Finding, queue: LocalQueue, told: Sequence[Told]) -> None
             head = store.queue_head() if line["log"] == "queue" else store.status_head()
             if head.step < line["step"]:
                 found.lost.append(f"step {line['step']} of {line['log']}: it ends at {head.step}")
+
+
+def _hold_readers(found: Finding, path: Path, told: Sequence[Told]) -> None:
+    """Check that readers of Delta have all rows of each table, which was opened once."""
+    last: dict[Path, int] = {}
+    for line in told:
+        if "step" in line:
+            reader = f"reader_{line['reader']}" if line["reader"] else line["log"]
+            last[path / reader] = line["step"]
+    for table, step in last.items():
+        rows = DeltaTable(str(table)).to_pyarrow_table()
+        heads = rows.filter(pc.equal(rows["_kind"], "head"))["_step"].to_pylist()
+        if max(heads, default=0) < step:
+            found.lost.append(
+                f"deltalake reads {table.name} up to {max(heads, default=0)}, not {step}"
+            )
 
 
 def _hold_states(
@@ -179,6 +199,7 @@ def _judge_journal(
         if told:
             found.lost.append(str(exc))
         return
+    _hold_readers(found, path, told)
     _hold_steps(found, queue, told)
     _name_left_over(found, path)
     put, acked = _items(told, "put"), _items(told, "acked")

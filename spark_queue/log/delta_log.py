@@ -96,7 +96,7 @@ class DeltaLog(LogTable[_Head]):
     def at(cls, directory: Path) -> DeltaLog[Any]:
         """Return the log in a directory, with heads as plain data."""
         log = DeltaLog(PlainSession(), TableAddress(str(directory), is_path=True), json.loads)
-        log._disk = DiskStorage(directory)
+        log._disk = DiskStorage(directory, redoes=True)
         return log
 
     @override
@@ -105,7 +105,7 @@ class DeltaLog(LogTable[_Head]):
             location = self.location()
             directory = addresses.local_directory(location)
             if directory is not None:
-                self._disk = DiskStorage(directory)
+                self._disk = DiskStorage(directory, redoes=True)
             # The caller may be about to make a table that is not there yet.
             elif location and not location.startswith("file:"):
                 self._is_elsewhere = True
@@ -313,6 +313,9 @@ class DeltaLog(LogTable[_Head]):
                 for gen, files in rest.items()
             ]
             whole = [*gone, *(file for files in rest.values() for file in files)]
+            if takes_away:
+                # No copy of its rows stays behind.
+                table.place.force()
             while table.is_plain and all(file.path in table.files() for file in whole):
                 version = table.version + 1
                 # Others may have promised what this process has not forced.

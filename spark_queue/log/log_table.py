@@ -189,6 +189,7 @@ class LogTable(Log[_Head]):
 
         With ``forgets`` it is also done where the log names files that were replaced long ago.
         """
+        self.place.make_room()
         with self._guard:
             return self._table().sum_up(at_once=forgets and names_old(self.place.directory))
 

@@ -17,10 +17,12 @@ from spark_queue.errors import (
     SparkQueueError,
 )
 from spark_queue.extras import require_supported
+from spark_queue.log import addresses
 from spark_queue.log.addresses import QueueAddress
 from spark_queue.log.delta import completeness
 from spark_queue.log.delta.log import Log
 from spark_queue.log.disk import write_lock
+from spark_queue.log.disk.redo_file import restore_below
 from spark_queue.log.heads import (
     QueueHead,
     Registered,
@@ -93,6 +95,9 @@ class Store:
         handle = Handle(session, address, require_clock(clock), listener, tables=tables)
         if not isinstance(session, PlainSession):
             require_supported(session.version)
+        directory = addresses.directory_of(session, address.queue)
+        if directory is not None:
+            restore_below(directory.parent)
         return cls(handle)
 
     @property

@@ -28,13 +28,14 @@ from spark_queue.log.disk.fsync import (
     sync_named,
 )
 from spark_queue.log.disk.leftover_files import Ages
+from spark_queue.log.disk.redo_file import ENOUGH, REDO_FILE, RedoFile
 from spark_queue.log.disk.table_place import TablePlace
 from spark_queue.log.disk.write_lock import LOCK_FILE, holding
 from spark_queue.log.storage import WRITER, Storage
 from spark_queue.overriding import override
 
-#: Files that hold locks, which are no objects.
-_LOCKS = frozenset({removal.LOCK_FILE, LOCK_FILE})
+#: Files that are no objects: they hold locks, or steps once more.
+_LOCKS = frozenset({removal.LOCK_FILE, LOCK_FILE, REDO_FILE})
 
 
 class DiskStorage(TablePlace, Storage):
@@ -47,12 +48,17 @@ class DiskStorage(TablePlace, Storage):
     ----------
     directory : Path
         Where the table is, or is to be.
+    redoes : bool
+        Whether small steps are forced by its redo file, which all who open the table know.
     """
 
     took = 0.0
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, redoes: bool = False) -> None:
         self.directory = directory
+        self._redo = RedoFile(directory) if redoes else None
+        if self._redo is not None:
+            self._redo.restore()
 
     @override
     @property
@@ -129,8 +135,17 @@ class DiskStorage(TablePlace, Storage):
         files: Sequence[str] = (),
         is_synced: bool,
     ) -> bool:
-        commit, named = commit_path(self.directory, version), map(self.directory.joinpath, files)
-        return link_file(commit, seal(actions).encode(), tuple(named), is_synced=is_synced)
+        commit, content = commit_path(self.directory, version), seal(actions).encode()
+        if not (is_synced and files and self._redo and self._redo.append(version, content, files)):
+            named = map(self.directory.joinpath, files)
+            return link_file(commit, content, tuple(named), is_synced=is_synced)
+        is_ours = False
+        try:
+            is_ours = link_file(commit, content, is_synced=False)
+        finally:
+            if not is_ours:
+                self._redo.take_back()
+        return is_ours
 
     @override
     def publish(self, name: str) -> None:
@@ -145,12 +160,19 @@ class DiskStorage(TablePlace, Storage):
     @override
     def secure(self, table: Birth, version: int, *, is_wanted: bool) -> bool:
         if is_wanted and not is_forced(table, version):
-            self.force()
+            sync_commits(self.directory, self._redo.commits() if self._redo else {})
         return is_forced(table, version)
 
     @override
     def force(self) -> None:
         sync_commits(self.directory)
+        if self._redo is not None:
+            self._redo.empty()
+
+    @override
+    def make_room(self) -> None:
+        if self._redo is not None:
+            self._redo.empty(ENOUGH)
 
     @override
     def note(self, table: Birth, version: int, *, is_forced: bool) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import cache
@@ -122,25 +123,38 @@ if hasattr(os, "register_at_fork"):
 _forced: dict[Birth, int] = {}
 
 
-def sync_commits(directory: Path) -> None:
+def sync_commits(directory: Path, known: Mapping[int, int] | None = None) -> None:
     """Force all commits of a table to the disk, and the files that they name.
 
     Those that this process has forced before are left alone; of the others, those that no
     checkpoint of the table's log has summed up.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the table is.
+    known : mapping of int to int, optional
+        Versions that are safe elsewhere, each with the checksum of its commit.
     """
     log = directory / "_delta_log"
     names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which few are wanted
     commits = sorted(name for name in names if _COMMIT.fullmatch(name))
     forced = _forced_version(directory, names)
     new = [name for name in commits if int(name[:20]) > forced]
-    folders = {path.parent for name in new for path in _forced_files(directory, log / name)}
+    safe = [name for name in new if (known or {}).get(int(name[:20])) == _checksum(log / name)]
+    wanted = [name for name in new if name not in safe]
+    folders = {path.parent for name in wanted for path in _forced_files(directory, log / name)}
     summed = [name for name in names if _CHECKPOINT.match(name) and int(name[:20]) > forced]
     for name in (*summed, *([_LAST_CHECKPOINT] if summed and _LAST_CHECKPOINT in names else ())):
         sync_file(log / name)
-    for folder in (*folders, directory, directory.parent, log):
+    for folder in (*folders, directory, directory.parent, log) if wanted or not new else ():
         sync_directory(folder)
     if new:
         note_forced(birth_of(directory), int(new[-1][:20]))
+
+
+def _checksum(commit: Path) -> int:
+    return zlib.crc32(commit.read_bytes())
 
 
 def note_forced(table: Birth, version: int) -> None:

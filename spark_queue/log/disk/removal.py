@@ -20,7 +20,7 @@ from spark_queue.log.disk.write_lock import LockFile, require_locks
 #: What may be there before the first step: the first commit, and files that no commit names.
 _LOG = re.compile(r"0{20}\.(json(#\d+)?|crc)|\.0{20}\.[^/]*|\.[0-9a-f]{32}\.tmp|_commit_[^/]*\.tmp")
 _ROWS = re.compile(r"_gen=-1/step-[^/]*")
-_LOCKS = re.compile(r"_(writer\.next|writer\.lock|waiter\.lock|upkeep\.lock)|_lives/[^/]*")
+_LOCKS = re.compile(r"_(writer\.next|(writer|waiter|upkeep)\.lock|redo)|_lives/[^/]*")
 
 #: What the commit that makes an empty table consists of.
 _MAKING = frozenset(("commitInfo", "protocol", "metaData"))

@@ -99,6 +99,9 @@ class TablePlace(ABC):
     def force(self) -> None:  # noqa: B027
         """Force all commits to the disk, with the files that they name."""
 
+    def make_room(self) -> None:  # noqa: B027
+        """Force to the disk what is only in a redo file, where that is large."""
+
     def note(self, table: Birth, version: int, *, is_forced: bool) -> None:  # noqa: B027
         """Remember a commit of this process."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -46,6 +47,11 @@ def _rows(seq: int, gen: int = 0) -> pa.Table:
     )
 
 
+def _large(seq: int) -> pa.Table:
+    """Return a row that no redo file takes."""
+    return _rows(seq).append_column("_body", pa.array([secrets.token_hex(200_000)]))
+
+
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Return the calls that force something to the disk or make it visible, as they come."""
@@ -60,7 +66,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
         monkeypatch.setattr(os, name, call)
 
-    noted("fsync", lambda fd: str(Path(f"/proc/self/fd/{fd}").readlink()))
+    for name in ("fsync", "fdatasync"):
+        noted(name, lambda fd: str(Path(f"/proc/self/fd/{fd}").readlink()))
     noted("link", lambda _, new: str(new))
     return calls
 
@@ -69,16 +76,26 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 def test_all_is_on_the_disk_before_a_step_is_seen(
     tmp_path: Path, told: list[tuple[str, str]]
 ) -> None:
-    """Files, their names, and the commit's content come before its name; then that is forced."""
-    log = _log(tmp_path)
+    """Files, their names, and the commit's content come before its name; then that is forced.
+
+    Of a small step it is one file that has all of that.
+    """
+    log, first = _log(tmp_path), following(StatusHead())
+    assert log.commit(first, _rows(1))
     told.clear()
-    assert log.commit(following(StatusHead()), _rows(1))
+    small, large = following(first), following(following(first))
+    assert log.commit(small, _rows(2))
+    commit = tmp_path / "_delta_log" / f"{2:020}.json"
+    assert told == [("fdatasync", str(tmp_path / "_redo")), ("link", str(commit))]
+    told.clear()
+    there = {*tmp_path.glob("_gen=*/*.parquet")}
+    assert log.commit(large, _large(3))
     names = [(call, Path(path)) for call, path in told]
-    seen = names.index(("link", tmp_path / "_delta_log" / f"{1:020}.json"))
-    files = sorted(tmp_path.glob("_gen=*/*.parquet"))
+    seen = names.index(("link", tmp_path / "_delta_log" / f"{3:020}.json"))
+    files = sorted({*tmp_path.glob("_gen=*/*.parquet")} - there)
     assert len(files) == 2
     before = [path for _, path in names[:seen]]
-    assert {*files, *(file.parent for file in files), tmp_path} <= {*before}
+    assert {*files, *(file.parent for file in files)} <= {*before}
     for file in files:
         assert before.index(file) < before.index(file.parent)
     assert [path.parent.name for path in before if path.suffix == ".tmp"] == ["_delta_log"]
@@ -188,7 +205,7 @@ def test_a_failure_after_the_commit_is_told_where_it_stays(
         patch.setattr(os, "link", note_link)
         patch.setattr(os, "fsync", broken)
         with pytest.raises(OSError, match="Input/output"):
-            log.commit(following(head), _rows(2))
+            log.commit(following(head), _large(2))
     assert DeltaLog.at(tmp_path).commit(following(following(head)), _rows(3))
 
 
@@ -284,7 +301,7 @@ def test_a_step_is_forced_in_a_child_that_was_forked(
     if not child:
         made = False
         try:
-            made = log.commit(following(head), _rows(2))
+            made = log.commit(following(head), _large(2))
         finally:
             # Whatever came of it: what runs the tests goes on in the parent only.
             os._exit(0 if made and len(told) == 7 else 1)
