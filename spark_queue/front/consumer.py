@@ -235,14 +235,13 @@ class Consumer:
         group = self._next_group(patience.total_seconds())
         with self._outcomes.busy():
             self._write(group)
-        self._give_back_unasked()
+        if not self._takers and self._ready.size() and self._prefetch.time_left() <= timedelta(0):
+            self._give_back_ahead()
         self._leases.renew()
         self._leases.free()
 
-    def _give_back_unasked(self) -> None:
-        """Give up items that were claimed ahead and not taken in time."""
-        if self._takers or not self._ready.size() or self._prefetch.time_left() > timedelta(0):
-            return
+    def _give_back_ahead(self) -> None:
+        """Give up what was claimed ahead: no taker wants it, or it may be of a key paused now."""
         self._prefetch.forget()
         self._is_asked = False
         self._take_out()
@@ -359,6 +358,8 @@ class Consumer:
             self._fail(outcomes, exc)
             return
         self._settles.succeed()
+        if any(one.pause is not None for one in outcomes):
+            self._give_back_ahead()
         for outcome in outcomes:
             _answer(outcome, first[outcome.delivery.seq], lost)
         self._leases.close(lease, first)

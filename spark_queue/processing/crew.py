@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
@@ -164,8 +165,6 @@ class Crew:
     """The items that threads are at."""
     paused: PausedHere = field(default_factory=PausedHere)
     """The keys that the handler pauses."""
-    _begun: int = 0
-    """How often it was asked whether a further item of the present work is to begin."""
     _threads: list[ItemThread] = field(default_factory=list)
     _lost: list[ItemThread] = field(default_factory=list)
     """Threads that hang at an item, and count as busy."""
@@ -186,7 +185,6 @@ class Crew:
             Whether a group stops at its first failure.
         """
         self._told.clear()
-        self._begun = 0
         self.at_work.forget()
         lines = lines_of(items["_group_key"].to_pylist(), items["_seq"].to_pylist())
         if self.per == "batch":
@@ -214,14 +212,14 @@ class Crew:
     def _by_threads(self, items: pa.Table, lines: Sequence[list[int]], *, blocks: bool) -> None:
         """Have each thread take line after line."""
         rows = _items(items)
-        left = deque(lines)
+        left, is_over = deque(lines), self._end_for(self.max_workers)
 
         def work(thread: ItemThread) -> Iterator[Told]:
             turns = HandlerCalls(
                 self.handler,
                 self.columns,
                 blocks=blocks,
-                is_over=self._is_over,
+                is_over=is_over,
                 at_work=self.at_work,
                 paused=self.paused,
             )
@@ -236,10 +234,10 @@ class Crew:
         # Where all threads hang, or did at the cut, these items were not begun.
         self._told.extend(back(rows[at]) for line in left for at in line)
 
-    def _is_over(self) -> bool:
-        """Whether no further item is to begin; one for each hand does, unless it is cut."""
-        self._begun += 1
-        return self.cut.is_set() or (self._begun > self.max_workers and self.is_late())
+    def _end_for(self, hands: int) -> Callable[[], bool]:
+        """Return what tells hands that no further item is to begin; one each does, unless cut."""
+        begun = count()
+        return lambda: self.cut.is_set() or (next(begun) >= hands and self.is_late())
 
     def _free(self) -> int:
         """Return how many threads may begin; where all hang, wait for one, or for the end."""
@@ -261,7 +259,7 @@ class Crew:
                 self.handler,
                 self.columns,
                 blocks=blocks,
-                is_over=self._is_over,
+                is_over=self._end_for(1),
                 limit=self.item_limit,
                 at_work=self.at_work,
                 paused=self.paused,
@@ -275,12 +273,15 @@ class Crew:
         parts = [items.take(sorted(part)) for part in spread(lines, self.max_workers)]
 
         def worker(part: pa.Table) -> _Worker:
-            return lambda _: (self._of_table(table) for table in parts_of(part, self._most))
+            is_over = self._end_for(1)
+            return lambda _: (
+                self._of_table(table, is_over=is_over()) for table in parts_of(part, self._most)
+            )
 
         return [worker(part) for part in parts]
 
-    def _of_table(self, table: pa.Table) -> pa.RecordBatch:
-        if self._is_over():
+    def _of_table(self, table: pa.Table, *, is_over: bool) -> pa.RecordBatch:
+        if is_over:
             return release(table["_seq"].to_pylist(), self.columns)
         if self.using == "threads":
             return called_with_table(self.handler, table, self.columns)

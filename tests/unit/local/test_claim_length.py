@@ -108,6 +108,18 @@ def test_rated_items_begin_within_the_time_of_one_unit(
     assert _claims(queue, handle, max_workers=hands) == expected
 
 
+def test_each_child_is_late_with_one_item_at_most(make: Make, clock: ManualClock) -> None:
+    """What a hand that is a process has begun, the others do not know."""
+    rate = Rate(limit=10, per=timedelta(seconds=1), burst=100)
+    queue = make("n long", lease=LEASE, rates=(rate,))
+    queue.enqueue([{"n": n} for n in range(9)])
+
+    def handle(_: dict[str, Any]) -> None:
+        clock.advance(timedelta(milliseconds=200))
+
+    assert _claims(queue, handle, max_workers=3, using="processes") == [3, 3, 3]
+
+
 def test_a_rate_of_bytes_lets_each_hand_begin_one_item(make: Make) -> None:
     """The time of one byte is no time; what the handler was called for is acked all the same."""
     rate = Rate(limit=10**8, per=timedelta(seconds=1), units="n")

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from queue import Empty
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from spark_queue import DurableQueue, Limit, LocalQueue, QueueConfig, RetryAfter, RetryPolicy
+from spark_queue import (
+    DurableQueue,
+    FrontOptions,
+    Limit,
+    LocalQueue,
+    QueueConfig,
+    RetryAfter,
+    RetryPolicy,
+)
 from spark_queue.clock import ManualClock
 from spark_queue.commands import admin
 from spark_queue.errors import InvalidArgumentError, LeaseLostError
@@ -309,6 +318,19 @@ def test_a_scope_pauses_by_what_it_raises(clock: ManualClock, charge: bool) -> N
         front.sync()
     ends = {one: timedelta(seconds=n) for one, n in {"a": 30, "b": 20, "c": 10}.items()}
     assert _pauses(queue) == {("tenant", one): end for one, end in ends.items()}
+
+
+# rule: pause of a key
+def test_a_front_hands_out_nothing_of_a_key_that_a_taker_paused(clock: ManualClock) -> None:
+    """H3: what it has claimed ahead of the key goes back, uncharged."""
+    queue = _queue(clock)
+    _put(queue, "a1", "a2", "a3", "b1")
+    with DurableQueue(queue, options=FrontOptions(prefetch=9)) as front:
+        front.defer(front.get(), 30, pause=True).result(30)
+        assert front.get(0).item["id"] == "b1"
+        with pytest.raises(Empty):
+            front.get(0)
+    assert _status(queue)["a2"] == ("ready", 0, 0, None)
 
 
 # rule: pause of a key
