@@ -57,8 +57,8 @@ class FrontOptions:
     """How many puts, or outcomes, are written together at most."""
     max_pending: int = 100_000
     """How many puts may wait to be written; who puts one more waits."""
-    linger: timedelta = timedelta(milliseconds=20)
-    """How long a small group waits for more."""
+    linger: timedelta = timedelta(milliseconds=10)
+    """How long puts gather behind a group that was written; after a rest one is written at once."""
     prefetch: int | Literal["auto"] = "auto"
     """How many items are claimed together, and held in memory until they are taken. By default as
     many as the takers took in the last tenth of a second, 1,000 at most; what they do not take

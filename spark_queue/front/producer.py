@@ -52,7 +52,7 @@ class Batcher(Generic[T]):
     max_pending : int
         How many may wait; who adds one more waits for room.
     linger : timedelta
-        How long a group that has less than it may waits for more.
+        How long things gather behind a group that was written; after a rest they are taken at once.
     name : str
         What messages call it.
 
@@ -75,6 +75,7 @@ class Batcher(Generic[T]):
         self._has_things = threading.Condition(self._lock)
         self._is_written = threading.Condition(self._lock)
         self._taken = self._added = self._written = 0
+        self._gathers_until = 0.0
         self._woken = False
         self._closed = False
 
@@ -124,9 +125,9 @@ class Batcher(Generic[T]):
         with self._lock:
             self._has_things.wait_for(self._may_take, timeout)
             self._woken = False
-            if self._things and not self._is_full():
-                end = time.monotonic() + self._linger
-                self._has_things.wait_for(self._is_full, end - time.monotonic())
+            left = self._gathers_until - time.monotonic()
+            if self._things and left > 0:
+                self._has_things.wait_for(self._is_full, left)
             self._taken = min(len(self._things), self._max_group)
             group = [self._things.popleft() for _ in range(self._taken)]
             self._has_room.notify_all()
@@ -145,6 +146,8 @@ class Batcher(Generic[T]):
             yield
         finally:
             with self._lock:
+                if self._taken:
+                    self._gathers_until = time.monotonic() + self._linger
                 self._written += self._taken
                 self._taken = 0
                 self._is_written.notify_all()

@@ -178,9 +178,18 @@ def test_a_wake_ends_one_wait() -> None:
     assert taken.group == [1]
 
 
-def test_a_group_waits_for_more() -> None:
-    """A group that is not full is cut when others have joined it, not at its first thing."""
+def _write_a_first_group(line: Batcher[int]) -> None:
+    line.add(0)
+    first, _ = _taking(line)
+    assert first.done.wait(PATIENCE)
+    with line.busy():
+        assert first.group == [0]
+
+
+def test_a_group_gathers_behind_one_that_was_written() -> None:
+    """After a rest nothing waits; what comes soon after a group waits for others."""
     line: Batcher[int] = Batcher(2, 10, LONG)
+    _write_a_first_group(line)
     taken, thread = _taking(line)
     line.add(1)
 
@@ -195,6 +204,7 @@ def test_a_group_waits_for_more() -> None:
 def test_a_close_ends_the_wait_of_the_taker(things: list[int]) -> None:
     """Who waits for a first thing, or for more, gets what there is when the line is closed."""
     line: Batcher[int] = Batcher(2, 10, LONG)
+    _write_a_first_group(line)
     taken, thread = _taking(line)
     for thing in things:
         line.add(thing)
