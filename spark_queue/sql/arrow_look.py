@@ -83,7 +83,7 @@ class ArrowLook(QueueLook[pa.Table]):
         return [-math.inf, *range(first + width, last + 1, width), math.inf]
 
     @override
-    def joined(self, parts: Iterable[pa.Table], names: Sequence[str] = ()) -> pa.Table:
+    def join(self, parts: Iterable[pa.Table], names: Sequence[str] = ()) -> pa.Table:
         return pa.concat_tables(part.select(list(names)) if names else part for part in parts)
 
     def _start(self) -> Database:
@@ -113,6 +113,7 @@ class ArrowLook(QueueLook[pa.Table]):
     ) -> pa.Table:
         """Return the rows of a kind that are looked at."""
         seqs = self._seqs if self.seq is None else (self.seq, self.seq)
+        bounds: dict[str, tuple[float, float]]
         bounds = {"_step": (since + 1, math.inf if step is None else step)}
         if seqs is not None and kind != RENEWAL:
             bounds["_seq"] = seqs

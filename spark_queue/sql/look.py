@@ -223,7 +223,7 @@ class QueueLook(ABC, Generic[FrameT]):
         """Return looks at some of the items each, in the order of ``seq``, as of the same steps."""
         yield self
 
-    def joined(self, parts: Iterable[FrameT], names: Sequence[str] = ()) -> FrameT:
+    def join(self, parts: Iterable[FrameT], names: Sequence[str] = ()) -> FrameT:
         """Return rows of the parts together: with some columns, where the others are read again."""
         del names
         (whole,) = parts

@@ -31,7 +31,7 @@ def find_needed(look: Callable[..., QueueLook[FrameT]], reader: Store, since: in
     elif existence.is_prepared(reader):
         with look(reader, moved_since=since or 0, has_values=False) as at:
             if since is None:
-                return at.joined(
+                return at.join(
                     part.view("needed_items", ("_seq", "_gen"), found="status")
                     for part in at.in_parts()
                 )

@@ -68,7 +68,7 @@ class ItemPlanner:
         """
         with self._look() as look:
             parts = (_choose(at, at.view("status"), where, states) for at in look.in_parts())
-            return look.joined(parts, SELECTED)
+            return look.join(parts, SELECTED)
 
     def redrivable(self, where: Any, states: tuple[str, ...], *, again: bool) -> Any:
         """Return selected items with all columns; those enqueued again before only with ``again``.

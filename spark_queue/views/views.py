@@ -61,7 +61,7 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         """Return one row an item, in the order in which they were enqueued."""
         with self.at(store, ends) as at:
             parts = (part.view("status", columns) for part in at.in_parts())
-            return self.in_order(at.joined(parts))
+            return self.in_order(at.join(parts))
 
     def dead(self, store: Store, ends: Ends | None = None) -> FrameT:
         """Return the dead letters, each with its successor."""
@@ -73,7 +73,7 @@ class QueueViews(Generic[FrameT, _SchemaT_co]):
         which = ("_seq",) if seq is None else ()
         columns = ("log", *which, *HISTORY)
         with self.look(store, seq=seq, has_values=False) as at:
-            return at.joined(part.view("history", columns) for part in at.in_parts())
+            return at.join(part.view("history", columns) for part in at.in_parts())
 
     def stats(self, store: Store, ends: Ends, most: float = inf) -> QueueStats:
         """Count a queue as of a step of each log.
