@@ -14,7 +14,6 @@ from spark_queue.flow_forms import RATES
 from spark_queue.report.lines import Tenant
 from spark_queue.report.rate_lines import ClockGap, FillingKey, PacedKey, RateLine
 from spark_queue.rules.pacing import (
-    NO_DEBT,
     Paces,
     allowance_of,
     burst_of,
@@ -90,9 +89,9 @@ class Owed:
 
     def _line(self, number: int, rate: Rate) -> RateLine:
         fastest = max(filter(None, (rate.limit, *rate.overrides.values())), default=None)
-        keys = [key for at, key in self._paces.debts if at == -1 - number]
-        starts = sorted((self._next_start(number, key), str(key)) for key in keys)
-        paced = [(at, key) for at, key in starts if at > self._now]
+        asked = [self._paces.ask(key, 1) for key in self._paces.debts if key[0] == -1 - number]
+        lacking = self._paces.lacking(asked, self._now)
+        paced = sorted((at, str(one.key[1])) for one, at in lacking)
         named = [PacedKey(key=key, next_at=moment_of(at + 999)) for at, key in paced[:_NAMED]]
         return RateLine(
             by=rate.by,
@@ -103,11 +102,6 @@ class Owed:
             paced=len(paced),
             keys=tuple(named),
         )
-
-    def _next_start(self, number: int, key: Any) -> int:
-        """Return when the next unit of a key may start."""
-        asked = self._paces.ask((-1 - number, key), 1)
-        return asked.starts_at(self._paces.debts.get(asked.key, NO_DEBT))
 
     def _clock_gaps(self, answers: Answers) -> tuple[ClockGap, ...]:
         """Return where a step's clock was behind the one before by more than the burst takes."""

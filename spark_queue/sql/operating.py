@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
@@ -33,6 +33,7 @@ from spark_queue.sql.look import MOVED, QueueLook, instant_of, micros_of, newest
 from spark_queue.sql.session_planner import Planner
 from spark_queue.state import replica_choice
 from spark_queue.state.open_items import ChainMember, OpenItems, Row
+from spark_queue.state.replica import Replica
 from spark_queue.state.request import GrantedClaim
 from spark_queue.state.schedulers import next_units
 from spark_queue.state.snapshot import Snapshot
@@ -197,12 +198,7 @@ class ItemPlanner:
         with at.cache.lock:
             replica = replica_choice.at_hand(at)
             if replica is not None and replica.horizon() is None:
-                rows, config = replica.items.values(), at.settings.config
-                found = _coming_of(replica.items, at.settings, now)
-                ready = (row for row in rows if row["_state"] == READY)
-                paced = None if at.settings.paused else next_units(replica, config, ready, now)
-                due = min(filter(None, (found.due, paced)), default=None)
-                return replace(found, due=due)
+                return _coming_of(replica, at.settings, now)
         return self.coming_by_tables(at, now)
 
     def coming_by_tables(self, at: Snapshot, now: datetime) -> Coming:
@@ -310,9 +306,9 @@ _NEVER = datetime.max.replace(tzinfo=timezone.utc)
 
 
 # rule again: next event
-def _coming_of(items: OpenItems, settings: Settings, now: datetime) -> Coming:
+def _coming_of(replica: Replica, settings: Settings, now: datetime) -> Coming:
     """Count delayed items in memory; none in a paused queue."""
-    rows = items.values()
+    rows = replica.items.values()
     kept = _kept_until(rows, settings, now)
     frees = (
         max(freed_at(row["_lease_expires_at"], settings.config), kept.get(row["_seq"], now))
@@ -323,12 +319,14 @@ def _coming_of(items: OpenItems, settings: Settings, now: datetime) -> Coming:
     if settings.paused:
         return Coming(held_until=held_until)
     ready = [row for row in rows if row["_state"] == READY]
-    following = _followers(items)
+    following = _followers(replica.items)
     times = {row["_seq"]: row["_available_at"] or now for row in ready}
     paused, follows = len(kept.keys() & times.keys()), len(following - kept.keys())
     late = {seq: max(at, kept.get(seq, now)) for seq, at in times.items() if seq not in following}
     delayed = sum(at > now and seq not in kept for seq, at in late.items())
-    due = _instant_of(min((at for at in late.values() if at > now), default=_NEVER))
+    waiting = [row for row in ready if late.get(row["_seq"]) == now]
+    paced = next_units(replica, settings.config, waiting, now) or _NEVER
+    due = _instant_of(min([paced, *(at for at in late.values() if at > now)]))
     return Coming(held_until=held_until, delayed=delayed, paused=paused, follows=follows, due=due)
 
 

@@ -40,6 +40,7 @@ class FakeQueue:
         self.leases = dict.fromkeys(range(1, count + 1), 0)
         self.ends: dict[int, datetime] = {}
         self.acked: list[int] = []
+        self.unbegun: list[int] = []
         self.renewals = self.claims = self.releases = 0
         self.fault: Callable[[], object] = lambda: None
         self.reading: Callable[[], object] = lambda: None
@@ -128,8 +129,9 @@ class FakeClaim:
         for seq, said in outcomes.items():
             if seq not in mine:
                 continue
-            if "release" in (said, said[0]):
+            if said.outcome == "release":
                 self.source.hold([seq], 0, self.source.clock.now())
+                self.source.unbegun += [] if said.is_begun else [seq]
             else:
                 del self.source.leases[seq]
                 self.source.acked.append(seq)
@@ -463,6 +465,7 @@ def test_what_nobody_asks_for_is_given_back_after_a_lease(start: Start) -> None:
     _until(lambda: list(source.leases.values()).count(0) == 3)
 
     assert source.leases[held.seq] == held.lease
+    assert sorted(source.unbegun) == [2, 3, 4]
     assert consumer.get(PATIENCE).seq == 2
     assert _say(consumer, held).result(PATIENCE) is None
 

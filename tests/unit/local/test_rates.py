@@ -195,6 +195,10 @@ def test_an_explanation_says_when_units_come_back(
     done = queue.process(lambda _: None)
     assert (done.stopped, dict(done.waiting)) == ("waiting", {"leased": 1, "key rate": 1})
     assert done.until == why.until
+    queue.cancel("id = 'a2'")
+    later = clock.now() + timedelta(seconds=60)
+    queue.enqueue([{"id": "a3", "tenant": "a", "available_at": later}])
+    assert queue.process(lambda _: None).until == later
 
 
 @pytest.mark.parametrize(
@@ -216,6 +220,19 @@ def test_a_rate_that_cannot_be_is_refused(settings: dict[str, object], why: str)
     """The error names what is wrong."""
     with pytest.raises(InvalidConfigError, match=why):
         Rate(**{"per": SECOND, **settings})  # type: ignore[arg-type]
+
+
+# rule again: debt ahead of a clock
+def test_a_report_says_of_a_clock_ahead_what_a_claim_makes_of_it(tmp_path: Path) -> None:
+    """R6: a key whose debt is set right may start, and is not said to wait."""
+    ahead, behind = ManualClock(), ManualClock()
+    ahead.advance(3600 * SECOND)
+    _put(queue := _queue(tmp_path, Rate(by="tenant", limit=1, per=SECOND), clock=ahead), "a1", "a2")
+    assert _ids(queue) == ["a1"]
+    other = LocalQueue.open(tmp_path / "queue", clock=behind)
+    assert other.explain(2).reason == "runnable"
+    assert other.report().rates[0].paced == 0
+    assert _ids(other) == ["a2"]
 
 
 def test_rates_are_read_as_they_are_written() -> None:
