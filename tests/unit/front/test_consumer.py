@@ -16,12 +16,12 @@ from typing import Any, cast
 
 import pytest
 
-from spark_queue.claim import Said
 from spark_queue.clock import ManualClock
 from spark_queue.errors import LeaseLostError, QueueShutDownError
 from spark_queue.front.consumer import Consumer, Delivery, OutcomeName, PendingOutcome
 from spark_queue.front.producer import Put
 from spark_queue.front.queue_ends import Outlet
+from spark_queue.saying import Said
 from spark_queue.state.settle_decision import NAMED
 from spark_queue.state.step_waits import Look
 
