@@ -285,8 +285,9 @@ class Replica:
         """Apply a step of the status log."""
         self.status, rows = "", list(rows)
         if any(row["_kind"] == SERVED for row in rows):
-            # A checkpoint says all of it again, and a changed weight has moved it.
-            self.served, self.follower = {}, None
+            # A checkpoint says all of it again, and a changed weight has moved it. Of debts it
+            # leaves out those that are paid.
+            self.served, self.debts, self.follower = {}, {}, None
         for row in rows:
             self._hand_out(row)
             if row["_kind"] == ITEM:

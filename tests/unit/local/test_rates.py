@@ -21,6 +21,7 @@ from spark_queue.log.step_events import LogName
 from spark_queue.sql.sql_planner import SqlPlanner
 from spark_queue.state import replica_choice
 from spark_queue.state.settle_decision import Every
+from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.views import explaining
 
@@ -120,6 +121,11 @@ def test_debts_are_known_after_a_checkpoint_and_in_another_process(tmp_path: Pat
         assert _ids(queue) == []
     clock.advance(timedelta(seconds=2))
     assert _ids(queue) == ["a2"]
+    checkpoint(queue._store)
+    with queue._store.cache().lock:
+        replica = replica_choice.at_hand(Snapshot(queue._store))
+        assert replica is not None
+        assert [key for _, key in replica.debts] == ["a"]
 
 
 # rule: debt ahead of a clock
