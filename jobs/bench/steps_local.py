@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
+from pathlib import Path
 
 from appends import Contender
 from report import (
@@ -22,12 +24,16 @@ from small_steps import Meter
 from spark_queue import LocalClaim, LocalQueue, QueueConfig
 from spark_queue.durability import StepDurability
 from steps_bench import WARM, Bench, alone, compared, counted, millis, rows
+from syncs import is_traced, slow
 
 #: How many bare commits are made into one table, before there is a fresh one.
 _FRESH = 10
 
 #: Open items of the small and of the large queue.
 _FEW, _MANY = 1_000, 40_000
+
+#: Seconds that a sync takes longer on a slow disk.
+_SLOW = 0.002
 
 _STEPS = ("enqueue", "claim", "settle")
 
@@ -108,8 +114,24 @@ def _filled(bench: Bench, size: int) -> LocalQueue:
 
 def trips(bench: Bench) -> Iterator[Figure]:
     """Compare put, take and ack of one item with those of a queue in SQLite, in turns."""
-    yield from _trips(bench, "disk", at_least(0.3))
-    yield from _trips(bench, "process", None)
+    yield from _trips(bench, "disk", None if is_traced() else at_least(0.2))
+    if not is_traced():
+        yield from _trips(bench, "process", None)
+        yield from _slow_trips(bench)
+
+
+def _slow_trips(bench: Bench) -> Iterator[Figure]:
+    """Measure the same where each sync of both sides takes two milliseconds more."""
+    place, count = bench.root / "slow", str(bench.rounds)
+    place.mkdir()
+    steps = (str(Path(__file__).with_name("steps.py")), "--only", "trips", "--json")
+    command = (sys.executable, *steps, "--place", str(place), "--rounds", count)
+    told = map(json.loads, (slow(command, _SLOW) or "").splitlines())
+    for one in told:
+        target = at_least(0.5) if one["name"] == "trips" else None
+        name = one["name"].replace("trips", "trips.slow")
+        detail = f"{one['details']}, 2 ms more a sync"
+        yield Figure(name, one["value"], target, one["unit"], detail)
 
 
 def _trips(bench: Bench, how: StepDurability, target: Target | None) -> Iterator[Figure]:
