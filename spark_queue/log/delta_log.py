@@ -228,8 +228,8 @@ class DeltaLog(LogTable[_Head]):
                     if is_synced:
                         table.place.force()
                     return True
-                if ours:
-                    self._note(table, version, is_forced=is_synced)
+                if ours is not None:
+                    self._note(table, version, ours, is_forced=is_synced)
                     return True
                 table = self._table()
         return False
@@ -365,9 +365,11 @@ class DeltaLog(LogTable[_Head]):
             self._opened.look()
         return self._opened
 
-    def _note(self, table: OpenTable, version: int, *, is_forced: bool) -> None:
-        """Note a commit of our own."""
-        table.note(commit_at(self.directory, version, APP_ID), version)
+    def _note(
+        self, table: OpenTable, version: int, ours: Commit | None = None, *, is_forced: bool
+    ) -> None:
+        """Note a commit of our own, by what it did where the caller knows that."""
+        table.note(ours or commit_at(self.directory, version, APP_ID), version)
         table.place.note(table.birth, version, is_forced=is_forced)
 
     def leave_parent(self) -> None:

@@ -323,19 +323,32 @@ def _pointers(plain: Mapping[str, list[Any]]) -> dict[int, Pointer]:
 
 def step_rows(schema: pa.Schema, head: Head, rows: pa.Table | None) -> pa.Table:
     """Return all rows of a step, that of its head among them, in the columns of a log."""
-    return pa.concat_tables(step_tables(schema, head, rows))
+    whole = pa.concat_tables(step_tables(schema, head, rows), promote_options="default")
+    return table_of(schema, whole.num_rows, columns_of(whole))
 
 
 def step_tables(schema: pa.Schema, head: Head, rows: pa.Table | None) -> list[pa.Table]:
-    """Return the same, the row of the head as a table of its own, which is the last one."""
+    """Return the same, the row of the head as a table of its own, which is the last one.
+
+    Each has the columns in which it has values.
+    """
     line = {"_gen": META_LANE, "_step": head.step, "_kind": HEAD, "_body": to_json(head)}
     named = {name: pa.array([value]) for name, value in line.items()}
-    last = table_of(schema, 1, named)
+    last = _known_of(schema, named)
     if rows is None:
         return [last]
     columns = columns_of(rows)
     columns["_step"] = pa.repeat(pa.scalar(head.step, pa.int64()), rows.num_rows)
-    return [table_of(schema, rows.num_rows, columns), last]
+    return [_known_of(schema, columns), last]
+
+
+def _known_of(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
+    """Return the columns of a schema that have values, with its types and in its order."""
+    given = [field for field in schema if field.name in columns]
+    # Rows that are none keep all.
+    known = [one for one in given if (v := columns[one.name]).null_count < max(len(v), 1)]
+    values = [_of_type(columns[field.name], field.type) for field in known]
+    return pa.table(values, schema=pa.schema(known))
 
 
 def columns_of(rows: pa.Table) -> dict[str, Any]:

@@ -328,11 +328,11 @@ def _read_items(store: Store, grant: pa.Table, most_bytes: float) -> pa.Table | 
 
 def _filter_of(grant: pa.Table) -> Callable[[LogFile], bool]:
     """Return a test whether a file may have a leased item."""
-    ends = {name: pc.min_max(grant[name]).as_py() for name in ("_seq", "_round")}
+    seqs, rounds = (pc.min_max(grant[name]).as_py().values() for name in ("_seq", "_round"))
     gens = set(pc.unique(grant["_gen"]).to_pylist())
+    # All files of the log are asked.
     return lambda file: (
-        file.gen in gens
-        and all(file.may_have(name, end["min"], end["max"]) for name, end in ends.items())
+        file.gen in gens and file.may_have("_seq", *seqs) and file.may_have("_round", *rounds)
     )
 
 

@@ -101,7 +101,7 @@ class MemoryLog(Log[_Head]):
         self._rows: dict[str, pa.Table] = {}
         self._step = 0
         """The newest step."""
-        self._commits = [_commit()]
+        self._commits = [Commit()]
         """What each version did; the first one made the table."""
 
     @override
@@ -161,7 +161,7 @@ class MemoryLog(Log[_Head]):
             whole = step_rows(self._schema, head, rows)
             new = [self._keep(gen, part) for gen, part in _parts(whole)]
             self._files.update({file.path: file for file in new})
-            self._commits.append(_commit(step=head.step, token=head.token, files=new))
+            self._commits.append(Commit(step=head.step, token=head.token, files=new))
             self._step = head.step
         return True
 
@@ -202,7 +202,7 @@ class MemoryLog(Log[_Head]):
             self._schema = arrow_types.schema_of(kinds.read(self._columns))
             for path, rows in self._rows.items():
                 self._rows[path] = table_of(self._schema, rows.num_rows, columns_of(rows))
-            self._commits.append(_commit(redefines=True))
+            self._commits.append(Commit(redefines=True))
 
     @override
     def written(self, gen: int, rows: pa.Table) -> dict[str, Any]:
@@ -222,9 +222,9 @@ class MemoryLog(Log[_Head]):
             self._files.update({file.path: file for file in new})
             paths = frozenset(file.path for file in gone)
             self._commits.append(
-                _commit(files=new, gone=paths, takes_away=True)
+                Commit(files=new, gone=paths, takes_away=True)
                 if takes_away
-                else _commit(merged=new, gone=paths)
+                else Commit(merged=new, gone=paths)
             )
         return True
 
@@ -272,27 +272,6 @@ def _parts(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
             yield gen, rows.slice(first, many)
         else:
             yield gen, rows.filter(pc.equal(rows[_PARTITION], gen))
-
-
-def _commit(
-    *,
-    step: int | None = None,
-    token: str | None = None,
-    files: Sequence[LogFile] = (),
-    merged: Sequence[LogFile] = (),
-    gone: frozenset[str] = frozenset(),
-    takes_away: bool = False,
-    redefines: bool = False,
-) -> Commit:
-    return Commit(
-        step=step,
-        token=token,
-        files=files,
-        merged=merged,
-        gone=gone,
-        takes_away=takes_away,
-        redefines=redefines,
-    )
 
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")

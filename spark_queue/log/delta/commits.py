@@ -200,19 +200,19 @@ _COMMIT = re.compile(r"\d{20}\.json")
 class Commit:
     """What one version of a table did."""
 
-    step: int | None
+    step: int | None = None
     """The number of the step that it is; ``None`` where it is none."""
-    token: str | None
+    token: str | None = None
     """What its writer has said of it: the token of the step's head."""
-    files: Sequence[LogFile]
+    files: Sequence[LogFile] = ()
     """The files whose rows it added."""
-    merged: Sequence[LogFile]
+    merged: Sequence[LogFile] = ()
     """Files that have rows of others, which were merged."""
-    gone: frozenset[str]
+    gone: frozenset[str] = frozenset()
     """The paths of files that are no longer read."""
-    takes_away: bool
+    takes_away: bool = False
     """Whether rows that were there are gone."""
-    redefines: bool
+    redefines: bool = False
     """Whether the table asks something else of those who read or write it."""
 
     def is_quiet(self) -> bool:

@@ -252,11 +252,22 @@ def trace(directory: Path, app_id: str) -> Trace:
 
 def cut_at(directory: Path, version: int) -> Trace:
     """Look at one commit alone, which is the newest."""
-    commit = directory / "_delta_log" / f"{version:020}.json"
+    name = f"{version:020}.json"
     try:
-        return Trace(None, cut=commit.name if _is_cut(commit) else "")
+        commit = f"{directory}/_delta_log/{name}"
+        with naming(commit):
+            seen = os.stat(commit)  # noqa: PTH116 - asked for each step
+        is_cut = _is_cut_since(commit, seen.st_ino, seen.st_size, seen.st_mtime_ns)
+        return Trace(None, cut=name if is_cut else "")
     except FileNotFoundError:
         return Trace(None)
+
+
+@lru_cache(maxsize=256)
+def _is_cut_since(commit: str, *seen: int) -> bool:
+    """Tell it of a commit that nobody has touched since."""
+    del seen
+    return _is_cut(Path(commit))
 
 
 def note(directory: Path, version: int) -> None:

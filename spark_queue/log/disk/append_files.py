@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_queue.log import kernels as pc
-from spark_queue.log.delta.commits import OURS, LogFile, gens_in
+from spark_queue.log.delta.commits import OURS, Commit, LogFile, files_in, gens_in
 from spark_queue.log.disk.fsync import sync_directory
 from spark_queue.log.disk.table_place import TablePlace
 
@@ -34,16 +34,19 @@ _LONGEST = 32
 
 
 def statistics_of(rows: pa.Table, ranged: Sequence[str]) -> dict[str, Any]:
-    """Return the statistics of a file: of each column both ends, where known, and the nulls."""
+    """Return the statistics of a file: of each column both ends, where known, and the nulls.
+
+    A column that the rows do not have is null in all of them.
+    """
     stats: dict[str, Any] = {"numRecords": rows.num_rows}
+    if not ranged:
+        return stats
     there = dict(zip(rows.column_names, rows.columns, strict=True))
     known = {name: there[name] for name in ranged if name in there}
-    if not known:
-        return stats
     ends = {name: _ends(column) for name, column in known.items()}
     least = {name: pair[0] for name, pair in ends.items() if pair is not None}
     highest = {name: pair[1] for name, pair in ends.items() if pair is not None}
-    nulls = {name: column.null_count for name, column in known.items()}
+    nulls = {name: there[name].null_count if name in there else rows.num_rows for name in ranged}
     return {**stats, "minValues": least, "maxValues": highest, "nullCount": nulls}
 
 
@@ -115,7 +118,7 @@ class Appending:
     """What the names of files have in them."""
     mixes: str | None = None
     """The column by which rows are parted that lie together in one file, where they are few."""
-    _named: set[Path] = field(default_factory=set)
+    _named: set[str] = field(default_factory=set)
     """Folders of partitions whose names are on the disk."""
 
     def commit(
@@ -126,8 +129,8 @@ class Appending:
         transaction: tuple[str, int],
         metadata: str | None = None,
         is_synced: bool = True,
-    ) -> bool:
-        """Append rows as a version of the table; False if it is taken.
+    ) -> Commit | None:
+        """Append rows as a version of the table, and return what it did; ``None`` if it is taken.
 
         Parameters
         ----------
@@ -145,15 +148,18 @@ class Appending:
             before this returns.
         """
         adds = [self._laid(gen, part, is_synced=is_synced) for gen, part in self.parts(rows)]
-        files = [add["path"] for add in adds]
-        return self.adopt(
+        is_ours = self.adopt(
             version,
             adds,
             transaction=transaction,
             metadata=metadata,
-            files=files,
+            files=[add["path"] for add in adds],
             is_synced=is_synced,
         )
+        if not is_ours:
+            return None
+        files = [file for add in adds for file in files_in(add)]
+        return Commit(step=transaction[1], token=metadata, files=files)
 
     def adopt(
         self,
@@ -165,7 +171,7 @@ class Appending:
         files: Sequence[str] = (),
         is_synced: bool = True,
     ) -> bool:
-        """Make files part of the table that lie in its directories already; as :meth:`commit`.
+        """Make files part of the table that lie in its directories already; False as there.
 
         Parameters
         ----------
@@ -191,7 +197,7 @@ class Appending:
         takes_away: bool,
         is_synced: bool = True,
     ) -> bool:
-        """Put files in the place of others, as a version of the table; False as for :meth:`commit`.
+        """Put files in the place of others, as a version of the table; False if it is taken.
 
         Parameters
         ----------
@@ -235,9 +241,9 @@ class Appending:
         for table in tables:
             for gen, rows in self._split(table):
                 found.setdefault(gen, []).append(rows)
-        parts = {gen: pa.concat_tables(found[gen]) for gen in sorted(found)}
+        parts = {gen: _together(found[gen]) for gen in sorted(found)}
         if self._are_mixed(parts):
-            yield max(parts), pa.concat_tables(parts.values())
+            yield max(parts), _together([*parts.values()])
         else:
             yield from parts.items()
 
@@ -270,20 +276,12 @@ class Appending:
     def _laid(self, gen: int, rows: pa.Table, *, is_synced: bool) -> dict[str, Any]:
         """Write one file in a folder whose own name is on the disk, and force it later."""
         folder = self._folder(gen, is_synced=is_synced)
-        name = f"{OURS}{self.mark}{uuid.uuid4()}{self._gens(rows)}.snappy.parquet"
-        with (folder / name).open("xb") as file:
-            pq.write_table(
-                _without_nothing(rows),
-                file,
-                row_group_size=_rows_together(rows),
-                use_dictionary=rows.num_rows > _FEW,
-                write_page_checksum=True,
-            )
-            size = file.tell()
+        name = f"{folder}{OURS}{self.mark}{uuid.uuid4()}{self._gens(rows)}.snappy.parquet"
+        rows = _without_nothing(rows)
         return {
-            "path": str((folder / name).relative_to(self.place.directory)),
+            "path": name,
             "partitionValues": self._values(gen),
-            "size": size,
+            "size": _write(f"{self.place.directory}/{name}", rows),
             "modificationTime": _millis(),
             "dataChange": True,
             "stats": json.dumps(statistics_of(rows, self.ranged), separators=(",", ":")),
@@ -296,13 +294,13 @@ class Appending:
         counted = pc.value_counts(rows[self.mixes]).to_pylist()
         return gens_in({one["values"]: one["counts"] for one in counted})
 
-    def _folder(self, gen: int, *, is_synced: bool) -> Path:
-        """Return where the files of a partition are."""
+    def _folder(self, gen: int, *, is_synced: bool) -> str:
+        """Return where the files of a partition are, as their names begin."""
         if self.partition is None:
-            return self.place.directory
-        folder = self.place.directory / f"{self.partition}={gen}"
+            return ""
+        folder = f"{self.partition}={gen}/"
         with suppress(FileExistsError):
-            folder.mkdir()
+            os.mkdir(f"{self.place.directory}/{folder}")  # noqa: PTH102 - for each file of a step
         if is_synced and folder not in self._named:
             # Its maker may not have.
             sync_directory(self.place.directory)
@@ -325,6 +323,12 @@ class Appending:
         return info if metadata is None else {**info, "userMetadata": metadata}
 
 
+def _together(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of tables, each of which has the columns in which it has values."""
+    first, *others = tables
+    return pa.concat_tables(tables, promote_options="default") if others else first
+
+
 def _without_nothing(rows: pa.Table) -> pa.Table:
     """Return rows without the columns that are null in all: readers of Delta know what is missing.
 
@@ -334,6 +338,19 @@ def _without_nothing(rows: pa.Table) -> pa.Table:
         return rows
     columns = enumerate(rows.columns)
     return rows.select([at for at, column in columns if column.null_count < rows.num_rows])
+
+
+def _write(path: str, rows: pa.Table) -> int:
+    """Write a new file, and return its size."""
+    options = {"row_group_size": _rows_together(rows), "write_page_checksum": True}
+    with open(path, "xb") as file:  # noqa: PTH123 - as above
+        if rows.num_rows > _FEW:
+            pq.write_table(rows, file, **options)
+            return file.tell()
+        # Arrow hands a file of Python each of its pieces; a buffer of its own costs less.
+        sink = pa.BufferOutputStream()
+        pq.write_table(rows, sink, use_dictionary=False, **options)
+        return file.write(sink.getvalue())
 
 
 def _rows_together(rows: pa.Table) -> int:

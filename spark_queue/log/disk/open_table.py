@@ -237,7 +237,8 @@ class OpenTable:
         )
         is_nested = any(pa.types.is_nested(field.type) for field in self.schema)
         self.is_plain = self.may_append and not is_nested
-        ranged = settings.get(_RANGED, SKIPPING_COLUMNS).split(",")
+        named = settings.get(_RANGED, SKIPPING_COLUMNS).split(",")
+        ranged = [name for name in named if name in self.schema.names and name != PARTITION]
         is_parted = bool(self.table.metadata().partition_columns)
         self.append = Appending(
             place=self.place,

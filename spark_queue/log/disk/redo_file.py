@@ -72,6 +72,8 @@ class RedoFile:
 
     def __init__(self, directory: Path) -> None:
         self._directory, self._path = directory, directory / REDO_FILE
+        # It is opened for each step.
+        self._name = str(self._path)
         self._salt, self._last, self._end = b"", 0, 0
         self._commits: dict[int, int] = {}
 
@@ -88,12 +90,12 @@ class RedoFile:
         names : sequence of str
             The files that it names, which are written.
         """
-        files = {name: (self._directory / name).read_bytes() for name in names}
+        files = {name: _read(f"{self._directory}/{name}") for name in names}
         body = _RedoRecord(version, commit, files).body()
         if len(body) > _LARGEST:
             return False
         try:
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            file = os.open(self._name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except PermissionError:
             return False
         try:
@@ -274,6 +276,14 @@ def _salt_of(begin: bytes) -> bytes:
 
 def _sum(salt: bytes, version: int, body: bytes) -> int:
     return zlib.crc32(body, zlib.crc32(salt, version & 0xFFFFFFFF))
+
+
+def _read(path: str) -> bytes:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(file, _LARGEST + 1)
+    finally:
+        os.close(file)
 
 
 def _content(path: Path) -> bytes | None:

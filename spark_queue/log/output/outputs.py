@@ -289,13 +289,14 @@ class ResultTable:
         append = Appending(
             place=self._place, partition=None, ranged=(), mark=_mark(transaction.name)
         )
-        ours = append.commit(
+        made = append.commit(
             version + 1,
             [] if rows is None else [_shape(_schema(table), rows)],
             transaction=(transaction.app, transaction.number),
             metadata=metadata,
             is_synced=self._is_synced,
         )
+        ours = made is not None
         if not ours and not self._place.is_remote:
             raise OSError(
                 f"somebody commits to {str(self.directory)!r} who does not wait for his turn"
