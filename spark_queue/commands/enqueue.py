@@ -8,21 +8,22 @@ for each try.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_queue.commands import batches, readers, rows
+from spark_queue.commands import batches, readers, rows, shared_enqueue
 from spark_queue.commands.batches import SourceBatch
+from spark_queue.commands.enqueued import Enqueued
+from spark_queue.commands.rows import MarkedRows
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
-from spark_queue.log.heads import Mark, QueueHead, following
-from spark_queue.log.schema import CHAINED, ITEM, OUTCOME, REFUSED, carries_traces
+from spark_queue.log.heads import QueueHead, following
+from spark_queue.log.schema import CHAINED, REFUSED, carries_traces
 from spark_queue.log.step_events import logger
-from spark_queue.results import RepeatedBatch
 from spark_queue.sql import admission
 from spark_queue.sql.decisions import TAKEN, Frame, GivenRows
 from spark_queue.sql.entry_rows import EnqueueState
@@ -32,7 +33,15 @@ from spark_queue.state import enqueue_decision, replica_choice
 from spark_queue.state.enqueue_decision import Entered
 from spark_queue.state.request import EnqueueFacts, EnqueueRules, duplicates_error
 from spark_queue.state.snapshot import Snapshot
-from spark_queue.state.steps import KNOWN_FOR, Answer, Step, is_small, known_first, on_items
+from spark_queue.state.steps import (
+    KNOWN_FOR,
+    Answer,
+    Decide,
+    Step,
+    is_small,
+    known_first,
+    on_items,
+)
 from spark_queue.state.store import Store
 from spark_queue.state.window import TooManyItemsError
 from spark_queue.tracing import Traces
@@ -41,50 +50,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_queue.columns.columns import OrderBy
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Enqueued:
-    """The result of an enqueue."""
-
-    step: int
-    """The step of the item log; 0 where the frame was empty and nothing was written."""
-    inserted: int
-    duplicates: int
-    refused: int = 0
-    """Rows for which a reader had no room."""
-    busy: int = 0
-    """Duplicates of items that have begun."""
-    rows: pa.Table | None = None
-    """The rows that were logged, where this process has them."""
-    repeated: RepeatedBatch | None = None
-    """The earlier result of a batch that is not new; then nothing was written."""
-
-    @classmethod
-    def of(cls, facts: EnqueueFacts, step: int, rows: pa.Table | None = None) -> Enqueued:
-        """Return the result of a step with such rows."""
-        return cls(
-            step=step,
-            inserted=facts.count_inserted(),
-            duplicates=facts.duplicates,
-            refused=facts.full,
-            busy=facts.busy,
-            rows=rows,
-        )
-
-    @classmethod
-    def again(cls, batch: SourceBatch, last: Mark) -> Enqueued:
-        """Return the result of a repeated batch; it is complete for a source's last one."""
-        known: dict[str, int] = {}
-        if batch.number == last.number and last.step is not None:
-            counts = ("inserted", "duplicates", "refused")
-            known = {name: getattr(last, name) for name in counts}
-        return cls(
-            step=(last.step or 0) if known else 0,
-            inserted=0,
-            duplicates=0,
-            repeated=RepeatedBatch(number=batch.number, last=last.number, **known),
-        )
 
 
 #: What rows may have beside the user's columns, and be decided here: what they were, before.
@@ -165,9 +130,18 @@ def commit(
     command = _Enqueue(frame, now, rules, batch)
     if dry_run:
         return _foresee(command.decide(Snapshot(store)))
-    done = on_items(
-        store, action, command.decide, at=at, started=started, older_than=_older_than(store)
-    )
+
+    def make(decide: Decide[Enqueued], tell: Callable[[Enqueued], None] | None = None) -> Enqueued:
+        old = _older_than(store)
+        return on_items(store, action, decide, at=at, started=started, older_than=old, tell=tell)
+
+    def decide_all(marked: MarkedRows, at: Snapshot) -> Answer[Enqueued]:
+        return _Enqueue(marked, store.clock.now(), rules, None).decide(at)
+
+    shared = None
+    if batch is None and shared_enqueue.may_share(frame, store, rules):
+        shared = shared_enqueue.share_step(store, frame, rules, decide_all, make)
+    done = make(command.decide) if shared is None else shared
     if done.step:
         _trim(at)
     if grows:
@@ -340,36 +314,6 @@ class _Enqueue:
 
 def _higher(a: Mapping[int, float], b: Mapping[int, float]) -> dict[int, float]:
     return {p: max(a.get(p, 0.0), b.get(p, 0.0)) for p in {*a, *b}}
-
-
-def outcome_of_rows(done: Enqueued) -> list[tuple[int, str, int | None, str | None]]:
-    """Return each row's seq, outcome, duplicate's seq and holder, where decided in this process."""
-    if done.rows is None:
-        return []
-    names = [name for name in OUTCOME if name in done.rows.column_names]
-    rows = done.rows.select(names).to_pylist()
-    return [
-        (row["_seq"], outcome_of(row), other_of(row), row.get("_holder"))
-        for row in rows
-        if row["_kind"] in (ITEM, REFUSED)
-    ]
-
-
-# rule: outcome of a row
-def outcome_of(row: Mapping[str, Any]) -> str:
-    """Return what became of a row."""
-    other = row["_duplicate_of"]
-    if row["_kind"] == ITEM:
-        return "inserted" if row.get("_replaces") is None else "follows" if other else "replaces"
-    return "refused" if other is None else "replaced" if other > row["_seq"] else "duplicate"
-
-
-def other_of(row: Mapping[str, Any]) -> int | None:
-    """Return the item that has the key of a row, or had it."""
-    other: int | None = (
-        row.get("_replaces") if row["_duplicate_of"] is None else row["_duplicate_of"]
-    )
-    return other
 
 
 def outcomes(store: Store, done: Enqueued) -> DataFrame:

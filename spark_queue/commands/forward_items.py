@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from spark_queue.commands import batches, enqueue, rows as input_rows
 from spark_queue.commands.batches import OvertakenError, SourceBatch
+from spark_queue.commands.enqueued import Enqueued
 from spark_queue.errors import ReaderFullError, SparkNeededError, SparkQueueError
 from spark_queue.log.addresses import placed
 from spark_queue.log.heads import Mark
@@ -287,7 +288,7 @@ def _put(
     *,
     on_full: OnFull = "raise",
     dry_run: bool = False,
-) -> enqueue.Enqueued:
+) -> Enqueued:
     """Enqueue items that have been in a queue, with their errors and where they were."""
     rules, extra = EnqueueRules(on_duplicate="skip", on_full=on_full), ("_errors", "_body")
     return enqueue.enqueue(place, rows, rules=rules, extra=extra, batch=batch, dry_run=dry_run)

@@ -65,6 +65,22 @@ class MarkedRows:
         return planner_of(self.store).frame(given).stage()
 
 
+def join_rows(parts: Sequence[MarkedRows]) -> MarkedRows:
+    """Return rows of the same columns, one after the other."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    traces = None
+    if any(part.trace is not None for part in parts):
+        traces = [trace for part in parts for trace in part.rows[TRACE].to_pylist()]
+    return MarkedRows(
+        first.store,
+        pa.concat_tables([part.given for part in parts]),
+        pa.concat_tables([part.rows for part in parts]),
+        trace=traces,
+    )
+
+
 def check_rows(
     store: Store,
     given: object,

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from spark_queue.acting import operator
 from spark_queue.commands import admin, enqueue, rows
-from spark_queue.commands.enqueue import Enqueued
+from spark_queue.commands.enqueued import Enqueued
 from spark_queue.config import QueueConfig
 from spark_queue.errors import CannotUndoError, InvalidArgumentError
 from spark_queue.flow import Pause

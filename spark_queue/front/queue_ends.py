@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from spark_queue.claim import Claim, LocalClaim
 from spark_queue.clock import Clock
 from spark_queue.commands import enqueue, recovery
+from spark_queue.commands.enqueued import outcome_of_rows
 from spark_queue.commands.rows import check_rows
 from spark_queue.config import OnDuplicate
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
@@ -144,7 +145,7 @@ class LocalInlet(Inlet):
         # A full reader takes the rows that fit, as in a queue with Spark.
         rules = EnqueueRules(on_full="partial", on_duplicate=on_duplicate)
         done = enqueue.commit(Snapshot(self._store), frame, rules)
-        return enqueue.outcome_of_rows(done)
+        return outcome_of_rows(done)
 
     def _misfit(self, items: Sequence[Any]) -> Exception | None:
         try:

@@ -129,6 +129,10 @@ class DeltaLog(LogTable[_Head]):
     def is_readable(self, known: int | None = None) -> bool:
         if not is_fresh(self.session):
             return False
+        seen, copy = self._opened, self._copy
+        # Another thread may hold the guard for the time of its requests.
+        if copy is not None and copy.is_still() and seen and seen.directory == copy.directory:
+            return seen.is_plain
         with self._guard:
             table = self._find_table(known)
             return table is not None and table.is_plain
@@ -290,8 +294,11 @@ class DeltaLog(LogTable[_Head]):
 
     def schema(self) -> str:
         """See :meth:`Log.schema`: as of the last look."""
+        seen = self._opened
+        if seen is not None:
+            return seen.columns
         with self._guard:
-            return (self._opened or self._table()).columns
+            return self._table().columns
 
     @override
     def written(self, gen: int, rows: pa.Table) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from spark_queue.log.log_kinds import TableSource, log_of, tables_of
 from spark_queue.log.session_options import PlainSession, Session
 from spark_queue.log.step_events import Listener
 from spark_queue.memory.waiting.processes import Owner
+from spark_queue.state.step_line import StepLine
 
 if TYPE_CHECKING:
     from spark_queue.log.disk.staged_rows import Staging
@@ -160,6 +161,8 @@ class Handle:
     place: QueuePlace = field(init=False)
     owner: Owner | None = field(init=False, repr=False)
     """Whose session of Spark it is."""
+    line: StepLine[Any, Any] = field(init=False, repr=False, default_factory=StepLine)
+    """Where threads wait whose rows enter in one step."""
 
     def __post_init__(self) -> None:
         is_plain = isinstance(self.session, PlainSession)

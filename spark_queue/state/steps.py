@@ -106,6 +106,7 @@ def on_items(
     at: Snapshot | None = None,
     started: float | None = None,
     older_than: float = 0.0,
+    tell: Callable[[_T], None] | None = None,
 ) -> _T:
     """Make a step of the item log, and return its answer.
 
@@ -122,13 +123,15 @@ def on_items(
         When the work for the step began, in monotonic seconds; now by default.
     older_than : float
         How old, in seconds, the known head of the other log may be, where a look is a request.
+    tell : callable, optional
+        Gets the answer before listeners hear of the step.
 
     Raises
     ------
     StepLostError
         After :data:`MAX_TRIES` steps that were lost to other writers.
     """
-    return _until_ours(Tries(store, "queue", action, older_than, at), decide, started)
+    return _until_ours(Tries(store, "queue", action, older_than, at), decide, started, tell)
 
 
 def on_status(
@@ -219,9 +222,17 @@ def report(
     tell(facts, store.listener)
 
 
-def _until_ours(tries: Tries, decide: Decide[_T], started: float | None = None) -> _T:
+def _until_ours(
+    tries: Tries,
+    decide: Decide[_T],
+    started: float | None = None,
+    hand_on: Callable[[_T], None] | None = None,
+) -> _T:
     started = time.monotonic() if started is None else started
-    return _answer(tries, until_done(tries.action, lambda: tries.attempt(decide)), started)
+    ours = until_done(tries.action, lambda: tries.attempt(decide))
+    if hand_on is not None:
+        hand_on(ours.done.answer)
+    return _answer(tries, ours, started)
 
 
 def _once(tries: Tries, decide: Decide[_T]) -> _T | None:

@@ -81,12 +81,13 @@ class ShakyStore:
 
     def _ask(self, verb: str, path: str, ask: Callable[[], Any]) -> Any:
         self.asked[verb] += 1
-        self.names.append(f"{verb} {path}")
+        name = f"{verb} {path}"
+        self.names.append(name)
         self._under_way += 1
         self.at_once = max(self.at_once, self._under_way)
         time.sleep(self.delay)
         self._under_way -= 1
-        if self._fault is not None and self.names[-1].startswith(self._fault[0]):
+        if self._fault is not None and name.startswith(self._fault[0]):
             (_, fault), self._fault = self._fault, None
             return fault(ask)
         if self._random.random() < self.refused:

@@ -113,7 +113,7 @@ class TableCopy(TablePlace):
             self._give_way()
         if age >= OLD or (self.is_contended if older_than is None else age >= older_than):
             self.look()
-        before = self._is_still()
+        before = self.is_still()
         self._stays.value = True
         try:
             yield
@@ -157,7 +157,8 @@ class TableCopy(TablePlace):
         if time.monotonic() - self._committed < room:
             time.sleep(random.uniform(0, room))  # noqa: S311
 
-    def _is_still(self) -> bool:
+    def is_still(self) -> bool:
+        """Return whether this thread keeps the copy as it was last seen."""
         return getattr(self._stays, "value", False)
 
     def look(self) -> bool:
@@ -191,7 +192,7 @@ class TableCopy(TablePlace):
 
     def newest(self, known: int | None) -> int | None:
         """Return the newest version, with a request unless the copy is kept still."""
-        if known is None or self.version < known or not self._is_still():
+        if known is None or self.version < known or not self.is_still():
             self.look()
         return self.version if self.version >= 0 else None
 
@@ -203,7 +204,7 @@ class TableCopy(TablePlace):
 
     @override
     def refresh(self) -> None:
-        if not self._is_still():
+        if not self.is_still():
             self.look()
 
     def pull(self) -> None:
