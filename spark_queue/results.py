@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spark_queue.flow_texts import each_change, undo_lines
+from spark_queue.config_changes import each_change, undo_lines
 from spark_queue.rules.rule_model import Reason
 from spark_queue.wording import in_html, plural
 

@@ -2,13 +2,16 @@
 -- They are made by `python -m spark_queue.report.publishing main.ops.files`; give it another
 -- queue's name. Each shows what is there when it is asked, of the hour before.
 
+CREATE OR REPLACE VIEW sq_raw_settings AS
+SELECT s._body AS body
+FROM `main`.`ops`.`files_status` s
+JOIN (SELECT max(_step) AS step FROM `main`.`ops`.`files_status` WHERE _kind = 'config') c ON c.step = s._step
+WHERE s._kind = 'config';
+
 -- What is asked: the hour until now, under the settings that are in force.
 CREATE OR REPLACE VIEW sq_asked AS
 WITH heads AS (
   SELECT max(_step) AS step FROM `main`.`ops`.`files_queue` WHERE _kind = 'head'
-),
-configs AS (
-  SELECT max(_step) AS step FROM `main`.`ops`.`files_status` WHERE _kind = 'config'
 ),
 facts AS (
   SELECT q._body AS head
@@ -22,23 +25,21 @@ SELECT
   now() AS now,
   now() - INTERVAL 1 HOUR AS since,
   coalesce(cast(get_json_object(f.head, '$.readers.0.since_step') AS bigint), 0) AS since_step,
-  get_json_object(s._body, '$.paused') = 'true' AS paused,
+  get_json_object(s.body, '$.paused') = 'true' AS paused,
   array_repeat(cast(0 AS bigint), 0) AS spared,
   cast(1 AS bigint) AS run,
-  cast(get_json_object(s._body, '$.config.group_limit') AS bigint) AS group_limit,
-  cast(get_json_object(s._body, '$.config.max_in_flight') AS bigint) AS max_in_flight,
-  cast(round(coalesce(cast(get_json_object(s._body, '$.config.lease_grace') AS double), 0) * 1000000) AS bigint) AS lease_grace,
-  cast(get_json_object(s._body, '$.config.max_attempts') AS bigint) AS max_attempts,
-  cast(get_json_object(s._body, '$.config.max_losses') AS bigint) AS max_losses,
-  cast(get_json_object(s._body, '$.config.max_deferrals') AS bigint) AS max_deferrals,
-  get_json_object(s._body, '$.config.on_failure') = 'block' AS blocking,
+  cast(get_json_object(s.body, '$.config.group_limit') AS bigint) AS group_limit,
+  cast(get_json_object(s.body, '$.config.max_in_flight') AS bigint) AS max_in_flight,
+  cast(round(coalesce(cast(get_json_object(s.body, '$.config.lease_grace') AS double), 0) * 1000000) AS bigint) AS lease_grace,
+  cast(get_json_object(s.body, '$.config.max_attempts') AS bigint) AS max_attempts,
+  cast(get_json_object(s.body, '$.config.max_losses') AS bigint) AS max_losses,
+  cast(get_json_object(s.body, '$.config.max_deferrals') AS bigint) AS max_deferrals,
+  get_json_object(s.body, '$.config.on_failure') = 'block' AS blocking,
   cast(
     cast(get_json_object(f.head, '$.readers.0.config.max_age') AS double) * 1e6 AS bigint
   ) AS max_age
 FROM facts f
-CROSS JOIN `main`.`ops`.`files_status` s
-JOIN configs c ON c.step = s._step
-WHERE s._kind = 'config';
+CROSS JOIN sq_raw_settings s;
 
 -- The same, with times in microseconds since 1970, as all views of such a name.
 CREATE OR REPLACE VIEW sq_raw_asked AS
@@ -65,10 +66,7 @@ FROM `main`.`ops`.`files_status` q WHERE q._kind = 'config';
 
 CREATE OR REPLACE VIEW sq_raw_rules AS
 WITH settings AS (
-  SELECT get_json_object(s._body, '$.config') AS config
-  FROM `main`.`ops`.`files_status` s
-  JOIN (SELECT max(_step) AS step FROM `main`.`ops`.`files_status` WHERE _kind = 'config') c ON c.step = s._step
-  WHERE s._kind = 'config'
+  SELECT get_json_object(s.body, '$.config') AS config FROM sq_raw_settings s
 ),
 counted AS (
   SELECT k.*, json_array_length(get_json_object(k.config, concat('$.', k.what))) AS items
@@ -180,12 +178,7 @@ FROM (
     j.pauses,
     explode(CASE WHEN json_array_length(j.pauses) > 0
       THEN sequence(0, cast(json_array_length(j.pauses) - 1 AS int)) END) AS at
-  FROM (
-    SELECT get_json_object(s._body, '$.pauses') AS pauses
-    FROM `main`.`ops`.`files_status` s
-    JOIN (SELECT max(_step) AS step FROM `main`.`ops`.`files_status` WHERE _kind = 'config') c ON c.step = s._step
-    WHERE s._kind = 'config'
-  ) j
+  FROM (SELECT get_json_object(s.body, '$.pauses') AS pauses FROM sq_raw_settings s) j
 ) k;
 
 CREATE OR REPLACE VIEW sq_raw_paused_by AS

@@ -11,7 +11,7 @@ from rich.table import Table
 from spark_queue.cli import words
 from spark_queue.cli.display import Whole, compact_table, text_of
 from spark_queue.cli.words import Plain
-from spark_queue.flow_texts import undo_lines
+from spark_queue.config_changes import undo_lines
 from spark_queue.results import LINKED, NEEDED
 from spark_queue.wording import shell_command
 

@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from spark_queue.cli import words
 from spark_queue.cli.display import compact_table, text_of
 from spark_queue.cli.words import Plain
-from spark_queue.flow_texts import value_text
+from spark_queue.config_changes import value_text
 from spark_queue.replay.rehearsal import distrust
 
 

@@ -12,9 +12,8 @@ import pyarrow as pa
 from spark_queue import acting
 from spark_queue.acting import operator
 from spark_queue.config import QueueConfig
-from spark_queue.config_changes import merge, plain_of
+from spark_queue.config_changes import merge, plain_of, value_text
 from spark_queue.errors import SettingsChangedError
-from spark_queue.flow_texts import value_text
 from spark_queue.log.heads import StatusHead, following
 from spark_queue.log.schema import (
     ACKED,

@@ -77,8 +77,7 @@ def _missing(store: Store, which: LogName, columns: Sequence[Field]) -> list[Fie
 def _add(store: Store, which: LogName, columns: Sequence[Field]) -> None:
     # A row of our own has no values in them.
     fields = [{**field, "nullable": True} for field in kinds.to_json(columns)["fields"]]
-    log = store.queue if which == "queue" else store.status
-    log.add_columns(fields)
+    store.log(which).add_columns(fields)
 
 
 def upgrade(store: Store, *, dry_run: bool = False) -> Upgraded:

@@ -92,7 +92,7 @@ class CheckedTable(ABC):
     @property
     def steps(self) -> Log[Any]:
         """The log that the table is."""
-        return self.store.queue if self.which == "queue" else self.store.status
+        return self.store.log(self.which)
 
     @property
     def place(self) -> str:

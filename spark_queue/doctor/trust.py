@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from spark_queue.columns import kinds
 from spark_queue.doctor.subject import Subject
@@ -14,7 +13,7 @@ from spark_queue.doctor.table import CheckedTable, Logged, Written, changed_at
 from spark_queue.errors import LogDamagedError, QueueNotFoundError
 from spark_queue.log.delta import completeness, table_properties
 from spark_queue.log.delta.integrity import trace
-from spark_queue.log.delta.log import APP_ID, Log
+from spark_queue.log.delta.log import APP_ID
 from spark_queue.log.schema import foreign_names
 from spark_queue.log.step_events import LogName
 from spark_queue.report.finding import Finding, Severity
@@ -45,7 +44,7 @@ def find_damaged(subject: Subject) -> Iterator[Finding]:
 
 
 def _damage(store: Store, which: LogName, what: str) -> Finding:
-    log = store.queue if which == "queue" else store.status
+    log = store.log(which)
     directory = _directory(store, which)
     if directory is None:
         since, command = None, ""
@@ -61,7 +60,7 @@ def _damage(store: Store, which: LogName, what: str) -> Finding:
 
 
 def _require_whole(store: Store, which: LogName) -> None:
-    log: Log[Any] = store.queue if which == "queue" else store.status
+    log = store.log(which)
     directory = _directory(store, which)
     if directory is None:
         return
@@ -74,7 +73,7 @@ def _require_whole(store: Store, which: LogName) -> None:
 
 
 def _directory(store: Store, which: LogName) -> Path | None:
-    return store.handle.place.directory_of(store.queue if which == "queue" else store.status)
+    return store.handle.place.directory_of(store.log(which))
 
 
 def _set_aside(name: str, directory: Path) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from spark_queue.flow_texts import each_change
+from spark_queue.config_changes import each_change
 from spark_queue.log.disk.liveness import judge
 from spark_queue.report.commands import undo_command
 from spark_queue.report.lines import HeldGroup, ItemLine, OperatorStep, WorkerLine

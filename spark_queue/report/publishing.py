@@ -30,14 +30,18 @@ VIEWS = (
 #: How the views begin that have times in microseconds since 1970, as those of the library.
 _RAW = "sq_raw_"
 
+#: The newest settings of the first reader.
+_SETTINGS = """CREATE OR REPLACE VIEW sq_raw_settings AS
+SELECT s._body AS body
+FROM {status} s
+JOIN (SELECT max(_step) AS step FROM {status} WHERE _kind = 'config') c ON c.step = s._step
+WHERE s._kind = 'config'"""
+
 #: What all others are made of. The window is an hour; the reader is the first.
 _ASKED = """-- What is asked: the hour until now, under the settings that are in force.
 CREATE OR REPLACE VIEW sq_asked AS
 WITH heads AS (
   SELECT max(_step) AS step FROM {queue} WHERE _kind = 'head'
-),
-configs AS (
-  SELECT max(_step) AS step FROM {status} WHERE _kind = 'config'
 ),
 facts AS (
   SELECT q._body AS head
@@ -51,7 +55,7 @@ SELECT
   now() AS now,
   now() - INTERVAL 1 HOUR AS since,
   coalesce(cast(get_json_object(f.head, '$.readers.0.since_step') AS bigint), 0) AS since_step,
-  get_json_object(s._body, '$.paused') = 'true' AS paused,
+  get_json_object(s.body, '$.paused') = 'true' AS paused,
   array_repeat(cast(0 AS bigint), 0) AS spared,
   cast(1 AS bigint) AS run,
   {settings},
@@ -59,9 +63,7 @@ SELECT
     cast(get_json_object(f.head, '$.readers.0.config.max_age') AS double) * 1e6 AS bigint
   ) AS max_age
 FROM facts f
-CROSS JOIN {status} s
-JOIN configs c ON c.step = s._step
-WHERE s._kind = 'config'"""
+CROSS JOIN sq_raw_settings s"""
 
 _RAW_ASKED = """-- The same, with times in microseconds since 1970, as all views of such a name.
 CREATE OR REPLACE VIEW sq_raw_asked AS
@@ -74,10 +76,7 @@ FROM sq_asked"""
 #: than the fair key and the group key have the places of these texts among the stored ones.
 _RULES = """CREATE OR REPLACE VIEW sq_raw_rules AS
 WITH settings AS (
-  SELECT get_json_object(s._body, '$.config') AS config
-  FROM {status} s
-  JOIN (SELECT max(_step) AS step FROM {status} WHERE _kind = 'config') c ON c.step = s._step
-  WHERE s._kind = 'config'
+  SELECT get_json_object(s.body, '$.config') AS config FROM sq_raw_settings s
 ),
 counted AS (
   SELECT k.*, json_array_length(get_json_object(k.config, concat('$.', k.what))) AS items
@@ -191,12 +190,7 @@ FROM (
     j.pauses,
     explode(CASE WHEN json_array_length(j.pauses) > 0
       THEN sequence(0, cast(json_array_length(j.pauses) - 1 AS int)) END) AS at
-  FROM (
-    SELECT get_json_object(s._body, '$.pauses') AS pauses
-    FROM {status} s
-    JOIN (SELECT max(_step) AS step FROM {status} WHERE _kind = 'config') c ON c.step = s._step
-    WHERE s._kind = 'config'
-  ) j
+  FROM (SELECT get_json_object(s.body, '$.pauses') AS pauses FROM sq_raw_settings s) j
 ) k"""
 
 _PAUSED_BY = """CREATE OR REPLACE VIEW sq_raw_paused_by AS
@@ -232,13 +226,13 @@ def statements(queue: str) -> list[str]:
         _leaf("configs", CONFIGURED, f"{status} q WHERE q._kind = 'config'"),
     )
     known = {"asked", "items", "rejected", "states", "configs", "debts", *KEY_TABLES}
-    limits = (_RULES.format(status=status), _RULE_OVERRIDES, _LIMITED, _OVERRIDES)
-    rates = (_RATES, _RATE_OVERRIDES, _DEBTS.format(status=status))
-    pauses = (_PAUSES.format(status=status), _PAUSED_BY)
-    settings = ",\n  ".join(setting_columns_of("s._body"))
-    asked = _ASKED.format(queue=log, status=status, settings=settings)
+    rules = (_RULES, _RULE_OVERRIDES, _LIMITED, _OVERRIDES, _RATES, _RATE_OVERRIDES)
+    flow = (*rules, _DEBTS.format(status=status), _PAUSES, _PAUSED_BY)
+    columns = ",\n  ".join(setting_columns_of("s.body"))
+    asked = _ASKED.format(queue=log, settings=columns)
     names = ", ".join(name for name, _ in SETTING_COLUMNS)
-    made = [asked, _RAW_ASKED.format(names=names), *leaves, *limits, *rates, *pauses]
+    settings = _SETTINGS.format(status=status)
+    made = [settings, asked, _RAW_ASKED.format(names=names), *leaves, *flow]
     for view in VIEWS:
         for name in sorted({view, *needed_by(view)} - known, key=_order):
             known.add(name)

@@ -10,24 +10,22 @@ from typing import TYPE_CHECKING, Any
 from spark_queue.commands.key_pauses import expression_of
 from spark_queue.config import SETTINGS, QueueConfig, Setting
 from spark_queue.config_changes import (
-    changes,
-    merge,
-    plain_of,
-    read_options,
-    read_weights as _weights,
-    rules_before,
-)
-from spark_queue.errors import InvalidArgumentError
-from spark_queue.flow_forms import FLOW, FlowForm
-from spark_queue.flow_texts import (
     FlowTexts,
     changed_words,
+    changes,
     each_change,
     flow_text,
     join_words,
+    merge,
+    plain_of,
     read_flow_words,
+    read_options,
+    read_weights as _weights,
+    rules_before,
     undo_lines,
 )
+from spark_queue.errors import InvalidArgumentError
+from spark_queue.flow_forms import FLOW, FlowForm
 from spark_queue.pause_texts import read_span, require_no_key
 from spark_queue.results import Affected, Undone
 from spark_queue.serve.watching import FOR_A_REFRESH, WatchedQueue

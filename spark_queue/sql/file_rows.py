@@ -52,8 +52,7 @@ def log_of(store: Store, which: LogName) -> Log[Any]:
     """
     log = store.native(which)
     if log is None:
-        own = store.queue if which == "queue" else store.status
-        raise SparkNeededError(f"to look at {store.name!r}", own.why_spark())
+        raise SparkNeededError(f"to look at {store.name!r}", store.log(which).why_spark())
     return log
 
 

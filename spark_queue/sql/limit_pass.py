@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from spark_queue.columns.arrow.functions import join_texts
 from spark_queue.config import QueueConfig
-from spark_queue.flow import Pause, has_pass, key_texts, stored_texts, stored_units
+from spark_queue.flow import has_pass, key_texts, stored_texts, stored_units
 from spark_queue.log.delta.log_files import RowFilter
 from spark_queue.log.settings import Settings
 from spark_queue.reader_config import ReaderConfig
@@ -140,7 +140,7 @@ def key_tables(settings: Settings, now: datetime) -> dict[str, pa.Table]:
     places = [texts.index(one.by) for one in pauses]
     paused_by = [_place_row(place, place) for place in sorted({*places})]
     ends = [
-        {"nth": place, "key": one.key, "until": _end_of(one)}
+        {"nth": place, "key": one.key, "until": micros(one.until) if one.until else OPEN_END}
         for place, one in zip(places, pauses, strict=True)
     ]
     rows = (limited, overrides, paused_by, ends, *_rate_rows(settings.config))
@@ -185,10 +185,6 @@ def debts_table(rows: pa.Table) -> pa.Table:
 def _place_row(nth: int, place: int) -> dict[str, object]:
     """Return the number of a rule by key, and where its key is in an item."""
     return {"nth": nth, "place": place, "path": f"$[{place - _OWN}]"}
-
-
-def _end_of(pause: Pause) -> int:
-    return OPEN_END if pause.until is None else micros(pause.until)
 
 
 class KeysInFlight:

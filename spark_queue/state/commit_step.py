@@ -124,15 +124,12 @@ def _version(
     native: Log[Any] | None = at.item_log if which == "queue" else at.status_log
     if native is not None:
         return native.version_at(head)
-    log = at.store.queue if which == "queue" else at.store.status
-    return log.version_of(head.token, seen.version)
+    return at.store.log(which).version_of(head.token, seen.version)
 
 
 def _winner(at: Snapshot, which: LogName, lost: _Head) -> _Head:
     """Return the newest head after a step was lost."""
-    store = at.store
-    log: Log[Any] = store.queue if which == "queue" else store.status
-    newest: _Head = completeness.winner(store.name, which, log, lost)
+    newest: _Head = completeness.winner(at.store.name, which, at.store.log(which), lost)
     return newest
 
 
@@ -157,7 +154,7 @@ def _append(at: Snapshot, which: LogName, head: _Head, rows: Rows, *, small: boo
     if handle.hook is not None:
         handle.hook(which)
     is_synced, is_table = promises_disk(handle.session), rows is None or isinstance(rows, pa.Table)
-    log: Log[Any] = store.queue if which == "queue" else store.status
+    log = store.log(which)
     if handle.is_native and isinstance(log, DeltaLog) and is_table:
         ours = log.append(head, rows, is_synced=is_synced)
     else:

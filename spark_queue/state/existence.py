@@ -9,7 +9,6 @@ from spark_queue.errors import QueueNotFoundError
 from spark_queue.log import addresses
 from spark_queue.log.addresses import QueueAddress
 from spark_queue.log.delta import completeness
-from spark_queue.log.delta.log import Log
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.step_events import Listener, LogName
 from spark_queue.state.catch_up import Seen
@@ -98,7 +97,7 @@ def require_steps(
     LogDamagedError
         When it has not.
     """
-    log: Log[Any] = store.queue if which == "queue" else store.status
+    log = store.log(which)
     name, directory = store.name, store.handle.place.directory_of(log)
     if directory is not None and seen.version is not None and is_readable:
         completeness.require_uncut_at(name, which, directory, seen.version)

@@ -47,8 +47,7 @@ def rows_since(
     store: Store, which: LogName, step: int, columns: Sequence[str], most: int | None
 ) -> pa.Table:
     """Return some columns of the rows of the steps after one; see :meth:`Store.rows_since`."""
-    log = store.queue if which == "queue" else store.status
-    rows = log.read().where(F.col("_step") > step).select(*columns)
+    rows = store.log(which).read().where(F.col("_step") > step).select(*columns)
     if most is not None and rows.limit(most + 1).count() > most:
         why = f"has more than the {most:,} rows that a process looks at"
         raise InvalidArgumentError(f"the {which} log of {store.name!r} {why}")

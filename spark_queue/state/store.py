@@ -148,6 +148,10 @@ class Store:
         handle = Handle(spark, mine.address, mine.clock, mine.listener, tables=mine.tables)
         return Store(handle, self.reader)
 
+    def log(self, which: LogName) -> Log[Any]:
+        """Return one of the two logs by its name."""
+        return self.queue if which == "queue" else self.status
+
     def registered(self, cache: Cache | None = None) -> Registered:
         """Return this reader's facts, as of the head seen last.
 
@@ -257,7 +261,7 @@ class Store:
         """Return a log that can be read and written without Spark; ``None`` where it cannot."""
         # A queue that was made in the place of another is to be opened again.
         self.handle.place.identity()
-        log: Log[Any] = self.queue if which == "queue" else self.status
+        log = self.log(which)
         return log if log.is_readable() else None
 
     def is_followed(self) -> bool:
@@ -299,7 +303,7 @@ class Store:
             When the log is gone.
         """
         place, name = self.handle.place, self.name
-        directory = place.directory_of(self.queue if which == "queue" else self.status)
+        directory = place.directory_of(self.log(which))
         if directory is None:
             # Logs elsewhere are only locked against other threads, each log by itself.
             name = f"{place.name()}/{which} of {self.reader}"

@@ -171,7 +171,7 @@ def _rewrite(
     """Take rows out of a log."""
     with store.writing(which):
         if maintenance.remove(log_of(store, which), may_have, is_gone):
-            (store.queue if which == "queue" else store.status).force()
+            store.log(which).force()
 
 
 def _archive_rows(store: Store, gen: int) -> pa.Table:

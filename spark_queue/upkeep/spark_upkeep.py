@@ -65,13 +65,14 @@ class SparkRewriter(Rewriter[DataFrame]):
 
     @override
     def remove(self, reader: Store, which: LogName, found: DataFrame) -> None:
-        (reader.queue if which == "queue" else reader.status).remove(found)
+        reader.log(which).remove(found)
 
     @override
     def drop(self, reader: Store, which: LogName, gen: int, before: int | None = None) -> None:
-        log = reader.queue if which == "queue" else reader.status
         with rewriting(reader, which):
-            log.delete(f"_gen = {gen}" + ("" if before is None else f" AND _step < {before}"))
+            reader.log(which).delete(
+                f"_gen = {gen}" + ("" if before is None else f" AND _step < {before}")
+            )
 
     @override
     def open_archive(self, store: Store, path: str) -> Archive:

@@ -18,6 +18,7 @@ from spark_queue.config_changes import (
     changes,
     merge,
     plain_of,
+    pop_flow_options,
     read_options,
     read_weights,
     rules_before,
@@ -25,7 +26,6 @@ from spark_queue.config_changes import (
 )
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, SparkNeededError
 from spark_queue.flow_forms import FLOW
-from spark_queue.flow_texts import pop_flow_options
 from spark_queue.results import Reconfigured
 from spark_queue.wording import close_to, shorten, visible
 

@@ -17,7 +17,14 @@ import yaml
 from spark_queue import LocalQueue
 from spark_queue.cli.commands.setting_commands import config_text
 from spark_queue.config import QueueConfig
-from spark_queue.config_changes import changes, new_config, read_options, read_weights
+from spark_queue.config_changes import (
+    FlowTexts,
+    changes,
+    flow_text,
+    new_config,
+    read_options,
+    read_weights,
+)
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import (
     InvalidArgumentError,
@@ -27,7 +34,6 @@ from spark_queue.errors import (
 )
 from spark_queue.flow import Limit, Rate
 from spark_queue.flow_forms import RATES
-from spark_queue.flow_texts import FlowTexts, flow_text
 from spark_queue.results import Reconfigured
 from spark_queue.retry_policy import RetryPolicy
 
