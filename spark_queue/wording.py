@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from difflib import get_close_matches
 from html import escape
 from math import isfinite
@@ -144,7 +145,7 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 
 def number(value: float) -> str:
     """Return a number as a setting is typed: without an exponent, or a fraction of nothing."""
-    return f"{value:.15g}"
+    return f"{Decimal(f'{value:.15g}'):f}"
 
 
 def agree(count: int, one: str, many: str) -> str:

@@ -333,6 +333,11 @@ def test_each_number_of_a_rate_is_changed_by_itself(
     ("text", "rate"),
     [
         ("1000/1s", _WHOLE),
+        ("0.00002/1s", Rate(limit=2e-5, per=timedelta(seconds=1))),
+        (
+            "t=1/s,burst=2000000000000000",
+            Rate(by="t", limit=1, per=timedelta(seconds=1), burst=2e15),
+        ),
         ("if(t = 'a', 1, 2)=3/2h", Rate(by="if(t = 'a', 1, 2)", limit=3, per=timedelta(hours=2))),
         ("t=9/60,burst=2", Rate(by="t", limit=9, per=timedelta(minutes=1), burst=2)),
         (
