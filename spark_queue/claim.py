@@ -128,7 +128,7 @@ class Claim:
         after : float or timedelta, optional
             How long a retry waits, such as 30 seconds; by default as the policy of retries says.
         pause : bool or str
-            As for :meth:`defer`, where it is said how long a retry waits.
+            As for :meth:`defer`; ``after`` says for how long.
         """
         wait = None if after is None else require_after("after", after)
         return self._settle_rest("nack", require_error("error", error), wait, pause=pause)
@@ -292,7 +292,7 @@ class Claim:
         pause: bool | str = False,
     ) -> Settlement:
         """Settle all that is left; raise where another verb has left nothing."""
-        by = commands.settle.by_of(self._store, pause)
+        by = commands.settle.by_of(self._store, pause, has_end=after is not None)
         done = self._settle(state.settle_decision.Every(verb, error, after, by))
         if done.step == 0 and self._said not in (None, verb):
             raise LeaseLostError((), f"settled before, by {self._said}()")

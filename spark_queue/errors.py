@@ -365,10 +365,16 @@ class RetryAfter(SparkQueueError):  # noqa: N818 - a wish, raised by users' hand
         super().__init__(message or f"again in {self.after.total_seconds():g} s")
 
 
-def pause_of(pause: object) -> str | None:
+def pause_of(pause: object, *, has_end: bool = True) -> str | None:
     """Return by which key is to be paused, ``""`` for the fair key; raise where it is none."""
-    if isinstance(pause, bool):
-        return "" if pause else None
+    if pause is False:
+        return None
+    if not has_end:
+        raise InvalidArgumentError(
+            f"pause is {shorten(pause)}, and after is not given: say for how long the key is paused"
+        )
+    if pause is True:
+        return ""
     if not isinstance(pause, str) or not pause:
         raise InvalidArgumentError(
             f"pause is {shorten(pause)}: it must be True, for the fair key, or the text of a key"

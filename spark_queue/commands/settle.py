@@ -335,9 +335,9 @@ def keys_by(config: QueueConfig, rows: pa.Table, pause: str) -> dict[int, str | 
     return {row["_seq"]: _key_by(config, by, row) for row in _columns_of(rows, _KEYS, None)}
 
 
-def by_of(store: Store, pause: object) -> str | None:
+def by_of(store: Store, pause: object, *, has_end: bool) -> str | None:
     """Return by which key a holder pauses; raise where the items of a queue have no such key."""
-    by = pause_of(pause)
+    by = pause_of(pause, has_end=has_end)
     if by is not None:
         expression_of(store.settings(store.status_head()).config, by or None)
     return by

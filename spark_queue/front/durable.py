@@ -268,7 +268,8 @@ class DurableQueue:
         A retry waits, and a key of the item is paused for as long, as :meth:`Claim.nack` says.
         """
         wait = None if after is None else require_after("after", after)
-        return self._settle(delivery, "nack", text_of(error), wait, pause_of(pause))
+        by = pause_of(pause, has_end=wait is not None)
+        return self._settle(delivery, "nack", text_of(error), wait, by)
 
     def defer(
         self,

@@ -290,6 +290,8 @@ def test_a_holder_pauses_in_the_step_of_its_settle(clock: ManualClock) -> None:
     held = queue.claim(1)
     with pytest.raises(InvalidArgumentError, match=r"by is 'grp': only a key that .* 'tenant'$"):
         held.defer(30, pause="grp")
+    with pytest.raises(InvalidArgumentError, match="pause is True, and after is not given"):
+        held.nack("busy", pause=True)
     clock.advance(timedelta(seconds=10))
     other = queue.claim(1)
     with pytest.raises(LeaseLostError):
