@@ -255,23 +255,27 @@ def cut_at(directory: Path, version: int) -> Trace:
     name = f"{version:020}.json"
     try:
         commit = f"{directory}/_delta_log/{name}"
-        with naming(commit):
-            seen = os.stat(commit)  # noqa: PTH116 - asked for each step
-        is_cut = _is_cut_since(commit, seen.st_ino, seen.st_size, seen.st_mtime_ns)
-        return Trace(None, cut=name if is_cut else "")
+        is_known = _whole.get(str(directory)) == _facts(commit)
+        return Trace(None, cut=name if not is_known and _is_cut(Path(commit)) else "")
     except FileNotFoundError:
         return Trace(None)
 
 
-@lru_cache(maxsize=256)
-def _is_cut_since(commit: str, *seen: int) -> bool:
-    """Tell it of a commit that nobody has touched since."""
-    del seen
-    return _is_cut(Path(commit))
+#: Commits that this process has written, by their tables: the newest of each, untouched since.
+_whole: dict[str, tuple[object, ...]] = {}
+
+
+def _facts(commit: str) -> tuple[object, ...]:
+    """Return what tells whether a commit was touched; errors as :func:`naming` says."""
+    with naming(commit):
+        seen = os.stat(commit)  # noqa: PTH116 - asked for each step
+    return commit, seen.st_ino, seen.st_size, seen.st_mtime_ns
 
 
 def note(directory: Path, version: int) -> None:
     """Write down the newest version of a table, for commits that leave no checksum."""
+    with suppress(SparkQueueError):
+        _whole[str(directory)] = _facts(f"{directory}/_delta_log/{version:020}.json")
     # The commit stands, even if this fails. All notes are of one length, and written over.
     with suppress(OSError):
         file = os.open(directory / _NOTE, os.O_WRONLY | os.O_CREAT, 0o666)

@@ -298,14 +298,14 @@ class Appending:
         """Return where the files of a partition are, as their names begin."""
         if self.partition is None:
             return ""
-        folder = f"{self.partition}={gen}/"
+        folder = f"{self.partition}={gen}"
         with suppress(FileExistsError):
             os.mkdir(f"{self.place.directory}/{folder}")  # noqa: PTH102 - for each file of a step
         if is_synced and folder not in self._named:
             # Its maker may not have.
             sync_directory(self.place.directory)
             self._named.add(folder)
-        return folder
+        return f"{folder}/"
 
     def _values(self, gen: int) -> dict[str, str]:
         return {} if self.partition is None else {self.partition: str(gen)}
