@@ -77,6 +77,6 @@ def expression_of(config: Keyed, by: str | None) -> str:
     if by not in known:
         raise InvalidArgumentError(
             f"by is {shorten(by)}: only a key that is stored can be paused, that of fair_key, of "
-            f"group_key or of a limit; the queue has {named}"
+            f"group_key or of a limit or rate; the queue has {named}"
         )
     return by
