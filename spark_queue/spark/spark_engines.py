@@ -89,11 +89,13 @@ class SparkDatabase(Tables):
         return self._tables[name] if name in self._tables else self._select(name)
 
     @override
-    def query(self, text: str) -> pa.Table:
-        return self._run(query(text, self._tables.keys(), self.variants)).toArrow()
+    def query(self, text: str) -> list[dict[str, Any]]:
+        rows = self._run(query(text, self._tables.keys(), self.variants)).toArrow()
+        found: list[dict[str, Any]] = rows.to_pylist()
+        return found
 
     @override
-    def query_each(self, texts: Sequence[str]) -> list[pa.Table]:
+    def query_each(self, texts: Sequence[str]) -> list[list[dict[str, Any]]]:
         return [self.query(text) for text in texts]
 
     @override

@@ -7,7 +7,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -196,17 +196,21 @@ class Database:
             return self.rows(name)
         return self._connection.table(f"sq_{name}").to_arrow_table()
 
-    def query(self, text: str) -> pa.Table:
-        """Return the rows of a query over views."""
-        return self._connection.sql(self._whole(text)).to_arrow_table()
+    def query(self, text: str) -> list[dict[str, Any]]:
+        """Return the few rows of a query over views."""
+        # A relation is planned twice, once to know its columns.
+        answer = self._connection.execute(self._whole(text))
+        names = [column[0] for column in answer.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
-    def query_each(self, texts: Sequence[str]) -> list[pa.Table]:
+    def query_each(self, texts: Sequence[str]) -> list[list[dict[str, Any]]]:
         """Return the rows of several queries; shared views are computed once."""
         # One query, with each answer in a column of its own.
         lists = (f"SELECT list(r) AS n{at} FROM ({text}) r" for at, text in enumerate(texts))  # noqa: S608 - our own
-        answer = self.query(" UNION ALL BY NAME ".join(lists))
-        rows = (column.combine_chunks().flatten() for column in answer.columns)
-        return [pa.Table.from_struct_array(one) for one in rows]
+        found: dict[str, list[dict[str, Any]]] = {}
+        for row in self.query(" UNION ALL BY NAME ".join(lists)):
+            found |= {name: rows for name, rows in row.items() if rows is not None}
+        return [found.get(f"n{at}", []) for at in range(len(texts))]
 
     def replace(self, name: str, key: str, rows: pa.Table) -> None:
         """Replace the rows of a computed table that have the same keys."""

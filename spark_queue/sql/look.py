@@ -198,12 +198,12 @@ class QueueLook(ABC, Generic[FrameT]):
         for leaf in leaves:
             self.give(leaf, self._read(leaf))
 
-    def query(self, text: str) -> pa.Table:
-        """Return the rows of a query over views."""
+    def query(self, text: str) -> list[dict[str, Any]]:
+        """Return the few rows of a query over views."""
         self._load_for(NAME.findall(text))
         return self.database.query(text)
 
-    def query_each(self, texts: Sequence[str]) -> list[pa.Table]:
+    def query_each(self, texts: Sequence[str]) -> list[list[dict[str, Any]]]:
         """Return the rows of several queries."""
         self._load_for(NAME.findall("\n".join(texts)))
         return self.database.query_each(texts)

@@ -168,7 +168,7 @@ class ItemPlanner:
         )
         with self._look() as at:
             at.select(where)
-            counts = {row["state"]: row["items"] for row in at.query(text).to_pylist()}
+            counts = {row["state"]: row["items"] for row in at.query(text)}
         return {state: counts[state] for state in STATES if state in counts}
 
     @named("look for a claim")

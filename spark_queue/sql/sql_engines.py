@@ -50,10 +50,10 @@ class Tables(Protocol):
     def table(self, name: str) -> Any:
         """Return a given or computed table, or the rows of a view."""
 
-    def query(self, text: str) -> pa.Table:
-        """Return the rows of a query over views."""
+    def query(self, text: str) -> list[dict[str, Any]]:
+        """Return the few rows of a query over views."""
 
-    def query_each(self, texts: Sequence[str]) -> list[pa.Table]:
+    def query_each(self, texts: Sequence[str]) -> list[list[dict[str, Any]]]:
         """Return the rows of several queries."""
 
     def is_empty(self, name: str) -> bool:

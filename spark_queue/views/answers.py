@@ -139,7 +139,7 @@ class Answers:
         """Return the number of rows of a view that are so."""
         self._share(view)
         found = self._look.query(f"SELECT count(*) AS items FROM sq_{view} WHERE {where}")  # noqa: S608 - as above
-        return int(found["items"][0].as_py())
+        return int(found[0]["items"])
 
     def _share(self, *views: str) -> None:
         needed = {*views}.union(*map(needed_by, views))
@@ -153,8 +153,7 @@ def by_seq(rows: pa.Table) -> dict[int, Answer]:
     return {row.pop("_seq"): row for row in rows.to_pylist()}
 
 
-def _read(view: str, rows: pa.Table) -> list[Answer]:
-    found: list[Answer] = rows.to_pylist()
+def _read(view: str, found: list[Answer]) -> list[Answer]:
     instants = [name for name, is_instant in catalogue.views()[view].columns.items() if is_instant]
     for row in found:
         for name in instants:
