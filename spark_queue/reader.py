@@ -126,7 +126,7 @@ class SparkVerbs(Working[DataFrame, StructType, Claim]):
         asked.check()
         streams.require_query(checkpoint, trigger, name)
         streams.require_called(self._store.spark, on_claim)
-        worker.require_safe(self._store, worker.work_of(self._store, asked))
+        worker.hands_for(self._store, asked)
 
         def process(spark: SparkSession, time_limit: timedelta | None) -> ProcessResult:
             limited = replace(asked, time_limit=time_limit)

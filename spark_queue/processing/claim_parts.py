@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Protocol
 
 from spark_queue import saying
 from spark_queue.claim import Claim
@@ -17,6 +17,7 @@ from spark_queue.commands.settle import SettledStep
 from spark_queue.errors import LeaseLostError
 from spark_queue.item_context import Said
 from spark_queue.log.step_events import logger
+from spark_queue.processing.calling import warn_of_rows
 from spark_queue.state.request import Request
 from spark_queue.state.settle_decision import Some, Verdict
 from spark_queue.state.store import Store
@@ -29,7 +30,8 @@ class WorkerDied(Exception):  # noqa: N818 - what happened; it is not shown to u
     """A worker died of an item: which one it was is not known, and will be the next time."""
 
 
-class Hands(Protocol):
+# Of a handler that is not watched nothing is known until it is done.
+class Hands(ABC):
     """Who runs a handler on the items of a claim, and keeps what it returns."""
 
     patience: float
@@ -38,7 +40,11 @@ class Hands(Protocol):
     """Which handler runs."""
     first: int
     """How many items the first claim takes that is as long as they take a target time."""
+    is_unasked = False
+    """Whether the handler gave rows without ``returns`` or ``output``."""
+    _has_warned = False
 
+    @abstractmethod
     def begin(self, stop: threading.Event) -> Request:
         """Make the place of the results ready, and return what claims ask for.
 
@@ -48,6 +54,7 @@ class Hands(Protocol):
             Set when nothing further is to begin.
         """
 
+    @abstractmethod
     def work(self, claim: Claim) -> float:
         """Run the handler, and return the seconds that it took.
 
@@ -57,7 +64,7 @@ class Hands(Protocol):
             When the items are to be given back, and run again.
         """
 
-    def tell_part(self, claim: Claim) -> Some | None:
+    def tell_part(self, claim: Claim) -> Some | None:  # noqa: ARG002
         """Write the results since the last part, while the handler runs.
 
         It runs beside :meth:`work`, and once before :meth:`tell`. After an error the next call
@@ -66,9 +73,11 @@ class Hands(Protocol):
         Returns
         -------
         Some or None
-            The outcomes; ``None`` where the claim was taken over.
+            The outcomes, none by default; ``None`` where the claim was taken over.
         """
+        return Some({})
 
+    @abstractmethod
     def tell(self, claim: Claim) -> Verdict | None:
         """Write the remaining results; ``None`` where the claim was taken over.
 
@@ -77,18 +86,23 @@ class Hands(Protocol):
 
     def look(self) -> bool:
         """Charge what takes too long, and tell whether there was any."""
+        return False
 
     def progress(self) -> Mapping[int, Said]:
         """Return how far handlers are with items, where that is not written yet."""
+        return {}
 
-    def note_written(self, news: Mapping[int, Said]) -> None:
+    def note_written(self, news: Mapping[int, Said]) -> None:  # noqa: B027
         """Note that a renewal has written how far handlers are."""
 
-    def lose(self, seqs: Sequence[int]) -> None:
+    def lose(self, seqs: Sequence[int]) -> None:  # noqa: B027
         """Tell the handler of items that the claim lost: cancelled, or taken over."""
 
-    def after_settle(self, claim: Claim, done: SettledStep) -> None:
+    def after_settle(self, claim: Claim, done: SettledStep) -> None:  # noqa: ARG002
         """Say what there is to say of a claim that is settled."""
+        if self.is_unasked and not self._has_warned:
+            self._has_warned = True
+            warn_of_rows()
 
 
 class ClaimParts:

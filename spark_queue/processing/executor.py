@@ -29,7 +29,7 @@ from spark_queue.processing.calling import (
     table_apart,
 )
 from spark_queue.processing.handler_types import Apart, BatchHandler, ItemHandler
-from spark_queue.processing.outcome_rows import batch_of, release
+from spark_queue.processing.outcome_rows import OUTCOMES, batch_of, release
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -147,31 +147,13 @@ def outcomes(returns: StructType | None) -> StructType:
         The columns of ``result``. Without them there is ``unasked`` instead: whether the handler
         gave rows all the same.
     """
-    from pyspark.sql.types import (  # noqa: PLC0415 - on the driver, once
-        BooleanType,
-        DoubleType,
-        LongType,
-        StringType,
-        StructField,
-        StructType,
-    )
+    # On the driver, once.
+    from pyspark.sql.types import BooleanType, StructField, StructType  # noqa: PLC0415
+
+    from spark_queue.log.spark.spark_types import struct_of  # noqa: PLC0415
 
     last = ("unasked", BooleanType()) if returns is None else ("result", returns)
-    columns = [
-        ("_seq", LongType()),
-        ("outcome", StringType()),
-        ("error", StringType()),
-        # For how many microseconds an item waits, and by which key others do.
-        ("after", LongType()),
-        ("pause", StringType()),
-        # How many items were in the call that a worker died of, where they were several; and 0 of
-        # what was not begun.
-        ("together", LongType()),
-        # What it took, of the time of its batch.
-        ("seconds", DoubleType()),
-        last,
-    ]
-    return StructType([StructField(name, kind) for name, kind in columns])
+    return StructType([*struct_of(OUTCOMES).fields, StructField(*last)])
 
 
 def _arrow_schema(returns: StructType | None) -> pa.Schema:

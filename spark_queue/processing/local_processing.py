@@ -17,7 +17,7 @@ from spark_queue.claim import Claim
 from spark_queue.columns.arrow import arrow_types
 from spark_queue.columns.arrow.arrow_types import parse_fields
 from spark_queue.commands import asking
-from spark_queue.commands.settle import SettledStep, keys_by
+from spark_queue.commands.settle import keys_by
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.item_context import Said
 from spark_queue.log.delta.claim_record import ClaimRecord, error_room
@@ -26,7 +26,6 @@ from spark_queue.overriding import override
 from spark_queue.processing import interrupts
 from spark_queue.processing.apart import can_fork
 from spark_queue.processing.at_work import PausedHere
-from spark_queue.processing.calling import warn_of_rows
 from spark_queue.processing.claim_length import begin_within
 from spark_queue.processing.claim_parts import Hands
 from spark_queue.processing.crew import Crew
@@ -117,7 +116,6 @@ class LocalHands(Hands):
         self._telling = _Telling("")
         self.patience = crew.item_limit / _LOOKS
         self.handler_name, self.first = handler_name, _FIRST
-        self._is_unasked, self._has_warned = False, False
         self._way: timedelta | None = None
         """How long it takes from a claim until its handler, where nothing holds it up."""
 
@@ -180,7 +178,7 @@ class LocalHands(Hands):
 
     def _is_written(self, outcomes: pa.Table, claim: Claim, part: int | None) -> bool:
         """Write the results of a part; False where the claim was taken over."""
-        self._is_unasked |= self._returns is None and bool(pc.any(outcomes["unasked"]).as_py())
+        self.is_unasked |= self._returns is None and bool(pc.any(outcomes["unasked"]).as_py())
         if self._output is None:
             return True
         is_whole = part is None and self._telling.told + outcomes.num_rows == claim.count
@@ -203,13 +201,6 @@ class LocalHands(Hands):
     @override
     def lose(self, seqs: Sequence[int]) -> None:
         self.crew.at_work.lose(seqs)
-
-    @override
-    def after_settle(self, claim: Claim, done: SettledStep) -> None:
-        del claim, done
-        if self._is_unasked and not self._has_warned:
-            self._has_warned = True
-            warn_of_rows()
 
 
 def process(store: Store, asked: Asked) -> ProcessResult:

@@ -7,11 +7,27 @@ from typing import Any
 
 import pyarrow as pa
 
+from spark_queue.log.log_columns import Columns, LogColumn
 from spark_queue.processing.apart import Died
 from spark_queue.wording import lasting
 
 #: An item with its group.
 Item = tuple["str | None", dict[str, Any]]
+
+#: The columns of outcomes that there are always.
+OUTCOMES = Columns(
+    [
+        LogColumn("_seq", "bigint", "the item"),
+        LogColumn("outcome", "string", "what becomes of it"),
+        LogColumn("error", "string", "why"),
+        LogColumn("after", "bigint", "for how many microseconds it waits"),
+        LogColumn("pause", "string", "by which key others wait"),
+        LogColumn(
+            "together", "bigint", "how many were in a call that a worker died of; 0: unbegun"
+        ),
+        LogColumn("seconds", "double", "what it took, of the time of its batch, where measured"),
+    ]
+)
 
 
 def columns_of(returns: pa.Schema | None) -> pa.Schema:
@@ -24,22 +40,7 @@ def columns_of(returns: pa.Schema | None) -> pa.Schema:
         gave rows all the same.
     """
     last = ("unasked", pa.bool_()) if returns is None else ("result", pa.struct(returns))
-    return pa.schema(
-        [
-            ("_seq", pa.int64()),
-            ("outcome", pa.string()),
-            ("error", pa.string()),
-            # For how many microseconds an item waits, and by which key others do.
-            ("after", pa.int64()),
-            ("pause", pa.string()),
-            # How many items were in the call that a worker died of, where they were several; and 0
-            # of what was not begun.
-            ("together", pa.int64()),
-            # What it took, of the time of its batch, where that was measured.
-            ("seconds", pa.float64()),
-            last,
-        ]
-    )
+    return pa.schema([*OUTCOMES.arrow, last])
 
 
 def overtime(seq: int, limit: float) -> dict[str, Any]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Literal
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -21,13 +19,11 @@ from spark_queue.columns.columns import parse_columns
 from spark_queue.commands.evidence import Output
 from spark_queue.commands.settle import SettledStep
 from spark_queue.errors import InvalidArgumentError, OutputRefusedError, UnsafeSessionError
-from spark_queue.item_context import Said
 from spark_queue.log.delta.claim_record import ClaimRecord, error_room
 from spark_queue.log.job_descriptions import described
 from spark_queue.log.output import output_columns
 from spark_queue.overriding import override
 from spark_queue.processing import interrupts
-from spark_queue.processing.calling import warn_of_rows
 from spark_queue.processing.claim_parts import Hands
 from spark_queue.processing.event_loop import is_async
 from spark_queue.processing.executor import (
@@ -46,7 +42,7 @@ from spark_queue.processing.learnt import Learnt
 from spark_queue.processing.loop import Asked, ProcessResult, run_claims
 from spark_queue.processing.staged_outcomes import StagedOutcomes
 from spark_queue.state.request import Request
-from spark_queue.state.settle_decision import NAMED, Some, Verdict
+from spark_queue.state.settle_decision import NAMED, Verdict
 from spark_queue.state.store import Store
 from spark_queue.views import items
 from spark_queue.wording import shorten
@@ -56,19 +52,6 @@ _FIRST = 1_000
 
 #: Parts of a claim where a session does not say how many.
 _CORES = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """What to do with the items of a claim."""
-
-    handler: AnyHandler
-    per: Literal["item", "batch"] = "item"
-    request: Request
-    returns: StructType | None = None
-    output: Output | None = None
-    item_limit: float = math.inf
-    handler_name: str = ""
 
 
 def check(asked: Asked) -> None:
@@ -81,25 +64,16 @@ def check(asked: Asked) -> None:
         )
 
 
-def work_of(store: Store, asked: Asked) -> Work:
-    """Return the work that a call of ``process`` asks for."""
-    returns, output = asked.returns, asked.output
-    return Work(
-        handler=asked.handler,
-        per=asked.per,
-        request=asked.request(store),
-        returns=None if returns is None else parse_columns(returns, "returns"),
-        output=None if output is None else Output(store.spark, output),
-        item_limit=asked.item_limit(),
-        handler_name=asked.handler_name(),
-    )
+def hands_for(store: Store, asked: Asked) -> SparkHands:
+    """Return the hands for a queue in a session; raises as :func:`require_safe`."""
+    hands = SparkHands(store, asked)
+    require_safe(store, asked)
+    return hands
 
 
 def process(store: Store, asked: Asked) -> ProcessResult:
     """Claim, run and settle until the queue is empty, the time is up, or someone stops it."""
-    work = work_of(store, asked)
-    require_safe(store, work)
-    run = partial(run_claims, store, SparkHands(store, work), asked)
+    run = partial(run_claims, store, hands_for(store, asked), asked)
     if threading.current_thread() is threading.main_thread():
         return interrupts.interruptible(store.spark, run, asked.stop)
     return run(asked.stop or threading.Event())
@@ -108,35 +82,39 @@ def process(store: Store, asked: Asked) -> ProcessResult:
 class SparkHands(Hands):
     """Hands that run a handler on executors, and commit results by Spark.
 
+    Executors watch the time themselves, and a job reports all its outcomes when it is over: nothing
+    comes from a task that runs, or reaches it.
+
     Parameters
     ----------
     store : Store
         The queue, as its reader sees it.
-    work : Work
+    asked : Asked
         What to do with the items.
     """
 
-    def __init__(self, store: Store, work: Work) -> None:
-        self._store = store
-        self._work = work
+    def __init__(self, store: Store, asked: Asked) -> None:
+        self._store, self._asked, self._request = store, asked, asked.request(store)
+        self._returns: StructType | None = None
+        if asked.returns is not None:
+            self._returns = parse_columns(asked.returns, "returns")
+        self._output = None if asked.output is None else Output(store.spark, asked.output)
         self._learnt = Learnt(threading.Event())
-        self._is_unasked, self._has_warned = False, False
-        self._returns = work.returns
         self._handled: StagedOutcomes | None = None
         self._until = self.patience = math.inf
-        self.handler_name, self.first = work.handler_name, _FIRST
+        self.handler_name, self.first = asked.handler_name(), _FIRST
         self._slots = 1.0
 
     @override
     def begin(self, stop: threading.Event) -> Request:
-        work, self._learnt = self._work, Learnt(stop)
-        if work.output is None:
-            return work.request
-        there = work.output.ensure(self._results())
-        if work.returns is not None:
-            self._returns = output_columns.with_required(work.returns, there)
+        self._learnt = Learnt(stop)
+        if self._output is None:
+            return self._request
+        there = self._output.ensure(self._results())
+        if self._returns is not None:
+            self._returns = output_columns.with_required(self._returns, there)
         # Claims that others left are settled first, by the rows of their output.
-        return replace(work.request, output=work.output.lasting_name())
+        return replace(self._request, output=self._output.lasting_name())
 
     @override
     def work(self, claim: Claim) -> float:
@@ -148,39 +126,14 @@ class SparkHands(Hands):
         return self._handled.seconds / self._slots
 
     @override
-    def tell_part(self, claim: Claim) -> Some:
-        # A job reports all its outcomes when it is over.
-        del claim
-        return Some({})
-
-    @override
     def tell(self, claim: Claim) -> Verdict | None:
-        output, told = self._work.output, self._handled
+        output, told = self._output, self._handled
         told = told if output is None or told is None else self._write(output, told, claim)
         if told is None:
             return None
         # Noted before the settle: what follows a commit must not keep its news back.
-        self._is_unasked = told.unasked > 0
+        self.is_unasked = told.unasked > 0
         return told.verdict(claim)
-
-    @override
-    def look(self) -> bool:
-        # Executors watch the time themselves.
-        return False
-
-    @override
-    def progress(self) -> Mapping[int, Said]:
-        # Nothing comes from a task that runs.
-        return {}
-
-    @override
-    def note_written(self, news: Mapping[int, Said]) -> None:
-        del news
-
-    @override
-    def lose(self, seqs: Sequence[int]) -> None:
-        # Nothing reaches a task that runs.
-        del seqs
 
     @override
     def after_settle(self, claim: Claim, done: SettledStep) -> None:
@@ -189,12 +142,10 @@ class SparkHands(Hands):
         missed = claim.count - sum(done.counts.values()) - len(done.lost)
         if missed > 0 and len(done.lost) < NAMED:
             self._learnt.note_missed(missed)
-        if self._is_unasked and not self._has_warned:
-            self._has_warned = True
-            warn_of_rows()
+        super().after_settle(claim, done)
 
     def _handle(self, claim: Claim) -> StagedOutcomes:
-        store, work, learnt = self._store, self._work, self._learnt
+        store, learnt = self._store, self._learnt
         about = f"queue {store.name}: handle items, claim {claim.id}, lease {claim.lease}"
         with interrupts.cancelled_first(store.spark), described(store.spark, about):
             here = items.read_table(store, claim.lease)
@@ -211,16 +162,15 @@ class SparkHands(Hands):
             except Exception as exc:
                 learnt.look_at(exc, apart)
                 raise
-        if apart is not None and work.per == "batch":
+        if apart is not None and self._asked.per == "batch":
             learnt.note_divided(told.stage)
         return told
 
     def _runner(self, apart: Apart | None, until: float) -> Runner:
-        store, work = self._store, self._work
-        handler = Continuing(work.handler, store.name)
-        target = work.request.target
+        store, asked, target = self._store, self._asked, self._request.target
+        handler = Continuing(asked.handler, store.name)
         most = math.inf if target is None else target.total_seconds()
-        if work.per == "batch":
+        if asked.per == "batch":
             return run_batches(handler, self._returns, apart=apart, until=until, most=most)
         on_failure = store.settings(store.status_head()).config.on_failure
         return run_items(
@@ -230,11 +180,11 @@ class SparkHands(Hands):
             apart=apart,
             until=until,
             most=most,
-            limit=work.item_limit,
+            limit=asked.item_limit(),
         )
 
     def _results(self) -> StructType:
-        columns = [] if self._work.returns is None else self._work.returns.fields
+        columns = [] if self._returns is None else self._returns.fields
         marks = [StructField("_seq", LongType()), StructField("_claim_id", StringType())]
         return StructType([*columns, *marks])
 
@@ -263,7 +213,7 @@ class SparkHands(Hands):
         if refused.isEmpty():
             return None
         config, groups = self._store.settings(self._store.status_head()).config, None
-        if config.on_failure == "block" and self._work.per == "item":
+        if config.on_failure == "block" and self._asked.per == "item":
             groups = items.lease_items(self._store, claim.lease).rows.select("_seq", "_group_key")
         return StagedOutcomes.of(
             output_columns.fail_refused(stage, refused, groups).localCheckpoint()
@@ -329,7 +279,7 @@ def _partitions(spark: SparkSession) -> int | None:
     return int(partitions) if partitions is not None and partitions.isdigit() else None
 
 
-def require_safe(store: Store, work: Work) -> None:
+def require_safe(store: Store, asked: Asked) -> None:
     """Raise where work could not be done, or could be done twice, before anything is claimed.
 
     Raises
@@ -342,14 +292,14 @@ def require_safe(store: Store, work: Work) -> None:
         When the session runs tasks speculatively.
     """
     require_for_handlers()
-    _require_plain(work.handler)
-    if work.output is not None and work.returns is None:
+    _require_plain(asked.handler)
+    if asked.output is not None and asked.returns is None:
         raise InvalidArgumentError("output is given without returns: say which columns it gets")
     try:
-        cloudpickle.dumps(work.handler)  # type: ignore[no-untyped-call]
+        cloudpickle.dumps(asked.handler)  # type: ignore[no-untyped-call]
     except Exception as exc:
         raise InvalidArgumentError(
-            f"handler {work.handler!r} cannot be sent to executors: {exc}; "
+            f"handler {asked.handler!r} cannot be sent to executors: {exc}; "
             "make what it needs inside it"
         ) from exc
     if str(store.spark.conf.get("spark.speculation", "false")).lower() == "true":

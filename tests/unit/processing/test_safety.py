@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +11,8 @@ from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, UnsafeSessionError
 from spark_queue.ingest import ingest
 from spark_queue.processing.handler_types import ItemHandler
-from spark_queue.processing.worker import Work, require_safe
-from spark_queue.state.request import Request
+from spark_queue.processing.loop import Asked
+from spark_queue.processing.worker import require_safe
 
 
 def _queue(**conf: str) -> Any:
@@ -22,11 +21,8 @@ def _queue(**conf: str) -> Any:
     return SimpleNamespace(spark=SimpleNamespace(conf=settings))
 
 
-def _work(handler: ItemHandler) -> Work:
-    request = Request(
-        limit=1, lease=timedelta(minutes=1), worker_id="w", run=1, claim_id="c", repeatable=False
-    )
-    return Work(handler=handler, request=request)
+def _work(handler: ItemHandler) -> Asked:
+    return Asked(handler)
 
 
 def test_a_speculative_session_is_refused() -> None:
