@@ -257,7 +257,7 @@ def test_what_the_output_has_is_acked_and_not_buried(
     assert queue.stats().acked == 2
 
 
-def _die(*_: object) -> None:
+def _die(*_: object, **__: object) -> None:
     raise RuntimeError("gone")
 
 
