@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -41,11 +41,11 @@ class Bench:
         """Return rows whose keys are all as frequent."""
         return self._stored(f"uniform-{keys}", F.pmod(F.xxhash64("at"), F.lit(keys)))
 
-    def skewed(self) -> DataFrame:
-        """Return rows nine tenths of which have one key."""
-        hot = F.pmod(F.xxhash64("at", F.lit(1)), F.lit(10)) > 0
+    def skewed(self, tenths: int = 9) -> DataFrame:
+        """Return rows nine tenths of which, or so many, have one key."""
+        hot = F.pmod(F.xxhash64("at", F.lit(1)), F.lit(10)) < tenths
         others = F.pmod(F.xxhash64("at"), F.lit(1_000))
-        return self._stored("skewed", F.when(hot, F.lit(0)).otherwise(others))
+        return self._stored(f"skewed-{tenths}", F.when(hot, F.lit(0)).otherwise(others))
 
     def compared(self, contenders: Mapping[str, DataFrame]) -> dict[str, list[float]]:
         """Run plans in turns, and return the seconds of each."""
@@ -136,6 +136,18 @@ def skew(bench: Bench) -> Iterable[Figure]:
         yield _figure(f"skew.{name}", times, "skewed", "uniform", at_most(1.3))
 
 
+def small(bench: Bench) -> Iterable[Figure]:
+    """Rank a million rows, half of one key's, with and without ``skewed``."""
+    half = replace(bench, root=bench.root / "small", rows=min(1_000_000, bench.rows)).skewed(5)
+    times = bench.compared(
+        {
+            "plain": fair_rank(half, "tenant", order_by="at"),
+            "skewed": fair_rank(half, "tenant", order_by="at", skewed=True),
+        }
+    )
+    yield _figure("small.skewed", times, "skewed", "plain", at_most(1.0))
+
+
 def cardinality(bench: Bench) -> Iterable[Figure]:
     """Rank a frame of a million keys beside one of a thousand."""
     few, many = bench.uniform(), bench.uniform(min(1_000_000, bench.rows // 10))
@@ -166,6 +178,7 @@ def _figure(
 SECTIONS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "plain": plain,
     "skew": skew,
+    "small": small,
     "cardinality": cardinality,
 }
 

@@ -114,9 +114,9 @@ def fair_rank(
     resume : Resume, optional
         Where an earlier frame ended; at the beginning by default.
     skewed : bool
-        Spread a key that has a large part of all rows over several cores. The frame is then read
-        three times, and ``order_by`` must be ascending: worth it where one key has many millions
-        of rows. Of a million, half of them of one key, the rounds take twice as long.
+        Spread a key that has a large part of all rows over several cores; ``order_by`` must be
+        ascending. A sample says whether there is one of a million rows or more: the frame is then
+        read three times, otherwise twice, and the rounds take up to half as long again.
 
     Returns
     -------

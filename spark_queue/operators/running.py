@@ -3,7 +3,8 @@
 A window puts a line into one partition. Where one line has nearly all rows, that is one core at
 work. :func:`in_parts` cuts long lines into parts along their order, sums each part by itself, and
 adds what the parts before it come to. The cuts are drawn from a sample, inside the same plan: where
-they lie decides who does the work, never what comes out.
+they lie decides who does the work, never what comes out. A line that one core sorts in a second is
+left whole; where all are, the parts are not summed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ PARTS = 64
 
 #: One row of so many is looked at to find the cuts.
 _SAMPLED = 512
+
+#: A line of fewer rows, by the sample, is not cut.
+_LEAST = 1_000_000
 
 _AT = private("at")
 _CUTS = private("cuts")
@@ -52,7 +56,8 @@ def in_parts(
     Parameters
     ----------
     df : DataFrame
-        The rows. They are read three times: for the sample, for the parts, and for the result.
+        The rows. They are read twice, for the sample and for the result; where a line is cut, a
+        third time for the parts.
     line, order, amount
         As for :func:`along`; ascending order only.
     name : str
@@ -61,8 +66,9 @@ def in_parts(
     # Parts are bounded by a struct; rows are sorted by the columns, as a struct sorts slowly.
     at = order[0] if len(order) == 1 else F.struct(*order)
     parted = _number_parts(df.withColumn(_AT, at), line)
-    totals = _totals(parted, line, amount)
-    within = parted.drop(_AT).withColumn(name, along([*line, _PART], order, amount))
+    # Where no line is cut, Spark finds the join for the totals empty, and does not read the rows.
+    totals = _totals(parted.where(F.col(_CUTS).isNotNull()), line, amount)
+    within = parted.drop(_AT, _CUTS).withColumn(name, along([*line, _PART], order, amount))
     same = _same_line(line) & (F.col(_PART) == F.col(private("the_part")))
     joined = within.join(F.broadcast(totals), same, "left")
     total = F.col(name) + F.coalesce(F.col(_BEFORE), F.lit(0))
@@ -70,7 +76,7 @@ def in_parts(
 
 
 def _cuts(placed: DataFrame, line: Sequence[str]) -> DataFrame:
-    """Return the lines that are cut, and where: at most :data:`PARTS` rows in all."""
+    """Return the lines that are cut, and where: at most :data:`PARTS` cuts in all."""
     key = F.struct(*[F.col(column) for column in line])
     drawn = F.pmod(F.xxhash64(*line, _AT), F.lit(_SAMPLED)) == 0
     sample = placed.where(drawn).select(F.struct(key.alias("line"), _AT).alias("row"))
@@ -82,10 +88,14 @@ def _cuts(placed: DataFrame, line: Sequence[str]) -> DataFrame:
                 f"transform(sequence(1, {PARTS - 1}), "
                 f"n -> get(rows, cast(n * size div {PARTS} as int)))"
             )
-        ).alias("cut")
+        ).alias("cut"),
+        "size",
     ).where("cut is not null")
-    by_line = spaced.select("cut.*").groupBy("line")
-    cuts = by_line.agg(F.sort_array(F.collect_set(_AT)).alias(_CUTS))
+    by_line = spaced.select("cut.*", "size").groupBy("line")
+    cuts = by_line.agg(
+        F.sort_array(F.collect_set(_AT)).alias(_CUTS),
+        (F.count(F.lit(1)) * F.max("size") * _SAMPLED >= PARTS * _LEAST).alias("is_long"),
+    ).where("is_long")
     names = [F.col(f"line.{column}").alias(private(f"the_{column}")) for column in line]
     return cuts.select(*names, _CUTS)
 
@@ -101,7 +111,7 @@ def _number_parts(placed: DataFrame, line: Sequence[str]) -> DataFrame:
         passed = F.coalesce(next_cut <= F.col(_AT), F.lit(False))
         rows = rows.withColumn(_PART, F.col(_PART) + F.when(passed, step).otherwise(0))
         step //= 2
-    return rows.drop(_CUTS)
+    return rows
 
 
 def _totals(parted: DataFrame, line: Sequence[str], amount: Column | None) -> DataFrame:

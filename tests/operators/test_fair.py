@@ -154,12 +154,16 @@ def test_weights_and_costs_are_shares_of_a_round(frame: Frame) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("cost", [None, "price"])
+@pytest.mark.parametrize(
+    ("least", "cost", "cut"),
+    [(1, None, {"hot", "warm"}), (500, "price", {"hot"}), (5_000, None, set[str]())],
+)
 def test_a_skewed_key_is_cut_and_comes_out_the_same(
-    frame: Frame, monkeypatch: pytest.MonkeyPatch, cost: str | None
+    frame: Frame, monkeypatch: pytest.MonkeyPatch, least: int, cost: str | None, cut: set[str]
 ) -> None:
-    """Where a key has nearly all rows, it is ranked in parts; the rounds are the same."""
+    """A key of many rows is ranked in parts, others are whole; the rounds are the same."""
     monkeypatch.setattr(running, "_SAMPLED", 5)
+    monkeypatch.setattr(running, "_LEAST", least)
     names = ["hot"] * 900 + ["warm"] * 60 + [None] * 30 + [f"k{n}" for n in range(30)]
     mixed = random.Random(3).sample(names, len(names))  # noqa: S311
     rows = [(key, at, 1 + at % 3) for at, key in enumerate(mixed)]
@@ -170,6 +174,8 @@ def test_a_skewed_key_is_cut_and_comes_out_the_same(
     assert sorted(parts.collect(), key=lambda r: r["at"]) == sorted(
         plain.collect(), key=lambda r: r["at"]
     )
+    cuts = running._cuts(df.withColumn(running._AT, F.col("at")), ["tenant"])
+    assert {row[0] for row in cuts.collect()} & {"hot", "warm"} == cut
 
 
 def test_a_frame_too_small_to_cut_is_ranked_all_the_same(frame: Frame) -> None:
