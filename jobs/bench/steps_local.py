@@ -202,9 +202,10 @@ def start(bench: Bench) -> Iterator[Figure]:
     """Measure what a process does before its first step: imports, and a look at a queue."""
     name = bench.queue("start").name
     programs = {
+        "arrow": ("import pyarrow", None),
         "import": ("import spark_queue", 0.3),
         "import.queue": ("import spark_queue; spark_queue.LocalQueue", None),
-        "open": (f"import spark_queue; spark_queue.open({name!r}).counts()", None),
+        "open": (f"import spark_queue; spark_queue.open({name!r}).counts()", 0.3),
     }
     runs = {key: partial(_told, program) for key, (program, _) in programs.items()}
     for key, seconds in in_turns(runs, max(3, bench.rounds // 8)).items():
