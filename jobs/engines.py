@@ -91,18 +91,11 @@ def rows(path, where):
         ("pyarrow==26.0.1", "deltalake==1.6.6"),
         _COMPARED
         + """
-import decimal
-import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 def rows(path, where):
-    data = DeltaTable(path).to_pyarrow_dataset()
-    if where is None:
-        return data.to_table()
-    name, word, value = where
-    if isinstance(value, decimal.Decimal):
-        value = pa.scalar(value, data.schema.field(name).type)
-    return data.to_table(filter=compared(ds.field(name), word, value))
+    met = where and compared(ds.field(where[0]), *where[1:])
+    return DeltaTable(path).to_pyarrow_dataset().to_table(filter=met)
 """,
     ),
     "datafusion": Engine(
@@ -121,15 +114,11 @@ def rows(path, where):
         ("polars==2.1.0", "deltalake==1.6.6", "pyarrow==26.0.1"),
         _COMPARED
         + """
-import decimal
 import polars as pl
 def rows(path, where):
     frame = pl.scan_delta(path)
     if where is not None:
-        name, word, value = where
-        if isinstance(value, decimal.Decimal):
-            value = pl.lit(value, dtype=pl.Decimal(38, 18))
-        frame = frame.filter(compared(pl.col(name), word, value))
+        frame = frame.filter(compared(pl.col(where[0]), *where[1:]))
     return frame.collect().to_arrow()
 """,
     ),
@@ -141,8 +130,7 @@ import daft
 def rows(path, where):
     frame = daft.read_deltalake(path)
     if where is not None:
-        name, word, value = where
-        frame = frame.where(compared(daft.col(name), word, value))
+        frame = frame.where(compared(daft.col(where[0]), *where[1:]))
     return frame.to_arrow()
 """,
     ),
@@ -210,6 +198,13 @@ _COLUMNS: Mapping[str, Sequence[Any]] = {
     "flag boolean": (True, False, True),
 }
 
+#: An output may have lists and structs, too.
+_OUTPUT: Mapping[str, Sequence[Any]] = {
+    **_COLUMNS,
+    "tags array<string>": (["a", None], [], ["b"]),
+    "point struct<x: bigint, y: double>": ({"x": 1, "y": None}, {"x": None, "y": None}, None),
+}
+
 
 class Question(NamedTuple):
     """What is asked: of which table, about what, for which columns, under which condition."""
@@ -220,16 +215,23 @@ class Question(NamedTuple):
     where: Where | None
 
 
+def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return the values of columns as rows, and a row of nulls."""
+    names = [column.split()[0] for column in columns]
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [*rows, dict.fromkeys(names)]
+
+
 def make_tables(place: Path) -> dict[str, Path]:
     """Make a table of each kind by what needs no Spark; return their places."""
-    schema, names = ", ".join(_COLUMNS), [column.split()[0] for column in _COLUMNS]
-    rows = [dict(zip(names, row, strict=True)) for row in zip(*_COLUMNS.values(), strict=True)]
-    rows.append(dict.fromkeys(names))
+    schema, rows = ", ".join(_COLUMNS), _rows(_COLUMNS)
+    results = {row["text"]: row for row in _rows(_OUTPUT)}
     jobs, log, done = (str(place / name) for name in ("jobs", "log", "done"))
+    output, archive = str(place / "output"), str(place / "archive")
     queue = LocalQueue.create(jobs, schema, QueueConfig(fair_key="text"))
     queue.enqueue(rows)
-    output, archive = str(place / "output"), str(place / "archive")
-    queue.process(lambda item: {n: item[n] for n in names}, returns=schema, output=output, limit=3)
+    returns = ", ".join(_OUTPUT)
+    queue.process(lambda item: results[item["text"]], returns=returns, output=output, limit=3)
     with journaled_queue(LocalQueue.create(log, schema)) as journal:
         journal.put_many(rows)
     old = LocalQueue.create(done, schema)
@@ -250,12 +252,12 @@ def questions(tables: Mapping[str, Path]) -> Iterator[Question]:
     yield Question("status", "instants", [*status, "_at"], ("_at", ">", _NOON))
     for table in tables.keys() - {"status"}:
         yield Question(table, "rows", ["_seq"], None)
-        for column, values in _COLUMNS.items():
+        for column, values in (_OUTPUT if table == "output" else _COLUMNS).items():
             name = column.split()[0]
             yield Question(table, f"`{name}`", ["_seq", name], None)
             yield Question(table, f"`{name}` filtered", ["_seq"], (name, "IS NULL", None))
-            for value in values:
-                # NaN equals itself in some engines, and nothing in others: both are right.
+            # NaN equals itself in some engines, and nothing in others: both are right.
+            for value in values if column in _COLUMNS else ():
                 if value == value:  # noqa: PLR0124
                     yield Question(table, f"`{name}` filtered", ["_seq"], (name, "=", value))
         for word in "<", ">":
