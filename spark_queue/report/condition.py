@@ -11,7 +11,7 @@ from spark_queue.flow import Pause
 from spark_queue.report.finding import Finding, how_bad, list_names
 from spark_queue.report.lines import Overview
 from spark_queue.report.model import Vitals
-from spark_queue.report.paced import RateLine
+from spark_queue.report.rate_lines import RateLine
 from spark_queue.wording import agree, duration, instant, lasting, plural
 
 #: The words, the worst first.

@@ -9,7 +9,7 @@ from datetime import timedelta
 from spark_queue.report.commands import command_on
 from spark_queue.report.finding import Finding, Thresholds, list_names, span
 from spark_queue.report.model import Vitals
-from spark_queue.report.paced import FillingKey, RateLine
+from spark_queue.report.rate_lines import FillingKey, RateLine
 from spark_queue.wording import duration, plural
 
 #: From when on a pause of a key is worth a word: its age, and how often it was paused again.

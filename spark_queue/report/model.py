@@ -24,7 +24,7 @@ from spark_queue.report.lines import (
     Tenant,
     WorkerLine,
 )
-from spark_queue.report.paced import ClockGap, RateLine
+from spark_queue.report.rate_lines import ClockGap, RateLine
 from spark_queue.results import Explanation
 from spark_queue.wording import duration, plain, plural
 
