@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.delta import table_creation
 from spark_queue.log.delta.commits import name_of
 from spark_queue.log.delta.integrity import read_actions, seal
+from spark_queue.log.disk import scratch
 from spark_queue.log.storage import Storage, require_exclusive_create
 
 #: What a writer of such a table has to know. Others refuse a table with a feature that they do not
@@ -74,9 +73,9 @@ def create_table(storage: Storage, schema: str, properties: Mapping[str, str]) -
 
 def _first_text(schema: str, properties: Mapping[str, str]) -> bytes:
     """Return the commit that makes an empty table, which only this library writes."""
-    with tempfile.TemporaryDirectory(prefix="spark-queue-") as place:
-        table_creation.make_table(Path(place), schema, properties, ())
-        text = Path(place, "_delta_log", name_of(0)).read_text(encoding="utf-8")
+    with scratch.directory() as place:
+        table_creation.make_table(place, schema, properties, ())
+        text = (place / "_delta_log" / name_of(0)).read_text(encoding="utf-8")
     actions = [
         {"protocol": _PROTOCOL} if "protocol" in action else action for action in read_actions(text)
     ]
