@@ -53,6 +53,7 @@ class Shared:
             assert is_written.wait(30)
             return ask()
 
+        self.store.names.clear()
         self.store.fail_next(_FILE, wait)
         first, told = in_thread(lambda: self.queue.enqueue([{"path": "first"}], **options))
         until(lambda: any(name.startswith(_FILE) for name in self.store.names))
@@ -80,9 +81,7 @@ class Shared:
 @pytest.fixture
 def shared() -> Shared:
     """Return a queue with one item."""
-    shared = Shared()
-    shared.store.names.clear()
-    return shared
+    return Shared()
 
 
 def test_threads_that_wait_share_a_step(shared: Shared) -> None:
