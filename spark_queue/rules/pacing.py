@@ -23,6 +23,9 @@ _AT_ONCE = Fraction(1, 4)
 _BEGIN = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICRO = 1_000
 _SECOND = 1_000_000_000
+
+#: Keys of items whose units are remembered at most.
+_KNOWN = 100_000
 _LONGEST = LONGEST_PACE // timedelta(microseconds=1) * _MICRO
 
 
@@ -186,7 +189,7 @@ class Paces:
         The debts that are known, by key.
     """
 
-    __slots__ = ("_keys", "_numbers", "_pers", "_rates", "_units", "debts")
+    __slots__ = ("_keys", "_known", "_numbers", "_pers", "_rates", "_units", "debts")
 
     def __init__(self, config: QueueConfig) -> None:
         self._rates = config.rates
@@ -195,15 +198,28 @@ class Paces:
         self._keys = LimitKeys.of(config, config.rates)
         texts = stored_units(config)
         self._units = [None if r.units is None else texts.index(r.units) for r in config.rates]
+        self._known: dict[tuple[Limited, ...], tuple[UnitsAsked, ...]] = {}
         self.debts: dict[Limited, Debt] = {}
 
     def find(self, keys: ItemKeys, units: Sequence[float] | None) -> tuple[UnitsAsked, ...]:
         """Return what an item takes of the keys that have rates; of the whole queue at last."""
+        limited = self._keys.find(keys)
+        if units:
+            return self._find(limited, units)
+        # Items of a key share one: a million of their own is what Python collects garbage among.
+        found = self._known.get(limited)
+        if found is None:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            found = self._known[limited] = self._find(limited, ())
+        return found
+
+    def _find(self, limited: Sequence[Limited], units: Sequence[float]) -> tuple[UnitsAsked, ...]:
         found = []
-        for number, key in self._keys.find(keys):
+        for number, key in limited:
             rate, at = self._rates[number], self._units[number]
             if rate.most(key) is not None:
-                taken = units[at] if units and at is not None and at < len(units) else 1
+                taken = units[at] if at is not None and at < len(units) else 1
                 found.append(self.ask((-1 - number, key), taken))
         found.sort(key=lambda asked: self.is_whole(asked.key))
         return tuple(found)

@@ -33,7 +33,7 @@ from spark_queue.sql.look import CONFIGURED, ENTERED, MOVED, MOVES, VIEWED, Queu
 from spark_queue.sql.where import choose
 
 #: Items that are looked at together where they need not be all: a kilobyte each.
-_PART = 500_000
+_PART = 250_000
 
 _SIZED = ("_seq", "_step", "_enqueued_at")
 
