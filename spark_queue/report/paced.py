@@ -21,10 +21,10 @@ from spark_queue.rules.pacing import (
     instant_of,
     moment_of,
 )
-from spark_queue.views.answers import Answer, Answers, Ends, Question, ViewSource
 
 if TYPE_CHECKING:
     from spark_queue.state.store import Store
+    from spark_queue.views.answers import Answer, Answers, Ends, Question, ViewSource
 
 #: The views that only a queue with rates is asked for.
 OF_RATES = ("claim_steps", "entering", "started")

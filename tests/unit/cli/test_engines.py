@@ -91,8 +91,11 @@ from spark_queue.cli import main
 try:
     main(sys.argv[1:])
 except SystemExit:
-    ours = ("spark_queue.doctor.examine", "spark_queue.processing.local_processing")
-    heavy = ("pandas", "yaml", *ours)
+    heavy = (
+        *("pandas", "yaml", "asyncio", "http.server", "jinja2", "obstore", "fsspec"),
+        *("spark_queue.doctor.examine", "spark_queue.processing.local_processing"),
+        *("spark_queue.front.durable", "spark_queue.upkeep.maintain", "spark_queue.report.page"),
+    )
     print(sorted(name for name in heavy if name in sys.modules))
 """
 
@@ -140,7 +143,12 @@ def test_help_loads_nothing_of_spark() -> None:
 
 @pytest.mark.parametrize(
     ("command", "asked"),
-    [("status", []), ("report", []), ("metrics", ["spark_queue.doctor.examine"])],
+    [
+        ("status", []),
+        ("stats", []),
+        ("report", []),
+        ("metrics", ["http.server", "spark_queue.doctor.examine"]),
+    ],
 )
 def test_a_look_loads_neither_pandas_nor_what_it_does_not_ask(
     tmp_path: Path, command: str, asked: list[str]
