@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from spark_queue import LocalQueue, QueueConfig
-from spark_queue.log.disk import redo_file
+from spark_queue.log.disk import disk_storage, redo_file
 from spark_queue.log.disk.redo_file import REDO_FILE, RedoFile
 
 
@@ -128,11 +128,31 @@ def test_two_processes_write_one_file_by_turns(queue: LocalQueue) -> None:
     assert one.commits().keys() == {9}
 
 
+def test_a_full_file_is_emptied_by_upkeep(
+    queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then steps are forced where they belong; what was in it lies there, too."""
+    redo = Path(queue.name, "queue", REDO_FILE)
+    before = redo.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(redo_file, "_MOST", 0)
+        queue.enqueue({"id": "d"})
+    assert redo.read_bytes() == before
+    monkeypatch.setattr(disk_storage, "ENOUGH", 1)
+    queue.maintain()
+    assert redo.stat().st_size == 0
+    queue.enqueue({"id": "e"})
+    _commit(queue, 5).unlink()
+    _cut_power(monkeypatch)
+    assert LocalQueue.open(queue.name).counts()["ready"] == 4
+
+
 def test_rows_that_are_taken_out_have_no_copy(queue: LocalQueue) -> None:
     """A purge leaves them in no file that is kept for a power cut."""
     queue.enqueue({"id": "private"})
     redo = Path(queue.name, "queue", REDO_FILE)
     assert b"private" in redo.read_bytes()
     queue.claim(10).ack()
-    queue.purge({"id": "private"})
+    # A process that forces nothing itself does not leave it to others.
+    LocalQueue.open(queue.name, durability="process").purge({"id": "private"})
     assert b"private" not in redo.read_bytes()
