@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
@@ -224,6 +224,13 @@ def sql_expression(what: str, text: str) -> Column:
 #: The column that says why the units of a row are refused.
 UNFIT = "_unfit"
 
+#: The queue's columns that a row enters with, and the value where nothing sets one.
+UNSET: Mapping[str, float | None] = {
+    **dict.fromkeys([*KEYS.values(), "_dedup_hash", "_flow_keys", "_units"]),
+    "_priority": 0,
+    **{c.name: c.input.default for c in INPUTS.values() if c.input is not None},
+}
+
 
 def add_keys(
     df: DataFrame,
@@ -235,8 +242,9 @@ def add_keys(
 ) -> DataFrame:
     """Check a frame and add the queue's columns to it: keys, priority, cost and times.
 
-    With ``extra`` the frame also has these columns of the item log. Where there are rates with
-    units, :data:`UNFIT` says of each row why it is to be refused.
+    Those that nothing sets are left out: in all rows they are as in :data:`UNSET`. With ``extra``
+    the frame also has these columns of the item log. Where there are rates with units,
+    :data:`UNFIT` says of each row why it is to be refused.
 
     Raises
     ------
@@ -245,37 +253,39 @@ def add_keys(
     """
     kinds.require_plain(schema.names)
     fields = of_spark(schema)
-    _require_fits(df.drop(*extra), fields)
+    _require_fits(df.drop(*extra) if extra else df, fields)
     df = _widen(df, schema)
     ordered = df if order_by is None else _sort(df, order_by)
-    keys = [_key(config, option, fields) for option in KEYS]
     given = inputs_of(schema.names).keys() & set(df.columns)
-    optional = [_optional(name if name in given else None, one) for name, one in INPUTS.items()]
+    optional = [_optional(name, one) for name, one in INPUTS.items() if name in given]
     columns = [column_named(name) for name in schema.names]
-    computed = [*keys, _flow_keys(config, fields), _units(config), _priority(config)]
+    return ordered.select(*columns, *_keys_and_units(config, fields), *optional, *extra)
+
+
+def _keys_and_units(config: QueueConfig, fields: Sequence[Field]) -> Iterator[Column]:
+    """Yield what a configuration computes of each row."""
+    named = [(name, getattr(config, option)) for option, name in KEYS.items()]
+    keys = {name: text_of(expressions.read(text, fields)) for name, text in named if text}
+    yield from (key.alias(name) for name, key in keys.items())
+    if (key := keys.get("_dedup_key")) is not None:
+        yield F.when(key.isNotNull(), F.xxhash64(key)).alias("_dedup_hash")
+    if stored_texts(config):
+        yield _flow_keys(config, fields)
+    if config.priority is not None:
+        yield F.coalesce(F.expr(config.priority).cast("int"), F.lit(0)).alias("_priority")
     if stored_units(config):
-        computed.append(_unfit(config, fields).alias(UNFIT))
-    staged = ordered.select(*columns, *computed, *optional, *extra)
-    hashed = F.when(F.col("_dedup_key").isNotNull(), F.xxhash64("_dedup_key"))
-    return staged.withColumn("_dedup_hash", hashed)
-
-
-def _key(config: QueueConfig, option: str, fields: Sequence[Field]) -> Column:
-    text = getattr(config, option)
-    if text is None:
-        return F.lit(None).cast("string").alias(KEYS[option])
-    return text_of(expressions.read(text, fields)).alias(KEYS[option])
+        yield _units(config)
+        yield _unfit(config, fields).alias(UNFIT)
 
 
 def _flow_keys(config: QueueConfig, fields: Sequence[Field]) -> Column:
     texts = [text_of(expressions.read(text, fields)) for text in stored_texts(config)]
-    return (_frame(texts) if texts else F.lit(None).cast("string")).alias("_flow_keys")
+    return _frame(texts).alias("_flow_keys")
 
 
 def _units(config: QueueConfig) -> Column:
     units = [F.expr(text).cast("double") for text in stored_units(config)]
-    made = F.to_json(F.array(*units)) if units else F.lit(None).cast("string")
-    return made.alias("_units")
+    return F.to_json(F.array(*units)).alias("_units")
 
 
 def _unfit(config: QueueConfig, fields: Sequence[Field]) -> Column:
@@ -317,14 +327,8 @@ def _burst(rate: Rate, fields: Sequence[Field]) -> Column:
     return found
 
 
-def _priority(config: QueueConfig) -> Column:
-    value = F.lit(0) if config.priority is None else F.expr(config.priority).cast("int")
-    return F.coalesce(value, F.lit(0)).alias("_priority")
-
-
-def _optional(name: str | None, column: LogColumn) -> Column:
-    value = (F.lit(None) if name is None else F.col(name)).cast(column.kind)
-    default = None if column.input is None else column.input.default
+def _optional(name: str, column: LogColumn) -> Column:
+    value, default = F.col(name).cast(column.kind), UNSET[column.name]
     return (value if default is None else F.coalesce(value, F.lit(default))).alias(column.name)
 
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from spark_queue.columns import key_rules
-from spark_queue.columns.columns import UNFIT, add_keys, of_spark
+from spark_queue.columns.columns import UNFIT, UNSET, add_keys, of_spark
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log import instants
 from spark_queue.log.schema import BOUNDED, ITEM, QUEUE_COLUMNS, REFUSED, TRACE, require_inputs
@@ -74,13 +74,22 @@ def collect(marked: DataFrame, most: int) -> pa.Table | None:
         return None
     if rows.num_rows > most:
         return None
-    for column, given in BOUNDED.items():
-        given.require(rows[column].to_pylist())
+    for column in BOUNDED.keys() & {*rows.column_names}:
+        BOUNDED[column].require(rows[column].to_pylist())
     instants.require_named(rows)
     if UNFIT in rows.column_names:
         _require_fit(rows[UNFIT].to_pylist())
         rows = rows.drop_columns(UNFIT)
-    return rows.sort_by("_mid").drop_columns("_mid")
+    return _with_unset(rows.sort_by("_mid").drop_columns("_mid"))
+
+
+def _with_unset(rows: pa.Table) -> pa.Table:
+    """Return rows with the columns that nothing sets."""
+    for name in UNSET.keys() - {*rows.column_names}:
+        field = QUEUE_COLUMNS.arrow.field(name)
+        same = pa.repeat(pa.scalar(UNSET[name], field.type), rows.num_rows)
+        rows = rows.append_column(field, same)
+    return rows
 
 
 def _require_fit(reasons: Iterable[str | None]) -> None:
@@ -93,23 +102,27 @@ def _require_fit(reasons: Iterable[str | None]) -> None:
 def stage_rows(marked: DataFrame) -> Stage:
     """Give the rows of an evaluated frame their numbers."""
     unnamed = _unnamed_signs(marked.schema)
+    bounded = BOUNDED.keys() & {*marked.columns}
+    keys = F.count("_dedup_hash") if "_dedup_hash" in marked.columns else F.lit(0)
     partition = F.shiftright("_mid", _PARTITION_BIT).cast("int").alias("partition")
     facts = (
         marked.groupBy(partition)
         .agg(
             F.count(F.lit(1)).alias("rows"),
-            F.count("_dedup_hash").alias("keys"),
-            *(F.min(column).alias(f"_least{column}") for column in BOUNDED),
-            *(F.max(column).alias(f"_most{column}") for column in BOUNDED),
+            keys.alias("keys"),
+            *(F.min(column).alias(f"_least{column}") for column in bounded),
+            *(F.max(column).alias(f"_most{column}") for column in bounded),
             *(F.max(sign).alias(f"_unnamed_{name}") for name, sign in unnamed.items()),
             *(F.min(name).alias(name) for name in marked.columns if name == UNFIT),
         )
         .orderBy("partition")
         .collect()
     )
-    for column, given in BOUNDED.items():
+    for column in bounded:
         # To Spark NaN is above all numbers.
-        given.require(row[f"{end}{column}"] for row in facts for end in ("_least", "_most"))
+        BOUNDED[column].require(
+            row[f"{end}{column}"] for row in facts for end in ("_least", "_most")
+        )
     if UNFIT in marked.columns:
         _require_fit(row[UNFIT] for row in facts)
     for name in unnamed:

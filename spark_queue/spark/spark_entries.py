@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions as F
 
+from spark_queue.columns.columns import UNSET
 from spark_queue.columns.values import bytes_of
-from spark_queue.log.schema import GROUP, ITEM, KEY, META_LANE, REFUSED, REFUSED_LANE
+from spark_queue.log.schema import GROUP, ITEM, KEY, META_LANE, QUEUE_COLUMNS, REFUSED, REFUSED_LANE
 from spark_queue.log.spark.spark_types import column_named
 from spark_queue.overriding import override
 from spark_queue.spark.frames import bring, frame_of, plain
@@ -88,10 +89,10 @@ class FrameEntries(EntryRows):
             own_time = [columns["_available_at"]] if "_available_at" in columns else []
             place |= said | {"_available_at": F.coalesce(*own_time, said["_available_at"])}
         own = {"_gen": entry.before.gen, "_kind": ITEM}
-        step = _rows_to_log(items, columns | place | {"_enqueued_at": since}, own)
         # A sort by one number is a radix sort; by two columns it compares rows.
         has_priority = entry.settings.config.priority is not None
-        step = step.sortWithinPartitions(*(["_priority"] if has_priority else []), "_round")
+        items = items.sortWithinPartitions(*(["lowest"] if has_priority else []), "place")
+        step = _rows_to_log(items, columns | place | {"_enqueued_at": since}, own)
         if decided.refused is not None:
             # Refused rows have no place, not even their former one.
             kept = {name: column for name, column in columns.items() if name != "_round"}
@@ -165,15 +166,15 @@ class BroughtEntries(FrameEntries):
 
 def _batch(rows: DataFrame, entry: EnqueueState, room: Room) -> DataFrame:
     """Return the entries that decide a batch, with its values as one column."""
-    columns = {name: F.col(name) for name in BATCH}
-    for name, kind in (("_origin", "long"), ("_round", "double")):
-        own = F.col(name) if name in rows.columns else F.lit(None)
-        columns[name] = own.cast(kind)
+    columns, kinds = {}, dict(QUEUE_COLUMNS.kinds)
+    for name in (*BATCH, "_origin", "_round"):
+        own = F.col(name) if name in rows.columns else F.lit(UNSET.get(name))
+        columns[name] = own.cast(kinds[name])
     if entry.settings.config.fair_key is None:
         columns["_cost"] = F.lit(1.0)
     columns["_seq"] = F.col("_pos") + entry.before.last_seq
     # Rows are compared by the first eight bytes of the sort key where they differ.
-    columns["_line"] = F.xxhash64("_fair_key")
+    columns["_line"] = F.xxhash64(columns["_fair_key"])
     has_sizes = room.bytes is not None
     columns["_bytes"] = (
         bytes_of(spark_frames.user_schema(entry.store)) if has_sizes else F.lit(None)
@@ -207,8 +208,10 @@ def _with_chains(
 
 
 def _given_columns(batch: EntryBatch) -> dict[str, Column]:
+    """Return the columns that rows enter with, but for those of nulls alone."""
     names = batch.given.schema["given"].dataType.names
-    return {name: F.col("given").getField(name) for name in names}
+    defaults = {name: F.lit(value) for name, value in UNSET.items() if value is not None}
+    return defaults | {name: F.col("given").getField(name) for name in names}
 
 
 def _rows_to_log(rows: DataFrame, columns: dict[str, Column], own: dict[str, object]) -> DataFrame:
