@@ -42,7 +42,7 @@ def test_a_worker_that_fails_behind_its_output_has_done_its_items(
         monkeypatch.setattr(Output, "_place", lambda _: None)
         monkeypatch.setattr(evidence, "_RECENT", 1)
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         # Its commit is no longer among the newest.
         Output(spark, out).shut_out("another")
         raise RuntimeError("gone")
