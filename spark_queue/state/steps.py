@@ -6,6 +6,7 @@ snapshot, and has no effect of its own.
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -28,8 +29,8 @@ from spark_queue.state.store import Store
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: How often a step is tried against other writers before it raises.
-MAX_TRIES = 20
+#: How often, and for how many seconds, a step is tried against other writers before it raises.
+MAX_TRIES, _PATIENCE = 20, 30.0
 
 #: Seconds for which a known head is good enough where nothing depends on the newest step.
 KNOWN_FOR = 10.0
@@ -129,7 +130,7 @@ def on_items(
     Raises
     ------
     StepLostError
-        After :data:`MAX_TRIES` steps that were lost to other writers.
+        After :data:`MAX_TRIES` steps and half a minute in which all were lost to other writers.
     """
     return _until_ours(Tries(store, "queue", action, older_than, at), decide, started, tell)
 
@@ -174,20 +175,25 @@ def known_first(store: Store, attempt: Callable[[], _T]) -> _T:
 
 
 # rule: lost step
-def until_done(action: str, attempt: Callable[[], _T | None]) -> _T:
+def until_done(action: str, attempt: Callable[[], _T | None], patience: float = _PATIENCE) -> _T:
     """Retry with random pauses until an attempt answers.
 
     Raises
     ------
     StepLostError
-        After :data:`MAX_TRIES` attempts.
+        After :data:`MAX_TRIES` attempts, where as many seconds are over.
     """
-    for count in range(1, MAX_TRIES + 1):
+    end = time.monotonic() + patience
+    for count in itertools.count(1):
         done = attempt()
         if done is not None:
             return done
-        time.sleep(random.uniform(0, min(_MAX_PAUSE, 0.01 * 2**count)))  # noqa: S311
-    raise StepLostError(action, MAX_TRIES)
+        if count >= MAX_TRIES and time.monotonic() >= end:
+            break
+        # A longer exponent would be too large a number in the end.
+        most = min(_MAX_PAUSE, 0.01 * 2 ** min(count, MAX_TRIES))
+        time.sleep(random.uniform(0, most))  # noqa: S311
+    raise StepLostError(action, count)
 
 
 def report(

@@ -160,7 +160,7 @@ def _at_one_instant(store: Store, version_of: _VersionOf) -> list[tuple[int | No
         is_one = version_of(store, store.queue.address) == first
         return [(None, first), *found] if is_one else None
 
-    return until_done(_ACTION, look)
+    return until_done(_ACTION, look, patience=0)
 
 
 def _log_of(store: Store, number: int | None) -> Log[Any]:

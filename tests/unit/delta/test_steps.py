@@ -114,13 +114,23 @@ def test_a_step_without_counts_is_told_to_nobody() -> None:
     assert (log.head.step, log.told) == (1, [])
 
 
-def test_a_step_that_is_always_lost_ends_with_an_error(pauses: list[float]) -> None:
-    """After twenty lost steps the caller is told, and nothing was written."""
-    log: Any = Log(lost=100)
-    with pytest.raises(StepLostError, match="put"):
+def test_a_step_that_is_always_lost_ends_with_an_error(
+    pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After twenty lost steps and half a minute the caller is told, and nothing was written."""
+    monkeypatch.setattr(time, "monotonic", lambda: sum(pauses))
+    log: Any = Log(lost=1_000)
+    with pytest.raises(StepLostError, match="put") as told:
         steps.on_items(log, "put", _next)
-    assert len(pauses) == steps.MAX_TRIES
+    assert told.value.tries == len(pauses) + 1 >= steps.MAX_TRIES
+    assert sum(pauses[:-1]) < 30 <= sum(pauses)
     assert log.told == []
+
+
+def test_a_step_that_is_lost_fast_is_tried_for_half_a_minute() -> None:
+    """Where others commit all the time, more than twenty of them may win before."""
+    log: Any = Log(lost=10 * steps.MAX_TRIES)
+    assert steps.on_items(log, "put", _next) == log.head.step
 
 
 def test_a_step_that_is_tried_once_answers_with_nothing_when_lost(pauses: list[float]) -> None:
