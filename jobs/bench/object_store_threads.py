@@ -102,16 +102,28 @@ def _make(port: int, place: str, *, is_distinct: bool = False) -> None:
     LocalQueue.create(place, _SCHEMA, config, storage=DelayedStore(port, 0.0))
 
 
+def _put_one(queue: LocalQueue) -> None:
+    queue.enqueue([_item()])
+
+
+def _claim_one(queue: LocalQueue, claims: list[Any]) -> None:
+    claims.append(queue.claim(1))
+
+
+def _settle_one(claims: list[Any]) -> None:
+    claims.pop().ack()
+
+
 def _time_verbs(port: int, delay: float, rounds: int) -> None:
     """Print what single steps take: by the clock, and of the processor."""
     for is_distinct in (False, True):
         place, store = f"{_BUCKET}/{uuid.uuid4().hex}", DelayedStore(port, 0.0)
         _make(port, place, is_distinct=is_distinct)
         queue, claims = LocalQueue.open(place, storage=store), list[Any]()
-        verbs = {
-            "distinct enqueue" if is_distinct else "enqueue": lambda q=queue: q.enqueue([_item()]),
-            "claim": lambda q=queue, held=claims: held.append(q.claim(1)),
-            "settle": lambda held=claims: held.pop().ack(),
+        verbs: dict[str, Callable[[], object]] = {
+            "distinct enqueue" if is_distinct else "enqueue": partial(_put_one, queue),
+            "claim": partial(_claim_one, queue, claims),
+            "settle": partial(_settle_one, claims),
         }
         queue.enqueue([_item()])
         queue.claim(1).ack()

@@ -1,4 +1,4 @@
-"""Wait until items have ended: those that live when the wait begins, and no later ones."""
+"""Wait for the end of items: of the live ones, not of later ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SHARE = 5
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """What became of the items that somebody waited for."""
+    """Result of a wait: the items by their state."""
 
     states: Mapping[str, int]
     """How many of them are in which state; those that were purged since are in none."""

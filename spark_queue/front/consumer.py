@@ -241,7 +241,7 @@ class Consumer:
         self._leases.free()
 
     def _give_back_ahead(self) -> None:
-        """Give up what was claimed ahead: no taker wants it, or it may be of a key paused now."""
+        """Give back items claimed ahead: they lack a taker, or their key may be paused."""
         self._prefetch.forget()
         self._is_asked = False
         self._take_out()

@@ -82,7 +82,7 @@ class Outlet(Protocol):
         """Begin to look at the queue."""
 
     def is_paced(self) -> bool:
-        """Whether items start by a rate: what is claimed counts as started."""
+        """Whether the queue has rates, so that a claim counts as a start."""
 
     def rest(self, most: float) -> float:
         """Return the seconds, so many at most, until time alone may bring an item."""

@@ -70,7 +70,7 @@ class ArrowLook(QueueLook[pa.Table]):
                 yield part
 
     def _ends_of_parts(self) -> list[float]:
-        """Return the first seq of each part, and what is behind all; nothing for one part."""
+        """Return the first seq of each part and the end of all; empty for a single part."""
         files = files_of(log_of(self.store, "queue"), ITEM)
         count = sum(file.rows for file in files) / _PART
         if self.seq is not None or not 1 < count < math.inf:

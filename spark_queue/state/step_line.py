@@ -18,7 +18,7 @@ _PART = 0.25
 
 
 class LinePlace(Generic[_Work, _Done]):
-    """The place of a thread in the line, and what it is told.
+    """Place of a thread in the line, with its answer.
 
     Attributes
     ----------

@@ -112,7 +112,7 @@ def wait(
     ] = None,
     reader: ReaderOption = None,
 ) -> None:
-    """Wait until all items that are here now have ended; those that come later do not count.
+    """Wait for the end of all live items; later ones do not count.
 
     The exit code is 0 once all have ended, and 1 where some are dead or expired, or the time is
     over: --json names which as "outcome": done, failed, or timeout.

@@ -74,7 +74,7 @@ class Log(HeadRows[_Head]):
         return False
 
     def has_news(self) -> bool:
-        """Look, also at the log that is kept still beside it; tell whether others committed."""
+        """Look at this log and the still one beside it; True after commits of others."""
         return self.look()
 
     def pause(self) -> float:

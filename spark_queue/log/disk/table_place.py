@@ -100,7 +100,7 @@ class TablePlace(ABC):
         """Force all commits to the disk, with the files that they name."""
 
     def make_room(self) -> None:  # noqa: B027
-        """Force to the disk what is only in a redo file, where that is large."""
+        """Empty a large redo file: force its steps to their places on the disk."""
 
     def note(self, table: Birth, version: int, *, is_forced: bool) -> None:  # noqa: B027
         """Remember a commit of this process."""

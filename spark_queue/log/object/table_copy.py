@@ -144,7 +144,7 @@ class TableCopy(TablePlace):
         return False
 
     def has_news(self) -> bool:
-        """Look, also at the copy that is kept still beside this one; tell if others committed."""
+        """Look at this copy and the still one beside it; True after commits of others."""
         return any(ask_all(lambda ask: ask(), [self.look, *self._beside()]))
 
     def _beside(self) -> list[Callable[[], bool]]:
