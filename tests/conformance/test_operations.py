@@ -145,7 +145,7 @@ def test_a_wait_is_for_the_items_that_live_when_it_begins(twins: Twins) -> None:
     for where in ("id = 'e'", {"id": ["a", "b", "e"]}, "false", "true"):
         pair.require_same(lambda one, where: one.queue.wait(where, timedelta(0)), where)
     for options in (
-        *({"where": "_state = 'ready'"}, {"where": {"_attempts": 0}}, {"where": "no = 1"}),
+        *({"where": "_state = 'ready'"}, {"where": {"_attempts": 0}}, {"where": {"no": 1}}),
         *({"where": pc.field("id") == "a"}, {"where": "true", "timeout": -1}, {"where": 5}),
     ):
         error, _ = pair.require_same(lambda one, given: one.queue.wait(**given), options)

@@ -52,7 +52,7 @@ def decided(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[Spa
 @pytest.mark.usefixtures("job")
 def test_spark_decides_as_the_rules_do(spark: SparkSession, tmp_path: Path) -> None:
     """Law 1-9: each step is that of the rules, whether Spark reads or decides."""
-    played = import_module("choices").Played(tmp_path / "queue", 0, is_thorough=False, spark=spark)
+    played = import_module("choices").Played(tmp_path / "queue", 44, is_thorough=False, spark=spark)
     counts = played.play(steps=10)
     told = ("enqueues", "duplicates", "claims", "overdue", "over", "settles")
     assert min(counts[what] for what in told) > 0
