@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, BinaryIO
+from typing import Any
 from unittest import mock
 from urllib.parse import unquote
 
@@ -138,15 +138,18 @@ class _File:
 _contents: dict[str, pa.Table] = {}
 
 
-def _write(rows: pa.Table, file: BinaryIO, **_options: object) -> None:
-    _contents[file.name] = rows
+def _write(path: str, rows: pa.Table) -> int:
+    Path(path).touch(exist_ok=False)
+    _contents[path] = rows
+    return 0
 
 
 @contextmanager
 def in_memory() -> Iterator[None]:
     """Keep the rows of all tables in memory that are written meanwhile, and read what is there."""
-    parquet = SimpleNamespace(write_table=_write, ParquetFile=_File)
+    parquet = SimpleNamespace(ParquetFile=_File)
     with ExitStack() as patches:
+        patches.enter_context(mock.patch.object(append_files, "_write", _write))
         for module in (append_files, commits):
             patches.enter_context(mock.patch.object(module, "pq", parquet))
         # By their names as the type checker knows them: what is called otherwise is noticed there.

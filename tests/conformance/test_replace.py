@@ -14,6 +14,7 @@ from spark_queue.retry_policy import RetryPolicy
 from spark_queue.state import steps
 from tests.conformance.conftest import Make
 from tests.conformance.engines import Held, Replacing, Row
+from tests.conformance.objects import ObjectEngine
 from tests.conformance.twins import Seen, Twins
 
 needs = pytest.mark.needs
@@ -329,8 +330,9 @@ def test_a_put_and_a_claim_of_one_instant(
 ) -> None:
     """Law 3: the row replaces or follows, never neither; in the order of the heads all is alike."""
     pair = twins("dedup_key", on_duplicate="replace")
-    engine, twin = cast("Any", pair.engine), cast("Any", pair.twin)
-    held: list[Held] = []
+    engine, twin, held = cast("Any", pair.engine), cast("Any", pair.twin), list[Held]()
+    # It looks at the other log again, beside the write of its file.
+    looks_again = isinstance(engine, ObjectEngine)
 
     def put(one: Any, said: str) -> None:
         assert _put(one, "c") == [said]
@@ -341,10 +343,12 @@ def test_a_put_and_a_claim_of_one_instant(
     if race == "put within the claim":
         _before_commit(monkeypatch, "status", lambda: put(engine, "replaces b"))
     else:
-        put(engine, "replaces b")
+        put(engine, "follows b" if looks_again and race != "none" else "replaces b")
     held = held or [_take(engine)]
-    looked, is_seen = engine.queue._main.status_head().looked, race == "none"
-    assert (held[0].ids, looked) == ((["c"], 3) if is_seen else (["b"], 2))
+    is_seen = race == "none" or (looks_again and race == "put within the claim")
+    assert (held[0].ids, engine.queue._main.status_head().looked) == (
+        (["c"], 3) if is_seen else (["b"], 2)
+    )
 
     if is_seen:
         put(twin, "replaces b")

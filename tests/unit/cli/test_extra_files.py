@@ -13,7 +13,9 @@ from spark_queue.cli.commands.extra_files import FILES, SHIPPED
 _ROOT = Path(__file__).parents[3]
 
 #: Kept for those who have a checkout: the site, and what plays each Spark.
-_OF_A_CHECKOUT = {"conf/mkdocs.yml", "jobs/versions.py", "jobs/versions_smoke.py"}
+_OF_A_CHECKOUT = {
+    *("conf/mkdocs.yml", "jobs/engines.py", "jobs/versions.py", "jobs/versions_smoke.py"),
+}
 
 
 def _files(directory: Path | str, *options: str) -> int:

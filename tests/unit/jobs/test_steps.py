@@ -15,7 +15,7 @@ OWED = {
         f"one_row.{s}.{w}" for s in ("enqueue", "claim", "settle") for w in ("wait", "work")
     },
     "depth": {"claim.ten.ms", "depth.claim", "depth.first"},
-    "start": {"start.import"},
+    "start": {"start.import", "start.open"},
 }
 
 
