@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import typer
 from litequeue import LiteQueue
@@ -33,6 +33,7 @@ from pyspark.sql import SparkSession
 from place import session_and_folder
 from report import Figure, at_least, at_most, measure, median_figure, ratio_figure, rounds, seconds
 from spark_queue.errors import QueueExistsError
+from spark_queue.front.durable import DurableQueue
 from spark_queue.front.journaled import journaled_queue
 from spark_queue.journal import JournaledQueue, MemoryJournal, QueueOptions
 from spark_queue.local_queue import LocalQueue
@@ -171,6 +172,31 @@ def _commits(front: JournaledQueue[bytes], size: int) -> Iterator[float]:
         started = time.perf_counter()
         wait([front.put(next(_ITEMS)) for _ in range(size)])
         yield time.perf_counter() - started
+
+
+def arrivals(bench: Bench) -> Iterable[Figure]:
+    """Time puts that come at random, twenty a second, until a taker has the item."""
+    count, put, got = bench.count(200), dict[int, float](), dict[int, float]()
+    made = LocalQueue.create(str(bench.root / "arrivals"), "n long")
+    with DurableQueue(made) as front:
+
+        def take() -> None:
+            while len(got) < count:
+                one = front.get(timeout=60)
+                got[cast("int", one.item["n"])] = time.perf_counter()
+                front.ack(one)
+
+        taker = threading.Thread(target=take)
+        taker.start()
+        for number in range(count):
+            time.sleep(random.expovariate(20))
+            put[number] = time.perf_counter()
+            front.put({"n": number})
+        taker.join()
+    times = sorted((got[number] - put[number]) * 1_000 for number in put)
+    detail = f"{count} puts, 20 a second at random"
+    yield Figure("arrivals.p50", statistics.median(times), at_most(15), "ms", detail)
+    yield Figure("arrivals.p99", times[int(count * 0.99)], at_most(40), "ms", detail)
 
 
 def gets(bench: Bench) -> Iterable[Figure]:
@@ -336,6 +362,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "puts": puts,
     "durable": durable,
     "latency": latency,
+    "arrivals": arrivals,
     "gets": gets,
     "kestrel": kestrel,
     "startup": startup,
