@@ -19,7 +19,6 @@ from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.heads import StatusHead, following
 from spark_queue.log.log_kinds import TableSource
-from spark_queue.log.memory_storage import MemoryStorage
 from spark_queue.log.object.table_copy import TableCopy
 from spark_queue.log.object_tables import ObjectTables
 from spark_queue.log.output.outputs import ResultTable
@@ -31,6 +30,7 @@ from spark_queue.state import catch_up, commit_step
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.testing.in_memory import MemoryTables
+from tests.logs.memory_storage import MemoryStorage
 
 #: Columns that the exercise reads.
 COLUMNS = ("_gen", "_kind", "_step", "_seq", "_body")

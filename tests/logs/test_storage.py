@@ -15,12 +15,12 @@ from obstore.store import MemoryStore
 from spark_queue import LocalQueue
 from spark_queue.errors import FileAccessError, InvalidArgumentError, SetupError
 from spark_queue.log.disk.disk_storage import DiskStorage
-from spark_queue.log.memory_storage import MemoryStorage
 from spark_queue.log.object import remote_storage
 from spark_queue.log.object.file_system_storage import FileSystemStorage
 from spark_queue.log.object.object_storage import ObjectStorage
 from spark_queue.log.storage import UPKEEP, Storage
 from tests.logs.logs import file_system, storage_log
+from tests.logs.memory_storage import MemoryStorage
 from tests.logs.s3_server import faulty_s3
 
 KINDS: dict[str, Callable[[Path], Storage]] = {

@@ -6,13 +6,13 @@ import errno
 import random
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import datetime, timezone
 from typing import ClassVar, TypeVar
 
-from spark_queue.errors import FileAccessError
-from spark_queue.log.memory_storage import thread_lock
+from spark_queue.errors import FileAccessError, WriterLockedError
+from spark_queue.log.disk.write_lock import holding
 from spark_queue.log.storage import Storage, ask_all
 from spark_queue.memory.waiting.processes import Owner
 from spark_queue.overriding import override
@@ -157,3 +157,15 @@ def _rest(pause: float) -> float:
     """Wait for a drawn part of a pause, and return the next one."""
     time.sleep(random.uniform(0, pause))  # noqa: S311
     return min(2 * pause, _MAX_PAUSE)
+
+
+@contextmanager
+def thread_lock(name: str, timeout: float) -> Iterator[bool]:
+    """Hold a lock of that name among threads; yields False if one keeps it beyond the timeout."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(holding(name, None, timeout=timeout))
+        except WriterLockedError:
+            yield False
+            return
+        yield True

@@ -1,14 +1,13 @@
-"""Storage in the memory of this process."""
+"""Storage in the memory of this process: the least that is one."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from datetime import datetime, timezone
 
-from spark_queue.errors import WriterLockedError
-from spark_queue.log.disk.write_lock import holding
+from spark_queue.log.object.remote_storage import thread_lock
 from spark_queue.log.storage import Storage
 from spark_queue.overriding import override
 
@@ -59,15 +58,3 @@ class MemoryStorage(Storage):
     @override
     def now(self) -> datetime:
         return datetime.now(timezone.utc)
-
-
-@contextmanager
-def thread_lock(name: str, timeout: float) -> Iterator[bool]:
-    """Hold a lock of that name among threads; yields False if one keeps it beyond the timeout."""
-    with ExitStack() as held:
-        try:
-            held.enter_context(holding(name, None, timeout=timeout))
-        except WriterLockedError:
-            yield False
-            return
-        yield True
