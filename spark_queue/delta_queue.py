@@ -87,7 +87,7 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
         schema : StructType or str
             The columns of an item, as a schema or as DDL.
         config : QueueConfig, optional
-            Keys, limits and retries. Default: one line, first in, first out.
+            Keys, bounds and retries. Default: one line, first in, first out.
         clock : Clock, optional
             Asked once an operation; the system's by default.
         listener : callable, optional

@@ -106,7 +106,7 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         schema : str
             The columns of an item, as DDL: ``"path string, tenant string"``.
         config : QueueConfig, optional
-            Keys, limits and retries. Default: one line, first in, first out.
+            Keys, bounds and retries. Default: one line, first in, first out.
         durability : "disk" or "process"
             What a step survives once its call returns: a power cut, or the end of this process.
         clock : Clock, optional
@@ -284,7 +284,7 @@ def columns_of(queue: LocalQueue) -> tuple[Field, ...]:
     return commands.rows.columns_of(queue._main)  # noqa: SLF001 - as above
 
 
-def examine(path: str, limits: Thresholds) -> Checkup:
+def examine(path: str, thresholds: Thresholds) -> Checkup:
     """Find a queue's faults, even where it does not open.
 
     Raises
@@ -295,4 +295,4 @@ def examine(path: str, limits: Thresholds) -> Checkup:
     from spark_queue.doctor import examine as examination  # noqa: PLC0415 - takes a while
 
     store = Store.of(PlainSession(), QueueAddress(path), SystemClock())
-    return examination.examine(store, limits)
+    return examination.examine(store, thresholds)

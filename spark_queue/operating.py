@@ -33,7 +33,7 @@ class Operating(Opened):
     ) -> Reconfigured:
         """Change live settings (see ``LIVE_SETTINGS``) from the next step on.
 
-        Other settings, other weights, and limits by other expressions stay: two callers may change
+        Other settings, other weights, and rules by other expressions stay: two callers may change
         the weights of two keys at once. A weight of ``None`` is removed.
 
         Parameters
@@ -243,7 +243,7 @@ class ReaderRegistry(Opened, Generic[ReaderT]):
             of the item log, or after an instant. Items that are gone by then count as lost in its
             ``lag()``. The first reader goes on where the default reader was, without ``start``.
         config : ReaderConfig, optional
-            Its limits; a reader that is there gets them from now on, if they are given.
+            Its configuration; a reader that is there gets it from now on, if it is given.
 
         Raises
         ------

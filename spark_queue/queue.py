@@ -313,7 +313,7 @@ class Queue(
         store.forget()
 
     def clone(self, path: str | Path) -> Self:
-        """Make a queue with all that this one has, to try workers, weights and limits on it.
+        """Make a queue with all that this one has, to try workers and settings on it.
 
         It has the items, states, places and settings as of one instant. From then on the two
         are independent: changes of one are not seen by the other.

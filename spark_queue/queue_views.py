@@ -274,17 +274,17 @@ class Looking(Opened, Generic[FrameT, SchemaT]):
         seconds = math.inf if length is None else length.total_seconds()
         return commands.wait_for_end.wait_for_end(self._store, where, seconds)
 
-    def doctor(self, limits: Thresholds | None = None) -> Checkup:
+    def doctor(self, thresholds: Thresholds | None = None) -> Checkup:
         """List the queue's faults: since when, how bad, and the remedy.
 
         Parameters
         ----------
-        limits : Thresholds, optional
+        thresholds : Thresholds, optional
             From where on something is worth a word.
         """
         from spark_queue.doctor.examine import examine  # noqa: PLC0415 - takes a while
 
-        return examine(self._main, limits)
+        return examine(self._main, thresholds)
 
 
 class ReaderFacts(Looking[FrameT, SchemaT]):
@@ -303,7 +303,7 @@ class ReaderFacts(Looking[FrameT, SchemaT]):
     @property
     def limits(self) -> ReaderConfig:
         """The limits in force."""
-        return self._store.limits()
+        return self._store.reader_config()
 
     def lag(self) -> Lag:
         """Return how far the reader is behind, in items, bytes, time and steps.

@@ -1,4 +1,4 @@
-"""Configuration of a reader: limits, and where its overflow goes."""
+"""Configuration of a reader: its bounds, and where its overflow goes."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _QUEUES = ("expire_to", "punt_to", "punt_many_to")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderConfig:
-    """The limits of one reader. Everything may change while the queue runs.
+    """The bounds of one reader. Everything may change while the queue runs.
 
-    Items that are open (handed out, and neither acked nor returned) count against the limits, and
+    Items that are open (handed out, and neither acked nor returned) count against them, and
     are never dropped.
 
     Raises
@@ -102,7 +102,7 @@ class ReaderConfig:
         """
         if not isinstance(plain, Mapping):
             raise InvalidConfigError(
-                f"the limits are {shorten(plain)}: they must map names to values"
+                f"the configuration is {shorten(plain)}: it must map names to values"
             )
         values = known_options(cls, plain)
         for name in _DURATIONS:

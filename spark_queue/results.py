@@ -293,7 +293,7 @@ class Reconfigured(int):
     ----------
     before, after : mapping
         The settings that were named, as they were before that step, and from it on, as plain data;
-        of the weights those of the keys that were named, and of the limits likewise.
+        of the weights those of the keys that were named, and of the rules of keys likewise.
     """
 
     before: Mapping[str, Any]

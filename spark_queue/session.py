@@ -291,7 +291,7 @@ _SHARE = 4
 #: In MiB: the first is Spark's own default, and beyond the last one pauses grow.
 _LEAST, _MOST = 1 << 10, 16 << 10
 
-#: What limits a container, by the two versions of control groups.
+#: What bounds a container, by the two versions of control groups.
 _LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
@@ -318,15 +318,15 @@ def heap(memory: int | None) -> str | None:
     return f"{size}m" if size > _LEAST else None
 
 
-def machine_memory(limits: Sequence[Path] = _LIMITS) -> int | None:
+def machine_memory(paths: Sequence[Path] = _LIMITS) -> int | None:
     """Return the bytes of memory that this machine, or the container in it, has.
 
     Parameters
     ----------
-    limits : sequence of Path
+    paths : sequence of Path
         Files that may hold a limit.
     """
-    known = [_physical(), *(_limit(path) for path in limits)]
+    known = [_physical(), *(_limit(path) for path in paths)]
     return min((size for size in known if size is not None), default=None)
 
 

@@ -169,7 +169,7 @@ class CommandEngine(Protocol):
     def clone(self, scope: CommandScope, name: str, to: str) -> AnyQueue:
         """Make a queue once more, and return the clone."""
 
-    def examine(self, scope: CommandScope, name: str, limits: Thresholds) -> Checkup:
+    def examine(self, scope: CommandScope, name: str, thresholds: Thresholds) -> Checkup:
         """Find a queue's faults, even where it does not open."""
 
     def locate(self, scope: CommandScope, name: str) -> str:

@@ -68,10 +68,10 @@ def clone(scope: CommandScope, name: str, to: str) -> AnyQueue:
     return LocalQueue.open(local_path(name)).clone(local_path(to))
 
 
-def examine(scope: CommandScope, name: str, limits: Thresholds) -> Checkup:
+def examine(scope: CommandScope, name: str, thresholds: Thresholds) -> Checkup:
     """Find a queue's faults, even where it does not open."""
     del scope
-    return local_queue.examine(local_path(name), limits)
+    return local_queue.examine(local_path(name), thresholds)
 
 
 def enqueue(scope: CommandScope, queue: AnyQueue, source: RowSource) -> EnqueueResult[Any]:

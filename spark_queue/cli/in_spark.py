@@ -159,10 +159,10 @@ def clone(scope: CommandScope, name: str, to: str) -> AnyQueue:
     return scope.queue(name).clone(scope.locate(to))
 
 
-def examine(scope: CommandScope, name: str, limits: Thresholds) -> Checkup:
+def examine(scope: CommandScope, name: str, thresholds: Thresholds) -> Checkup:
     """Find a queue's faults, even where it does not open."""
     address = QueueAddress(locate(scope, name))
-    return examination.examine(Store.of(scope.spark, address, SystemClock()), limits)
+    return examination.examine(Store.of(scope.spark, address, SystemClock()), thresholds)
 
 
 def enqueue(scope: CommandScope, queue: AnyQueue, source: RowSource) -> EnqueueResult[Any]:

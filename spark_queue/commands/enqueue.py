@@ -156,8 +156,8 @@ def _older_than(store: Store) -> float:
         return 0.0
     with store.queue.still(KNOWN_FOR), store.status.still(KNOWN_FOR):
         at = Snapshot(store)
-        limits = {name for facts in at.queue.readers.values() for name in facts.config}
-        is_free = at.settings.config.dedup_key is None and limits.isdisjoint(_OF_ROOM)
+        named = {name for facts in at.queue.readers.values() for name in facts.config}
+        is_free = at.settings.config.dedup_key is None and named.isdisjoint(_OF_ROOM)
         return KNOWN_FOR if is_free else 0.0
 
 
@@ -191,7 +191,7 @@ def _trace_for(store: Store, trace: Traces) -> Traces:
 
 
 def _trim(at: Snapshot) -> None:
-    """Drop the oldest items of readers over their limits; errors are only logged."""
+    """Drop the oldest items of readers that hold too many; errors are only logged."""
     try:
         readers.full(at)
     except Exception:  # noqa: BLE001 - the step it follows stands

@@ -50,15 +50,15 @@ def forward(store: Store) -> int:
     settled in the same breath is its holder's all the same.
     """
     try:
-        limits = store.limits()
+        reader_config = store.reader_config()
     except Exception:  # noqa: BLE001 - the reader may be gone, and what it has claimed stands
         logger.exception("%s: what ended here waits for the next time", store.name)
         return 0
-    return sum(_try_to_send(store, limits, target) for target in _targets(limits))
+    return sum(_try_to_send(store, reader_config, target) for target in _targets(reader_config))
 
 
-def with_targets(store: Store, limits: ReaderConfig) -> ReaderConfig:
-    """Return limits whose targets exist, and have the same meaning in any process.
+def with_targets(store: Store, reader_config: ReaderConfig) -> ReaderConfig:
+    """Return reader_config whose targets exist, and have the same meaning in any process.
 
     Raises
     ------
@@ -66,10 +66,10 @@ def with_targets(store: Store, limits: ReaderConfig) -> ReaderConfig:
         It names the queue that is missing.
     """
     placed = replace(
-        limits,
-        expire_to=_find_target(limits.expire_to),
-        punt_to=_find_target(limits.punt_to),
-        punt_many_to=_find_target(limits.punt_many_to),
+        reader_config,
+        expire_to=_find_target(reader_config.expire_to),
+        punt_to=_find_target(reader_config.punt_to),
+        punt_many_to=_find_target(reader_config.punt_many_to),
     )
     for target in _targets(placed):
         existence.require_exists(_place(store, target))
@@ -80,8 +80,8 @@ def _find_target(target: str | None) -> str | None:
     return None if target is None else placed(target)
 
 
-def _targets(limits: ReaderConfig) -> list[str]:
-    named = {limits.expire_to, limits.punt_to, limits.punt_many_to}
+def _targets(reader_config: ReaderConfig) -> list[str]:
+    named = {reader_config.expire_to, reader_config.punt_to, reader_config.punt_many_to}
     return sorted(target for target in named if target is not None)
 
 
@@ -94,13 +94,15 @@ def waiting(store: Store) -> Iterator[tuple[str, int, str]]:
 
     Nothing is sent. A missing queue counts as 0: how many items it lacks is unknown.
     """
-    at, limits = Snapshot(store), store.limits()
-    for target in _targets(limits):
+    at, reader_config = Snapshot(store), store.reader_config()
+    for target in _targets(reader_config):
         count = 0
         try:
             place = _place(store, target)
             existence.require_exists(place)
-            going = _going(at, place, limits, target, _sent_of(at, place, limits, target))
+            going = _going(
+                at, place, reader_config, target, _sent_of(at, place, reader_config, target)
+            )
             if going is None:
                 continue
             count = going.leaving.count()
@@ -111,9 +113,9 @@ def waiting(store: Store) -> Iterator[tuple[str, int, str]]:
             yield target, count, str(exc)
 
 
-def _try_to_send(store: Store, limits: ReaderConfig, target: str) -> int:
+def _try_to_send(store: Store, reader_config: ReaderConfig, target: str) -> int:
     try:
-        return _send(store, limits, target)
+        return _send(store, reader_config, target)
     except SparkNeededError as exc:
         logger.info("%s: its items for %s wait for Spark: %s", store.name, target, exc)
     except SparkQueueError as exc:
@@ -133,15 +135,15 @@ def _say_once(store: Store, target: str, why: SparkQueueError) -> None:
         sent[target] = replace(known, refused=kind)
 
 
-def _send(store: Store, limits: ReaderConfig, target: str) -> int:
+def _send(store: Store, reader_config: ReaderConfig, target: str) -> int:
     at, place = Snapshot(store), _place(store, target)
-    known = _sent_of(at, place, limits, target)
+    known = _sent_of(at, place, reader_config, target)
     at.position.sent[target] = known
     if known.token == at.status.token:
         return 0
     while True:
         with suppress(OvertakenError):
-            going = _going(at, place, limits, target, known)
+            going = _going(at, place, reader_config, target, known)
             count, refused = (0, None) if going is None else _enter(at, place, going)
             break
     if refused is not None:
@@ -155,10 +157,10 @@ def _send(store: Store, limits: ReaderConfig, target: str) -> int:
     return count
 
 
-def _sent_of(at: Snapshot, place: Store, limits: ReaderConfig, target: str) -> Sent:
+def _sent_of(at: Snapshot, place: Store, reader_config: ReaderConfig, target: str) -> Sent:
     """Return how much this process has sent to a target; empty if unseen."""
     # A queue created again in the place of another has sent, or got, nothing yet.
-    whose = limits, place.handle.place.identity(), at.store.handle.place.identity()
+    whose = reader_config, place.handle.place.identity(), at.store.handle.place.identity()
     known = at.position.sent.get(target)
     if known is not None and known.whose == whose and known.step <= at.status.step:
         return known
@@ -182,20 +184,20 @@ class _Going:
 
 
 def _going(
-    at: Snapshot, place: Store, limits: ReaderConfig, target: str, known: Sent
+    at: Snapshot, place: Store, reader_config: ReaderConfig, target: str, known: Sent
 ) -> _Going | None:
     """Return the items that a target lacks; ``None`` for none."""
     source, old = f"log {known.log}", f"{at.store.handle.place.location()}+{at.store.reader}"
     streams = place.queue_head().streams
     mark, replaced = streams.get(source), streams.get(old)
     since, said = _since(at, known, mark, replaced)
-    leaving = _leaving(at, limits, target, since)
+    leaving = _leaving(at, reader_config, target, since)
     if leaving is not None and mark is None:
         # Its mark may have left the head of the target.
         seen = Snapshot(place)
         replaced = batches.last_of(seen, old)
         since, said = _since(at, known, batches.last_of(seen, source), replaced)
-        leaving = _leaving(at, limits, target, since)
+        leaving = _leaving(at, reader_config, target, since)
     if leaving is None:
         return None
     return _Going(leaving, source, batches.number_of(mark), old if replaced else None, said)
@@ -323,18 +325,20 @@ class _LeavingTable(Leaving):
         return LogPosition(step.as_py(), done)
 
 
-def _leaving(at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition) -> Leaving | None:
+def _leaving(
+    at: Snapshot, reader_config: ReaderConfig, target: str, since: LogPosition
+) -> Leaving | None:
     """Return the items that ended since and go to a target; ``None`` for none."""
 
     def by_planner() -> Leaving | None:
-        found: Leaving | None = planner_of(at.store).leaving(at, limits, target, since)
+        found: Leaving | None = planner_of(at.store).leaving(at, reader_config, target, since)
         return found
 
     if not at.are_files_read:
         return by_planner()
     ended = _ends_since(at, since.step)
     fresh = ended.slice(since.done)
-    meant = fresh.filter(_goes_to(limits, target, fresh))
+    meant = fresh.filter(_goes_to(reader_config, target, fresh))
     if at.has_spark and meant.num_rows > input_rows.FEW:
         return by_planner()
     return _LeavingTable(ended, meant, _rows(at.store, meant)) if meant.num_rows else None
@@ -355,17 +359,18 @@ def _ends_since(at: Snapshot, first: int) -> pa.Table:
     return found.filter(pc.and_(is_new, has_ended)).sort_by(order)
 
 
-def _goes_to(limits: ReaderConfig, target: str, ended: pa.Table) -> pa.ChunkedArray:
+def _goes_to(reader_config: ReaderConfig, target: str, ended: pa.Table) -> pa.ChunkedArray:
     """Tell of each whether it goes to a target."""
     failed = pc.fill_null(ended["_attempts"], 0)
     has_many = pc.and_(
-        pa.scalar(limits.punt_many_to is not None), pc.greater_equal(failed, limits.punt_many_at)
+        pa.scalar(reader_config.punt_many_to is not None),
+        pc.greater_equal(failed, reader_config.punt_many_at),
     )
     is_dead, is_expired = (pc.equal(ended["_state"], state) for state in (DEAD, EXPIRED))
     ways = (
-        (limits.expire_to, is_expired),
-        (limits.punt_many_to, pc.and_(is_dead, has_many)),
-        (limits.punt_to, pc.and_(is_dead, pc.invert(has_many))),
+        (reader_config.expire_to, is_expired),
+        (reader_config.punt_many_to, pc.and_(is_dead, has_many)),
+        (reader_config.punt_to, pc.and_(is_dead, pc.invert(has_many))),
     )
     return reduce(pc.or_, [which for where, which in ways if where == target])
 

@@ -341,7 +341,7 @@ LAGS = "dropped: the reader is too far behind"
 
 
 def full(at: Snapshot) -> int:
-    """Drop the oldest items of readers over their limits, and log it; return how many.
+    """Drop the oldest items of readers that hold too many, and log it; return how many.
 
     Items in flight stay, and count. The readers are those of the newest step that was seen.
     """
@@ -350,15 +350,15 @@ def full(at: Snapshot) -> int:
         if facts.streams or facts.config.get("full_policy") != "drop_oldest":
             continue
         reader = prepare(at.store.of_reader(number))
-        limits = ReaderConfig.from_dict(facts.config)
-        dropped += _items(reader, limits.max_items, FULL)
-        dropped += _bytes(reader, limits.max_bytes)
+        reader_config = ReaderConfig.from_dict(facts.config)
+        dropped += _items(reader, reader_config.max_items, FULL)
+        dropped += _bytes(reader, reader_config.max_bytes)
     return dropped
 
 
 def behind(store: Store) -> int:
     """Drop unread items of readers that lag more than they may."""
-    return sum(_items(reader, reader.limits().max_lag, LAGS) for reader in every(store))
+    return sum(_items(reader, reader.reader_config().max_lag, LAGS) for reader in every(store))
 
 
 def _items(reader: Store, most: int | None, why: str) -> int:
@@ -379,6 +379,6 @@ def _bytes(reader: Store, most: int | None) -> int:
 
 
 def _drop(reader: Store, choose: Callable[[Snapshot], Any], why: str) -> int:
-    from spark_queue.commands import admin  # noqa: PLC0415 - few readers have limits
+    from spark_queue.commands import admin  # noqa: PLC0415 - few readers have bounds
 
     return admin.end(reader, "drop", choose, CANCELLED, why)[1]

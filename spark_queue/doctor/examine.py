@@ -23,7 +23,7 @@ def _alarm(name: str) -> Check:
 
     def check(subject: Subject) -> Iterator[Finding]:
         for reader in subject.readers:
-            yield from ALARMS[name](subject.vitals(reader), subject.limits)
+            yield from ALARMS[name](subject.vitals(reader), subject.thresholds)
 
     return check
 
@@ -69,7 +69,7 @@ CHECKS: Mapping[str, Check] = {
 
 
 def examine(
-    store: Store, limits: Thresholds | None = None, source: ViewSource | None = None
+    store: Store, thresholds: Thresholds | None = None, source: ViewSource | None = None
 ) -> Checkup:
     """Make all checks of a queue; nothing is written.
 
@@ -77,7 +77,7 @@ def examine(
     ----------
     store : Store
         The queue, of all its readers. Where it does not open, the reason is a finding.
-    limits : Thresholds, optional
+    thresholds : Thresholds, optional
         From where on something is worth a word.
     source : ViewSource, optional
         By whom the logs are read; by default as :func:`~spark_queue.report.reading.source_of`
@@ -88,7 +88,7 @@ def examine(
     QueueNotFoundError
         When there is no queue.
     """
-    subject = Subject(store, require_thresholds(limits), source)
+    subject = Subject(store, require_thresholds(thresholds), source)
     findings: list[Finding] = []
     unchecked: dict[str, str] = {}
     for name, check in CHECKS.items():

@@ -52,15 +52,17 @@ class Subject:
     ----------
     store : Store
         The queue, of all its readers.
-    limits : Thresholds
+    thresholds : Thresholds
         From where on something is worth a word.
     source : ViewSource, optional
         Who answers for its readers.
     """
 
-    def __init__(self, store: Store, limits: Thresholds, source: ViewSource | None = None) -> None:
+    def __init__(
+        self, store: Store, thresholds: Thresholds, source: ViewSource | None = None
+    ) -> None:
         self.store = store
-        self.limits = limits
+        self.thresholds = thresholds
         self._source = source
         self.now: datetime = store.clock.now()
         self._vitals: dict[int, Vitals] = {}
@@ -116,7 +118,7 @@ class Subject:
         """Return the vitals of a reader's report."""
         if reader.store.reader not in self._vitals:
             self._vitals[reader.store.reader] = read_vitals(
-                reader.store, window=self.limits.window, source=self._source
+                reader.store, window=self.thresholds.window, source=self._source
             )
         return self._vitals[reader.store.reader]
 

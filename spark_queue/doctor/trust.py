@@ -172,7 +172,7 @@ def _disagreement(
     subject: Subject, steps: Sequence[Logged], commits: Sequence[Written]
 ) -> tuple[str, datetime] | None:
     """Say by how much clocks differ, and the first step that shows it."""
-    skew = subject.limits.clock_skew
+    skew = subject.thresholds.clock_skew
     for step in steps:
         if step.at > subject.now + skew:
             ahead = _seconds(step.at - subject.now)

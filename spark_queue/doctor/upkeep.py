@@ -33,7 +33,7 @@ def checkpoint_due(subject: Subject) -> Iterator[Finding]:
     """Find status logs with many rows since their checkpoint, which a new process has to read."""
     for reader in subject.readers:
         rows = reader.head.log_rows
-        if rows > subject.limits.checkpoint_rows:
+        if rows > subject.thresholds.checkpoint_rows:
             yield Finding(
                 id="checkpoint-due",
                 severity="error" if rows > LONG_FOLD else "warning",
@@ -106,12 +106,12 @@ def _log(table: CheckedTable) -> str:
 
 
 def _could_be_fewer(subject: Subject, files: Files) -> bool:
-    return files.count - files.could_be >= subject.limits.small_files
+    return files.count - files.could_be >= subject.thresholds.small_files
 
 
 def retention_due(subject: Subject) -> Iterator[Finding]:
     """Find finished items beyond the retention, which could be dropped."""
-    retention = subject.limits.retention
+    retention = subject.thresholds.retention
     if retention is None:
         return
     subject.require_positions()
@@ -135,7 +135,7 @@ def disk_fills(subject: Subject) -> Iterator[Finding]:
     storage = subject.storage
     if storage is None or storage.free is None:
         return
-    if storage.free < max(subject.limits.free, storage.size):
+    if storage.free < max(subject.thresholds.free, storage.size):
         directory = subject.store.handle.place.directory()
         yield Finding(
             id="disk-fills",

@@ -62,7 +62,7 @@ def journaled_queue(
         Durability, groups and memory. By default a put's future waits for its group, and positions
         are checkpointed, and small files merged, from time to time.
     config : ReaderConfig, optional
-        The limits of readers that are given none.
+        The configuration of readers that are given none.
     hooks : ReaderHooks, optional
         Those of readers that are given none.
     queues : callable, optional

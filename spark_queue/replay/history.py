@@ -54,7 +54,7 @@ class PastItem(Job):
     priority: int = 0
     cost: float = 1.0
     flow_keys: tuple[str | None, ...] = ()
-    """Its keys with limits that are neither the fair key nor the group key."""
+    """Its stored keys: neither the fair key nor the group key is one."""
     units: tuple[float, ...] = ()
     """The units that it takes of rates."""
     waited: float | None = None

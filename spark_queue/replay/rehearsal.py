@@ -1,4 +1,4 @@
-"""A queue's own past under other weights and limits: who would have waited how long."""
+"""A queue's own past under other settings: who would have waited how long."""
 
 from __future__ import annotations
 

@@ -42,15 +42,15 @@ _UNNAMED = "an unnamed worker"
 _FED = 20
 
 
-def ring(report: Vitals, limits: Thresholds | None = None) -> list[Finding]:
+def ring(report: Vitals, thresholds: Thresholds | None = None) -> list[Finding]:
     """Return the findings of all alarms, the worst first.
 
     Parameters
     ----------
-    limits : Thresholds, optional
+    thresholds : Thresholds, optional
         From where on something is worth a word.
     """
-    wanted = require_thresholds(limits)
+    wanted = require_thresholds(thresholds)
     found = [one for alarm in ALARMS.values() for one in alarm(report, wanted)]
     return sorted(found, key=how_bad)
 
@@ -88,9 +88,9 @@ def workers_gone(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
     )
 
 
-def leases_overdue(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
+def leases_overdue(report: Vitals, thresholds: Thresholds) -> Iterator[Finding]:
     """Find items whose lease ran out, which no claim has taken since."""
-    least = report.as_of - limits.lease_overrun
+    least = report.as_of - thresholds.lease_overrun
     late = [
         one
         for one in report.workers
@@ -110,13 +110,13 @@ def leases_overdue(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
     )
 
 
-def nobody_claims(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
+def nobody_claims(report: Vitals, thresholds: Thresholds) -> Iterator[Finding]:
     """Find items that could run, but were not claimed for too long.
 
     A front that holds the queue claims nothing: its items are in the log once they are done.
     """
     since = None if report.service.has_front else _idle_since(report)
-    if since is None or report.as_of - since < limits.idle:
+    if since is None or report.as_of - since < thresholds.idle:
         return
     yield _warn(
         report,
@@ -149,11 +149,11 @@ def _who_lives(report: Vitals) -> str:
     return f"worker {what} {list_names([str(pid) for pid in running])} {are} alive"
 
 
-def retry_storm(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
+def retry_storm(report: Vitals, thresholds: Thresholds) -> Iterator[Finding]:
     """Find more failures than successes, and many of them."""
     failures = sum(point.failures for point in report.retries)
     done = report.overview.done_in_window
-    if failures < limits.failures or failures <= done:
+    if failures < thresholds.failures or failures <= done:
         return
     most = report.errors[0]
     yield _warn(
@@ -171,10 +171,10 @@ def _first_failure(points: Sequence[RetryPoint]) -> datetime:
     return next(point.at for point in points if point.failures)
 
 
-def dead_growing(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
+def dead_growing(report: Vitals, thresholds: Thresholds) -> Iterator[Finding]:
     """Find items that died of late, and were not enqueued again since."""
     dead = report.overview.dead_in_window
-    if dead < limits.dead:
+    if dead < thresholds.dead:
         return
     worst = max(report.errors, key=lambda one: one.dead_in_window, default=None)
     said, mends = "", ""
@@ -316,17 +316,21 @@ def _free(report: Vitals, group: HeldGroup) -> str:
     return _worker_command(report) if group.liveness is Liveness.GONE else _show(report, group.head)
 
 
-def items_too_old(report: Vitals, limits: Thresholds) -> Iterator[Finding]:
+def items_too_old(report: Vitals, thresholds: Thresholds) -> Iterator[Finding]:
     """Find items that have waited longer than they may since their time came."""
     longest = report.waits_longest
-    if limits.oldest is None or longest is None or report.as_of - longest.since <= limits.oldest:
+    if (
+        thresholds.oldest is None
+        or longest is None
+        or report.as_of - longest.since <= thresholds.oldest
+    ):
         return
     age = span(report.as_of - longest.since)
     yield _warn(
         report,
         "items-too-old",
         f"item {longest.seq} has waited for {age}, and is {longest.reason}",
-        longest.since + limits.oldest,
+        longest.since + thresholds.oldest,
         command_on(report, "explain", str(longest.seq)),
     )
 

@@ -65,7 +65,7 @@ class Thresholds:
                 require_duration(field.name, value, InvalidArgumentError)
 
 
-def require_thresholds(limits: object) -> Thresholds:
+def require_thresholds(thresholds: object) -> Thresholds:
     """Return thresholds, or the default ones.
 
     Raises
@@ -73,11 +73,11 @@ def require_thresholds(limits: object) -> Thresholds:
     InvalidArgumentError
         When they are something else.
     """
-    if limits is None:
+    if thresholds is None:
         return Thresholds()
-    if not isinstance(limits, Thresholds):
-        raise InvalidArgumentError(f"limits is {shorten(limits)}: it must be Thresholds")
-    return limits
+    if not isinstance(thresholds, Thresholds):
+        raise InvalidArgumentError(f"thresholds are {shorten(thresholds)}: they must be Thresholds")
+    return thresholds
 
 
 #: How bad it is: good to know, to be looked at, or in the way of the queue.

@@ -307,9 +307,9 @@ class Vitals(Heading):
     """Items that are held for long, or given back again and again."""
     waits_longest: LongestWait | None
 
-    def findings(self, limits: Thresholds | None = None) -> list[Finding]:
+    def findings(self, thresholds: Thresholds | None = None) -> list[Finding]:
         """Return the findings for an operator, the worst first."""
-        found: list[Finding] = _module("alarms").ring(self, limits)
+        found: list[Finding] = _module("alarms").ring(self, thresholds)
         return found
 
 

@@ -43,14 +43,14 @@ class Crowd:
 
     Parameters
     ----------
-    limits : ConnectionLimits
+    bounds : ConnectionLimits
         How many there may be.
     has_signed_in : callable
         Tells whether a user has signed in from an address.
     """
 
-    def __init__(self, limits: ConnectionLimits, has_signed_in: Callable[[str], bool]) -> None:
-        self.limits = limits
+    def __init__(self, bounds: ConnectionLimits, has_signed_in: Callable[[str], bool]) -> None:
+        self.bounds = bounds
         self._has_signed_in = has_signed_in
         # In the order in which they came.
         self._open: dict[CrowdedProtocol, None] = {}
@@ -72,15 +72,15 @@ class Crowd:
     def _rivals(self, address: str) -> list[CrowdedProtocol]:
         """Return the connections that may make room for an address, in order."""
         own = [one for one in self._open if one.address == address]
-        if len(own) >= self.limits.most_of_address:
+        if len(own) >= self.bounds.most_of_address:
             return own
         counts = Counter(one.address for one in self._open)
         known = {address for address in counts if self._has_signed_in(address)}
         strangers = [one for one in self._open if one.address not in known]
         if self._has_signed_in(address):
-            rivals, most = [*self._open], self.limits.most
+            rivals, most = [*self._open], self.bounds.most
         else:
-            rivals, most = strangers, self.limits.most - self.limits.room
+            rivals, most = strangers, self.bounds.most - self.bounds.room
         if len(rivals) < most:
             return []
         return sorted(rivals, key=lambda one: (one.address in known, -counts[one.address]))
@@ -138,14 +138,14 @@ class CrowdedProtocol(H11Protocol):
             self._forget_deadline()
             self._unsent = math.inf
         elif self._deadline is None and not self.transport.is_closing():
-            self._deadline = self.loop.call_later(self.crowd.limits.seconds, self._expire)
+            self._deadline = self.loop.call_later(self.crowd.bounds.seconds, self._expire)
 
     def _expire(self) -> None:
         unsent = self.transport.get_write_buffer_size()
         if 0 < unsent < self._unsent:
             # A slow client still takes the answer.
             self._unsent = unsent
-            self._deadline = self.loop.call_later(self.crowd.limits.seconds, self._expire)
+            self._deadline = self.loop.call_later(self.crowd.bounds.seconds, self._expire)
         else:
             self.drop()
 
@@ -156,12 +156,12 @@ class CrowdedProtocol(H11Protocol):
 
 
 def protocol_of(
-    limits: ConnectionLimits, has_signed_in: Callable[[str], bool]
+    bounds: ConnectionLimits, has_signed_in: Callable[[str], bool]
 ) -> type[CrowdedProtocol]:
     """Return the protocol of one server, whose connections share a crowd."""
 
     class OfServer(CrowdedProtocol):
-        crowd = Crowd(limits, has_signed_in)
+        crowd = Crowd(bounds, has_signed_in)
 
     return OfServer
 
@@ -188,12 +188,12 @@ def run(app: RequestGuard, at: socket.socket) -> None:
     server_of(app).run(sockets=[at])
 
 
-def server_of(app: RequestGuard, limits: ConnectionLimits | None = None) -> uvicorn.Server:
-    """Return the server to run, with limits of its connections."""
+def server_of(app: RequestGuard, bounds: ConnectionLimits | None = None) -> uvicorn.Server:
+    """Return the server to run, with bounds of its connections."""
     config = uvicorn.Config(
         app,
-        http=protocol_of(limits or ConnectionLimits(), app.has_signed_in),
-        # A socket of the web would be out of the limits.
+        http=protocol_of(bounds or ConnectionLimits(), app.has_signed_in),
+        # A socket of the web would be out of the bounds.
         ws="none",
         # So many are accepted at once, before the first of them is counted.
         backlog=500,

@@ -66,7 +66,7 @@ class _LeavingFrame(Leaving):
 
 
 def leaving(
-    at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition
+    at: Snapshot, reader_config: ReaderConfig, target: str, since: LogPosition
 ) -> _LeavingFrame | None:
     """Return the items that ended since and go to a target; ``None`` for none."""
     ended = at.store.status.read().where(
@@ -78,21 +78,23 @@ def leaving(
     if since.done:
         done = ended.where(F.col("_step") == since.step).orderBy("_seq").limit(since.done)
         fresh = ended.join(done.select("_step", "_seq"), ["_step", "_seq"], "left_anti")
-    meant = fresh.where(_goes_to(limits, target)).select("_step", "_seq", "_attempts")
+    meant = fresh.where(_goes_to(reader_config, target)).select("_step", "_seq", "_attempts")
     rows = _rows(at.store, meant).localCheckpoint()
     return None if rows.isEmpty() else _LeavingFrame(ended, rows)
 
 
-def _goes_to(limits: ReaderConfig, target: str) -> Column:
+def _goes_to(reader_config: ReaderConfig, target: str) -> Column:
     """Whether an item that ended goes to a target."""
     goes = F.lit(False)
-    if limits.expire_to == target:
+    if reader_config.expire_to == target:
         goes = goes | (F.col("_state") == EXPIRED)
-    many = F.lit(limits.punt_many_to is not None) & (F.col("_attempts") >= limits.punt_many_at)
+    many = F.lit(reader_config.punt_many_to is not None) & (
+        F.col("_attempts") >= reader_config.punt_many_at
+    )
     dead = F.col("_state") == DEAD
-    if limits.punt_many_to == target:
+    if reader_config.punt_many_to == target:
         goes = goes | (dead & many)
-    if limits.punt_to == target:
+    if reader_config.punt_to == target:
         goes = goes | (dead & ~many)
     return goes
 
@@ -147,9 +149,9 @@ class SparkPlanner(Planner):
     @named("forward items")
     @override
     def leaving(
-        self, at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition
+        self, at: Snapshot, reader_config: ReaderConfig, target: str, since: LogPosition
     ) -> _LeavingFrame | None:
-        return leaving(at, limits, target, since)
+        return leaving(at, reader_config, target, since)
 
 
 def check(outcomes: DataFrame) -> DataFrame:

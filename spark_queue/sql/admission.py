@@ -94,10 +94,10 @@ def _room_of(readers: Sequence[Store]) -> Room:
     """Return the least room, in items and bytes, of readers that refuse when full."""
     room = Room()
     for reader in readers:
-        limits = reader.limits()
-        if limits.full_policy != "refuse":
+        reader_config = reader.reader_config()
+        if reader_config.full_policy != "refuse":
             continue
-        most, most_bytes = limits.max_items, limits.max_bytes
+        most, most_bytes = reader_config.max_items, reader_config.max_bytes
         items = None if most is None else max(0, most - reader.outstanding(reader.status_head()))
         count_bytes = planner_of(reader).outstanding_bytes
         left = None if most_bytes is None else most_bytes - count_bytes(Snapshot(reader))

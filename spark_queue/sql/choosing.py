@@ -196,7 +196,7 @@ class _Claim:
         at, head, request = self.at, self.head, self.request
         least, wanted = nearest(at.settings, request), _ENOUGH * request.limit
         for reach in reaches(at, head, request):
-            entered = self.keys.without_full(self._enter(reach), self.at.limits)
+            entered = self.keys.without_full(self._enter(reach), self.at.reader_config)
             if reach is not None and isinstance(entered, pa.Table):
                 # Each engine expires what it passes as far as the least, at any rate.
                 for near in (reach / part for part in _NEARER if reach / part >= least):
@@ -220,7 +220,7 @@ class _Claim:
         return facts
 
     def _enter(self, reach: float | None, names: Sequence[str] = log_rows.ENTERED) -> Any:
-        at, wanted = self.at, self.keys.row_filter(self.at.limits)
+        at, wanted = self.at, self.keys.row_filter(self.at.reader_config)
         logs = self.engine.logs
         within = log_rows.Within(self.head, at.settings, reach, names, wanted)
         return logs.entered_of(at.store, within)
@@ -289,7 +289,7 @@ class _Claim:
 
     def _ask(self, reach: float | None) -> None:
         config, request = self.at.settings.config, self.request
-        max_age = self.at.limits.max_age
+        max_age = self.at.reader_config.max_age
         asked = {
             "now": log_rows.micros(self.now),
             "spared": sorted(request.spared),

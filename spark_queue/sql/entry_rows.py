@@ -52,7 +52,7 @@ class Room:
         return self.items is not None or self.bytes is not None
 
     def within(self, reader: str, items: int | None, left: int | None) -> Room:
-        """Return the smaller room, with a reader that has limits of its own."""
+        """Return the smaller room, with a reader that has bounds of its own."""
         if items is None and left is None:
             return self
         return Room(reader=reader, items=_less(self.items, items), bytes=_less(self.bytes, left))

@@ -258,30 +258,30 @@ class KeysInFlight:
         tally = None if self.paces is None else Tally(self.paces, instant_of(now))
         return Pass(self.limits.room, has_groups=config.group_key is not None, tally=tally)
 
-    def without_full(self, entered: Any, limits: ReaderConfig) -> Any:
+    def without_full(self, entered: Any, reader_config: ReaderConfig) -> Any:
         """Return items that wait, without those of full keys, of which there may be very many.
 
         The claim passes them. Those that may be past their time stay, as it ends them, and so do
         those of a queue with groups, whose later members stay behind them, and those that may
         have replaced others.
         """
-        if not isinstance(entered, pa.Table) or not self._may_leave_out(limits):
+        if not isinstance(entered, pa.Table) or not self._may_leave_out(reader_config):
             return entered
         return entered.filter(self._stays(entered))
 
-    def row_filter(self, limits: ReaderConfig) -> RowFilter | None:
+    def row_filter(self, reader_config: ReaderConfig) -> RowFilter | None:
         """Return the same for items that are read; ``None`` for all."""
-        if not self._may_leave_out(limits):
+        if not self._may_leave_out(reader_config):
             return None
         names = ("expires_at", *self._full)
         own = [f"_{name}" for name in names]
         return RowFilter(own, lambda rows: self._stays(rows.select(own).rename_columns(names)))
 
-    def _may_leave_out(self, limits: ReaderConfig) -> bool:
+    def _may_leave_out(self, reader_config: ReaderConfig) -> bool:
         return (
             bool(self._full)
             and not (self._is_grouped or self._is_chained)
-            and limits.max_age is None
+            and reader_config.max_age is None
         )
 
     def _stays(self, rows: pa.Table) -> pa.ChunkedArray:

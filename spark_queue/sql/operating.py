@@ -92,7 +92,7 @@ class ItemPlanner:
 
     def due(self, now: datetime) -> Any:
         """Return the ready items past their deadline."""
-        max_age = micros_of(self.store.limits().max_age)
+        max_age = micros_of(self.store.reader_config().max_age)
         with self._look(asked={"now": log_rows.micros(now), "max_age": max_age}) as at:
             return at.view("items_past_deadline")
 
@@ -101,7 +101,7 @@ class ItemPlanner:
         """Return the items that the next claim ends as others have replaced them, each with why."""
         asked = {
             "now": log_rows.micros(now),
-            "max_age": micros_of(at.limits.max_age),
+            "max_age": micros_of(at.reader_config.max_age),
             "spared": [],
             **setting_values(at.settings.config),
         }
@@ -206,7 +206,7 @@ class ItemPlanner:
         config, instant = at.settings.config, log_rows.micros(now)
         asked = {
             "now": instant,
-            "max_age": micros_of(at.limits.max_age),
+            "max_age": micros_of(at.reader_config.max_age),
             "spared": [],
             "run": 1,
             **setting_values(config),

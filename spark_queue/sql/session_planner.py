@@ -50,6 +50,6 @@ class Planner(Protocol):
         """
 
     def leaving(
-        self, at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition
+        self, at: Snapshot, reader_config: ReaderConfig, target: str, since: LogPosition
     ) -> Leaving | None:
         """Return the items that ended from there on and go to a target; ``None`` for no item."""

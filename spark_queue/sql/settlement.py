@@ -81,14 +81,14 @@ def settle(
     rescuer = verdict if isinstance(verdict, ByARescuer) else None
     verdict = verdict if rescuer is None else rescuer.verdict
     gone = (rescuer and rescuer.which) or verdict
-    config, limits = at.settings.config, at.limits
+    config, reader_config = at.settings.config, at.reader_config
     said: dict[str, object] = {"kind": ITEM}
     if rescuer is not None or isinstance(verdict, Gone):
         said["lease"] = None
     with closing(by.start({"settle_by_item": _text_of(verdict)})) as database:
         database.give("states", by.logs.grants_of(at.store, at.status, lease))
         gone = gone if isinstance(gone, Gone) else Gone(now, frozenset(), is_sure=True)
-        database.give("asked", _question(verdict, gone, lease, config, limits, now))
+        database.give("asked", _question(verdict, gone, lease, config, reader_config, now))
         ended = pa.array(sorted(gone.ended), pa.string())
         database.give("workers_ended", pa.table([ended], schema=WORKERS))
         if isinstance(verdict, Renewed):
@@ -116,7 +116,7 @@ def _question(
     gone: Gone,
     lease: int,
     config: QueueConfig,
-    limits: ReaderConfig,
+    reader_config: ReaderConfig,
     now: datetime,
 ) -> pa.Table:
     asked: dict[str, object] = {
@@ -124,7 +124,7 @@ def _question(
         "too_often": TOO_OFTEN,
         "now": log_rows.micros(now),
         **setting_values(config),
-        "punted_at": punted_at(limits),
+        "punted_at": punted_at(reader_config),
         "jitter": config.retry.jitter,
         "lapsed_by": log_rows.micros(gone.lapsed_by),
         "is_sure": gone.is_sure,

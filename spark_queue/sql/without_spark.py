@@ -38,10 +38,10 @@ class AlonePlanner:
         )
 
     def leaving(
-        self, at: Snapshot, limits: ReaderConfig, target: str, since: LogPosition
+        self, at: Snapshot, reader_config: ReaderConfig, target: str, since: LogPosition
     ) -> NoReturn:
         """Refuse: only Spark compares the keys of both queues."""
-        del at, limits, since
+        del at, reader_config, since
         raise SparkNeededError(f"to send items to {target!r}", "their keys are compared by tables")
 
 

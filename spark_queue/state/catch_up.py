@@ -96,7 +96,7 @@ class Sent:
     """How many of a log's ended items are in another queue."""
 
     whose: tuple[ReaderConfig, str, str]
-    """The limits by which items go there, which queue that is, and of which one they are."""
+    """The configuration by which items go there, which queue that is, and of which one they are."""
     log: str
     """The id of the log."""
     step: int = 0
@@ -124,20 +124,20 @@ class Position:
     _limits: tuple[Registered, ReaderConfig] | None = None
     _terms: ReaderTerms | None = None
 
-    def limits_of(self, facts: Registered) -> ReaderConfig:
-        """Return a reader's limits, cached while they stay the same."""
+    def reader_config_of(self, facts: Registered) -> ReaderConfig:
+        """Return a reader's configuration, cached while it stays the same."""
         known = self._limits
         if known is None or known[0].config != facts.config:
             known = self._limits = facts, ReaderConfig.from_dict(facts.config)
         return known[1]
 
-    def terms_of(self, settings: Settings, limits: ReaderConfig) -> ReaderTerms:
+    def terms_of(self, settings: Settings, reader_config: ReaderConfig) -> ReaderTerms:
         """Return a reader's terms, cached while they stay the same."""
         from spark_queue.state.schedulers import ReaderTerms  # noqa: PLC0415 - takes a while
 
         known = self._terms
-        if known is None or (known.settings, known.limits) != (settings, limits):
-            known = self._terms = ReaderTerms(settings, limits)
+        if known is None or (known.settings, known.reader_config) != (settings, reader_config):
+            known = self._terms = ReaderTerms(settings, reader_config)
         return known
 
 

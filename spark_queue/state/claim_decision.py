@@ -98,7 +98,7 @@ class StandingScheduler:
             map(self._adjust, replica.items.values()),
             head.pointers,
             lines if self._is_fair else [],
-            limits=terms.limits,
+            reader_config=terms.reader_config,
             keep_finished=False,
         )
         self._pause_keys()
@@ -106,7 +106,7 @@ class StandingScheduler:
             self._scheduler.owe(by, key, debt)
 
     def goes_on(self, terms: ReaderTerms, now: datetime, *, spared: frozenset[int] | None) -> bool:
-        """Whether this scheduler is still valid: its settings and limits are in force.
+        """Whether this scheduler is still valid: its settings and the reader's are in force.
 
         Pauses of keys that changed are put in force here: to make another would cost much more.
         """
@@ -159,7 +159,7 @@ class StandingScheduler:
             at = (row["_priority"], row["_fair_key"])
             line = line_of(self._replica, self._terms.settings, at)
             self._scheduler.open_line(line[0], line[1:])
-        self._scheduler.apply([item(self._adjust(row), self._terms.limits)])
+        self._scheduler.apply([item(self._adjust(row), self._terms.reader_config)])
 
     def serve(self, line: LineKey, turn: float, *, overdue: bool) -> None:
         """Note a turn that was handed out."""

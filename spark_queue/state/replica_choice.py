@@ -270,8 +270,8 @@ def of_all(at: Snapshot, every: Sequence[Snapshot]) -> Measure | None:
 
 
 def _is_limited(at: Snapshot) -> bool:
-    limits = at.limits
-    return limits.max_items is not None or limits.max_bytes is not None
+    reader_config = at.reader_config
+    return reader_config.max_items is not None or reader_config.max_bytes is not None
 
 
 def _is_short(queue: QueueHead) -> bool:

@@ -81,11 +81,11 @@ Measure = Replica | Several
 
 @dataclass(frozen=True, slots=True)
 class ReaderTerms:
-    """Settings and limits that judge a reader's items."""
+    """Settings of a queue and of a reader that judge a reader's items."""
 
     settings: Settings
     """The settings in force."""
-    limits: ReaderConfig
+    reader_config: ReaderConfig
     """What the reader allows."""
     judging: QueueConfig = field(init=False, repr=False, compare=False)
     """The configuration for failures: the attempts are the reader's, and who holds a key does not
@@ -93,14 +93,14 @@ class ReaderTerms:
 
     def __post_init__(self) -> None:
         config = self.settings.config
-        most = _least(config.max_attempts, punted_at(self.limits))
+        most = _least(config.max_attempts, punted_at(self.reader_config))
         judging = replace(without_keys(config), max_attempts=most)
         object.__setattr__(self, "judging", judging)
 
     def differs_in_pauses(self, other: ReaderTerms) -> bool:
         """Tell whether other terms are the same but for pauses of keys."""
         settings = replace(self.settings, pauses=other.settings.pauses)
-        return settings == other.settings and self.limits == other.limits
+        return settings == other.settings and self.reader_config == other.reader_config
 
 
 def scheduler(
@@ -109,7 +109,7 @@ def scheduler(
     pointers: Mapping[int, Pointer],
     lines: Iterable[list[Any]],
     *,
-    limits: ReaderConfig | None = None,
+    reader_config: ReaderConfig | None = None,
     holders: Iterable[list[Any]] = (),
     last_seq: int = 0,
     keep_finished: bool = True,
@@ -126,7 +126,7 @@ def scheduler(
         How far the order of service has come, by priority.
     lines : iterable
         What :func:`line_of` returns of each line that matters.
-    limits : ReaderConfig, optional
+    reader_config : ReaderConfig, optional
         What the reader allows.
     holders : iterable
         What :func:`holders` returns.
@@ -135,7 +135,7 @@ def scheduler(
     keep_finished : bool
         Whether what an item was is still known at its end.
     """
-    items = [item(row, limits) for row in sorted(rows, key=lambda row: int(row["_seq"]))]
+    items = [item(row, reader_config) for row in sorted(rows, key=lambda row: int(row["_seq"]))]
     claimed = sum(one["state"] == CLAIMED for one in items)
     return Scheduler.restore(
         config,
@@ -179,11 +179,11 @@ def next_units(
     return None if frees is None else moment_of(frees + 999)
 
 
-def punted_at(limits: ReaderConfig) -> int | None:
+def punted_at(reader_config: ReaderConfig) -> int | None:
     """Return the failures after which a reader punts an item instead of retrying it."""
-    if limits.punt_to is not None:
+    if reader_config.punt_to is not None:
         return 1
-    return None if limits.punt_many_to is None else limits.punt_many_at
+    return None if reader_config.punt_many_to is None else reader_config.punt_many_at
 
 
 def without_keys(config: QueueConfig) -> QueueConfig:
@@ -231,7 +231,7 @@ def _levels(pointers: Mapping[int, Pointer], lines: Iterable[list[Any]]) -> list
     ]
 
 
-def item(row: Row, limits: ReaderConfig | None) -> dict[str, Any]:
+def item(row: Row, reader_config: ReaderConfig | None) -> dict[str, Any]:
     """Return an item as a snapshot has it."""
     return {
         "seq": row["_seq"],
@@ -251,8 +251,8 @@ def item(row: Row, limits: ReaderConfig | None) -> dict[str, Any]:
             "fair_key": row["_fair_key"],
             "group_key": row["_group_key"],
             "cost": row["_cost"],
-            "expires_at": _instant(expires_at(row, limits)),
-            "max_attempts": _max_attempts(row, limits),
+            "expires_at": _instant(expires_at(row, reader_config)),
+            "max_attempts": _max_attempts(row, reader_config),
             **_flow_columns(row),
         },
         **_chain(row),
@@ -267,27 +267,27 @@ def _chain(row: Row) -> dict[str, Any]:
 
 
 def _flow_columns(row: Row) -> dict[str, Any]:
-    # Most queues have no limits, and a claim may look at thousands of items.
+    # Most queues have no bounds of keys, and a claim may look at thousands of items.
     keys, units = row["_flow_keys"], row["_units"]
     found = {} if keys is None else {"flow_keys": json.loads(keys)}
     return found if units is None else {**found, "units": json.loads(units)}
 
 
 # rule: deadline of an item
-def expires_at(row: Row, limits: ReaderConfig | None) -> datetime | None:
+def expires_at(row: Row, reader_config: ReaderConfig | None) -> datetime | None:
     """Return when an item expires for a reader: by its deadline, or by its age."""
     own: datetime | None = row["_expires_at"]
-    if limits is None or limits.max_age is None:
+    if reader_config is None or reader_config.max_age is None:
         return own
-    aged: datetime = row["_enqueued_at"] + limits.max_age
+    aged: datetime = row["_enqueued_at"] + reader_config.max_age
     return aged if own is None else min(own, aged)
 
 
 # rule: attempts of an item
-def _max_attempts(row: Row, limits: ReaderConfig | None) -> int | None:
+def _max_attempts(row: Row, reader_config: ReaderConfig | None) -> int | None:
     """Return an item's own limit of failures; none for a reader that punts it before."""
     own: int | None = row["_max_attempts"]
-    return own if own is None or limits is None else _least(own, punted_at(limits))
+    return own if own is None or reader_config is None else _least(own, punted_at(reader_config))
 
 
 def _least(*values: int | None) -> int | None:

@@ -92,7 +92,9 @@ class KnownLease:
         if isinstance(said, Said):
             said = dict.fromkeys(self.left, said)
         held, config, now = self.still_held(said), self.terms.judging, self.now
-        known = schedulers.scheduler(config, held.values(), {}, [], limits=self.terms.limits)
+        known = schedulers.scheduler(
+            config, held.values(), {}, [], reader_config=self.terms.reader_config
+        )
         outcomes = {seq: _outcome(said[seq]) for seq in held if said[seq].outcome != LOSE}
         known.settle(self.lease, outcomes, schedulers.seconds(now))
         rows = []

@@ -21,7 +21,7 @@ _Head = TypeVar("_Head", QueueHead, StatusHead)
 
 #: What a snapshot knows of its pair of steps; and what it shares with those of other readers.
 _WHEN = frozenset(
-    {"status", "queue", "settings", "reader", "facts", "limits", "terms", "outstanding"}
+    {"status", "queue", "settings", "reader", "facts", "reader_config", "terms", "outstanding"}
 )
 _SHARED = frozenset({"queue", "item_log", "cache"})
 
@@ -110,14 +110,14 @@ class Snapshot:
         return self.reader or self.registered()
 
     @_LazyProperty
-    def limits(self) -> ReaderConfig:
-        """Return the reader's limits."""
-        return self.position.limits_of(self.facts)
+    def reader_config(self) -> ReaderConfig:
+        """Return the reader's configuration."""
+        return self.position.reader_config_of(self.facts)
 
     @_LazyProperty
     def terms(self) -> ReaderTerms:
-        """Return the settings and the reader's limits, which judge items."""
-        return self.position.terms_of(self.settings, self.limits)
+        """Return the settings and the reader's own, which judge items."""
+        return self.position.terms_of(self.settings, self.reader_config)
 
     @_LazyProperty
     def outstanding(self) -> int:

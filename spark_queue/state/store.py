@@ -173,10 +173,10 @@ class Store:
             raise ReaderNotFoundError(self.name, f"#{self.reader}", names_of(readers))
         return readers[self.reader]
 
-    def limits(self) -> ReaderConfig:
-        """Return this reader's limits."""
+    def reader_config(self) -> ReaderConfig:
+        """Return this reader's configuration."""
         cache = self.cache()
-        return cache.position(self.reader).limits_of(self.registered(cache))
+        return cache.position(self.reader).reader_config_of(self.registered(cache))
 
     def outstanding(self, head: StatusHead) -> int:
         """Return the number of items open for this reader, as of a step of its log."""

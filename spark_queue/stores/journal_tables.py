@@ -97,7 +97,7 @@ def offset(tables: JournalTables, place: Store) -> ReaderOffset:
     return ReaderOffset(
         reader=place.reader,
         name=facts.name,
-        config=place.limits(),
+        config=place.reader_config(),
         created_at=_instant(facts.at) or place.clock.now(),
         head=_head(passed, done, rows),
         done=behind,

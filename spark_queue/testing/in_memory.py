@@ -301,7 +301,7 @@ def memory_queue(
     schema : str
         The columns of an item, as DDL: ``"path string, tenant string"``.
     config : QueueConfig, optional
-        Keys, limits and retries. Default: one line, first in, first out.
+        Keys, bounds and retries. Default: one line, first in, first out.
     name : str, optional
         What messages call it, of letters, digits, ``_`` and ``-``: ``"files"`` is
         ``memory:/files``. By default a number. It is no address: two of a name are two queues.

@@ -154,8 +154,8 @@ def without_spark(store: Store) -> tuple[Store, Rewriter[Any]] | None:
 
 def _sends_items(store: Store) -> bool:
     """Whether a reader forwards items, for which keys are compared."""
-    limits = (reader.limits() for reader in readers.claiming(store))
-    return any(one.expire_to or one.punt_to or one.punt_many_to for one in limits)
+    reader_config = (reader.reader_config() for reader in readers.claiming(store))
+    return any(one.expire_to or one.punt_to or one.punt_many_to for one in reader_config)
 
 
 def _is_small(store: Store) -> bool:

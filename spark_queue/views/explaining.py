@@ -48,7 +48,7 @@ def live(store: Store, seq: int) -> Explanation | None:
             # How often it was given back only the log says; and of the members before it none need
             # be known here.
             return None
-        limit = store.limits()
+        limit = store.reader_config()
         chains = replica.items.chains()
         known = {**replica.items, seq: row}.values()
         rows = [{**other, "_expires_at": expires_at(other, limit)} for other in known]

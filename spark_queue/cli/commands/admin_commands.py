@@ -235,7 +235,7 @@ def clone(
     name: Name,
     to: Annotated[str, Argument(help="The clone: a path, or a table name of the catalog.")],
 ) -> None:
-    """Make a queue once more, to try workers, weights and limits on a real backlog.
+    """Make a queue once more, to try workers and settings on a real backlog.
 
     What is in flight is ready in the clone. The two know nothing of each other from then on.
     """
@@ -287,7 +287,7 @@ def add_reader(
         Option(help="tail (default), beginning, a step of the item log, or an ISO 8601 time."),
     ] = None,
     config: Annotated[
-        Path | None, Option(help="A YAML file with its limits, as ReaderConfig has them.")
+        Path | None, Option(help="A YAML file with its configuration, as ReaderConfig has it.")
     ] = None,
 ) -> None:
     """Register a reader, which sees every item from its start on.
@@ -295,14 +295,14 @@ def add_reader(
     The first one takes over from the default reader, and is the default while it is the only one.
     """
     begins = None if start is None else read_start(start)
-    limits = None if config is None else ReaderConfig.from_dict(read_mapping(config))
+    reader_config = None if config is None else ReaderConfig.from_dict(read_mapping(config))
     queue = scope.main_queue(name)
     before = queue.readers()
     if reader in before and begins is not None:
         raise InvalidArgumentError(
             f"start is {start!r}: reader {reader!r} is there already, and stays where it is"
         )
-    added = queue.reader(reader, start=begins, config=limits)
+    added = queue.reader(reader, start=begins, config=reader_config)
     after = queue.readers()
     shown = {
         "reader": added.reader,

@@ -57,14 +57,14 @@ def doctor(
     scope: Scope,
     queues: Annotated[list[str], Argument(help="Queues: paths, or table names of the catalog.")],
     *,
-    limits: LimitOptions,
+    options: LimitOptions,
 ) -> None:
     """Report faults of queues: since when, and the command that mends each; write nothing.
 
     Nothing is written. The exit code is 0 without faults, 4 after a warning or where a check could
     not be made, and 5 after an error. Queues that cannot be examined come last, with their code.
     """
-    asked = limits.thresholds()
+    asked = options.thresholds()
     found: list[Checkup] = []
     failed = scope.run_each({name: partial(_examine, scope, name, asked, found) for name in queues})
     code = int(exit_of(found, list(failed.values())))
@@ -76,8 +76,8 @@ def doctor(
         raise typer.Exit(code)
 
 
-def _examine(scope: Scope, name: str, limits: Thresholds, found: list[Checkup]) -> None:
-    found.append(scope.engine(name).examine(scope, name, limits))
+def _examine(scope: Scope, name: str, thresholds: Thresholds, found: list[Checkup]) -> None:
+    found.append(scope.engine(name).examine(scope, name, thresholds))
 
 
 def _failure(name: str, exc: Exception) -> dict[str, str]:

@@ -42,7 +42,7 @@ def replay(
     ] = None,
     users: Annotated[int, Option(min=1, help="How many users, or keys, to show.")] = 10,
 ) -> None:
-    """Play what came once more, in other orders or under other limits, and compare the waits.
+    """Play what came once more, in other orders or under other settings, and compare the waits.
 
     A trace is played as it came, fair, weighted, and by cost; without weights, those who asked for
     little count double in the weighted order. Its keys are users, and no other setting applies. A
@@ -53,7 +53,9 @@ def replay(
     settings = orders.settings()
     if Path(work).is_file() or work.endswith((".swf", ".gz")):
         if settings.keys() - {"weights"} or reader is not None:
-            raise InvalidArgumentError(f"{work!r} is a trace: it has no limits, groups or readers")
+            raise InvalidArgumentError(
+                f"{work!r} is a trace: it has no settings, groups or readers"
+            )
         _trace(scope, Path(work), servers or 2, settings.get("weights"), plot, users)
         return
     if plot is not None:

@@ -179,7 +179,7 @@ def _unknown_keys(queue: AnyQueue, settings: Mapping[str, Any]) -> list[str]:
 
 
 def _ruled_keys(config: QueueConfig) -> list[str]:
-    """Return the fair keys with limits or rates of their own."""
+    """Return the fair keys with numbers of their own."""
     rules = [rule for name in FLOW for rule in getattr(config, name)]
     return [key for rule in rules if rule.by == config.fair_key for key in rule.overrides]
 

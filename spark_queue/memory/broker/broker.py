@@ -334,8 +334,8 @@ class AioQueueBroker:
             self._broker.begin_stop(force=True)
 
 
-def _dispatcher(order: TaskOrder, **limits: Any) -> Dispatcher:
-    return Dispatcher(TaskScheduler(order), **limits)
+def _dispatcher(order: TaskOrder, **options: Any) -> Dispatcher:
+    return Dispatcher(TaskScheduler(order), **options)
 
 
 def is_coroutine_function(task: Callable[..., Any]) -> bool:

@@ -79,7 +79,7 @@ class QueueState(Generic[T]):
     readers : sequence of QueueReader
         The readers: the list that their registry keeps.
     alert : bool
-        Whether a put must look closer: some reader has limits, lets items expire, or is waited at.
+        Whether a put must look closer: some reader has bounds, lets items expire, or is waited at.
     closed : callable or None
         Makes the error of every call, once the queue is closed, or its journal lost or broken.
     is_broken : bool

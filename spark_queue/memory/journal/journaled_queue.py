@@ -53,7 +53,7 @@ class JournaledQueue(Generic[T]):
     options : QueueOptions
         Durability, groups and memory.
     config : ReaderConfig
-        The limits of readers that are given none.
+        The configuration of readers that are given none.
     hooks : ReaderHooks
         Those of readers that are given none.
     size_of : callable
@@ -250,7 +250,7 @@ class JournaledQueue(Generic[T]):
         name : str
             Its name; empty (default) for the default reader.
         config : ReaderConfig, optional
-            Its limits, from now on. Default: those that it has, or the queue's.
+            Its configuration, from now on. Default: the one that it has, or the queue's.
         start : {"tail", "beginning"} or int
             Where a new reader begins: behind everything that was put (default), at the oldest item
             that the journal has, or at an id. The first one goes on where the default one was.

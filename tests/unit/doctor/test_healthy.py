@@ -68,7 +68,7 @@ def test_a_threshold_out_of_its_range_is_named(wrong: dict[str, Any]) -> None:
 
 def test_thresholds_have_to_be_thresholds(queue: LocalQueue) -> None:
     """A mapping is refused."""
-    with pytest.raises(InvalidArgumentError, match="it must be Thresholds"):
+    with pytest.raises(InvalidArgumentError, match="they must be Thresholds"):
         queue.doctor({"oldest": 5})  # type: ignore[arg-type]
 
 

@@ -138,7 +138,7 @@ def firing(
         queue.claim(1).ack()
         wrong(queue, clock)
         if limits is not None:
-            with_limits = partial(examine, limits=limits)
+            with_limits = partial(examine, thresholds=limits)
             monkeypatch.setattr("spark_queue.metrics.metric_samples.examine", with_limits)
         now = scraped(metric_samples.text(metric_samples.samples(queue)))
         scrapes = Scrapes(now, now, 60.0)
