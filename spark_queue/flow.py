@@ -276,9 +276,23 @@ class Keyed(Protocol):
         """The rates of keys and of the whole queue."""
 
 
+#: What bounds a key: how many items are in flight, or how many units start in a time.
+Bound = Limit | Rate
+
+
+def bounds_of(config: Keyed) -> tuple[Bound, ...]:
+    """Return the bounds of keys, in the order in which the keys are stored."""
+    return (*config.limits, *config.rates)
+
+
 def has_pass(config: Keyed) -> bool:
-    """Tell whether a claim looks at items one by one, as keys have limits or rates."""
+    """Tell whether a claim looks at items one by one, as keys have bounds."""
     return bool(config.limits or config.rates)
+
+
+def is_paced(config: Keyed) -> bool:
+    """Tell whether keys owe for what starts."""
+    return bool(config.rates)
 
 
 def stored_units(config: Keyed) -> tuple[str, ...]:
@@ -287,13 +301,13 @@ def stored_units(config: Keyed) -> tuple[str, ...]:
 
 
 def stored_texts(config: Keyed) -> tuple[str, ...]:
-    """Return the key expressions of limits and rates of which an item has the keys stored.
+    """Return the key expressions of bounds of which an item has the keys stored.
 
     The fair key and the group key stand with it anyway.
     """
     known = (config.fair_key, config.group_key, None)
-    texts = [*(one.by for one in config.limits), *(one.by for one in config.rates)]
-    return tuple(dict.fromkeys(text for text in texts if text is not None and text not in known))
+    texts = dict.fromkeys(one.by for one in bounds_of(config))
+    return tuple(text for text in texts if text is not None and text not in known)
 
 
 def key_texts(config: Keyed) -> tuple[str | None, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from spark_queue.config import QueueConfig
-from spark_queue.flow import Pause
+from spark_queue.flow import Pause, is_paced
 from spark_queue.rules.grouping import Member, in_the_way
 from spark_queue.rules.limiting import Limited
 from spark_queue.rules.pacing import Paces, UnitsAsked, instant_of, seconds_of
@@ -56,11 +56,11 @@ class Live(Member, Protocol):
 
     @property
     def limited(self) -> Sequence[Limited]:
-        """Its keys that have limits."""
+        """Its keys that bound what is in flight."""
 
     @property
     def asked(self) -> Sequence[UnitsAsked]:
-        """What it takes of keys that have rates."""
+        """The units that it takes of keys."""
 
     def has_expired(self, now: float) -> bool:
         """Whether its deadline has passed."""
@@ -78,7 +78,7 @@ class Situation:
     pauses: Sequence[Pause] = ()
     """The pauses of keys in force."""
     paces: Paces | None = None
-    """What keys of rates owe."""
+    """What keys owe."""
     flights: Mapping[Limited, Sequence[int]] = field(default_factory=dict)
     """The same by each key of a limit: which."""
 
@@ -94,7 +94,7 @@ class Situation:
         return item.losses >= last_loss(self.config.max_losses)
 
     def keeps_back(self, item: Live) -> Iterator[ItemReason]:
-        """Yield the limits and rates of keys that pass an item whose time has come."""
+        """Yield the bounds of keys that pass an item whose time has come."""
         if item.state == "ready":
             yield from self._full_keys(item)
         yield from self._short_keys(item)
@@ -199,13 +199,13 @@ def _reasons(item: Live, members: Iterable[Live], at: Situation) -> Iterator[Ite
 
 # rule: next event
 def next_event_at(state: SchedulerState, now: float, *, by_rates: bool) -> float | None:
-    """Return when time alone could make something claimable, by rates where that is asked."""
+    """Return when time alone could make something claimable, by lacking units only if asked."""
     if state.paused:
         return None
     at = state.timing.next_at()
-    if state.paces is not None and by_rates:
+    if by_rates and is_paced(state.config):
         due = (record for record in state.records.values() if record.place in ("due", "lost"))
-        at = min(filter(None, (at, _next_units(state.paces, due, now))), default=None)
+        at = min(filter(None, (at, _next_units(state.bounds.paces, due, now))), default=None)
     return None if at is None else max(at, now)
 
 
@@ -264,8 +264,8 @@ def _situation(state: SchedulerState, now: float) -> Situation:
         paused=state.paused,
         now=max(now, state.clock),
         in_flight=state.tally["claimed"],
-        paces=state.paces,
+        paces=state.bounds.paces,
     )
-    if state.limits is None and not at.is_full():
+    if not state.bounds.is_any and not at.is_full():
         return at
     return at.with_flights(state.records[seq] for seqs in state.leases.values() for seq in seqs)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.flow import is_paced
 from spark_queue.rules.dedup_keys import Holder, kept_for
 from spark_queue.rules.fairness import Account, Level
 from spark_queue.rules.pacing import Debt
@@ -126,10 +127,10 @@ def dump(state: SchedulerState) -> dict[str, Any]:
 
 
 def _dump_debts(state: SchedulerState) -> dict[str, Any]:
-    """Return what keys of rates owe, and owed after each claim, if there are some."""
-    if state.paces is None:
+    """Return what keys owe, and owed after each claim, if there are some."""
+    if not is_paced(state.config):
         return {}
-    owed = state.paces.name_debts(state.paces.debts)
+    owed = state.bounds.paces.name_debts(state.bounds.paces.debts)
     charges = ((n, *of, debt) for n, found in state.charges.items() for of, debt in found.items())
     return {
         name: [[*of, *dataclasses.astuple(debt)] for *of, debt in found]
@@ -171,9 +172,8 @@ def load(state: SchedulerState, plain: Mapping[str, Any]) -> None:
 
 
 def _load_debts(state: SchedulerState, plain: Mapping[str, Any]) -> None:
-    if state.paces is not None:
-        for by, key, *debt in plain.get("debts", ()):
-            state.paces.learn(by, key, Debt(*debt))
+    for by, key, *debt in plain.get("debts", ()):
+        state.bounds.paces.learn(by, key, Debt(*debt))
     for lease, by, key, *debt in plain.get("charges", ()):
         state.charges[lease] = {**state.charges.get(lease, {}), (by, key): Debt(*debt)}
 

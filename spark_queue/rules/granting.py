@@ -14,8 +14,8 @@ from typing import Any, cast
 
 from spark_queue.config import LIVE_SETTINGS, QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
-from spark_queue.rules.claim_pass import Pass
-from spark_queue.rules.pacing import seconds_of as seconds_at
+from spark_queue.flow import bounds_of
+from spark_queue.rules.bounds import Pass
 from spark_queue.rules.places import Place, freed_at
 from spark_queue.rules.ready import Line
 from spark_queue.rules.rule_model import Grant, Leased, Record
@@ -33,36 +33,26 @@ def carry_out(state: SchedulerState, grant: Grant, limit: int, run: int, worker_
     expired, dead = expire(state), bury(state)
     replaced = _cancel(state, older)
     regroup(state, run)
-    limits = state.start_pass()
-    served = _serve(state, limit, limits)
-    debts = _debts(state, limits)
-    if state.paces is not None and limits is not None and limits.tally is not None:
-        state.paces.debts.update(limits.tally.debts)
+    passing = state.start_pass()
+    served = _serve(state, limit, passing)
     leased = tuple(_lease(state, one, grant, worker_id) for one in served)
-    if debts:
-        state.charges[grant.lease] = {(by, key): debt for by, key, debt in debts}
+    charged = _charged(passing)
+    state.charge(grant.lease, charged["debts"])
     return dataclasses.replace(
         grant,
         items=leased,
         expired=expired,
         dead=dead,
         replaced=replaced,
-        debts=debts,
-        next_at=_next_start(limits),
+        **charged,
     )
 
 
-def _debts(state: SchedulerState, limits: Pass | None) -> tuple[Any, ...]:
-    """Return what a claim charged to keys."""
-    if state.paces is None or limits is None or limits.tally is None:
-        return ()
-    return state.paces.name_debts(limits.tally.debts)
-
-
-def _next_start(limits: Pass | None) -> float | None:
-    """Return when the first item may start that a rate kept back."""
-    at = None if limits is None or limits.tally is None else limits.tally.next_at
-    return None if at is None else seconds_at(at)
+def _charged(passing: Pass | None) -> dict[str, Any]:
+    """Return what a claim charged to keys, and when what lacked units may start."""
+    if passing is None:
+        return {"debts": (), "next_at": None}
+    return {"debts": passing.debts(), "next_at": passing.next_at()}
 
 
 def propose(
@@ -78,8 +68,8 @@ def propose(
     with _set_aside(state) as (expired, dead, replaced):
         regroup(state, run)
         freed = sum(record.state == "claimed" for record in [*expired, *dead])
-        limits = state.start_pass()
-        looked = _look(state, limit, freed, horizon, limits)
+        passing = state.start_pass()
+        looked = _look(state, limit, freed, horizon, passing)
     if looked is None:
         return None
     return dataclasses.replace(
@@ -88,8 +78,7 @@ def propose(
         expired=tuple(record.seq for record in expired),
         dead=tuple(record.seq for record in dead),
         replaced=replaced,
-        debts=_debts(state, limits),
-        next_at=_next_start(limits),
+        **_charged(passing),
     )
 
 
@@ -127,11 +116,11 @@ def _cancel(state: SchedulerState, older: list[tuple[Record, int]]) -> tuple[tup
 
 
 def configure(state: SchedulerState, config: QueueConfig, now: float | None) -> None:
-    """Put changed settings in force: limits, weights, graces of leases, and what groups allow."""
+    """Put changed settings in force: bounds, weights, graces of leases, and what groups allow."""
     require_live(state.config, config)
     state.begin(now)
-    if (config.limits, config.rates) != (state.config.limits, state.config.rates):
-        state.change_limits(config)
+    if bounds_of(config) != bounds_of(state.config):
+        state.change_bounds(config)
     state.config = config
     for account in state.turns.reweigh(config.weights):
         state.line.refresh(account)
@@ -186,14 +175,14 @@ def _set_aside(
 
 
 # rule: lapsed items of a full queue
-def _serve(state: SchedulerState, limit: int, limits: Pass | None) -> list[Served]:
+def _serve(state: SchedulerState, limit: int, passing: Pass | None) -> list[Served]:
     """Serve the next items, and take them out of the line."""
     room = state.room()
-    first = Service(state.line, state.serial.before, limits)
+    first = Service(state.line, state.serial.before, passing)
     if room is None:
         return _handed_out(state, first, first.take(limit, None))
     served = _handed_out(state, first, first.take(limit, room)) if room else []
-    lost = _lost_service(state, served, limits)
+    lost = _lost_service(state, served, passing)
     return served + _handed_out(state, lost, lost.take(limit - len(served), 0))
 
 
@@ -215,11 +204,11 @@ def _is_passed(state: SchedulerState, horizon: Horizon) -> bool:
 
 # rule again: lapsed items of a full queue
 def _look(
-    state: SchedulerState, limit: int, freed: int, horizon: Horizon | None, limits: Pass | None
+    state: SchedulerState, limit: int, freed: int, horizon: Horizon | None, passing: Pass | None
 ) -> list[Served] | None:
     """Return the items to be served, serving none; ``None`` as for :func:`propose`."""
     room = state.room(freed)
-    service = Service(state.line, state.serial.before, limits)
+    service = Service(state.line, state.serial.before, passing)
     served = [] if room == 0 else service.take(limit, room, horizon)
     service.withdraw()
     if service.is_cut:
@@ -228,7 +217,7 @@ def _look(
         return served
     with state.turns.restoring(one.record.account for one in served):
         _hand_out(state, served)
-        return served + _lost_service(state, served, limits).take(limit - len(served), 0)
+        return served + _lost_service(state, served, passing).take(limit - len(served), 0)
 
 
 def _hand_out(state: SchedulerState, taken: Sequence[Served]) -> None:
@@ -239,14 +228,14 @@ def _hand_out(state: SchedulerState, taken: Sequence[Served]) -> None:
         )
 
 
-def _lost_service(state: SchedulerState, served: Sequence[Served], limits: Pass | None) -> Service:
+def _lost_service(state: SchedulerState, served: Sequence[Served], passing: Pass | None) -> Service:
     """Return the service of items whose lease ran out, as if no others waited."""
     gone = {one.record.seq for one in served}
     line = Line(state.records)
     for record in state.timing.lost_records():
         if record.seq not in gone and record in state.line:
             line.add(record)
-    return Service(line, partial(_lost_before, state, gone), limits)
+    return Service(line, partial(_lost_before, state, gone), passing)
 
 
 # rule again: later member of a group
@@ -259,8 +248,7 @@ def _lost_before(state: SchedulerState, gone: Collection[int], record: Record) -
 
 def _precedes(state: SchedulerState, gone: Collection[int], record: Record) -> bool:
     """Whether later members of a group stay behind one where only lost leases are taken over."""
-    limits = state.limits
-    is_kept = limits is not None and any(map(limits.is_full, record.limited))
+    is_kept = any(map(state.bounds.in_flight.is_full, record.limited))
     return (is_kept and record.place == "due") or _is_lost(state, gone, record)
 
 

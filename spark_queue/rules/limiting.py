@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_queue.config import QueueConfig
-from spark_queue.flow import Limit, Rate, key_texts
+from spark_queue.flow import Bound, key_texts
 
 #: A key, with the place of its limit among those of the queue.
 Limited = tuple[int, Hashable]
@@ -25,26 +25,26 @@ def keys_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class LimitKeys:
-    """Where the keys of limits, or of rates, are found in an item.
+class KeyPlaces:
+    """Where the keys of bounds are found in an item.
 
     Attributes
     ----------
     places : sequence of int or None
-        By limit: the place of its key among the fair key, the group key and the stored ones; None
+        By bound: the place of its key among the fair key, the group key and the stored ones; None
         for what all items have in common.
     """
 
     places: Sequence[int | None]
 
     @classmethod
-    def of(cls, config: QueueConfig, rules: Sequence[Limit | Rate] | None = None) -> LimitKeys:
-        """Return where they are by a configuration, those of its limits by default."""
-        texts, rules = key_texts(config), config.limits if rules is None else rules
-        return cls([None if one.by is None else texts.index(one.by) for one in rules])
+    def of(cls, config: QueueConfig, bounds: Sequence[Bound]) -> KeyPlaces:
+        """Return where the keys of some bounds are by a configuration."""
+        texts = key_texts(config)
+        return cls([None if one.by is None else texts.index(one.by) for one in bounds])
 
     def find(self, keys: ItemKeys) -> tuple[Limited, ...]:
-        """Return the keys of an item that have limits; that of the whole queue is no text."""
+        """Return the keys of an item that are bounded; that of the whole queue is no text."""
         found = []
         for number, at in enumerate(self.places):
             key = "" if at is None else keys[at] if at < len(keys) else None
@@ -69,7 +69,7 @@ class Limits:
     def __init__(self, config: QueueConfig) -> None:
         self._limits = config.limits
         self.tell: Callable[[Limited], None] = lambda _: None
-        self.keys = LimitKeys.of(config)
+        self.keys = KeyPlaces.of(config, config.limits)
         self.flights: dict[Limited, int] = {}
 
     def count(self, keys: Sequence[Limited], by: int) -> None:

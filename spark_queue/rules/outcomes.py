@@ -100,9 +100,9 @@ def apply(state: SchedulerState, record: Record, outcome: Outcome) -> State:
     elif isinstance(outcome, Dead):
         state.finish(record, "dead", outcome.error)
     elif isinstance(outcome, Release):
-        if not outcome.is_begun and state.paces is not None:
+        if record.asked and not outcome.is_begun:
             charges = state.charges.get(record.lease or 0, {})
-            state.paces.give_back(record.asked, charges, instant_of(state.clock))
+            state.bounds.paces.give_back(record.asked, charges, instant_of(state.clock))
         state.give_back(record)
     elif isinstance(outcome, Defer):
         _defer(state, record, outcome)

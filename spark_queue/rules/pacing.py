@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.flow import LONGEST_PACE, Rate, stored_units
-from spark_queue.rules.limiting import ItemKeys, Limited, LimitKeys, keys_of
+from spark_queue.rules.limiting import ItemKeys, KeyPlaces, Limited, keys_of
 from spark_queue.wording import shorten
 
 #: A default burst is what comes in this part of a second.
@@ -195,7 +195,7 @@ class Paces:
         self._rates = config.rates
         self._numbers = {rate.text: number for number, rate in enumerate(config.rates)}
         self._pers = [nanos_of(rate) for rate in config.rates]
-        self._keys = LimitKeys.of(config, config.rates)
+        self._keys = KeyPlaces.of(config, config.rates)
         texts = stored_units(config)
         self._units = [None if r.units is None else texts.index(r.units) for r in config.rates]
         self._known: dict[tuple[Limited, ...], tuple[UnitsAsked, ...]] = {}
@@ -345,6 +345,8 @@ class Tally:
 
     Attributes
     ----------
+    paces : Paces
+        What they owed before.
     debts : dict
         What keys owe that it charged.
     next_at : int or None
@@ -353,10 +355,10 @@ class Tally:
         Whether the rate of the whole queue ended it.
     """
 
-    __slots__ = ("_closed", "_now", "_paces", "debts", "is_over", "next_at")
+    __slots__ = ("_closed", "_now", "debts", "is_over", "next_at", "paces")
 
     def __init__(self, paces: Paces, now: int) -> None:
-        self._paces, self._now = paces, now
+        self.paces, self._now = paces, now
         self._closed: set[Limited] = set()
         self.debts: dict[Limited, Debt] = {}
         self.next_at: int | None = None
@@ -374,7 +376,7 @@ class Tally:
         lacking = [one for one in asked if self._starts_at(one) > self._now]
         if not lacking:
             return True
-        of_keys = [one.key for one in lacking if not self._paces.is_whole(one.key)]
+        of_keys = [one.key for one in lacking if not self.paces.is_whole(one.key)]
         self._closed.update(of_keys)
         self.is_over = not of_keys
         at = max(map(self._starts_at, lacking))
@@ -394,5 +396,5 @@ class Tally:
         return asked.starts_at(self._debt(asked))
 
     def _debt(self, asked: UnitsAsked) -> Debt:
-        debt = self.debts.get(asked.key) or self._paces.debts.get(asked.key, NO_DEBT)
+        debt = self.debts.get(asked.key) or self.paces.debts.get(asked.key, NO_DEBT)
         return asked.set_right(debt, self._now)

@@ -1,4 +1,4 @@
-"""The claimable items of a key whose limits may keep some of them back."""
+"""The claimable items of a key whose bounds may keep some of them back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_queue.rules.rule_model import Record
 
 V = TypeVar("V")
 
-#: The keys with limits and rates that some items have in common; no limited ones of what has room.
+#: The bounded keys that some items have in common; none in flight of what has room.
 Part = tuple[Limited, ...]
 
 
@@ -172,7 +172,7 @@ class LimitedLine(KeyLine):
 
 
 class LimitedLines(Line):
-    """The claimable items of a queue with limits by key.
+    """The claimable items of a queue with bounds of keys.
 
     Parameters
     ----------

@@ -58,9 +58,9 @@ class NewItem:
     group_key: Hashable = None
     """Items of a group run in order. None is no group."""
     flow_keys: tuple[Hashable, ...] = ()
-    """The keys of limits that are neither the fair key nor the group key, in their order."""
+    """The bounded keys that are neither the fair key nor the group key, in their order."""
     units: tuple[float, ...] = ()
-    """The units of rates, by each expression of units in order; 1 each where none is named."""
+    """The units, by each expression of units in order; 1 each where none is named."""
     priority: int = 0
     """A higher number is served first."""
     cost: float = 1.0
@@ -179,7 +179,7 @@ class Release:
     """The item is given back, at its place and without a charge."""
 
     is_begun: bool = True
-    """Whether its holder may have begun it. If not, its units come back to its rates."""
+    """Whether its holder may have begun it. If not, its units come back to its keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,12 +334,12 @@ class Record(Timed):
     finished_at: float | None = None
     error: str | None = None
     limited: tuple[tuple[int, Hashable], ...] = ()
-    """Its keys that have limits."""
+    """Its keys that bound what is in flight."""
     kept_until: float = -math.inf
     """It is out of the lines until then, whatever it waits for besides; infinity for an open end.
     :meth:`SchedulerState.keep` sets it."""
     asked: tuple[UnitsAsked, ...] = ()
-    """What it takes of keys that have rates."""
+    """The units that it takes of keys."""
 
     @property
     def tag(self) -> float:

@@ -104,8 +104,8 @@ class Scheduler:
         items = list(items)
         for new in items:
             check_hashable(new)
-            if new.units and self._state.paces is not None:
-                self._state.paces.require_fit(new.keys, new.units)
+            if new.units:
+                self._state.bounds.paces.require_fit(new.keys, new.units)
         self._state.begin(now)
         named, admit = origins or {}, self._state.admit
         if replacing is None:
@@ -245,9 +245,8 @@ class Scheduler:
             self._state.line.refresh(account)
 
     def owe(self, by: str, key: Hashable, debt: Debt) -> None:
-        """Note what a key of a rate owes, as decided elsewhere."""
-        if self._state.paces is not None:
-            self._state.paces.learn(by, key, debt)
+        """Note what a key owes, as decided elsewhere."""
+        self._state.bounds.paces.learn(by, key, debt)
 
     def point(self, priority: int, turn: float, seq: int) -> None:
         """Move the pointer of a priority on, as decided elsewhere; never back."""
@@ -381,7 +380,7 @@ class Scheduler:
     def next_event_at(self, now: float, *, by_rates: bool = True) -> float | None:
         """Return when time alone could make something claimable; None for never.
 
-        What rates keep back costs a pass over all that is ready.
+        What lacks units costs a pass over all that is ready.
         """
         return explain.next_event_at(self._state, now, by_rates=by_rates)
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Hashable, Iterable
-from typing import cast, get_args
+from typing import get_args
 
 from spark_queue.config import QueueConfig
-from spark_queue.flow import has_pass
-from spark_queue.rules.claim_pass import Pass
+from spark_queue.rules.bounds import Bounds, Pass
 from spark_queue.rules.dedup_keys import Distinct
 from spark_queue.rules.fairness import OneLine, Turns
 from spark_queue.rules.grouping import Serial, Ungrouped
-from spark_queue.rules.limiting import Limits
-from spark_queue.rules.pacing import Charges, Paces, Tally, instant_of
+from spark_queue.rules.pacing import Charges, Debt
 from spark_queue.rules.parted import LimitedLines
 from spark_queue.rules.pausing import KeyPauses, PausedKeys
 from spark_queue.rules.places import Place, State, Terminal, freed_at
@@ -45,7 +43,7 @@ class SchedulerState:
     grants : dict
         The grants, by claim id.
     charges : dict
-        What the keys of rates owed after each lease that still holds something.
+        What keys owed after each lease that still holds something.
     """
 
     def __init__(self, config: QueueConfig, *, keep_finished: bool) -> None:
@@ -66,9 +64,7 @@ class SchedulerState:
         self._raised: dict[int, float] = {}
         self.pauses: KeyPauses | None = None
         self.chains: ReplacingChains | None = None
-        self.limits: Limits | None = None
-        self.paces: Paces | None = None
-        self.line = self._limited_line()
+        self.line = self._bounded_line()
         self.turns = OneLine({}) if config.fair_key is None else Turns(config.weights)
         self.timing = Timing(self.records)
         self.distinct = None if config.dedup_key is None else Distinct(config.dedup_scope)
@@ -212,8 +208,8 @@ class SchedulerState:
     def enter(self, record: Record) -> None:
         """Enter a live item for the rules to follow."""
         self.records[record.seq] = record
-        if self.limits is not None:
-            self.limit(record)
+        if self.bounds.is_any:
+            self.bound(record)
         if self.pauses is not None:
             self.pauses.join(record)
             record.kept_until = self.pauses.end_of(record.new)
@@ -249,53 +245,49 @@ class SchedulerState:
             record.kept_until = until
             self.move(record, record.place_at(self.clock))
 
-    def limit(self, record: Record) -> None:
-        """Give an item its limited keys, and count it where it is in flight."""
-        limits, keys = cast("Limits", self.limits), record.new.keys
-        record.limited = limits.keys.find(keys)
-        if self.paces is not None:
-            record.asked = self.paces.find(keys, record.new.units)
+    def bound(self, record: Record) -> None:
+        """Give an item its bounded keys, and count it where it is in flight."""
+        record.limited, record.asked = self.bounds.find(record.new.keys, record.new.units)
         self.count(record, 1)
 
     def count(self, record: Record, by: int) -> None:
-        """Count an item in or out of those in flight, by its limited keys, where it is claimed."""
-        if self.limits is not None and record.state == "claimed":
-            self.limits.count(record.limited, by)
+        """Count an item in or out of those in flight, by its bounded keys, where it is claimed."""
+        if record.state == "claimed":
+            self.bounds.in_flight.count(record.limited, by)
 
     def start_pass(self) -> Pass | None:
-        """Return a claim's pass by limits and rates; None without any."""
-        if self.limits is None:
-            return None
-        paces = self.paces
-        tally = None if paces is None else Tally(paces, instant_of(self.clock))
-        has_groups = self.config.group_key is not None
-        return Pass(self.limits.room, has_groups=has_groups, tally=tally)
+        """Return a claim's pass; None without bounds."""
+        return self.bounds.start_pass(self.clock) if self.bounds.is_any else None
 
-    def change_limits(self, config: QueueConfig) -> None:
-        """Put other limits and rates in force, and let all items stand in the line again."""
-        was, owed, waiting = self.line, self.paces, [*self.records.values()]
+    def charge(self, lease: int, debts: Iterable[tuple[str, Hashable, Debt]]) -> None:
+        """Let keys owe what a claim charged to them."""
+        charged = {(by, key): debt for by, key, debt in debts}
+        for (by, key), debt in charged.items():
+            self.bounds.paces.learn(by, key, debt)
+        if charged:
+            self.charges[lease] = charged
+
+    def change_bounds(self, config: QueueConfig) -> None:
+        """Put other bounds in force, and let all items stand in the line again."""
+        was, before, waiting = self.line, self.bounds, [*self.records.values()]
         waiting = [record for record in waiting if record in was]
         self.config = config
-        self.line = self._limited_line()
-        if owed is not None and self.paces is not None and owed.debts:
-            self.paces.keep(owed, instant_of(self.clock))
+        self.line = self._bounded_line()
+        self.bounds.keep(before, self.clock)
         for record in self.records.values():
             record.limited = record.asked = ()
-            if self.limits is not None and record.place != "done":
-                self.limit(record)
+            if self.bounds.is_any and record.place != "done":
+                self.bound(record)
         self.serial.stand_in(self.line)
         for record in waiting:
             self.line.add(record)
 
-    def _limited_line(self) -> Line:
-        self.limits = self.paces = None
-        if not has_pass(self.config):
+    def _bounded_line(self) -> Line:
+        self.bounds = Bounds(self.config)
+        if not self.bounds.is_any:
             return Line(self.records)
-        if self.config.rates:
-            self.paces = Paces(self.config)
-        limits = self.limits = Limits(self.config)
-        line = LimitedLines(self.records, limits.is_full)
-        limits.tell = line.look_at
+        line = LimitedLines(self.records, self.bounds.in_flight.is_full)
+        self.bounds.in_flight.tell = line.look_at
         return line
 
     # rule: place of a new member
@@ -346,7 +338,7 @@ class SchedulerState:
     def _set_state(self, record: Record, state: State) -> None:
         self.tally[record.state] -= 1
         self.tally[state] += 1
-        if self.limits is None:
+        if not self.bounds.is_any:
             record.state = state
         elif record.state != state:
             self.count(record, -1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import cast
 
-from spark_queue.rules.claim_pass import Pass
+from spark_queue.rules.bounds import Pass
 from spark_queue.rules.parted import LimitedLine, Part
 from spark_queue.rules.ready import KeyLine, Line, Slot
 from spark_queue.rules.rule_model import Record
@@ -121,14 +121,14 @@ class Service:
     before : callable
         Returns the last claimable item of the same group that is earlier than a given one: it is
         served first, and at no later turn.
-    limits : Pass, optional
+    passing : Pass, optional
         What keeps items back that are next.
     """
 
-    def __init__(self, line: Line, before: Before, limits: Pass | None = None) -> None:
+    def __init__(self, line: Line, before: Before, passing: Pass | None = None) -> None:
         self._line = line
         self._before = before
-        self._limits = limits
+        self._pass = passing
         self._cursors: list[Cursor] = []
         self._by_seq: list[Cursor] = []
         self._pulls = self._pull_keys()
@@ -148,7 +148,7 @@ class Service:
         """
         taken: list[Served] = []
         self._send_scout()
-        while len(taken) < limit and not (self._limits and self._limits.is_over):
+        while len(taken) < limit and not (self._pass and self._pass.is_over):
             if not self._front:
                 self.is_cut = horizon is not None and room != 0
                 break
@@ -167,8 +167,8 @@ class Service:
                     break
                 room -= 1
             taken.append(served)
-            if self._limits is not None:
-                self._limits.start(served.record)
+            if self._pass is not None:
+                self._pass.start(served.record)
             self._serve(rank, served)
         return taken
 
@@ -202,13 +202,13 @@ class Service:
     def _take(self, served: Served, cursor: Cursor | None) -> bool:
         """Take the next item; tell whether it is served now."""
         if cursor is None:
-            return self._limits is None or self._limits.admits(served.record)
+            return self._pass is None or self._pass.admits(served.record)
         cursor.take(served)
         earlier = self._before(served.record)
         is_next = False
         if earlier is not None and earlier.seq not in self._served:
             self._parked[earlier.seq] = served
-        elif self._limits is None or self._limits.admits(served.record):
+        elif self._pass is None or self._pass.admits(served.record):
             is_next = True
         else:
             cursor.keep_back(served)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from spark_queue.config import QueueConfig
+from spark_queue.flow import is_paced
 from spark_queue.log.heads import Checkpoint, following
 from spark_queue.log.schema import OPEN_LANE
 from spark_queue.log.settings import SLACK, Settings
@@ -75,7 +76,7 @@ def stage(
         if settings.config.fair_key is None:
             database.give("line_turns", _LINES.empty_table())
         rows = by.logs.status_rows(database.find("checkpoint_rows"), {"gen": OPEN_LANE})
-    debts = _debts(at, (changed or settings).config, by) if settings.config.rates else None
+    debts = _debts(at, (changed or settings).config, by) if is_paced(settings.config) else None
     for others in (debts, beside):
         rows = rows if others is None else by.logs.joined(others, rows)
     step = head.step + 1
@@ -85,15 +86,16 @@ def stage(
 
 # rule again: debt under a changed rate
 def _debts(at: Snapshot, config: QueueConfig, by: SqlEngine) -> pa.Table | None:
-    """Return rows of what keys of rates owe that still counts, in units as before."""
+    """Return rows of what keys owe that still counts, in units as before."""
     owed = KeysInFlight(at.settings.config)
     owed.owe(by.logs.debts_of(at.store, at.status))
-    if owed.paces is None:
-        return None
     instant, after = instant_of(at.store.clock.now().timestamp()), Paces(config)
-    after.keep(owed.paces, instant)
+    after.keep(owed.bounds.paces, instant)
     # What no longer counts by these settings is said once more: processes that go on know it.
-    kept = {(by, key): replace(debt, tat=0) for by, key, debt in _counting(owed.paces, at, instant)}
+    kept = {
+        (by, key): replace(debt, tat=0)
+        for by, key, debt in _counting(owed.bounds.paces, at, instant)
+    }
     kept |= {(by, key): debt for by, key, debt in _counting(after, at, instant)}
     rows = [
         {**row, "_gen": OPEN_LANE} for row in debt_rows((*of, debt) for of, debt in kept.items())
@@ -102,7 +104,7 @@ def _debts(at: Snapshot, config: QueueConfig, by: SqlEngine) -> pa.Table | None:
 
 
 def _counting(paces: Paces, at: Snapshot, now: int) -> tuple[tuple[str, Hashable, Debt], ...]:
-    """Return the debts that still count, by the texts of their rates."""
+    """Return the debts that still count."""
     in_flight = at.status.claimed > 0
     return paces.name_debts(
         {

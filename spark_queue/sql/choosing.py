@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_queue.flow import has_pass
+from spark_queue.flow import has_pass, is_paced
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import CLAIMED, ITEM
 from spark_queue.overriding import override
@@ -130,7 +130,7 @@ class _Claim:
     now: datetime
     keys: KeysInFlight
     passes: list[LimitPass] = field(default_factory=list)
-    """The last pass, where limits or rates ask for one."""
+    """The last pass, where bounds ask for one."""
 
     def read_states(self, settled: Any) -> None:
         """Give the rows since the checkpoint, and of the settle in the same step."""
@@ -143,7 +143,7 @@ class _Claim:
         self._ask(None)
         for name, rows in limit_pass.key_tables(self.at.settings, self.now).items():
             database.give(name, rows)
-        if self.keys.paces is not None:
+        if is_paced(self.at.settings.config):
             self.keys.owe(logs.debts_of(self.at.store, head))
         found = database.rows("recovery_facts").to_pylist()[0]
         if found["lapsed"]:
@@ -271,9 +271,9 @@ class _Claim:
             self.database.variants.pop("standing_items")
 
     def _pass(self, facts: Mapping[str, int | None]) -> LimitPass:
-        """Take what limits allow of the items within reach."""
+        """Take what bounds allow of the items within reach."""
         config, request = self.at.settings.config, self.request
-        taking = self.keys.start_pass(config, self.now.timestamp())
+        taking = self.keys.bounds.start_pass(self.now.timestamp())
         terms = (request.limit, request.run, facts["room"])
         taken = LimitPass(self.database, config, *terms, self.keys, taking)
         taken.walk()
@@ -281,11 +281,9 @@ class _Claim:
         return taken
 
     def debts(self) -> pa.Table | None:
-        """Return rows of what keys of rates owe after the claim; ``None`` for none."""
-        tally = self.passes[0].taking.tally if self.passes else None
-        if tally is None or self.keys.paces is None or not tally.debts:
-            return None
-        return status_table(debt_rows(self.keys.paces.name_debts(tally.debts)))
+        """Return rows of what keys owe after the claim; ``None`` for none."""
+        debts = self.passes[0].taking.debts() if self.passes else ()
+        return status_table(debt_rows(debts)) if debts else None
 
     def _ask(self, reach: float | None) -> None:
         config, request = self.at.settings.config, self.request

@@ -19,9 +19,9 @@ from spark_queue.flow import has_pass, key_texts, stored_texts, stored_units
 from spark_queue.log.delta.log_files import RowFilter
 from spark_queue.log.settings import Settings
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.rules.claim_pass import Pass
-from spark_queue.rules.limiting import Limited, LimitKeys, Limits
-from spark_queue.rules.pacing import Paces, Tally, UnitsAsked, instant_of, nanos_of
+from spark_queue.rules.bounds import Bounds, Pass
+from spark_queue.rules.limiting import KeyPlaces, Limited
+from spark_queue.rules.pacing import UnitsAsked, nanos_of
 from spark_queue.sql.log_rows import micros
 from spark_queue.sql.sql_engines import Tables
 from spark_queue.state.replica_rows import read_debts
@@ -188,19 +188,16 @@ def _place_row(nth: int, place: int) -> dict[str, object]:
 
 
 class KeysInFlight:
-    """Keys of limits of which a claim finds items in flight, and what keys of rates owe.
+    """Keys of bounds of which a claim finds items in flight, and what keys owe.
 
     Attributes
     ----------
-    limits : Limits
-        Those that have room: of full ones no item is a candidate.
-    paces : Paces or None
-        What keys owe; ``None`` where there are no rates.
+    bounds : Bounds
+        Those that have room: of full keys no item is a candidate.
     """
 
     def __init__(self, config: QueueConfig, *, is_chained: bool = False) -> None:
-        self.limits = Limits(config)
-        self.paces = Paces(config) if config.rates else None
+        self.bounds = Bounds(config)
         self.is_any_full = True
         self._config, self._is_chained = config, is_chained
         self._columns = _columns_of(config)
@@ -220,7 +217,7 @@ class KeysInFlight:
         open_ = found.filter(pc.invert(found["is_full"]))
         names = ("nth", "key", "items")
         for nth, key, items in zip(*(open_[name].to_pylist() for name in names), strict=True):
-            self.limits.flights[nth, key] = items
+            self.bounds.in_flight.flights[nth, key] = items
 
     def pause(self, settings: Settings, now: datetime) -> None:
         """Take the paused keys, of which no item is a candidate either."""
@@ -238,25 +235,14 @@ class KeysInFlight:
 
     def owe(self, rows: pa.Table) -> None:
         """Take debts from rows of a log: of a key the newest counts."""
-        if self.paces is None:
-            return
         for (by, key), debt in read_debts(rows).items():
-            self.paces.learn(by, key, debt)
+            self.bounds.paces.learn(by, key, debt)
 
     def keys_of(self, one: Candidate) -> tuple[tuple[Limited, ...], tuple[UnitsAsked, ...]]:
-        """Return the keys of an item that have limits, and its units of those that have rates."""
+        """Return the bounded keys of an item, as :meth:`Bounds.find`."""
         stored = json.loads(one.flow_keys) if one.flow_keys else ()
-        keys = (one.fair_key, one.group_key, *stored)
-        limited = self.limits.keys.find(keys)
-        if self.paces is None:
-            return limited, ()
         units = json.loads(one.units) if one.units else None
-        return limited, self.paces.find(keys, units)
-
-    def start_pass(self, config: QueueConfig, now: float) -> Pass:
-        """Return a claim's pass."""
-        tally = None if self.paces is None else Tally(self.paces, instant_of(now))
-        return Pass(self.limits.room, has_groups=config.group_key is not None, tally=tally)
+        return self.bounds.find((one.fair_key, one.group_key, *stored), units)
 
     def without_full(self, entered: Any, reader_config: ReaderConfig) -> Any:
         """Return items that wait, without those of full keys, of which there may be very many.
@@ -296,9 +282,9 @@ def _column_names(config: QueueConfig) -> list[str]:
 
 
 def _columns_of(config: QueueConfig) -> dict[int, str]:
-    """Return the columns that tell the keys of limits, by the places of the limits."""
+    """Return the columns that tell the keys of which items are in flight, by their bounds."""
     names = _column_names(config)
-    places = enumerate(LimitKeys.of(config).places)
+    places = enumerate(KeyPlaces.of(config, config.limits).places)
     return {nth: names[at] for nth, at in places if at is not None and at < len(names)}
 
 

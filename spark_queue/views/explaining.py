@@ -18,7 +18,7 @@ from spark_queue.log.schema import CLAIMED
 from spark_queue.log.settings import Settings
 from spark_queue.results import Explanation, Liveness
 from spark_queue.rules.explain import Situation, explain_live
-from spark_queue.rules.limiting import Limited, LimitKeys, keys_of
+from spark_queue.rules.limiting import KeyPlaces, Limited, keys_of
 from spark_queue.rules.pacing import UnitsAsked
 from spark_queue.rules.places import State, Timed, freed_at
 from spark_queue.rules.replacing import waits_of
@@ -53,7 +53,7 @@ def live(store: Store, seq: int) -> Explanation | None:
         known = {**replica.items, seq: row}.values()
         rows = [{**other, "_expires_at": expires_at(other, limit)} for other in known]
         at = _with_debts(now_of(store), replica)
-    keys = LimitKeys.of(at.config) if at.config.limits else None
+    keys = KeyPlaces.of(at.config, at.config.limits)
     live = {row["_seq"]: LiveItem.of(row, at, keys) for row in rows}
     live |= {
         one.seq: one for chain in chains for one in _follow_chain([live[seq] for seq in chain], at)
@@ -97,7 +97,7 @@ class LiveItem(Timed):
     replaced_by: int | None = None
 
     @classmethod
-    def of(cls, row: AnyRow, at: Situation, keys: LimitKeys | None = None) -> LiveItem:
+    def of(cls, row: AnyRow, at: Situation, keys: KeyPlaces | None = None) -> LiveItem:
         """Look at a row, whose limited keys are found at some places."""
         until, pause = row["_lease_expires_at"], pause_of(row, at)
         return cls(

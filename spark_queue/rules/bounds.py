@@ -1,0 +1,145 @@
+"""Bounds of keys: what is in flight and owed, and one claim's way past what they keep back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING
+
+from spark_queue.config import QueueConfig
+from spark_queue.flow import has_pass
+from spark_queue.rules.limiting import ItemKeys, Limited, Limits
+from spark_queue.rules.pacing import Debt, Paces, Tally, UnitsAsked, instant_of, seconds_of
+
+if TYPE_CHECKING:
+    from spark_queue.rules.rule_model import Record
+
+
+class Bounds:
+    """What keys of a queue have in flight and owe, and what claims may add.
+
+    Attributes
+    ----------
+    is_any : bool
+        Whether the queue has some.
+    in_flight : Limits
+        The items in flight of each key.
+    paces : Paces
+        What keys owe for what started.
+    """
+
+    __slots__ = ("_has_groups", "in_flight", "is_any", "paces")
+
+    def __init__(self, config: QueueConfig) -> None:
+        self.is_any = has_pass(config)
+        self.in_flight, self.paces = Limits(config), Paces(config)
+        self._has_groups = config.group_key is not None
+
+    def find(
+        self, keys: ItemKeys, units: Sequence[float] | None
+    ) -> tuple[tuple[Limited, ...], tuple[UnitsAsked, ...]]:
+        """Return the keys of an item that bound what is in flight, and what it takes of others."""
+        return self.in_flight.keys.find(keys), self.paces.find(keys, units)
+
+    def start_pass(self, now: float) -> Pass:
+        """Return a claim's pass."""
+        tally = Tally(self.paces, instant_of(now))
+        return Pass(self.in_flight.room, tally, has_groups=self._has_groups)
+
+    def keep(self, before: Bounds, now: float) -> None:
+        """Take what keys owe by other bounds."""
+        if before.paces.debts:
+            self.paces.keep(before.paces, instant_of(now))
+
+
+class Pass:
+    """One claim's way along the order of service, past what bounds keep back.
+
+    Parameters
+    ----------
+    room : callable
+        Returns how many items of a key may start in the claim.
+    tally : Tally
+        What the claim charges to keys.
+    has_groups : bool
+        Whether items of a group stay behind each other.
+    """
+
+    __slots__ = ("_has_groups", "_room", "left", "passed", "tally")
+
+    def __init__(self, room: Callable[[Limited], float], tally: Tally, *, has_groups: bool) -> None:
+        self._room = room
+        self._has_groups = has_groups
+        self.tally = tally
+        self.left: dict[Limited, float] = {}
+        self.passed: dict[Hashable, int] = {}
+        """The first item of each group that was passed."""
+
+    def admits(self, record: Record) -> bool:
+        """Tell as :meth:`takes` whether an item starts that is next."""
+        key, is_lapsed = record.new.group_key, record.place == "lost"
+        return self.takes(record.seq, key, record.limited, record.asked, is_lapsed=is_lapsed)
+
+    # rule: pass of a claim
+    def takes(
+        self,
+        seq: int,
+        group_key: Hashable,
+        keys: Sequence[Limited],
+        asked: Sequence[UnitsAsked] = (),
+        *,
+        is_lapsed: bool,
+    ) -> bool:
+        """Tell whether the next item in order may start.
+
+        One of a group stays behind an earlier one that was passed. One whose lease ran out has its
+        slots; any other needs room of all its keys. Each needs its units, which are asked last:
+        what has no room takes none.
+        """
+        if self.passed and self.passed.get(group_key, seq) < seq:
+            return False
+        has_room = is_lapsed or all(map(self._has_room, keys))
+        if has_room and (not asked or self.tally.admits(asked)):
+            return True
+        self.keep_back(seq, group_key)
+        return False
+
+    def start(self, record: Record) -> None:
+        """Count as :meth:`charge` an item that starts."""
+        self.charge(record.limited, record.asked, is_lapsed=record.place == "lost")
+
+    def charge(
+        self, keys: Sequence[Limited], asked: Sequence[UnitsAsked] = (), *, is_lapsed: bool
+    ) -> None:
+        """Count an item that starts, of all its keys."""
+        if not is_lapsed:
+            for key in keys:
+                self.left[key] -= 1
+        self.tally.charge(asked)
+
+    def closed_keys(self) -> list[Limited]:
+        """Return the keys of which nothing more starts."""
+        return [key for key, left in self.left.items() if left <= 0] + self.tally.closed_keys()
+
+    def debts(self) -> tuple[tuple[str, Hashable, Debt], ...]:
+        """Return what keys owe that the claim charged."""
+        return self.tally.paces.name_debts(self.tally.debts)
+
+    def next_at(self) -> float | None:
+        """Return when the first item may start that lacked units."""
+        return None if self.tally.next_at is None else seconds_of(self.tally.next_at)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more of the claim starts."""
+        return self.tally.is_over
+
+    def keep_back(self, seq: int, group_key: Hashable) -> None:
+        """Note an item that is kept back: later ones of its group stay behind it."""
+        if self._has_groups and group_key is not None:
+            self.passed[group_key] = min(seq, self.passed.get(group_key, seq))
+
+    def _has_room(self, key: Limited) -> bool:
+        left = self.left.get(key)
+        if left is None:
+            left = self.left[key] = self._room(key)
+        return left > 0
