@@ -194,10 +194,11 @@ _COMMIT = re.compile(r"\d{20}\.json")
 
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(?!.*tmp).*")
 
-#: Beside the log: which version a commit without a checksum made.
+#: Beside the log: which version a commit without a checksum made, and up to which version all is
+#: on the disk, as far as somebody has forced it there.
 _NOTE = "_newest_commit"
 
-_NOTED = re.compile(rb"[0-9]{20}")
+_NOTED = re.compile(rb"([0-9]{20})([0-9]{20})?")
 
 #: A file of a log that is not looked for.
 _ANOTHER = "another file"
@@ -241,7 +242,7 @@ def trace(directory: Path, app_id: str) -> Trace:
         cut = _cut(log, names)
         if cut:
             return Trace(None, cut=cut)
-        missing, named_by = _missing(log, names, _read_notes(directory))
+        missing, named_by = _missing(log, names, _read_notes(directory)[0])
         missing = missing or _gap(log, names)
         empty = _empty(log, names)
         step, was_restored = _newest_step(log, names, app_id)
@@ -272,25 +273,47 @@ def _facts(commit: str) -> tuple[object, ...]:
     return commit, seen.st_ino, seen.st_size, seen.st_mtime_ns
 
 
-def note(directory: Path, version: int) -> None:
-    """Write down the newest version of a table, for commits that leave no checksum."""
+def note(directory: Path, version: int, *, is_forced: bool) -> None:
+    """Write down the newest version of a table, for commits that leave no checksum.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the table is.
+    version : int
+        The version, which this process has written.
+    is_forced : bool
+        Whether it is on the disk, with all before it.
+    """
     with suppress(SparkQueueError):
         _whole[str(directory)] = _facts(f"{directory}/_delta_log/{version:020}.json")
-    # The commit stands, even if this fails. All notes are of one length, and written over.
+    write_note(directory, version, is_forced=is_forced)
+
+
+def write_note(directory: Path, version: int, *, is_forced: bool) -> None:
+    """Write the same down of a version of any writer."""
+    # The commit stands, even if this fails. The two numbers are of one length, and written over.
     with suppress(OSError):
         file = os.open(directory / _NOTE, os.O_WRONLY | os.O_CREAT, 0o666)
         try:
-            os.pwrite(file, b"%020d" % version, 0)
+            os.pwrite(file, b"%020d" % version * (2 if is_forced else 1), 0)
         finally:
             os.close(file)
 
 
-def _read_notes(directory: Path) -> list[str]:
+def forced_version(directory: Path) -> int:
+    """Return a version up to which all of a table is on the disk; -1 where nobody has said it."""
+    _, forced = _read_notes(directory)
+    return int(forced or -1)
+
+
+def _read_notes(directory: Path) -> tuple[str, str]:
+    """Return the newest version, and one that is on the disk with all before it, where noted."""
     try:
-        noted = (directory / _NOTE).read_bytes()
+        noted = _NOTED.fullmatch((directory / _NOTE).read_bytes())
     except OSError:
-        return []
-    return [noted.decode()] if _NOTED.fullmatch(noted) else []
+        noted = None
+    return ("", "") if noted is None else (noted[1].decode(), (noted[2] or b"").decode())
 
 
 def birth(directory: Path | None) -> tuple[int, int] | None:
@@ -364,10 +387,10 @@ def _empty(log: Path, names: list[str]) -> str:
     return next((name for name in commits if not os.stat(log / name).st_size), "")  # noqa: PTH116
 
 
-def _missing(log: Path, names: list[str], noted: list[str]) -> tuple[str, str]:
+def _missing(log: Path, names: list[str], noted: str) -> tuple[str, str]:
     """Return a commit that is gone, and the file that names it."""
     found = [(match["version"], name) for name in names if (match := _VERSION.fullmatch(name))]
-    version, named_by = max([*found, *((version, _NOTE) for version in noted)], default=("", ""))
+    version, named_by = max([*found, (noted, _NOTE)])
     newest = f"{version}.json"
     # Another commit may have made it since the names were read.
     is_gone = bool(version) and newest not in names and not (log / newest).exists()

@@ -14,7 +14,7 @@ from typing import Any
 from spark_queue.log import addresses
 from spark_queue.log.delta import integrity
 from spark_queue.log.delta.commits import commit_path, newest_version, summed_up
-from spark_queue.log.delta.integrity import naming, seal
+from spark_queue.log.delta.integrity import naming, seal, using
 from spark_queue.log.disk import leftover_files, removal
 from spark_queue.log.disk.fsync import (
     Birth,
@@ -160,14 +160,18 @@ class DiskStorage(TablePlace, Storage):
     @override
     def secure(self, table: Birth, version: int, *, is_wanted: bool) -> bool:
         if is_wanted and not is_forced(table, version):
-            sync_commits(self.directory, self._redo.commits() if self._redo else {})
+            self._sync(self._redo.commits() if self._redo else {})
         return is_forced(table, version)
 
     @override
     def force(self) -> None:
-        sync_commits(self.directory)
+        self._sync({})
         if self._redo is not None:
             self._redo.empty()
+
+    def _sync(self, known: Mapping[int, int]) -> None:
+        with using(self.directory):
+            sync_commits(self.directory, known)
 
     @override
     def make_room(self) -> None:
@@ -178,7 +182,7 @@ class DiskStorage(TablePlace, Storage):
     def note(self, table: Birth, version: int, *, is_forced: bool) -> None:
         if is_forced:
             note_forced(table, version)
-        integrity.note(self.directory, version)
+        integrity.note(self.directory, version, is_forced=is_forced)
 
     @override
     def summed_up(self) -> int:
@@ -186,6 +190,9 @@ class DiskStorage(TablePlace, Storage):
 
     @override
     def sweep(self, ages: Ages | None) -> int:
+        if self._redo is not None:
+            # After a power cut it would make files again that are gone.
+            self._redo.empty()
         return leftover_files.sweep(self.directory, ages)
 
 

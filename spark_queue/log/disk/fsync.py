@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from spark_queue.log.delta.integrity import birth, read_actions
+from spark_queue.log.delta.integrity import birth, forced_version, read_actions, write_note
 
 #: A table by its directory, and by its first commit.
 Birth: TypeAlias = tuple[str, object]
@@ -26,6 +26,9 @@ Birth: TypeAlias = tuple[str, object]
 _COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\..*parquet$")
 _LAST_CHECKPOINT = "_last_checkpoint"
+
+#: Commits that are forced one by one at most.
+_MANY = 1_000
 
 #: Threads that wait for the disk beside the one that writes: the files of a step are two or three.
 _THREADS = 4
@@ -126,8 +129,7 @@ _forced: dict[Birth, int] = {}
 def sync_commits(directory: Path, known: Mapping[int, int] | None = None) -> None:
     """Force all commits of a table to the disk, and the files that they name.
 
-    Those that this process has forced before are left alone; of the others, those that no
-    checkpoint of the table's log has summed up.
+    Those that this process has forced before are left alone, and those of which another says so.
 
     Parameters
     ----------
@@ -139,18 +141,24 @@ def sync_commits(directory: Path, known: Mapping[int, int] | None = None) -> Non
     log = directory / "_delta_log"
     names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which few are wanted
     commits = sorted(name for name in names if _COMMIT.fullmatch(name))
-    forced = _forced_version(directory, names)
+    forced = max(_forced.get(birth_of(directory), -1), forced_version(directory))
     new = [name for name in commits if int(name[:20]) > forced]
+    if new and (int(new[0][:20]) > forced + 1 or len(new) > _MANY):
+        # What a checkpoint sums up may be on no disk, and its commits are gone, or many.
+        os.sync()
+        new = new[-1:]
     safe = [name for name in new if (known or {}).get(int(name[:20])) == _checksum(log / name)]
     wanted = [name for name in new if name not in safe]
     folders = {path.parent for name in wanted for path in _forced_files(directory, log / name)}
     summed = [name for name in names if _CHECKPOINT.match(name) and int(name[:20]) > forced]
     for name in (*summed, *([_LAST_CHECKPOINT] if summed and _LAST_CHECKPOINT in names else ())):
         sync_file(log / name)
-    for folder in (*folders, directory, directory.parent, log) if wanted or not new else ():
+    for folder in (*folders, directory, directory.parent, log) if wanted or not commits else ():
         sync_directory(folder)
-    if new:
-        note_forced(birth_of(directory), int(new[-1][:20]))
+    newest = max([forced, *(int(name[:20]) for name in new)])
+    note_forced(birth_of(directory), newest)
+    if new and newest:
+        write_note(directory, newest, is_forced=True)
 
 
 def _checksum(commit: Path) -> int:
@@ -170,11 +178,6 @@ def is_forced(table: Birth, version: int) -> bool:
 def birth_of(directory: Path) -> Birth:
     """Return the identity of a table, which a successor does not share."""
     return str(directory), birth(directory)
-
-
-def _forced_version(directory: Path, names: Sequence[str]) -> int:
-    summed = [int(name[:20]) for name in names if _CHECKPOINT.match(name)]
-    return max([_forced.get(birth_of(directory), -1), *(version - 1 for version in summed)])
 
 
 def _forced_files(directory: Path, commit: Path) -> list[Path]:

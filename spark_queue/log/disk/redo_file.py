@@ -19,7 +19,8 @@ from functools import cache
 from pathlib import Path
 from struct import Struct, error as StructError
 
-from spark_queue.log.delta.commits import commit_path
+from spark_queue.errors import FileAccessError
+from spark_queue.log.delta.commits import commit_path, summed_up
 from spark_queue.log.delta.integrity import require_whole, using
 from spark_queue.log.disk.fsync import make_directory, put_file, sync_directory, sync_file
 from spark_queue.log.disk.write_lock import holding
@@ -37,6 +38,10 @@ _LARGEST, _MOST, _GROWTH = 128 * 2**10, 8 * 2**20, 256 * 2**10
 
 #: Bytes from which on upkeep empties it.
 ENOUGH = 4 * 2**20
+
+_WAY_OUT = (
+    "it has steps that a power cut took from the table: open the queue once as a user who may write"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +101,20 @@ class RedoFile:
             return False
         try:
             file = os.open(self._name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except PermissionError:
+            try:
+                return self._append(file, version, commit, body)
+            finally:
+                os.close(file)
+        except OSError:
+            # Without room here, or without the right, a step is forced where it belongs.
             return False
-        try:
-            return self._append(file, version, commit, body)
-        finally:
-            os.close(file)
 
     def _append(self, file: int, version: int, commit: bytes, body: bytes) -> bool:
         self._follow(file)
         at, begin = self._end, b""
         if not self._salt:
+            # Others, too, rely on its name as soon as it has a beginning.
+            sync_directory(self._directory)
             self._salt, at = secrets.token_bytes(8), 0
             known = (_MARK, self._salt, boot().encode())
             begin = _BEGIN.pack(*known, zlib.crc32(_BEGIN.pack(*known, 0)))
@@ -121,11 +129,8 @@ class RedoFile:
         try:
             self._write(file, data, at)
             _force(file)
-            if begin:
-                sync_directory(self._directory)
-        except OSError:
-            self._end = at + len(begin)
-            self._take_back(file)
+        except BaseException:
+            self._take_back(file, at + len(begin))
             raise
         self._last, self._end = at + len(begin), end
         self._commits[version] = zlib.crc32(commit)
@@ -136,18 +141,20 @@ class RedoFile:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
 
     def take_back(self) -> None:
-        """Forget the newest step, which did not become one."""
+        """Forget the newest step, which did not become one: no power cut makes it again."""
         with suppress(OSError):
             file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
             try:
-                self._end = self._last
-                self._take_back(file)
+                self._take_back(file, self._last)
             finally:
                 os.close(file)
 
-    def _take_back(self, file: int) -> None:
+    def _take_back(self, file: int, at: int) -> None:
+        # What is known of it is read again.
+        self._salt = b""
         with suppress(OSError):
-            os.pwrite(file, bytes(_RECORD.size), self._end)
+            os.pwrite(file, bytes(_RECORD.size), at)
+            _force(file)
 
     def commits(self) -> dict[int, int]:
         """Return the checksum of the commit of each version that is here."""
@@ -171,43 +178,64 @@ class RedoFile:
             self._commits[step.version], self._end = zlib.crc32(step.commit), end
 
     def restore(self) -> None:
-        """Make what a power cut has taken of the steps again, where there may have been one."""
-        if not self._may_be_cut() or not os.access(self._path, os.W_OK):
-            return
-        with using(self._directory), holding(str(self._directory), self._directory):
-            if self._may_be_cut():
-                self._restore()
-                self.empty()
+        """Make what a power cut has taken of the steps again, where there may have been one.
+
+        Raises
+        ------
+        FileAccessError
+            When something is to be made again, and this process may only read.
+        """
+        try:
+            with using(self._path):
+                if self._may_be_cut():
+                    self._restore()
+        except FileNotFoundError:
+            # Its table may have been dropped meanwhile.
+            if self._path.exists():
+                raise
 
     def _may_be_cut(self) -> bool:
         try:
             with self._path.open("rb") as file:
                 begin = file.read(_BEGIN.size)
-        except (FileNotFoundError, NotADirectoryError, PermissionError):
+        except (FileNotFoundError, NotADirectoryError):
             return False
         # Where the system names no boot the files are looked at each time.
-        return bool(begin) and (not boot() or boot().encode() not in begin)
+        is_other = bool(begin) and (not boot() or boot().encode() not in begin)
+        # What is left of a table that was removed has no log.
+        return is_other and commit_path(self._directory, 0).parent.is_dir()
 
     def _restore(self) -> None:
-        with self._path.open("rb") as file:
-            salt = _salt_of(os.pread(file.fileno(), _BEGIN.size, 0))
-            # One that was taken by another writer may be here twice.
-            steps = {step.version: step for step, _ in _steps(file.fileno(), salt, _BEGIN.size)}
-        for version in sorted(steps):
-            self._put(steps[version])
-
-    def _put(self, step: _RedoRecord) -> None:
-        commit = commit_path(self._directory, step.version)
-        found = _content(commit)
-        if found != step.commit and _is_whole(found):
-            # The version is another step: this one was lost.
+        if not all(os.access(path, os.W_OK) for path in (self._directory, self._path)):
+            if any(self._lost()):
+                raise FileAccessError(self._path, errno.EACCES, _WAY_OUT)
             return
-        for name, content in step.files.items():
-            if _content(self._directory / name) != content:
-                make_directory((self._directory / name).parent)
-                put_file(self._directory / name, content)
-        if found != step.commit:
-            put_file(commit, step.commit)
+        with holding(str(self._directory), self._directory):
+            if self._may_be_cut():
+                for path, content in self._lost():
+                    make_directory(path.parent)
+                    put_file(path, content)
+                self.empty()
+
+    def _lost(self) -> Iterator[tuple[Path, bytes]]:
+        """Return files that are not what steps wrote, with that: of each step the commit last."""
+        log = commit_path(self._directory, 0).parent
+        oldest, summed = min(log.glob("*.json"), default=log).name, summed_up(self._directory) or 0
+        # One that was taken by another writer may be here twice.
+        steps = {step.version: step for step in self._steps()}
+        for version, step in sorted(steps.items()):
+            commit = commit_path(self._directory, version)
+            found = _content(commit)
+            if found != step.commit and _is_whole(found):
+                # The version is another step: this one was lost.
+                continue
+            if found is None and version <= summed and commit.name < oldest:
+                # The log was cleaned up since.
+                continue
+            files = {self._directory / name: content for name, content in step.files.items()}
+            for path, content in (*files.items(), (commit, step.commit)):
+                if _content(path) != content:
+                    yield path, content
 
     def empty(self, least: int = 1) -> None:
         """Force what it has to the disk where that belongs, and forget it.
@@ -217,39 +245,48 @@ class RedoFile:
         least : int
             How many bytes it has to have for that.
         """
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError), using(self._path):
             if self._path.stat().st_size < least:
                 return
             # Most of it is done before others have to wait.
-            at = self._force_since((b"", 0))
+            done = self._force_but(set())
             with holding(str(self._directory), self._directory):
-                self._force_since(at)
+                self._force_but(done)
                 with self._path.open("rb+") as file:
                     file.truncate()
-                    _force(file.fileno())
+                    os.fsync(file.fileno())
 
-    def _force_since(self, at: tuple[bytes, int]) -> tuple[bytes, int]:
-        """Force all from a place on, and return the place of what comes next."""
-        with self._path.open("rb") as file:
-            salt = _salt_of(os.pread(file.fileno(), _BEGIN.size, 0))
-            end = at[1] if salt == at[0] else _BEGIN.size
-            folders = {commit_path(self._directory, 0).parent} if salt else set()
-            for step, place in _steps(file.fileno(), salt, end):
-                paths = [self._directory / name for name in step.files]
-                for path in (*paths, commit_path(self._directory, step.version)):
-                    # It may have been merged, and swept, since.
-                    with suppress(FileNotFoundError):
-                        sync_file(path)
-                        folders |= {path.parent, self._directory}
-                end = place
+    def _force_but(self, done: set[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Force all steps but those that are done, and return which of them need it no more.
+
+        They are told by their commits: where they lie is another step as soon as others write.
+        """
+        folders, forced = set[Path](), set[tuple[int, int]]()
+        for step in self._steps():
+            mark = step.version, zlib.crc32(step.commit)
+            if mark in done:
+                continue
+            commit = commit_path(self._directory, step.version)
+            for path in (*map(self._directory.joinpath, step.files), commit):
+                # It may have been merged, and swept, since; a commit may be under way.
+                with suppress(FileNotFoundError):
+                    sync_file(path)
+                    folders |= {path.parent, self._directory}
+                    forced |= {mark} if path == commit else set()
         for folder in folders:
             sync_directory(folder)
-        return salt, end
+        return forced
+
+    def _steps(self) -> list[_RedoRecord]:
+        with self._path.open("rb") as file:
+            salt = _salt_of(os.pread(file.fileno(), _BEGIN.size, 0))
+            return [step for step, _ in _steps(file.fileno(), salt, _BEGIN.size)]
 
 
 def restore_below(directory: Path) -> None:
     """Restore all tables in a directory; see :meth:`RedoFile.restore`."""
-    for file in directory.glob(f"*/{REDO_FILE}"):
+    # What begins with a dot is being removed.
+    for file in directory.glob(f"[!.]*/{REDO_FILE}"):
         RedoFile(file.parent).restore()
 
 

@@ -31,7 +31,7 @@ from spark_queue.log.delta.table_properties import Protocol
 from spark_queue.log.disk import removal
 from spark_queue.log.disk.append_files import Appending
 from spark_queue.log.disk.delta_rs import added_files, opened, telling, write_checkpoint
-from spark_queue.log.disk.fsync import birth_of, make_directory, note_forced
+from spark_queue.log.disk.fsync import birth_of, make_directory
 from spark_queue.log.disk.table_place import TablePlace
 from spark_queue.log.object.table_copy import TableCopy
 from spark_queue.log.step_events import logger
@@ -301,8 +301,8 @@ class ResultTable:
             raise OSError(
                 f"somebody commits to {str(self.directory)!r} who does not wait for his turn"
             )
-        if ours and self._is_synced:
-            note_forced(birth, version + 1)
+        if ours:
+            self._place.note(birth, version + 1, is_forced=self._is_synced)
         return ours
 
     def _sum_up(self, table: DeltaTable, version: int) -> None:

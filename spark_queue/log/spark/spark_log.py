@@ -78,6 +78,7 @@ class SparkLog(DeltaLog[_Head]):
             return is_delta(self.session, self.address)
         if not addresses.has_log(directory):
             return False
+        self.find_directory()
         return self.may_look() or is_delta(self.session, self.address)
 
     @override
@@ -190,6 +191,8 @@ class SparkLog(DeltaLog[_Head]):
 
     def _rows_by(self, reader: DataFrameReader | DataStreamReader) -> DataFrame:
         target = self.address.target
+        # What a power cut has taken is made again first.
+        self.find_directory()
         return reader.load(target) if self.address.is_path else reader.table(target)
 
     def is_empty(self) -> bool:
@@ -223,7 +226,7 @@ class SparkLog(DeltaLog[_Head]):
 
     def compact(self) -> None:
         """Merge small files. It never loses to appends, nor they to it."""
-        with self._writes("merge small files"), size_files(self.session):
+        with self._rewrites("merge small files"), size_files(self.session):
             self.session.sql(f"OPTIMIZE {self.address.sql()}")
 
     @override
@@ -239,7 +242,7 @@ class SparkLog(DeltaLog[_Head]):
 
     def delete(self, predicate: str) -> None:
         """Delete rows of a partition, which the predicate names by a literal."""
-        with self._writes("drop rows"):
+        with self._rewrites("drop rows"):
             self.session.sql(f"DELETE FROM {self.address.sql()} WHERE {predicate}")  # noqa: S608
         self.force()
 
@@ -249,7 +252,7 @@ class SparkLog(DeltaLog[_Head]):
         view = f"spark_queue_{uuid.uuid4().hex}"
         seqs.createOrReplaceTempView(view)
         try:
-            with self._writes("drop rows"):
+            with self._rewrites("drop rows"):
                 self.session.sql(
                     f"MERGE INTO {self.address.sql()} AS log USING {view} AS gone "
                     f"ON log._seq = gone._seq AND log._gen IN ({gens}) WHEN MATCHED THEN DELETE"
@@ -315,6 +318,12 @@ class SparkLog(DeltaLog[_Head]):
         write_lock.leave_behind(self.find_directory(), lambda: jvms.trace_of(self.session))
         block = whole_times(self.session, self._for(what))
         return conditional_commits.writes(self.address.target, block)
+
+    def _rewrites(self, what: str) -> AbstractContextManager[None]:
+        """Do the same for one in which rows, or files, are taken out: no copy stays behind."""
+        if self.find_directory() is not None:
+            self.place.force()
+        return self._writes(what)
 
     def _of_kind(self, kind: str, lane: int = META_LANE) -> DataFrame:
         return self.read().where((F.col("_gen") == lane) & (F.col("_kind") == kind))

@@ -184,6 +184,47 @@ def test_what_a_step_stands_on_is_forced_before_it(
     assert files | commits <= before
 
 
+@pytest.mark.parametrize("is_cleaned", [False, True])
+def test_what_a_checkpoint_sums_up_is_forced_before_a_step_that_stands_on_it(
+    tmp_path: Path,
+    told: list[tuple[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    is_cleaned: bool,  # noqa: FBT001
+) -> None:
+    """Another process knows from the table what was forced, and what was not."""
+    log, first = _log(tmp_path, **{"delta.checkpointInterval": "2"}), following(StatusHead())
+    assert log.commit(first, _rows(1))
+    second, third = following(first), following(following(first))
+    assert log.commit(second, _rows(2), is_synced=False)
+    assert log.commit(third, _rows(3), is_synced=False)
+    assert log.sum_up()
+    commits = [tmp_path / "_delta_log" / f"{version:020}.json" for version in range(4)]
+    files = {
+        str(file) for file in tmp_path.glob("_gen=*/*.parquet") if not _is_in(commits[1], file)
+    }
+    for commit in commits[:3] if is_cleaned else ():
+        commit.unlink()
+    vars(fsyncs)["_forced"].clear()
+    told.clear()
+    monkeypatch.setattr(os, "sync", lambda: told.append(("sync", "")))
+    assert DeltaLog.at(tmp_path).commit(following(third), _rows(4))
+    linked = next(at for at, (call, _) in enumerate(told) if call == "link")
+    before = {path for call, path in told[:linked] if call != "sync"}
+    assert ("sync" in dict(told[:linked])) == is_cleaned
+    if not is_cleaned:
+        assert files | {str(commit) for commit in commits[2:]} <= before
+        # What was forced once is not forced by every process that begins.
+        assert not before & {str(commit) for commit in commits[:2]}
+    vars(fsyncs)["_forced"].clear()
+    told.clear()
+    assert DeltaLog.at(tmp_path).commit(following(following(third)), _rows(5))
+    assert [call for call, path in told if "_delta_log" in path or call == "sync"] == ["link"]
+
+
+def _is_in(commit: Path, file: Path) -> bool:
+    return file.name in commit.read_text()
+
+
 def test_a_failure_after_the_commit_is_told_where_it_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
-from spark_queue import LocalQueue, QueueConfig
+from spark_queue import FileAccessError, LocalQueue, QueueConfig
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk import disk_storage, redo_file
 from spark_queue.log.disk.redo_file import REDO_FILE, RedoFile
+from spark_queue.log.maintenance import sweep_replaced
 
 
 @pytest.fixture
@@ -156,3 +161,200 @@ def test_rows_that_are_taken_out_have_no_copy(queue: LocalQueue) -> None:
     # A process that forces nothing itself does not leave it to others.
     LocalQueue.open(queue.name, durability="process").purge({"id": "private"})
     assert b"private" not in redo.read_bytes()
+
+
+def test_a_step_that_was_taken_back_is_not_made_again(
+    queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write that fails, or a name that cannot be given, leaves nothing that counts as safe."""
+    table = Path(queue.name, "queue")
+    redo = RedoFile(table)
+    forced: list[bytes] = []
+    known = redo.commits().keys()
+    real = vars(redo_file)["_force"]
+
+    def force(file: int) -> None:
+        forced.append(os.pread(file, 2**20, 0))
+        if len(forced) == 1:
+            raise OSError(errno.EIO, "Input/output error")
+        real(file)
+
+    monkeypatch.setattr(redo_file, "_force", force)
+    assert not redo.append(4, b'{"commitInfo":{}}\n', [])
+    assert len(forced) == 2
+    assert redo.commits().keys() == known
+    assert redo.append(4, b'{"commitInfo":{}}\n', [])
+    redo.take_back()
+    # That it is gone is on the disk, too.
+    assert forced[-1] == (table / REDO_FILE).read_bytes()
+    assert redo.commits().keys() == RedoFile(table).commits().keys() == known
+    _cut_power(monkeypatch)
+    RedoFile(table).restore()
+    assert not _commit(queue, 4).exists()
+
+
+def test_a_step_without_room_for_its_record_is_forced_where_it_belongs(
+    queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The redo file grows by more than a step needs: that is no reason to fail."""
+    redo = Path(queue.name, "queue", REDO_FILE)
+    before, real = redo.read_bytes(), os.pwrite
+
+    def pwrite(file: int, data: bytes, at: int) -> int:
+        if len(data) > 1_000:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(file, data, at)
+
+    forced: list[str] = []
+    sync = os.fsync
+
+    def fsync(file: int) -> None:
+        forced.append(str(Path(f"/proc/self/fd/{file}").readlink()))
+        sync(file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", pwrite)
+        patch.setattr(os, "fsync", fsync)
+        queue.enqueue({"id": "d"})
+    assert redo.read_bytes() == before
+    assert {str(path) for path in _rows_of(_commit(queue, 4))} <= set(forced)
+
+
+def test_the_name_of_the_file_is_forced_before_it_has_a_beginning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So whoever finds a beginning may rely on it, also after its maker was killed."""
+    seen: list[tuple[Path, bytes]] = []
+
+    def sync(directory: Path) -> None:
+        seen.append((directory, (tmp_path / REDO_FILE).read_bytes()))
+
+    monkeypatch.setattr(redo_file, "sync_directory", sync)
+    (tmp_path / "_delta_log").mkdir()
+    redo = RedoFile(tmp_path)
+    assert redo.append(1, b"{}\n", [])
+    assert seen == [(tmp_path, b"")]
+    assert redo.append(2, b"{}\n", [])
+    assert len(seen) == 1
+    redo.empty()
+    seen.clear()
+    assert redo.append(3, b"{}\n", [])
+    assert seen == [(tmp_path, b"")]
+
+
+def _emptied(table: Path, monkeypatch: pytest.MonkeyPatch, others: Callable[[], None]) -> set[Path]:
+    """Empty it, while others write before it keeps them out; return what is forced then."""
+    forced: set[Path] = set()
+    holding, sync = vars(redo_file)["holding"], vars(redo_file)["sync_file"]
+
+    def hold(name: str, directory: Path) -> AbstractContextManager[None]:
+        others()
+        forced.clear()
+        held: AbstractContextManager[None] = holding(name, directory)
+        return held
+
+    def note(path: Path) -> None:
+        forced.add(path)
+        sync(path)
+
+    monkeypatch.setattr(redo_file, "holding", hold)
+    monkeypatch.setattr(redo_file, "sync_file", note)
+    RedoFile(table).empty()
+    assert not (table / REDO_FILE).read_bytes()
+    return forced
+
+
+def test_what_others_write_while_it_is_emptied_is_forced(
+    queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in the place of a step that was taken back."""
+    table = Path(queue.name, "queue")
+    writer = RedoFile(table)
+    assert writer.append(4, b'{"commitInfo":{"by":"one that is taken back"}}\n', [])
+    _commit(queue, 4).write_bytes(b"{}\n")
+
+    def others() -> None:
+        writer.take_back()
+        for version in (4, 5):
+            commit = b'{"commitInfo":{}}\n'
+            assert writer.append(version, commit, [])
+            _commit(queue, version).write_bytes(commit)
+
+    assert _emptied(table, monkeypatch, others) == {_commit(queue, 4), _commit(queue, 5)}
+
+
+def test_a_step_under_way_when_it_is_emptied_is_forced(
+    queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record is there before its commit has a name."""
+    table, commit = Path(queue.name, "queue"), b'{"commitInfo":{}}\n'
+    assert RedoFile(table).append(4, commit, [])
+
+    def others() -> None:
+        _commit(queue, 4).write_bytes(commit)
+
+    assert _emptied(table, monkeypatch, others) == {_commit(queue, 4)}
+
+
+@pytest.mark.parametrize("left", [".queue-0123", "queue"])
+def test_what_is_left_of_a_drop_that_was_killed_blocks_nothing(
+    queue: LocalQueue, left: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its redo file may be there, and its log not any more: a second drop ends what was begun."""
+    table, gone = Path(queue.name, "queue"), Path(queue.name, left)
+    table.rename(gone)
+    for folder in gone.glob("_[!l]*/"):
+        shutil.rmtree(folder)
+    (gone / "_newest_commit").unlink()
+    if left != "queue":
+        (gone / "_delta_log").mkdir()
+    _cut_power(monkeypatch)
+    LocalQueue.drop(queue.name)
+    LocalQueue.create(queue.name, "id string").enqueue({"id": "anew"})
+    assert LocalQueue.open(queue.name).counts()["ready"] == 1
+    assert left == "queue" or [*gone.glob("_delta_log/*")] == []
+
+
+def test_who_may_only_read_is_told_what_is_missing(
+    queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all is there he reads it; else an error names the file, and who can help."""
+    redo, access = Path(queue.name, "queue", REDO_FILE), os.access
+    _cut_power(monkeypatch)
+    with monkeypatch.context() as patch:
+        # As root, which tests may run as, may write everywhere.
+        patch.setattr(os, "access", lambda path, mode: mode != os.W_OK and access(path, mode))
+        before = redo.read_bytes()
+        assert LocalQueue.open(queue.name).counts()["ready"] == 2
+        _commit(queue, 3).unlink()
+        with pytest.raises(FileAccessError, match="open the queue once as a user who") as found:
+            LocalQueue.open(queue.name)
+        assert found.value.file == str(redo)
+        assert redo.read_bytes() == before
+    assert LocalQueue.open(queue.name).counts()["ready"] == 2
+
+
+def test_nothing_is_made_again_that_upkeep_has_removed(
+    queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither files of rows that were merged, nor commits that the log needs no more."""
+    queue.maintain()
+    sweep_replaced(DeltaLog.at(Path(queue.name, "queue")))
+    there = set(Path(queue.name).rglob("*.parquet"))
+    _cut_power(monkeypatch)
+    LocalQueue.open(queue.name)
+    assert set(Path(queue.name).rglob("*.parquet")) == there
+
+
+def test_a_log_that_was_cleaned_up_stays_so(
+    queue: LocalQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its checkpoint has what the older commits did."""
+    table = Path(queue.name, "queue")
+    DeltaTable(str(table)).create_checkpoint()
+    for version in (1, 2):
+        _commit(queue, version).unlink()
+    _commit(queue, 0).unlink()
+    _cut_power(monkeypatch)
+    assert LocalQueue.open(queue.name).counts()["ready"] == 2
+    assert [*table.glob("_delta_log/*.json")] == [_commit(queue, 3)]
