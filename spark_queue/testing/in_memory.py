@@ -24,7 +24,7 @@ from spark_queue.errors import InvalidArgumentError, QueueNotFoundError
 from spark_queue.local_queue import LocalQueue, create_in
 from spark_queue.log.addresses import QueueAddress, TableAddress
 from spark_queue.log.delta import table_creation
-from spark_queue.log.delta.commits import Commit, LogFile
+from spark_queue.log.delta.commits import PARTITION, Commit, LogFile
 from spark_queue.log.delta.log import Log
 from spark_queue.log.heads import Head, columns_of, step_rows, table_of
 from spark_queue.log.log_columns import fields_of
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 _Head = TypeVar("_Head", bound=Head)
 
 #: The column by which the rows of a step are put into files.
-_PARTITION = "_gen"
 
 
 class MemoryTables(TableSource):
@@ -263,7 +262,7 @@ def _arrow(schema: str) -> pa.Schema:
 
 def _parts(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
     """Return the rows of each partition."""
-    gens = rows[_PARTITION].to_pylist()
+    gens = rows[PARTITION].to_pylist()
     # Rows of a partition mostly lie together, and to slice them copies nothing.
     for gen in sorted(set(gens)):
         first = gens.index(gen)
@@ -271,7 +270,7 @@ def _parts(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         if gens[first : first + many] == [gen] * many:
             yield gen, rows.slice(first, many)
         else:
-            yield gen, rows.filter(pc.equal(rows[_PARTITION], gen))
+            yield gen, rows.filter(pc.equal(rows[PARTITION], gen))
 
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")

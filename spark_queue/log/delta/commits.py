@@ -18,7 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_queue.errors import FileDamagedError
-from spark_queue.log.delta.integrity import naming, read_actions, require_seal
+from spark_queue.log.delta.integrity import COMMIT, naming, read_actions, require_seal
+
+#: The column whose values are in the names of directories, and not in the files.
+PARTITION = "_gen"
 
 #: The partition of rows that name none: no step wrote them, and nobody reads them.
 NOBODYS = -99
@@ -104,7 +107,7 @@ def files_in(add: Mapping[str, Any]) -> list[LogFile]:
             rows=count if rows is None else rows,
             ranges=ranges,
         )
-        for path, gen, rows in _split(add["path"], add["partitionValues"].get("_gen"))
+        for path, gen, rows in _split(add["path"], add["partitionValues"].get(PARTITION))
     ]
 
 
@@ -193,9 +196,6 @@ def _steps_of(metadata: pq.FileMetaData) -> tuple[int, int] | None:
     return (min(ends), max(ends)) if ends else None
 
 
-_COMMIT = re.compile(r"\d{20}\.json")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
     """What one version of a table did."""
@@ -280,10 +280,7 @@ def commit_of(text: str, app_id: str) -> Commit:
     ValueError
         When it is not whole.
     """
-    require_seal(text)
-    actions: list[dict[str, Any]] = read_actions(text)
-    if not actions or not all(isinstance(action, dict) for action in actions):
-        raise ValueError(f"a commit is no list of actions: {text[:100]!r}")
+    actions = read_whole(text)
     steps = [act["txn"]["version"] for act in actions if act.get("txn", {}).get("appId") == app_id]
     adds = [act["add"] for act in actions if "add" in act]
     infos = [act["commitInfo"] for act in actions if "commitInfo" in act]
@@ -296,6 +293,15 @@ def commit_of(text: str, app_id: str) -> Commit:
         takes_away=any(act.get("remove", {}).get("dataChange") for act in actions),
         redefines=any("metaData" in act or "protocol" in act for act in actions),
     )
+
+
+def read_whole(text: str) -> list[dict[str, Any]]:
+    """Return the actions of a commit from its text; errors as for :func:`commit_of`."""
+    require_seal(text)
+    actions = read_actions(text)
+    if not actions or not all(isinstance(action, dict) for action in actions):
+        raise ValueError(f"a commit is no list of actions: {text[:100]!r}")
+    return actions
 
 
 def name_of(version: int) -> str:
@@ -339,5 +345,5 @@ def _last(log: str) -> int | None:
             names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which one is wanted
     except FileDamagedError:
         return None
-    newest = max(filter(_COMMIT.fullmatch, names), default=None)
+    newest = max(filter(COMMIT.fullmatch, names), default=None)
     return None if newest is None else int(newest[:20])

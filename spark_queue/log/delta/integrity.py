@@ -190,7 +190,8 @@ def _message(exc: BaseException) -> str:
 #: Names of a version: its commit, its checksums, its checkpoints; no file that is being written.
 _VERSION = re.compile(r"\.?(?P<version>\d{20})\.(json|json\.crc|crc|checkpoint\.(?!.*tmp).*)")
 
-_COMMIT = re.compile(r"\d{20}\.json")
+#: The names of commits.
+COMMIT = re.compile(r"\d{20}\.json")
 
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(?!.*tmp).*")
 
@@ -345,7 +346,7 @@ def _first_commit(directory: Path) -> str:
 
 def _cut(log: Path, names: list[str]) -> str:
     """Return the newest commit if it has no line, or if its last one is not whole."""
-    newest = max(filter(_COMMIT.fullmatch, names), default="")
+    newest = max(filter(COMMIT.fullmatch, names), default="")
     return newest if newest and _is_cut(log / newest) else ""
 
 
@@ -362,7 +363,7 @@ def _is_cut(commit: Path) -> bool:
 def _since_checkpoint(names: list[str]) -> list[int]:
     """Return the versions that no checkpoint has summed up, from the first that is wanted on."""
     summed = max((int(name[:20]) for name in names if _CHECKPOINT.fullmatch(name)), default=-1)
-    versions = (int(name[:20]) for name in names if _COMMIT.fullmatch(name))
+    versions = (int(name[:20]) for name in names if COMMIT.fullmatch(name))
     return [summed, *sorted(version for version in versions if version > summed)]
 
 
@@ -400,7 +401,7 @@ def _missing(log: Path, names: list[str], noted: str) -> tuple[str, str]:
 def _newest_step(log: Path, names: list[str], app_id: str) -> tuple[int | None, bool]:
     """Return the newest step, and whether the table was restored after it."""
     was_restored = False
-    for name in sorted(filter(_COMMIT.fullmatch, names), reverse=True):
+    for name in sorted(filter(COMMIT.fullmatch, names), reverse=True):
         with naming(log / name):
             for action in _actions(log / name):
                 transaction = action.get("txn", {})

@@ -34,7 +34,12 @@ class Property(NamedTuple):
 
 _APPEND_ONLY = "delta.appendOnly"
 _FORGETS = "delta.setTransactionRetentionDuration"
-_RANGED = "delta.dataSkippingStatsColumns"
+
+#: For which columns to keep the least and the highest value of a file, after how many commits to
+#: write a checkpoint of a log, and whether old commits are removed then.
+RANGED = "delta.dataSkippingStatsColumns"
+INTERVAL = "delta.checkpointInterval"
+CLEANS_UP = "delta.enableExpiredLogCleanup"
 
 #: What a feature is that a column brings with it.
 _A_TYPE = "a type"
@@ -78,7 +83,7 @@ PROPERTIES = (
         "interval 3650 days",
     ),
     Property(
-        _RANGED,
+        RANGED,
         "set",
         "columns by which a claim skips files; a file without their statistics is read",
         SKIPPING_COLUMNS,
@@ -90,7 +95,7 @@ PROPERTIES = (
         "true",
     ),
     Property(
-        "delta.checkpointInterval",
+        INTERVAL,
         "set",
         "after how many commits the log is summed up, by Spark or beside the steps; a commit of "
         "Spark that does it takes seconds",
@@ -163,7 +168,7 @@ def made_with(schema: str, skipping: str) -> dict[str, str]:
         The columns whose least and highest values are kept for each file.
     """
     made = {one.name: one.value for one in PROPERTIES if one.treatment == "set"}
-    made[_RANGED] = skipping
+    made[RANGED] = skipping
     if is_item_log(schema):
         made[_USERS] = _list(user_names(schema))
     return made

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,8 +22,8 @@ from spark_queue.errors import (
     SparkNeededError,
     SparkQueueError,
 )
-from spark_queue.log.delta.commits import name_of, newest_version
-from spark_queue.log.delta.integrity import access_error, naming, read_actions, require_seal
+from spark_queue.log.delta.commits import name_of, newest_version, read_whole
+from spark_queue.log.delta.integrity import COMMIT, access_error, naming, require_seal
 from spark_queue.log.disk import scratch
 from spark_queue.log.disk.forks import fork_error, require_unforked
 from spark_queue.log.disk.fsync import put_file
@@ -50,7 +50,6 @@ _NUMBER = re.compile(r"(?:os error |code: )(\d+)")
 #: What the system says where it has no more of something.
 _NO_MORE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 
-_COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*parquet")
 
 #: Letters of an error that are worth a look.
@@ -139,15 +138,11 @@ def _cause(directory: Path, exc: BaseException) -> SparkQueueError:
 
 def _require_plain(directory: Path) -> None:
     """Read the log of a table, and name the first file that is damaged; as :func:`opened`."""
+    names, summed, commits = _list_log(directory)
     log = directory / "_delta_log"
-    with naming(log):
-        names = sorted(os.listdir(log))  # noqa: PTH208 - thousands of names, of which few are wanted
     _require_pointer(log, names)
-    summed = max((match[1] for name in names if (match := _CHECKPOINT.fullmatch(name))), default="")
     parts = [name for name in names if summed and name.startswith(f"{summed}.checkpoint")]
-    commits = [name for name in names if _COMMIT.fullmatch(name) and name[:20] > summed]
-    found = [*map(_checkpoint, (log / name for name in parts))]
-    found += [_commit(log / name) for name in commits]
+    found = [*(_checkpoint(log / name) for name in parts), *map(_commit, commits)]
     if any(version > PLAIN_READER for version in found):
         raise SparkNeededError(
             f"the table at {str(directory)!r}", "it asks for more than plain reads"
@@ -156,15 +151,20 @@ def _require_plain(directory: Path) -> None:
 
 def _require_seals(directory: Path) -> None:
     """Check the commits that no checkpoint has summed up, of which deltalake believes each bit."""
+    for commit in _list_log(directory)[2]:
+        # One that is gone was summed up meanwhile.
+        with suppress(FileNotFoundError), naming(commit):
+            require_seal(commit.read_text(encoding="utf-8"))
+
+
+def _list_log(directory: Path) -> tuple[list[str], str, list[Path]]:
+    """Return the names in a log, the version that is summed up, and the commits since."""
     log = directory / "_delta_log"
     with naming(log):
-        names = os.listdir(log)  # noqa: PTH208 - as above
+        names = sorted(os.listdir(log))  # noqa: PTH208 - thousands of names, of which few are wanted
     summed = max((match[1] for name in names if (match := _CHECKPOINT.fullmatch(name))), default="")
-    for name in names:
-        if _COMMIT.fullmatch(name) and name[:20] > summed:
-            # One that is gone was summed up meanwhile.
-            with suppress(FileNotFoundError), naming(log / name):
-                require_seal((log / name).read_text(encoding="utf-8"))
+    commits = [log / name for name in names if COMMIT.fullmatch(name) and name[:20] > summed]
+    return names, summed, commits
 
 
 def _require_pointer(log: Path, names: list[str]) -> None:
@@ -188,11 +188,7 @@ def _checkpoint(part: Path) -> int:
 def _commit(commit: Path) -> int:
     """Return the version of the protocol for readers that a commit asks for."""
     with naming(commit):
-        text = commit.read_text(encoding="utf-8")
-        require_seal(text)
-        actions: list[dict[str, Any]] = read_actions(text)
-        if not actions or not all(isinstance(action, dict) for action in actions):
-            raise ValueError(f"no list of actions: {text[:100]!r}")
+        actions = read_whole(commit.read_text(encoding="utf-8"))
         return max(
             (act["protocol"]["minReaderVersion"] for act in actions if "protocol" in act), default=0
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_queue.log import instants, kernels as pc
-from spark_queue.log.delta.commits import RANGED, LogFile, opened, read_file
+from spark_queue.log.delta.commits import PARTITION, RANGED, LogFile, opened, read_file
 from spark_queue.log.delta.integrity import naming
 from spark_queue.log.delta.log_files import RowFilter, read_parts
 
@@ -25,9 +25,6 @@ _LARGE, _HEAVY = 100_000, 32 * 2**20
 
 #: By how much rows may be larger than their file, so that its footer need not be asked.
 _PACKED = 20
-
-#: The column whose values are in the names of directories, and not in the files.
-_PARTITION = "_gen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +49,8 @@ class Part:
         """
         size, steps = self.whole.size, self.whole.ranges.get("_step")
         if self.file.is_mixed:
-            rows = read_file(self.path, [*names, _PARTITION], size, steps)
-            rows = rows.filter(pc.equal(rows[_PARTITION], self.file.gen)).select(
+            rows = read_file(self.path, [*names, PARTITION], size, steps)
+            rows = rows.filter(pc.equal(rows[PARTITION], self.file.gen)).select(
                 [name for name in names if name in rows.column_names]
             )
         elif self.group is None:
@@ -64,7 +61,7 @@ class Part:
                 rows = file.read_row_group(self.group, columns=list(names))
         schema = pa.schema([columns.field(name) for name in names])
         found = dict(zip(rows.column_names, rows.columns, strict=True))
-        found[_PARTITION] = _repeat(self.file.gen, rows.num_rows)
+        found[PARTITION] = _repeat(self.file.gen, rows.num_rows)
         cast = [_cast(found.get(field.name), field.type, rows.num_rows) for field in schema]
         return pa.table(cast, schema=schema)
 

@@ -18,12 +18,17 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from spark_queue.log.delta.integrity import birth, forced_version, read_actions, write_note
+from spark_queue.log.delta.integrity import (
+    COMMIT,
+    birth,
+    forced_version,
+    read_actions,
+    write_note,
+)
 
 #: A table by its directory, and by its first commit.
 Birth: TypeAlias = tuple[str, object]
 
-_COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\..*parquet$")
 _LAST_CHECKPOINT = "_last_checkpoint"
 
@@ -140,7 +145,7 @@ def sync_commits(directory: Path, known: Mapping[int, int] | None = None) -> Non
     """
     log = directory / "_delta_log"
     names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which few are wanted
-    commits = sorted(name for name in names if _COMMIT.fullmatch(name))
+    commits = sorted(name for name in names if COMMIT.fullmatch(name))
     forced = max(_forced.get(birth_of(directory), -1), forced_version(directory))
     new = [name for name in commits if int(name[:20]) > forced]
     if new and (int(new[0][:20]) > forced + 1 or len(new) > _MANY):

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.delta.commits import OURS, commit_path, newest_version, summed_up
-from spark_queue.log.delta.integrity import read_actions
+from spark_queue.log.delta.integrity import COMMIT, read_actions
 from spark_queue.log.disk import write_lock
 
 #: Seconds for which a file may stay in no commit: one that is written here, which takes
@@ -33,7 +33,6 @@ _KEPT = 7 * 86_400.0
 
 _OUR_DRAFT = re.compile(r"\.[0-9a-f]{32}\.tmp")
 _DRAFT = re.compile(r"\..*\.tmp|_commit_.+\.tmp|.+#\d+")
-_COMMIT = re.compile(r"\d{20}\.json")
 _SHADOW = re.compile(r"\.(\d{20}\..+)\.crc")
 _CHECKPOINT = "{:020}.checkpoint"
 
@@ -110,7 +109,7 @@ def _drafts(directory: Path, ages: Ages) -> Iterator[str]:
 def _shadows(directory: Path) -> Iterator[str]:
     """Return the checksums of Spark's file system for commits that were cleaned up without it."""
     names = set(os.listdir(directory / "_delta_log"))  # noqa: PTH208 - only names are wanted
-    oldest = min((name for name in names if _COMMIT.fullmatch(name)), default="")
+    oldest = min((name for name in names if COMMIT.fullmatch(name)), default="")
     for name in names:
         whose = _SHADOW.fullmatch(name)
         # What is younger may be written at this moment, its checksum first.

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.log.delta.commits import PARTITION
 from spark_queue.log.delta.integrity import naming
 from spark_queue.log.delta.log import APP_ID
 from spark_queue.log.delta.table_properties import Protocol
@@ -22,8 +23,6 @@ from spark_queue.log.disk.delta_rs import added_files, opened, telling
 from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.disk.fsync import sync_commits, sync_directory, sync_file
 from spark_queue.log.heads import QueueHead, StatusHead
-
-_PARTITION = "_gen"
 
 
 def copy(directory: Path, to: Path, head: QueueHead | StatusHead, *, is_synced: bool) -> None:
@@ -61,7 +60,7 @@ def copy(directory: Path, to: Path, head: QueueHead | StatusHead, *, is_synced: 
             str(to),
             table.schema(),
             mode="error",
-            partition_by=[_PARTITION],
+            partition_by=[PARTITION],
             configuration=dict(table.metadata().configuration),
             raise_if_key_not_exists=False,
         )
@@ -69,7 +68,7 @@ def copy(directory: Path, to: Path, head: QueueHead | StatusHead, *, is_synced: 
         adds = [_add(fact) for fact in added_files(table, is_flat=False).to_pylist()]
     for add in adds:
         _share(directory / unquote(add["path"]), to / unquote(add["path"]), is_synced=is_synced)
-    appending = Appending(place=DiskStorage(to), partition=_PARTITION, ranged=())
+    appending = Appending(place=DiskStorage(to), partition=PARTITION, ranged=())
     step = (APP_ID, head.step)
     appending.adopt(1, adds, transaction=step, metadata=head.token, is_synced=is_synced)
     if is_synced:
@@ -82,7 +81,7 @@ def _add(fact: Mapping[str, Any]) -> dict[str, Any]:
     stats = written_statistics(count, *(fact.get(name) for name in ("min", "max", "null_count")))
     return {
         "path": fact["path"],
-        "partitionValues": {_PARTITION: str(fact["partition"][_PARTITION])},
+        "partitionValues": {PARTITION: str(fact["partition"][PARTITION])},
         "size": fact["size_bytes"],
         "modificationTime": fact["modification_time"],
         "dataChange": True,

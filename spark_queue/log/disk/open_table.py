@@ -14,6 +14,7 @@ import pyarrow as pa
 from spark_queue.errors import StepLostError
 from spark_queue.log.delta import table_properties
 from spark_queue.log.delta.commits import (
+    PARTITION,
     Commit,
     LogFile,
     commit_at,
@@ -28,14 +29,7 @@ from spark_queue.log.disk.fsync import birth_of
 from spark_queue.log.disk.table_place import TablePlace
 from spark_queue.log.schema import SKIPPING_COLUMNS, later_of
 
-#: The column whose values are in the names of directories, and not in the files.
-PARTITION = "_gen"
-
-#: Properties of a table: for which columns to keep the least and the highest value of a file, after
-#: how many commits to write a checkpoint of its log, and whether old commits are removed then.
-_RANGED = "delta.dataSkippingStatsColumns"
-_INTERVAL = "delta.checkpointInterval"
-_CLEANS_UP = "delta.enableExpiredLogCleanup"
+#: After how many commits a checkpoint of a log is written, unless its table says it.
 _OFTEN = 10
 
 #: Commits that are read one by one at most, to learn what they have done.
@@ -237,7 +231,7 @@ class OpenTable:
         )
         is_nested = any(pa.types.is_nested(field.type) for field in self.schema)
         self.is_plain = self.may_append and not is_nested
-        named = settings.get(_RANGED, SKIPPING_COLUMNS).split(",")
+        named = settings.get(table_properties.RANGED, SKIPPING_COLUMNS).split(",")
         ranged = [name for name in named if name in self.schema.names and name != PARTITION]
         is_parted = bool(self.table.metadata().partition_columns)
         self.append = Appending(
@@ -246,8 +240,8 @@ class OpenTable:
             mixes=None if is_parted else PARTITION,
             ranged=ranged,
         )
-        self.interval = int(settings.get(_INTERVAL, _OFTEN))
-        self._cleans_up = settings.get(_CLEANS_UP, "true").lower() != "false"
+        self.interval = int(settings.get(table_properties.INTERVAL, _OFTEN))
+        self._cleans_up = settings.get(table_properties.CLEANS_UP, "true").lower() != "false"
         self._summed = summed_up(self.directory) or 0
 
     def why_spark(self, table: str) -> str:

@@ -47,12 +47,9 @@ _PATIENCE = 600.0
 
 #: After how many commits the log of such a table is summed up, where the table does not say.
 OFTEN = 100
-_INTERVAL = "delta.checkpointInterval"
 
 #: Every claim leaves a transaction in the table's log; they are forgotten after a month.
 KEPT = {"delta.setTransactionRetentionDuration": "interval 30 days"}
-
-_CLEANS_UP = "delta.enableExpiredLogCleanup"
 
 #: The path of a file all of whose rows were written under one name.
 _MARKED = re.compile(rf"{OURS}([0-9A-Za-z]+)\.[0-9a-f-]{{36}}\.")
@@ -308,10 +305,10 @@ class ResultTable:
     def _sum_up(self, table: DeltaTable, version: int) -> None:
         """Write down, once in a while, what all commits come to."""
         settings = table.metadata().configuration
-        often = int(settings.get(_INTERVAL, OFTEN))
+        often = int(settings.get(table_properties.INTERVAL, OFTEN))
         if version - (summed_up(self.directory) or 0) < often:
             return
-        cleans_up = settings.get(_CLEANS_UP, "true").lower() != "false"
+        cleans_up = settings.get(table_properties.CLEANS_UP, "true").lower() != "false"
         try:
             # On a storage somebody else may have done it.
             if version - self._place.summed_up() >= often:

@@ -20,11 +20,11 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from spark_queue.errors import InvalidArgumentError, SetupError
 from spark_queue.log import addresses
+from spark_queue.log.delta.commits import PARTITION
 from spark_queue.log.delta.log import APP_ID
 from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk.append_files import Appending
 from spark_queue.log.disk.disk_storage import DiskStorage
-from spark_queue.log.disk.open_table import PARTITION
 from spark_queue.log.heads import Head, columns_of, step_tables, table_of
 from spark_queue.log.object.remote_commits import FarCommits
 from spark_queue.log.object.table_copy import TableCopy
