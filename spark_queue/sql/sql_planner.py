@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -23,6 +24,8 @@ from spark_queue.state.request import Choice, Request
 from spark_queue.state.settle_decision import StagedSettle, Verdict
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,38 +48,27 @@ class SqlPlanner(ItemPlanner):
         EvidenceFirst
             When it would take over an item of a claim that names an output.
         """
-
-        def decide(engine: SqlEngine) -> SqlChoice | None:
-            return choosing.choose(at, request, now, by=engine)
-
-        return first_able(self._engines("to claim from"), decide)
+        return self._decide("to claim from", partial(choosing.choose, at, request, now, None))
 
     @named("claim")
     def with_output(self, leases: Collection[int]) -> dict[int, str]:
         """Return the claims, by their leases, that name an output."""
-
-        def find(engine: SqlEngine) -> dict[int, str]:
-            return engine.logs.with_output(self.store, leases)
-
-        return first_able(self._engines("to look at claims of"), find)
+        return self._decide(
+            "to look at claims of", lambda engine: engine.logs.with_output(self.store, leases)
+        )
 
     @named("settle")
     def judge(self, at: Snapshot, lease: int, verdict: Verdict, now: datetime) -> StagedSettle:
         """Judge the items of a lease."""
-
-        def decide(engine: SqlEngine) -> StagedSettle:
-            return settlement.settle(at, lease, verdict, now, engine)
-
-        return first_able(self._engines("to settle items of"), decide)
+        settle = partial(settlement.settle, at, lease, verdict, now)
+        return self._decide("to settle items of", settle)
 
     @named("settle")
     def debts(self, at: Snapshot) -> pa.Table:
         """Return rows of what keys of rates owe, since the checkpoint and of it."""
-
-        def find(engine: SqlEngine) -> pa.Table:
-            return engine.logs.debts_of(self.store, at.status)
-
-        return first_able(self._engines("to read the rates of"), find)
+        return self._decide(
+            "to read the rates of", lambda engine: engine.logs.debts_of(self.store, at.status)
+        )
 
     @named("settle and claim")
     def chosen_after(
@@ -102,7 +94,7 @@ class SqlPlanner(ItemPlanner):
             return None if stage is None else (stage, engine.logs.joined(stage.table(), done.rows))
 
         try:
-            return first_able(self._engines("to claim from"), decide)
+            return self._decide("to claim from", decide)
         except SparkNeededError:
             # The settle needs none.
             return None
@@ -120,14 +112,13 @@ class SqlPlanner(ItemPlanner):
         beside : pyarrow.Table, optional
             Rows that the step writes as well, before those of the checkpoint.
         """
+        stage = partial(checkpointing.stage, at, changed, beside)
+        return self._decide("to write a checkpoint of", stage)
 
-        def decide(engine: SqlEngine) -> StagedCheckpoint:
-            return checkpointing.stage(at, changed, beside, engine)
-
-        return first_able(self._engines("to write a checkpoint of"), decide)
-
-    def _engines(self, what: str) -> Iterator[SqlEngine]:
-        return engines_of(self.store, self.beyond.engines, f"{what} {self.store.name!r}")
+    def _decide(self, what: str, decide: Callable[[SqlEngine], _T]) -> _T:
+        """Decide by the first engine that can."""
+        name = f"{what} {self.store.name!r}"
+        return first_able(engines_of(self.store, self.beyond.engines, name), decide)
 
 
 def of(store: Store, beyond: Planner) -> SqlPlanner:
