@@ -149,12 +149,7 @@ class Operating(Opened):
             When there is no session, and only Spark knows what the SQL means.
         """
         sql.where.require_where(where, dry_run=dry_run)
-        store = self._store
-        return (
-            commands.dry_runs.foresee_cancel(store, where)
-            if dry_run
-            else commands.admin.cancel(store, where)
-        )
+        return commands.admin.cancel(self._store, where, dry_run=dry_run)
 
     def redrive(self, where: Where, *, dry_run: bool = False, again: bool = False) -> Affected:
         """Enqueue dead, expired or cancelled items again, as new items that name the old.
@@ -180,14 +175,9 @@ class Operating(Opened):
             How many items it is about.
         """
         sql.where.require_where(where, dry_run=dry_run, again=again)
-        store = self._store
         if self._is_one_of_many:
-            return (
-                commands.dry_runs.foresee_redrive(store, where)
-                if dry_run
-                else commands.admin.revive(store, where)
-            )
-        return commands.undo_command.redrive(store, where, again=again, dry_run=dry_run)
+            return commands.admin.revive(self._store, where, dry_run=dry_run)
+        return commands.undo_command.redrive(self._store, where, again=again, dry_run=dry_run)
 
     def undo(self, step: int, *, dry_run: bool = False) -> Undone:
         """Take back what an operator did in a step of the status log, as far as that can be.

@@ -155,8 +155,10 @@ def matching(store: Store, where: Any, states: tuple[str, ...]) -> Any:
     return planner_of(store).matching(where, states)
 
 
-def cancel(store: Store, where: Any) -> Affected:
-    """End every live item that is meant."""
+def cancel(store: Store, where: Any, *, dry_run: bool) -> Affected:
+    """End every live item that is meant; a dry run only counts them, and shows the first."""
+    if dry_run:
+        return planner_of(store).count_affected(matching(store, where, LIVE), CANCELLED)
     step, count = end(store, "cancel", lambda _: matching(store, where, LIVE), CANCELLED)
     return Affected(count, step=step, becomes={CANCELLED: count})
 
@@ -262,10 +264,12 @@ def read_finished(store: Store, where: Any) -> Any:
     return matching(store, where, TERMINAL)
 
 
-def revive(store: Store, where: Any) -> Affected:
-    """Make finished items that were not acked ready again, as if nothing had been."""
-    begins_anew = planner_of(store).revive
-    return revive_all(store, "redrive", lambda _: matching(store, where, ENDED), begins_anew)
+def revive(store: Store, where: Any, *, dry_run: bool) -> Affected:
+    """Make finished items that were not acked ready again; a dry run as for :func:`cancel`."""
+    planner = planner_of(store)
+    if dry_run:
+        return planner.count_affected(matching(store, where, ENDED), READY)
+    return revive_all(store, "redrive", lambda _: matching(store, where, ENDED), planner.revive)
 
 
 def revive_all(
@@ -298,11 +302,3 @@ def revive_all(
         return _step(head, moved, READY, Affected(total, step=head.step, becomes={READY: total}))
 
     return on_status(store, action, decide)
-
-
-def redrivable(store: Store, where: Any, *, again: bool) -> Any:
-    """Return the finished items that are meant, and were not acked.
-
-    Items that were enqueued again before are among them only with ``again``.
-    """
-    return planner_of(store).redrivable(where, ENDED, again=again)

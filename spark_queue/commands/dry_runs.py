@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_queue.commands import admin, readers
 from spark_queue.log.heads import StatusHead
-from spark_queue.log.schema import CANCELLED, READY, TERMINAL
+from spark_queue.log.schema import TERMINAL
 from spark_queue.results import SAMPLES, Affected
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import existence
@@ -19,16 +19,6 @@ GONE = "gone"
 
 #: Every item.
 _ALL = (*admin.LIVE, *TERMINAL)
-
-
-def foresee_cancel(store: Store, where: Any) -> Affected:
-    """Return the items that a cancel would end."""
-    return planner_of(store).count_affected(admin.matching(store, where, admin.LIVE), CANCELLED)
-
-
-def foresee_redrive(store: Store, where: Any) -> Affected:
-    """Return the items that a redrive of one of several readers would make ready."""
-    return planner_of(store).count_affected(admin.matching(store, where, admin.ENDED), READY)
 
 
 def foresee_drop(store: Store) -> Affected:

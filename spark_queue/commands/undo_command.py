@@ -50,7 +50,7 @@ def redrive(store: Store, where: Any, *, again: bool, dry_run: bool = False) -> 
     planner = planner_of(store)
 
     def find() -> DataFrame | pa.Table:
-        return admin.redrivable(store, where, again=again)
+        return planner.redrivable(where, admin.ENDED, again=again)
 
     done = enqueued_again(
         store, lambda: planner.again(find()), ("_origin",), again=again, dry_run=dry_run
