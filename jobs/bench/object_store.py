@@ -45,10 +45,11 @@ _LEASE = timedelta(seconds=4)
 #: Seconds for which a process with a session of Spark is let live.
 _LIFE = 120.0
 
-#: What is imported when it is first used: once, before the first life.
-_LATER = ("deltalake", "obstore.store", "pyarrow.parquet", "pyarrow.compute", "duckdb")
+#: What is imported when it is first used: once, before a process forks.
+LATER = ("deltalake", "obstore.store", "pyarrow.parquet", "pyarrow.compute", "duckdb")
 
-_fork = multiprocessing.get_context("fork")
+#: Children of this process are copies of it.
+FORK = multiprocessing.get_context("fork")
 
 _Row = dict[str, Any]
 
@@ -91,7 +92,7 @@ def shaken(store: int, **faults: Any) -> Iterator[int]:
     def serve() -> None:
         ShakyProxy(port, store, **faults).serve_forever()
 
-    process = _fork.Process(target=serve, daemon=True)
+    process = FORK.Process(target=serve, daemon=True)
     process.start()
     try:
         _wait_for(port)
@@ -196,10 +197,10 @@ def main(
     seed: Annotated[int, typer.Option(help="Decides every fault, and who is killed.")] = 0,
 ) -> None:
     """Run the queue, and tell what was broken."""
-    for name in _LATER:
+    for name in LATER:
         import_module(name)
     with tempfile.TemporaryDirectory() as told, served(told) as store:
-        _in_child(partial(_make, store))
+        in_child(partial(_make, store))
         faults = {"lost": lost, "refused": refused, "delay": delay / 1000, "seed": seed}
         began = time.time()
         with shaken(store, **faults) as port:
@@ -216,9 +217,9 @@ def _make(store: int) -> None:
     LocalQueue.create(PLACE, "k string, tenant string", config, storage=options_of(store))
 
 
-def _in_child(act: Callable[[], None]) -> None:
+def in_child(act: Callable[[], None]) -> None:
     """Do something in a child: who forks later has asked no store."""
-    child = _fork.Process(target=act)
+    child = FORK.Process(target=act)
     child.start()
     child.join()
     if child.exitcode:
@@ -233,7 +234,7 @@ def _kill(
 
     def begin(number: int, at: int) -> BaseProcess:
         args, named = (told, port, seed * 10_000 + number), {"has_spark": at < spark}
-        life = _fork.Process(target=live, args=args, kwargs=named, daemon=True)
+        life = FORK.Process(target=live, args=args, kwargs=named, daemon=True)
         life.start()
         born[at] = time.monotonic()
         return life

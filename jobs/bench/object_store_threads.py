@@ -8,7 +8,6 @@ that of ``object_store.py``.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import random
 import statistics
@@ -26,18 +25,13 @@ from typing import Annotated, Any
 
 import typer
 
-from object_store import options_of, served
+from object_store import FORK, LATER, in_child, options_of, served
 from spark_queue import LocalQueue, QueueConfig
 
 app = typer.Typer(add_completion=False)
 
 _BUCKET = "s3://bench"
 _SCHEMA = "k string"
-
-#: What is imported before a process forks.
-_LATER = ("deltalake", "obstore.store", "pyarrow.parquet", "pyarrow.compute", "duckdb")
-
-_fork = multiprocessing.get_context("fork")
 
 #: Opens a queue and puts items until it is killed.
 _LIFE = """
@@ -86,15 +80,6 @@ def put_for_ever(port: int, place: str) -> None:
 
 def _item() -> dict[str, str]:
     return {"k": uuid.uuid4().hex}
-
-
-def _in_child(act: Callable[[], None]) -> None:
-    """Do something in a child: who forks later has asked no store."""
-    child = _fork.Process(target=act)
-    child.start()
-    child.join()
-    if child.exitcode:
-        raise RuntimeError(f"a child ended with {child.exitcode}")
 
 
 def _make(port: int, place: str, *, is_distinct: bool = False) -> None:
@@ -173,11 +158,11 @@ def _put_by_threads(
 def _rate(port: int, processes: int, threads: int, seconds: float, delay: float) -> float:
     """Print and return how many items a second are told durable."""
     place = f"{_BUCKET}/{uuid.uuid4().hex}"
-    _in_child(partial(_make, port, place))
-    begin = _fork.Barrier(processes)
+    in_child(partial(_make, port, place))
+    begin = FORK.Barrier(processes)
     with tempfile.TemporaryDirectory() as told:
         args = (port, place, threads, seconds, delay, told, begin)
-        crew = [_fork.Process(target=_put_by_threads, args=args) for _ in range(processes)]
+        crew = [FORK.Process(target=_put_by_threads, args=args) for _ in range(processes)]
         for one in crew:
             one.start()
         for one in crew:
@@ -197,7 +182,7 @@ def _rate(port: int, processes: int, threads: int, seconds: float, delay: float)
 def _count_left(port: int, kills: int) -> tuple[int, int]:
     """Return the files that killed processes leave, and those that the next one leaves of them."""
     place, draw = f"{_BUCKET}/{uuid.uuid4().hex}", random.Random(0)  # noqa: S311 - of a benchmark
-    _in_child(partial(_make, port, place))
+    in_child(partial(_make, port, place))
     words = [sys.executable, "-c", _LIFE, str(Path(__file__).parent), str(port), place]
     with tempfile.TemporaryDirectory() as temporary:
         env = {**os.environ, "TMPDIR": temporary}
@@ -223,7 +208,7 @@ def main(
     kills: Annotated[int, typer.Option(help="Processes that are killed.")] = 4,
 ) -> None:
     """Print the figures."""
-    for name in _LATER:
+    for name in LATER:
         import_module(name)
     with tempfile.TemporaryDirectory() as told, served(told) as port:
         one, many, all_ = (
