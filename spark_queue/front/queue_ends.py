@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from os import PathLike
@@ -60,59 +61,48 @@ class Inlet(Protocol):
         """Add items, in order, in one step, each in its trace; return what became of each."""
 
 
-class Outlet(Protocol):
-    """Where a front takes items, and says what became of them."""
+class Outlet(ABC):
+    """Where a front takes items, and says what became of them.
 
-    name: str
-    clock: Clock
+    Parameters
+    ----------
+    store : Store
+        The queue, as one of its readers sees it.
+    """
 
-    def recover(self) -> object:
-        """Settle the claims of processes that have ended."""
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.name = store.name
+        self.clock: Clock = store.clock
 
+    @abstractmethod
     def claim(self, limit: int, lease: timedelta | None) -> Claim:
         """Lease the next items in the name of this process."""
 
+    @abstractmethod
     def rows(self, claim: Claim) -> Iterable[Mapping[str, Any]]:
         """Return the items of a claim, in the order of service.
 
         Each has the user's columns, ``_seq``, ``_lease`` and ``_attempts``.
         """
 
-    def look(self) -> Look:
-        """Begin to look at the queue."""
-
-    def is_paced(self) -> bool:
-        """Whether the queue has rates, so that a claim counts as a start."""
-
-    def rest(self, most: float) -> float:
-        """Return the seconds, so many at most, until time alone may bring an item."""
-
-
-class Watched(Outlet):
-    """What any outlet over a store has in common."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.name = store.name
-        self.clock = store.clock
-
-    @override
     def recover(self) -> object:
+        """Settle the claims of processes that have ended."""
         return recovery.recover(self.store)
 
-    @override
     def look(self) -> Look:
+        """Begin to look at the queue."""
         return step_waits.look_at(self.store)
 
     # rule again: calls at a rate
-    @override
     def is_paced(self) -> bool:
+        """Whether the queue has rates, so that a claim counts as a start."""
         known = self.store.position()
         head = known.status.head or self.store.status_head()
         return bool(self.store.settings(head, known).config.rates)
 
-    @override
     def rest(self, most: float) -> float:
+        """Return the seconds, so many at most, until time alone may bring an item."""
         return step_waits.rest(self.store, most)
 
 
@@ -157,7 +147,7 @@ class LocalInlet(Inlet):
         return None
 
 
-class LocalOutlet(Watched):
+class LocalOutlet(Outlet):
     """Outlet of a queue that was opened without Spark.
 
     Parameters

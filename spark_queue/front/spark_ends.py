@@ -18,7 +18,7 @@ from spark_queue.columns import measures, values
 from spark_queue.config import OnDuplicate
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import QueueExistsError, QueueNotFoundError
-from spark_queue.front.queue_ends import Inlet, Outlet, Told, Watched
+from spark_queue.front.queue_ends import Inlet, Outlet, Told
 from spark_queue.log.schema import BOUNDED, INPUTS, OPTIONAL_COLUMNS, inputs_of, require_inputs
 from spark_queue.log.spark import spark_types
 from spark_queue.log.spark.spark_types import struct_of
@@ -85,7 +85,7 @@ class SparkInlet(Inlet):
         return spark_types.table(columns, self._columns)
 
 
-class SparkOutlet(Watched):
+class SparkOutlet(Outlet):
     """Outlet of a queue that was opened by Spark.
 
     Parameters
