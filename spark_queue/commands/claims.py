@@ -56,6 +56,7 @@ def claim(at: Snapshot, request: Request) -> GrantedClaim:
 
 def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
     store = seen.store
+    _read_before(seen, request)
 
     def decide(at: Snapshot) -> Answer[GrantedClaim]:
         # Asked within the step: to wait for the right to write may take longer than units do.
@@ -88,6 +89,13 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
         )
 
     return on_status(store, "claim", decide, at=seen)
+
+
+def _read_before(at: Snapshot, request: Request) -> None:
+    """Read what a first claim is decided by before it holds up others that write."""
+    is_needed = at.is_local and at.position.replica is None and at.has_to_give(at.status)
+    if is_needed and not replica_choice.is_large(at, request.limit):
+        _choose_here(at, replace(request, limit=1), at.store.clock.now())
 
 
 def _choose(

@@ -12,6 +12,7 @@ import pytest
 
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.delta_log import DeltaLog
+from spark_queue.log.disk.file_scans import Part
 from spark_queue.log.disk.open_table import OpenTable
 from spark_queue.state import catch_up
 from tests.unit.local.conftest import Make, Worker
@@ -168,3 +169,32 @@ def test_a_queue_is_opened_while_others_go_on(
 
     assert again().counts()["claimed"] == (2 if moment < looks[0] else 1)
     assert looks[0] >= 3
+
+
+@pytest.mark.parametrize("step", ["first claim", "settle"])
+def test_others_write_while_a_step_reads(
+    queue_path: str, start: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Whoever has much to read before a step reads it while others claim; none waits for it."""
+    queue = LocalQueue.create(queue_path, "id string", durability="process")
+    queue.enqueue([{"id": str(number)} for number in range(4)])
+    other = start()
+    mine = queue.claim(1)
+    assert other.says("queue.claim(1).count") == "1"
+    told: list[str] = []
+    read = Part.read
+
+    def reading(*args: Any, **options: Any) -> Any:
+        if not told:
+            told.append("")
+            told[0] = other.says("queue.claim(1).rows[0]['id']")
+        return read(*args, **options)
+
+    monkeypatch.setattr(Part, "read", reading)
+    if step == "settle":
+        mine.ack()
+    else:
+        queue._store.forget()
+        assert [row["id"] for row in queue.claim(1).rows] == ["3"]
+
+    assert told == ["2"]
