@@ -19,7 +19,7 @@ _DEFAULT = "default"
 
 @dataclass(frozen=True, slots=True)
 class FlowTexts:
-    """Changes of limits or rates as they are typed: their meaning depends on those of a queue.
+    """Changes of bounds as they are typed: their meaning depends on those of a queue.
 
     Attributes
     ----------
@@ -304,7 +304,7 @@ def _read_typed(asked: Mapping[str, Any], before: QueueConfig) -> dict[str, Any]
 def changes(before: QueueConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the requested settings; fixed ones only where their values differ.
 
-    Weights, limits and rates are changed key by key: the others keep theirs.
+    Weights and bounds are changed key by key: the others keep theirs.
 
     Raises
     ------
@@ -327,7 +327,7 @@ def changes(before: QueueConfig, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merge(before: QueueConfig, settings: Mapping[str, Any]) -> QueueConfig:
-    """Return a configuration with live settings changed, weights, limits and rates key by key.
+    """Return a configuration with live settings changed, weights and bounds key by key.
 
     Raises
     ------
@@ -362,6 +362,6 @@ def plain_of(config: QueueConfig, settings: Mapping[str, Any]) -> dict[str, Any]
 
 
 def rules_before(config: QueueConfig, name: str, settings: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return what the limits, or rates, were that some settings change."""
+    """Return what the bounds of a setting were that some settings change."""
     changed = {rule.by for rule in settings.get(name, ())}
     return tuple(rule for rule in getattr(config, name) if rule.by in changed)

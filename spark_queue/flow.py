@@ -285,6 +285,17 @@ def bounds_of(config: Keyed) -> tuple[Bound, ...]:
     return (*config.limits, *config.rates)
 
 
+def limit_of(config: Keyed, number: int) -> Limit:
+    """Return a limit by its number, as items have it."""
+    return config.limits[number]
+
+
+def setting_of(text: str, *configs: Keyed) -> str:
+    """Return the setting that has a bound by an expression."""
+    rules = ((name, one) for name in RULES for of in configs for one in getattr(of, name))
+    return next(name for name, one in rules if one.by == text)
+
+
 def has_pass(config: Keyed) -> bool:
     """Tell whether a claim looks at items one by one, as keys have bounds."""
     return bool(config.limits or config.rates)
@@ -293,6 +304,21 @@ def has_pass(config: Keyed) -> bool:
 def is_paced(config: Keyed) -> bool:
     """Tell whether keys owe for what starts."""
     return bool(config.rates)
+
+
+def moves_debts(before: Keyed, after: Keyed) -> bool:
+    """Tell whether keys owe something else once settings have changed."""
+    return before.rates != after.rates
+
+
+def least_gaps(config: Keyed) -> list[timedelta]:
+    """Return of each rate the time of one unit of its fastest key, where it has any."""
+    return [gap for gap in (one.least_gap for one in config.rates) if gap is not None]
+
+
+def rates_by_units(config: Keyed, text: str) -> list[Rate]:
+    """Return the rates whose units are those of an expression."""
+    return [one for one in config.rates if one.units == text]
 
 
 def stored_units(config: Keyed) -> tuple[str, ...]:
@@ -328,7 +354,7 @@ def require_same_texts(before: Keyed, after: Keyed) -> None:
     if was == now:
         return
     other = next((text for text in (*now, *was) if (text in was) != (text in now)), now[0])
-    what = "rates" if other in {one.by for one in (*before.rates, *after.rates)} else "limits"
+    what = setting_of(other, before, after)
     raise InvalidConfigError(
         f"{what} by {shorten(other)}: by which keys there are {what} is fixed when a queue is "
         "created; one by the text of fair_key or group_key can be added at any time"

@@ -152,7 +152,7 @@ class Opened:
         as_of : int or datetime, optional
             A step of the status log, or an instant, to look back at; now by default.
         window : timedelta
-            How long before that instant counts as now, in rates, waits and failures.
+            How long before that instant counts as now, in speeds, waits and failures.
 
         Raises
         ------

@@ -27,7 +27,7 @@ class Said(NamedTuple):
     pause: str | None = None
     """By which key of it no item starts for as long: an expression, ``""`` for the fair key."""
     is_begun: bool = True
-    """Whether the item may have begun; of one that did not, units come back to its rates."""
+    """Whether the item may have begun; of one that did not, units come back to its keys."""
 
     @property
     def micros(self) -> int | None:

@@ -906,7 +906,7 @@ CROSS JOIN (SELECT min(since) AS since FROM sq_raw_runnable) r
 CROSS JOIN sq_raw_asked a;
 
 -- How much is where, what comes and goes, and how long what is open will take (`sq_forecast`). What was
--- enqueued again after its end is `redriven`, and neither dead, expired nor cancelled. The rates are of the
+-- enqueued again after its end is `redriven`, and neither dead, expired nor cancelled. The speeds are of the
 -- `seconds` of the window in which there was an item.
 CREATE OR REPLACE VIEW sq_overview AS
 SELECT r.runnable, r.delayed, r.held_by_group, r.over_a_key_limit, r.keys_at_a_limit, r.over_a_rate, r.of_paused_keys, r.over_a_limit, r.paused_items, r.past_their_time, r.claimed, r.late, r.acked, r.dead, r.dead_in_window, timestamp_micros(r.dead_since) AS dead_since, r.expired, r.cancelled, r.redriven, r.oldest_age, timestamp_micros(r.runnable_since) AS runnable_since, timestamp_micros(r.last_claim_at) AS last_claim_at, timestamp_micros(r.last_ack_at) AS last_ack_at, r.enqueued_in_window, r.done_in_window, r.enqueued_per_second, r.done_per_second, r.seconds, r.enqueued_per_second_now, r.done_per_second_now, r.trend, r.time_left, r.time_left_least, r.time_left_most

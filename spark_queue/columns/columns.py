@@ -20,7 +20,7 @@ from spark_queue.errors import (
     InvalidConfigError,
     SchemaMismatchError,
 )
-from spark_queue.flow import Rate, stored_texts, stored_units
+from spark_queue.flow import Rate, rates_by_units, stored_texts, stored_units
 from spark_queue.log.log_columns import LogColumn
 from spark_queue.log.schema import INPUTS, inputs_of
 from spark_queue.log.spark.spark_types import column_named
@@ -243,7 +243,7 @@ def add_keys(
     """Check a frame and add the queue's columns to it: keys, priority, cost and times.
 
     Those that nothing sets are left out: in all rows they are as in :data:`UNSET`. With ``extra``
-    the frame also has these columns of the item log. Where there are rates with units,
+    the frame also has these columns of the item log. Where items have units,
     :data:`UNFIT` says of each row why it is to be refused.
 
     Raises
@@ -299,12 +299,11 @@ def _why_unfit(text: str, config: QueueConfig, fields: Sequence[Field]) -> Itera
     is_one = F.coalesce((units > 0) & (units < float("inf")), F.lit(False))
     told = F.coalesce(_number_text(units), F.lit("None"))
     yield F.when(~is_one, F.format_string(pacing.NO_UNITS, F.lit(shorten(text)), told))
-    for rate in config.rates:
-        if rate.units == text:
-            most = _burst(rate, fields)
-            whose = F.lit(pacing.whose(rate))
-            why = F.format_string(pacing.TOO_MANY_UNITS, told, whose, _number_text(most))
-            yield F.when(units > most, why)
+    for rate in rates_by_units(config, text):
+        most = _burst(rate, fields)
+        whose = F.lit(pacing.whose(rate))
+        why = F.format_string(pacing.TOO_MANY_UNITS, told, whose, _number_text(most))
+        yield F.when(units > most, why)
 
 
 def _number_text(number: Column) -> Column:

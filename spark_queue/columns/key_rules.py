@@ -14,7 +14,7 @@ from spark_queue.errors import (
     InvalidConfigError,
     InvalidExpressionError,
 )
-from spark_queue.flow import stored_texts
+from spark_queue.flow import setting_of, stored_texts
 from spark_queue.log.schema import FORMAT_VERSION, ONE_TEXT
 from spark_queue.log.settings import Settings
 from spark_queue.wording import shorten
@@ -38,9 +38,12 @@ def of(config: QueueConfig) -> Iterator[tuple[str, str]]:
         text = getattr(config, option)
         if text is not None:
             yield option, text
-    of_limits = {limit.by for limit in config.limits}
-    for text in stored_texts(config):
-        yield ("limits" if text in of_limits else "rates"), text
+    yield from stored_of(config)
+
+
+def stored_of(config: QueueConfig) -> list[tuple[str, str]]:
+    """Return the other keys that are stored with an item: the option, and the expression."""
+    return [(setting_of(text, config), text) for text in stored_texts(config)]
 
 
 def require_same_everywhere(columns: Sequence[Field], config: QueueConfig) -> None:

@@ -14,6 +14,7 @@ from spark_queue.acting import operator
 from spark_queue.config import QueueConfig
 from spark_queue.config_changes import merge, plain_of, value_text
 from spark_queue.errors import SettingsChangedError
+from spark_queue.flow import moves_debts
 from spark_queue.log.heads import StatusHead, following
 from spark_queue.log.schema import (
     ACKED,
@@ -74,7 +75,7 @@ def configure(
         row, head = config_row(new, store.clock.now(), about), following(before)
         stage = StagedCheckpoint(rows=row, head=head)
         engine: Engine = "python"
-        if (new.stretches, new.config.rates) != (old.stretches, old.config.rates):
+        if new.stretches != old.stretches or moves_debts(old.config, new.config):
             # Turns are stretched around the pointer, and debts are moved: the fold starts there.
             stage = planner_of(store).checkpoint(at, new, row)
             engine = engine_of(stage.rows)

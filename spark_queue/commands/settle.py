@@ -24,7 +24,7 @@ from spark_queue.commands.admin import config_row
 from spark_queue.commands.key_pauses import expression_of
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, pause_of
-from spark_queue.flow import Pause, key_texts
+from spark_queue.flow import Pause, is_paced, key_texts
 from spark_queue.log.heads import StatusHead, following
 from spark_queue.log.schema import (
     CLAIMED,
@@ -222,7 +222,7 @@ def refunds(
     rows : DataFrame or pyarrow.Table
         The rows of the items: what is no longer the holder's has none.
     """
-    seqs = unbegun_of(verdict) if at.settings.config.rates else []
+    seqs = unbegun_of(verdict) if is_paced(at.settings.config) else []
     if seqs == []:
         return None
     paces, charges = _debts(at, lease)

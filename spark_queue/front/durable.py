@@ -63,8 +63,8 @@ class FrontOptions:
     """How many items are claimed together, and held in memory until they are taken. By default as
     many as the takers took in the last tenth of a second, 1,000 at most; what they do not take
     within a second is given back. A number is always claimed, and given back after a lease. With 1
-    an item is claimed for each :meth:`get`, and not ahead; so it is in a queue with rates, where
-    what is claimed counts as started. Before the first :meth:`get` nothing is claimed."""
+    an item is claimed for each :meth:`get`, and not ahead; so it is where a claim counts as a
+    start, by a rate. Before the first :meth:`get` nothing is claimed."""
     lease: timedelta | None = None
     """How long they are leased; renewed as long as the front lives. Default: the queue's."""
     poll_every: timedelta = timedelta(seconds=1)

@@ -15,6 +15,7 @@ from spark_queue.commands.enqueued import outcome_of_rows
 from spark_queue.commands.rows import check_rows
 from spark_queue.config import OnDuplicate
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
+from spark_queue.flow import is_paced
 from spark_queue.local_queue import LocalQueue, LocalVerbs
 from spark_queue.log.schema import TRACE
 from spark_queue.overriding import override
@@ -96,10 +97,10 @@ class Outlet(ABC):
 
     # rule again: calls at a rate
     def is_paced(self) -> bool:
-        """Whether the queue has rates, so that a claim counts as a start."""
+        """Whether a claim of the queue counts as a start."""
         known = self.store.position()
         head = known.status.head or self.store.status_head()
-        return bool(self.store.settings(head, known).config.rates)
+        return is_paced(self.store.settings(head, known).config)
 
     def rest(self, most: float) -> float:
         """Return the seconds, so many at most, until time alone may bring an item."""

@@ -19,7 +19,7 @@ from spark_queue.log.log_columns import Columns, Input, LogColumn, column_names,
 #: 3: a column of the item log for the trace that an item belongs to.
 #: 4: a column of both logs for the failures after which an item is dead; one row for a renewal.
 #: 5: a mark of a source says what its last batch did, and may leave the head.
-#: 6: columns of both logs for the keys of limits, the units of rates and the chains of items that
+#: 6: columns of both logs for bounded keys, their units and the chains of items that
 #: replace each other; of the status log for deferrals and debts; the grace of leases; how far the
 #: work is.
 FORMAT_VERSION = 6
@@ -40,7 +40,7 @@ CHAINED = 6
 TRACE = "_trace"
 
 #: Lanes: heads of steps, configuration, last tags of keys and groups; refused rows; checkpoints;
-#: renewals, and debts of keys with rates; sources that have left the head.
+#: renewals, and debts of keys; sources that have left the head.
 META_LANE = -1
 REFUSED_LANE = -2
 OPEN_LANE = -3
@@ -133,7 +133,7 @@ _SCHEDULE = [
     ),
     LogColumn("_fair_key", "string", "the key that turns are shared by"),
     LogColumn("_group_key", "string", "the key whose items run in order"),
-    LogColumn("_flow_keys", "string", "its other keys with limits, in JSON", since=6, stays=True),
+    LogColumn("_flow_keys", "string", "its other bounded keys, in JSON", since=6, stays=True),
     LogColumn(
         "_units", "string", "the units that it takes of each rate, in JSON", since=6, stays=True
     ),

@@ -11,6 +11,7 @@ from spark_queue.claim import Claim
 from spark_queue.commands.claims import new_claim_id
 from spark_queue.commands.settle import SettledStep
 from spark_queue.config import QueueConfig
+from spark_queue.flow import least_gaps
 from spark_queue.log.heads import ClaimSize, SizeReason, StatusHead
 from spark_queue.log.schema import CHAINED, TERMINAL
 from spark_queue.processing.claim_parts import RENEWALS
@@ -52,7 +53,7 @@ def begin_within(request: Request, config: QueueConfig) -> timedelta | None:
     Where items start by a rate, what a claim takes counts as started. So a hand begins it within
     the time of one unit, and the calls of a window are at most one for each hand more than starts.
     """
-    gaps = [] if request.hands is None else [rate.least_gap for rate in config.rates]
+    gaps = [] if request.hands is None else least_gaps(config)
     return min((time for time in (request.target, *gaps) if time is not None), default=None)
 
 

@@ -56,7 +56,7 @@ class PastItem(Job):
     flow_keys: tuple[str | None, ...] = ()
     """Its stored keys: neither the fair key nor the group key is one."""
     units: tuple[float, ...] = ()
-    """The units that it takes of rates."""
+    """The units that it takes of keys."""
     waited: float | None = None
     """Seconds from when it could first run to its first claim; ``None`` where it had none."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_queue.config import QueueConfig
+from spark_queue.flow import limit_of
 from spark_queue.log.disk.liveness import judge
 from spark_queue.log.schema import CLAIMED, READY, REFUSED, user_names
 from spark_queue.report.model import ItemEntry, Place, Transition
@@ -134,7 +135,7 @@ class Chains:
     def _full_key(self, row: Answer) -> FullKey | None:
         if row["full_limit"] is None:
             return None
-        by = self.config.limits[row["full_limit"]].by
+        by = limit_of(self.config, row["full_limit"]).by
         return FullKey(by=by, key=row["full_key"], used=row["used"], most=row["most"])
 
     def _short_key(self, row: Answer) -> UnitsAsked | None:

@@ -1,4 +1,4 @@
-"""Words for a queue: its condition by its worst finding, its rates, and the time left."""
+"""Words for a queue: its condition by its worst finding, its speed, and the time left."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def kept_back(report: Vitals) -> tuple[str, ...]:
         waits = agree(seen.over_a_key_limit, "waits", "wait")
         keys = plural(seen.keys_at_a_limit, "key")
         lines.append(f"{plural(seen.over_a_key_limit, 'item')} of {keys} {waits} for a limit")
-    lines += [_paced_text(one, report.as_of) for one in report.rates if one.keys]
+    lines += [_paced_text(one, report.as_of) for one in report.pacing]
     return tuple(lines)
 
 
@@ -113,8 +113,8 @@ def window_text(report: Vitals) -> str:
     return lasting(report.window.total_seconds() if seconds is None else seconds)
 
 
-def rates(within: float | None, now: float | None) -> str:
-    """Return the rates per second of the window and of now; nothing for none."""
+def speed(within: float | None, now: float | None) -> str:
+    """Return how many a second there were in the window and of now; nothing for none."""
     if not within:
         return ""
     return f", {within:,.2f} a second" + ("" if now is None else f"; now {now:,.2f}")

@@ -250,8 +250,8 @@ class Followed:
             yield from (_line_of(by, self._store, row, asked.now) for row in wanted)
             return
         ends = ends_at(self._store, None)
-        rates = Owed.read(self._source, self._store, ends, asked).lines()
-        found = read_tenants(rows, asked, rates)
+        paced = Owed.read(self._source, self._store, ends, asked).lines()
+        found = read_tenants(rows, asked, paced)
         yield from (one for one in found if id_of(one.fair_key) == digest)
 
     def _columns_of(self, seqs: Sequence[int]) -> Mapping[int, Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""Alarms about keys: their limits, rates and pauses."""
+"""Alarms about keys: what bounds them, and their pauses."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def _fact(says: str, *, waits: str = "") -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """The items by state, their rates, and when the work will be done. Durations are seconds."""
+    """The items by state, their speed, and when the work will be done. Durations are seconds."""
 
     runnable: int = _fact("runnable", waits="runnable")
     """Ready items that nothing but their turn keeps from a claim."""

@@ -307,6 +307,11 @@ class Vitals(Heading):
     """Items that are held for long, or given back again and again."""
     waits_longest: LongestWait | None
 
+    @property
+    def pacing(self) -> tuple[RateLine, ...]:
+        """The rates that keep keys back."""
+        return tuple(one for one in self.rates if one.keys)
+
     def findings(self, thresholds: Thresholds | None = None) -> list[Finding]:
         """Return the findings for an operator, the worst first."""
         found: list[Finding] = _module("alarms").ring(self, thresholds)

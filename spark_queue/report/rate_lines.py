@@ -1,4 +1,4 @@
-"""Frozen facts about rates, as a report has them."""
+"""Frozen facts about each rate, as a report has them."""
 
 from __future__ import annotations
 

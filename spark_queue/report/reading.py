@@ -15,6 +15,7 @@ from spark_queue.clock import Clock
 from spark_queue.commands import readers
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.flow import is_paced, limit_of
 from spark_queue.log.addresses import QueueAddress
 from spark_queue.log.disk import liveness
 from spark_queue.log.heads import QueueHead, Registered
@@ -273,7 +274,7 @@ def _report(
 
 
 def _panels(answers: Answers, asked: Question, *more: str) -> dict[str, list[Answer]]:
-    return answers.panels(*_VITALS, *(OF_RATES if asked.config.rates else ()), *more)
+    return answers.panels(*_VITALS, *(OF_RATES if is_paced(asked.config) else ()), *more)
 
 
 def _vitals(
@@ -311,7 +312,7 @@ def _vitals(
 
 
 def _full_limit(config: QueueConfig, row: Answer) -> FullLimit:
-    return FullLimit(by=config.limits[row.pop("nth")].by, **row)
+    return FullLimit(by=limit_of(config, row.pop("nth")).by, **row)
 
 
 def _service(

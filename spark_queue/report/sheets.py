@@ -232,7 +232,7 @@ def overview(report: Vitals) -> Sheet:
         "runnable": _oldest(seen),
         "claimed": ", ".join([*unwell(report), *condition.claim_size(report)]),
         "acked": f"{seen.done_in_window:,} in {within}"
-        + condition.rates(seen.done_per_second, seen.done_per_second_now),
+        + condition.speed(seen.done_per_second, seen.done_per_second_now),
     }
     always = ("runnable", "claimed", "dead", "acked")
     rows = [
@@ -240,7 +240,7 @@ def overview(report: Vitals) -> Sheet:
         for name, count in seen.counts().items()
         if count or name in always
     ]
-    entered = condition.rates(seen.enqueued_per_second, seen.enqueued_per_second_now)
+    entered = condition.speed(seen.enqueued_per_second, seen.enqueued_per_second_now)
     rows.append(("enqueued", "", f"{seen.enqueued_in_window:,} in {within}{entered}"))
     rows.append(("done in", "", condition.time_left(seen)))
     return Sheet(

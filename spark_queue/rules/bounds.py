@@ -6,12 +6,19 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING
 
 from spark_queue.config import QueueConfig
-from spark_queue.flow import has_pass
+from spark_queue.flow import Bound, Limit, has_pass
 from spark_queue.rules.limiting import ItemKeys, Limited, Limits
 from spark_queue.rules.pacing import Debt, Paces, Tally, UnitsAsked, instant_of, seconds_of
 
 if TYPE_CHECKING:
-    from spark_queue.rules.rule_model import Record
+    from spark_queue.rules.rule_model import Reason, Record
+
+
+def reason_of(bound: Bound) -> Reason:
+    """Return the reason of an item that a bound keeps back."""
+    if isinstance(bound, Limit):
+        return "key limit"
+    return "rate" if bound.by is None else "key rate"
 
 
 class Bounds:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from spark_queue.config import QueueConfig
-from spark_queue.flow import Pause, is_paced
+from spark_queue.flow import Pause, is_paced, limit_of
 from spark_queue.rules.grouping import Member, in_the_way
 from spark_queue.rules.limiting import Limited
 from spark_queue.rules.pacing import Paces, UnitsAsked, instant_of, seconds_of
@@ -103,7 +103,7 @@ class Situation:
     def _full_keys(self, item: Live) -> Iterator[ItemReason]:
         """Yield the keys of an item without room, each with the first item in flight of it."""
         for number, key in item.limited:
-            limit, flights = self.config.limits[number], self.flights.get((number, key), ())
+            limit, flights = limit_of(self.config, number), self.flights.get((number, key), ())
             most = limit.most(key)
             if most is not None and len(flights) >= most:
                 full = FullKey(by=limit.by, key=key, used=len(flights), most=most)

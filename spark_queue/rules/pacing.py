@@ -54,8 +54,8 @@ class Debt:
 class UnitsAsked(NamedTuple):
     """Units that an item takes of a key, and what they cost.
 
-    The key has the place of its rate among those of the queue below zero, from -1 on: limits have
-    those above.
+    The key has the place of its rate among those of the queue below zero, from -1 on.
+    Keys of what is in flight have those above.
     """
 
     key: Limited

@@ -112,8 +112,9 @@ def question_variants(settings: Settings, now: datetime, *, is_chained: bool) ->
     return kept | _variants_of_places(settings, now, is_chained=is_chained)
 
 
-#: The tables of limits and pauses.
-KEY_TABLES = ("limited", "overrides", "paused_by", "pauses", "rates", "rate_overrides")
+#: The tables of bounds, and of bounds and pauses.
+BOUND_TABLES = ("limited", "overrides", "rates", "rate_overrides")
+KEY_TABLES = ("paused_by", "pauses", *BOUND_TABLES)
 
 
 def key_tables(settings: Settings, now: datetime) -> dict[str, pa.Table]:
@@ -143,8 +144,8 @@ def key_tables(settings: Settings, now: datetime) -> dict[str, pa.Table]:
         {"nth": place, "key": one.key, "until": micros(one.until) if one.until else OPEN_END}
         for place, one in zip(places, pauses, strict=True)
     ]
-    rows = (limited, overrides, paused_by, ends, *_rate_rows(settings.config))
-    kinds = (LIMITED, OVERRIDES, PAUSED_BY, PAUSES, RATES, RATE_OVERRIDES)
+    rows = (paused_by, ends, limited, overrides, *_rate_rows(settings.config))
+    kinds = (PAUSED_BY, PAUSES, LIMITED, OVERRIDES, RATES, RATE_OVERRIDES)
     return {
         name: pa.Table.from_pylist(some, kind)
         for name, some, kind in zip(KEY_TABLES, rows, kinds, strict=True)

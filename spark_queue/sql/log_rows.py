@@ -73,7 +73,7 @@ def states_of(store: Store, head: StatusHead) -> pa.Table:
 
 
 def debts_of(store: Store, head: StatusHead) -> pa.Table:
-    """Return rows of what keys of rates owe: those of the checkpoint, and of steps since."""
+    """Return rows of what keys owe: those of the checkpoint, and of steps since."""
     first, last = head.checkpoint.step, head.step
 
     def may(file: LogFile) -> bool:

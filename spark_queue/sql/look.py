@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
+from spark_queue.flow import is_paced
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.log_columns import Columns, LogColumn
 from spark_queue.log.schema import ITEM, QUEUE_COLUMNS, REFUSED, SCHEDULE, SHOWN, STATUS_COLUMNS
@@ -278,14 +279,14 @@ class QueueLook(ABC, Generic[FrameT]):
         return at or self.store.status_head()
 
     def _debts(self) -> pa.Table:
-        """Return what keys of rates owe; nothing is read of a queue without."""
+        """Return what keys owe; nothing is read of a queue without."""
         head = self._head()
-        if not self.store.settings(head).config.rates:
+        if not is_paced(self.store.settings(head).config):
             return limit_pass.DEBTS.empty_table()
         return limit_pass.debts_table(self.logs.debts_of(self.store, head))
 
     def _of_keys(self, leaf: str) -> pa.Table:
-        """Return the limits, rates or pauses of keys as of the last step that is looked at."""
+        """Return the bounds and pauses of keys as of the last step that is looked at."""
         settings = self.store.settings(self._head())
         now = instant_of(int(str(self._asked["now"])))
         self.database.variants |= limit_pass.question_variants(

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from spark_queue.acting import operator
-from spark_queue.flow import longest_pause
+from spark_queue.flow import is_paced, longest_pause
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.job_descriptions import named
 from spark_queue.log.schema import (
@@ -214,7 +214,7 @@ class ItemPlanner:
         with self._look(asked=asked) as look:
             look.fold(at)
             (found,) = look.rows("next_times")
-            paced = look.rows("next_units")[0]["missing"] if config.rates else None
+            paced = look.rows("next_units")[0]["missing"] if is_paced(config) else None
         held_until = _instant(found["held_until"])
         if at.settings.paused:
             return Coming(held_until=held_until)

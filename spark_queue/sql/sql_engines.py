@@ -70,7 +70,7 @@ class LogRows(Protocol[_Rows]):
         """Return the rows of a status log since its checkpoint."""
 
     def debts_of(self, store: Store, head: StatusHead) -> pa.Table:
-        """Return rows of what keys of rates owe, since the checkpoint and of it."""
+        """Return rows of what keys owe, since the checkpoint and of it."""
 
     def with_step(self, states: _Rows, rows: Any, step: int) -> _Rows:
         """Return rows of a status log, with those of its next step."""

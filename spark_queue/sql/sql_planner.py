@@ -65,9 +65,9 @@ class SqlPlanner(ItemPlanner):
 
     @named("settle")
     def debts(self, at: Snapshot) -> pa.Table:
-        """Return rows of what keys of rates owe, since the checkpoint and of it."""
+        """Return rows of what keys owe, since the checkpoint and of it."""
         return self._decide(
-            "to read the rates of", lambda engine: engine.logs.debts_of(self.store, at.status)
+            "to read the debts of", lambda engine: engine.logs.debts_of(self.store, at.status)
         )
 
     @named("settle and claim")

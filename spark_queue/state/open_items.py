@@ -253,7 +253,7 @@ class RememberedClaim:
     given_back: set[int] = field(default_factory=set)
     """Items that are ready again as if never leased: they have no verdict."""
     charges: dict[tuple[str, Hashable], Debt] = field(default_factory=dict)
-    """What the keys of rates owed after it."""
+    """What keys owed after it."""
 
     @property
     def claim_id(self) -> str:

@@ -65,7 +65,7 @@ class Replica:
     grants : dict
         The claims, by lease.
     debts : dict
-        What the keys of rates owe, by what the rate is by, and the key.
+        What keys owe, by what the rate is by, and the key.
     """
 
     queue: str = ""

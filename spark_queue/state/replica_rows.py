@@ -97,10 +97,10 @@ def replica_of(entered: pa.Table, followed: pa.Table, since: int, begins: int = 
     granted = set(_grants(moves)["_lease"].to_pylist())
     replica.grants = {lease: replica.grants[lease] for lease in sorted(in_flight)}
     replica.has_forgotten = granted > in_flight
-    rates = followed.filter(pc.equal(followed["_kind"], RATE))
-    replica.debts = read_debts(rates)
+    owed = followed.filter(pc.equal(followed["_kind"], RATE))
+    replica.debts = read_debts(owed)
     for lease, grant in replica.grants.items() if replica.debts else ():
-        grant.charges = read_debts(rates.filter(pc.equal(rates["_step"], lease)))
+        grant.charges = read_debts(owed.filter(pc.equal(owed["_step"], lease)))
     replica.keys = _keys(entered)
     replica.chains = _chains(entered)
     replica.ends = {(p, key): tag for p, key, tag in _ends(entered)}

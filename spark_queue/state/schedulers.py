@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from spark_queue.config import QueueConfig
+from spark_queue.flow import is_paced
 from spark_queue.log.heads import Pointer
 from spark_queue.log.schema import CLAIMED, READY
 from spark_queue.log.settings import Settings
@@ -157,8 +158,8 @@ def scheduler(
 
 
 def paces_of(replica: Replica, config: QueueConfig) -> Paces | None:
-    """Return what the keys of rates owe; ``None`` without rates."""
-    if not config.rates:
+    """Return what keys owe; ``None`` where none does."""
+    if not is_paced(config):
         return None
     paces = Paces(config)
     for (by, key), debt in replica.debts.items():

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from spark_queue.commands import asking, checkpoint, create_drop, readers
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.flow import RULES
 from spark_queue.log.heads import QueueHead, StatusHead, following
 from spark_queue.log.schema import (
     ACKED,
@@ -328,7 +329,7 @@ class DeltaJournal:
 
 def _require_plain(store: Store) -> None:
     config = store.of_reader(0).settings(store.of_reader(0).status_head()).config
-    for name in ("dedup_key", "fair_key", "group_key", "priority", "limits", "rates"):
+    for name in ("dedup_key", "fair_key", "group_key", "priority", *RULES):
         if getattr(config, name):
             raise InvalidArgumentError(
                 f"queue {store.name!r} has {name}: a journaled queue is first in, first out; "

@@ -180,7 +180,7 @@ class ViewSource(ABC):
 
     @abstractmethod
     def find_debts(self, store: Store, head: StatusHead) -> pa.Table:
-        """Return the rows of what keys of rates owe, as of a step: ``DEBTS``, in any order."""
+        """Return the rows of what keys owe, as of a step: ``DEBTS``, in any order."""
 
     @abstractmethod
     def find_progress(

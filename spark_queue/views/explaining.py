@@ -11,12 +11,13 @@ from typing import Any
 
 from spark_queue.clock import utc
 from spark_queue.config import QueueConfig
-from spark_queue.flow import Pause, longest_pause
+from spark_queue.flow import Pause, bounds_of, longest_pause
 from spark_queue.log.disk.liveness import judge
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import CLAIMED
 from spark_queue.log.settings import Settings
 from spark_queue.results import Explanation, Liveness
+from spark_queue.rules.bounds import Bounds, reason_of
 from spark_queue.rules.explain import Situation, explain_live
 from spark_queue.rules.limiting import KeyPlaces, Limited, keys_of
 from spark_queue.rules.pacing import UnitsAsked
@@ -53,7 +54,7 @@ def live(store: Store, seq: int) -> Explanation | None:
         known = {**replica.items, seq: row}.values()
         rows = [{**other, "_expires_at": expires_at(other, limit)} for other in known]
         at = _with_debts(now_of(store), replica)
-    keys = KeyPlaces.of(at.config, at.config.limits)
+    keys = Bounds(at.config).in_flight.keys
     live = {row["_seq"]: LiveItem.of(row, at, keys) for row in rows}
     live |= {
         one.seq: one for chain in chains for one in _follow_chain([live[seq] for seq in chain], at)
@@ -323,6 +324,5 @@ def _in_the_way(head: StatusHead, settings: Settings) -> Reason:
     # What nothing else holds up is held by its group or a key, or was looked at too late.
     if config.group_key is not None:
         return "held by group"
-    if config.limits or not config.rates:
-        return "key limit" if config.limits else why
-    return "rate" if all(one.by is None for one in config.rates) else "key rate"
+    # Their order is that of their names: key limit, key rate, rate.
+    return min(map(reason_of, bounds_of(config)), default=why)

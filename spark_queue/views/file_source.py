@@ -24,6 +24,7 @@ from spark_queue.results import ItemProgress
 from spark_queue.sql.arrow_look import ArrowLook
 from spark_queue.sql.database import Database
 from spark_queue.sql.file_rows import files_of, having, log_of, once_more, rows_of
+from spark_queue.sql.limit_pass import BOUND_TABLES
 from spark_queue.sql.log_rows import debts_of, plain
 from spark_queue.sql.look import CONFIGURED, ENTERED, MOVES
 from spark_queue.state.store import Store
@@ -38,8 +39,8 @@ _OF_NOW = ("with_place_of_status", "eligible_items_of_status", "reasons", "runna
 
 #: Tables that are no views, and differ at the next look.
 _LEAVES = (
-    *("asked", "items", "states", "configs", "rejected", "weights", "pointers", "limited"),
-    *("overrides", "rates", "rate_overrides", "debts"),
+    *("asked", "items", "states", "configs", "rejected", "weights", "pointers"),
+    *("debts", *BOUND_TABLES),
 )
 
 #: The others, by the column that says which rows are in the place of former ones when items have

@@ -18,7 +18,7 @@ from spark_queue.columns.expressions import COLUMN, LITERAL, Expression, Node
 from spark_queue.columns.kinds import Field
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
-from spark_queue.flow import stored_texts, stored_units
+from spark_queue.flow import stored_units
 from spark_queue.log.log_columns import LogColumn
 from spark_queue.log.schema import BOUNDED, INPUTS, QUEUE_COLUMNS, inputs_of
 from spark_queue.rules import limiting, pacing
@@ -74,15 +74,15 @@ def keys_of(columns: Sequence[Field], config: QueueConfig, rows: pa.Table) -> di
 
 
 def _flow_keys(columns: Sequence[Field], config: QueueConfig, rows: pa.Table) -> pa.Array:
-    """Return of each row the keys that have limits and no column of their own, as JSON."""
-    texts = [texts_of("limits", text, columns, rows) for text in stored_texts(config)]
+    """Return of each row the bounded keys that have no column of their own, as JSON."""
+    texts = [texts_of(name, text, columns, rows) for name, text in key_rules.stored_of(config)]
     return functions.join_texts(texts) if texts else pa.nulls(rows.num_rows, pa.string())
 
 
 def _units(
     columns: Sequence[Field], config: QueueConfig, rows: pa.Table, keys: Mapping[str, pa.Array]
 ) -> pa.Array:
-    """Return of each row the units that it takes of rates, as JSON."""
+    """Return of each row the units that it takes of keys, as JSON."""
     texts = stored_units(config)
     if not texts:
         return pa.nulls(rows.num_rows, pa.string())

@@ -213,13 +213,13 @@ FROM (
 WHERE l.used >= l.most
 
 -- nothing_kept_back(seq, group_key, nth, key, used, most, holder)
--- In a queue without limits of keys there are none.
+-- Where keys have any number in flight there are none.
 -- rule: limit of a key
 SELECT m.nth AS seq, m.path AS group_key, m.nth, m.path AS key, m.nth AS used, m.most, m.nth AS holder
 FROM sq_limited m
 
 -- units_asked(seq, group_key, nth, key, by, units, per, cost, allowance)
--- What the items that may start take of the keys of rates: how many nanoseconds of a key, and how many ahead
+-- What the items that may start take of their keys: how many nanoseconds of a key, and how many ahead
 -- it may be: 100 years at most. Numbers of more than 53 bits are a nanosecond off.
 -- rule: rate of a key
 SELECT
@@ -270,7 +270,7 @@ FROM (
 WHERE l.missing > 0
 
 -- no_lacking_units(seq, group_key, nth, key, by, units, missing)
--- In a queue without rates there are none.
+-- Where no key owes anything there are none.
 -- rule: rate of a key
 SELECT m.nth AS seq, m.by AS group_key, m.nth, m.by AS key, m.by, m.most AS units, m.nth AS missing
 FROM sq_rates m
@@ -612,7 +612,7 @@ ORDER BY stage, pos LIMIT $limit
 SELECT seq, turn, overdue, 1 AS stage, pos FROM sq_first_in_order
 
 -- granted_items_with_limits(seq, turn, overdue, stage, pos)
--- The same in a queue with limits or rates: the pass has taken the lapsed items, too.
+-- The same in a queue with bounds of keys: the pass has taken the lapsed items, too.
 -- rule: lapsed items of a full queue, pass of a claim
 SELECT f.seq, f.turn, f.overdue, 1 AS stage, f.pos FROM sq_first_in_order f
 UNION ALL

@@ -1,4 +1,4 @@
--- Panels of a report: counts, rates and forecasts.
+-- Panels of a report: counts, speeds and forecasts.
 -- Uses: log, status, history, standing.
 -- Tables: asked.
 
@@ -240,7 +240,7 @@ first_claim AS (
   LEFT JOIN sq_transitions t ON t.granted
   GROUP BY s.seconds
 ),
-rates AS (
+speeds AS (
   SELECT f.seconds * p.part AS seconds, count(c.ago) / (f.seconds * p.part) AS per_second, p.part
   FROM first_claim f
   CROSS JOIN (VALUES (2e-1), (5e-1), (1e0)) AS p(part)
@@ -252,11 +252,11 @@ SELECT
   coalesce(min(r.per_second), 0e0) AS least,
   coalesce(max(r.per_second), 0e0) AS most,
   (SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY seconds) FROM sq_service_times) AS work
-FROM rates r
+FROM speeds r
 
 -- overview(runnable, delayed, held_by_group, over_a_key_limit, keys_at_a_limit, over_a_rate, of_paused_keys, over_a_limit, paused_items, past_their_time, claimed, late, acked, dead, dead_in_window, dead_since instant, expired, cancelled, redriven, oldest_age, runnable_since instant, last_claim_at instant, last_ack_at instant, enqueued_in_window, done_in_window, enqueued_per_second, done_per_second, seconds, enqueued_per_second_now, done_per_second_now, trend, time_left, time_left_least, time_left_most)
 -- How much is where, what comes and goes, and how long what is open will take (`sq_forecast`). What was
--- enqueued again after its end is `redriven`, and neither dead, expired nor cancelled. The rates are of the
+-- enqueued again after its end is `redriven`, and neither dead, expired nor cancelled. The speeds are of the
 -- `seconds` of the window in which there was an item.
 WITH waiting AS (
   SELECT

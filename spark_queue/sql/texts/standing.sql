@@ -34,7 +34,7 @@ WHERE j.over_by IS NULL AND j.group_key IS NOT NULL
 GROUP BY j.group_key
 
 -- full_keys(seq, nth, key, used, most, holder, items)
--- Of each item that limits keep back the first key without room, who is in flight of it, and how many there are.
+-- Of each item the first key without room, who is in flight of it, and how many there are.
 SELECT k.seq, k.nth, k.key, k.used, k.most, k.holder, n.items
 FROM sq_kept_back_of_status k
 JOIN (
@@ -42,7 +42,7 @@ JOIN (
 ) n ON k.seq = n.seq AND k.nth = n.nth
 
 -- short_keys(seq, nth, key, by, units, missing, items)
--- Of each item that rates keep back the first key that lacks its units, that of the whole queue at last, for
+-- Of each item the first key that lacks its units, that of the whole queue at last, for
 -- how many nanoseconds, and how many there are.
 SELECT k.seq, k.nth, k.key, k.by, k.units, k.missing, k.items
 FROM (
