@@ -53,6 +53,10 @@ class _Chores:
     """A queue of chores, and the thread that does them."""
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin with nothing to do: in a child of a fork the thread of the parent is not there."""
         self._due: dict[str, Chore] = {}
         self._left: set[str] = set()
         """What is due, and nobody wants any more."""
@@ -66,7 +70,15 @@ class _Chores:
         """Whether who forks has got it."""
 
     def ask(self, name: str, chore: Chore) -> None:
-        """Have something done, unless the same is due."""
+        """Have something done by the thread, soon, unless the same is due already.
+
+        Parameters
+        ----------
+        name : str
+            What tells it from other things that are due.
+        chore : callable
+            Begins it; its errors are logged.
+        """
         with self._changed:
             if self._is_over or name in self._due:
                 return
@@ -91,13 +103,14 @@ class _Chores:
             self._told[name] = told
             logger.warning("%s: not tidied up, and tried again later: %s", name, error)
 
-    def wait(self, timeout: float) -> bool:
-        """Wait until nothing is due; False if the time is up."""
+    def wait(self, timeout: float = _LAST) -> bool:
+        """Wait until nothing is due in this process; False if the time is up."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._is_running, timeout)
 
-    def leave(self, name: str) -> None:
-        """Wait for one chore, within bounds; then leave it."""
+    def leave(self, of: Path | str) -> None:
+        """Wait until one thing is not done any more: two seconds, then for the stride under way."""
+        name = str(of)
         with self._changed:
             if self._changed.wait_for(lambda: name not in self._due, _LAST):
                 return
@@ -163,52 +176,15 @@ _END = object()
 _chores = _Chores()
 
 
-def ask(name: str, chore: Chore) -> None:
-    """Have something done by the thread, soon, unless the same is due already.
+ask, wait, leave = _chores.ask, _chores.wait, _chores.leave
 
-    Parameters
-    ----------
-    name : str
-        What tells it from other things that are due.
-    chore : callable
-        Begins it; its errors are logged.
-    """
-    _chores.ask(name, chore)
-
-
-def wait(timeout: float = _LAST) -> bool:
-    """Wait until nothing is due in this process; False if the time is up."""
-    return _chores.wait(timeout)
-
-
-def leave(name: Path | str) -> None:
-    """Wait until one thing is not done any more: for two seconds, then for the stride under way."""
-    _chores.leave(str(name))
-
-
-def _end() -> None:
-    _chores.end()
-
-
-def _before_fork() -> None:
-    _chores.before_fork()
-
-
-def _after_fork() -> None:
-    _chores.after_fork()
-
-
-def _begin_anew() -> None:
-    """Begin with nothing to do: the thread of the parent is not here."""
-    global _chores  # noqa: PLW0603 - one for each process
-    _chores = _Chores()
-
-
-atexit.register(_end)
+atexit.register(_chores.end)
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_begin_anew
+        before=_chores.before_fork,
+        after_in_parent=_chores.after_fork,
+        after_in_child=_chores.begin,
     )
 
 
