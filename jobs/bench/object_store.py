@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from collections import Counter, defaultdict
@@ -35,6 +36,7 @@ import typer
 from shaky_proxy import ShakyProxy
 from spark_queue import LocalQueue, QueueConfig
 from spark_queue.errors import LeaseLostError, StepLostError
+from spark_queue.log.object.pending_rows import TAKEN
 from spark_queue.log_errors import FileAccessError
 
 app = typer.Typer(add_completion=False)
@@ -138,21 +140,31 @@ class Diary:
         return done
 
 
-def live(directory: str, port: int, seed: int, *, has_spark: bool = False) -> None:
-    """Put, claim and settle until somebody ends it."""
+def live(
+    directory: str, port: int, seed: int, *, has_spark: bool = False, putters: int = 0
+) -> None:
+    """Put, claim and settle until somebody ends it, beside threads that only put."""
     draw = random.Random(seed)  # noqa: S311 - of a benchmark
     diary = Diary(directory, has_spark=has_spark)
     if has_spark:
         queue = import_module("object_store_spark").opened(PLACE, port)
     else:
         queue = LocalQueue.open(PLACE, storage=options_of(port))
+    for number in range(putters):
+        args = (queue, Diary(directory), random.Random(f"{seed} {number}"), 1.0)  # noqa: S311
+        threading.Thread(target=_act_for_ever, args=args, daemon=True).start()
+    # A little less is put than is claimed.
+    _act_for_ever(queue, diary, draw, 0.4)
+
+
+def _act_for_ever(queue: Any, diary: Diary, draw: random.Random, puts: float) -> None:
     while True:
-        _act(queue, diary, draw)
+        _act(queue, diary, draw, puts)
 
 
-def _act(queue: Any, diary: Diary, draw: random.Random) -> None:
+def _act(queue: Any, diary: Diary, draw: random.Random, puts: float) -> None:
     try:
-        if draw.random() < 0.4:  # noqa: PLR2004 - a little less than is claimed
+        if draw.random() < puts:
             _put(queue, diary, draw)
         else:
             _work(queue, diary, draw)
@@ -193,6 +205,7 @@ def main(
     refused: Annotated[float, typer.Option(help="Part of the requests that get 503.")] = 0.05,
     delay: Annotated[int, typer.Option(help="Milliseconds that a request takes longer.")] = 30,
     spark: Annotated[int, typer.Option(help="Processes with a session of Spark.")] = 0,
+    putters: Annotated[int, typer.Option(help="Threads of a process that only put.")] = 0,
     every: Annotated[float, typer.Option(help="Seconds between two kills.")] = 0.5,
     seed: Annotated[int, typer.Option(help="Decides every fault, and who is killed.")] = 0,
 ) -> None:
@@ -204,10 +217,12 @@ def main(
         faults = {"lost": lost, "refused": refused, "delay": delay / 1000, "seed": seed}
         began = time.time()
         with shaken(store, **faults) as port:
-            _kill(told, port, kills, processes, every, seed, spark)
+            _kill(told, port, kills, processes, every, seed, spark, putters)
         seconds = time.time() - began
         lines = [json.loads(line) for path in Path(told).glob("*.told") for line in _lines(path)]
-        broken = check(_drained(store), lines)
+        queue = _drained(store)
+        broken = check(queue, lines)
+        typer.echo(f"{_count_taken(queue)} objects of rows were taken in by other processes")
         _print(lines, seconds, broken)
     sys.exit(1 if any(broken.values()) else 0)
 
@@ -227,13 +242,23 @@ def in_child(act: Callable[[], None]) -> None:
 
 
 def _kill(
-    told: str, port: int, kills: int, processes: int, every: float, seed: int, spark: int
+    told: str,
+    port: int,
+    kills: int,
+    processes: int,
+    every: float,
+    seed: int,
+    spark: int,
+    putters: int,
 ) -> None:
     draw = random.Random(seed)  # noqa: S311 - of a benchmark
     born: dict[int, float] = {}
 
     def begin(number: int, at: int) -> BaseProcess:
-        args, named = (told, port, seed * 10_000 + number), {"has_spark": at < spark}
+        args, named = (
+            (told, port, seed * 10_000 + number),
+            {"has_spark": at < spark, "putters": putters},
+        )
         life = FORK.Process(target=live, args=args, kwargs=named, daemon=True)
         life.start()
         born[at] = time.monotonic()
@@ -268,6 +293,14 @@ def _drained(store: int) -> LocalQueue:
     while queue.counts()["ready"] + queue.counts()["claimed"] and time.monotonic() < until:
         queue.claim(1_000, wait=timedelta(seconds=1)).ack()
     return queue
+
+
+def _count_taken(queue: LocalQueue) -> int:
+    """Return how many objects of rows all commits have."""
+    storage: Any = queue._store.queue._storage  # noqa: SLF001 - as above
+    texts = (storage.read(name) for name in storage.list() if name.endswith(".json"))
+    found = (json.loads(text.partition(b"\n")[0]) for text in texts)
+    return sum(len(first.get("commitInfo", {}).get(TAKEN, ())) for first in found)
 
 
 def check(queue: LocalQueue, lines: list[_Row]) -> dict[str, list[str]]:

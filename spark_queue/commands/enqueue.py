@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -131,9 +132,14 @@ def commit(
     if dry_run:
         return _foresee(command.decide(Snapshot(store)))
 
-    def make(decide: Decide[Enqueued], tell: Callable[[Enqueued], None] | None = None) -> Enqueued:
+    def make(
+        decide: Decide[Enqueued],
+        tell: Callable[[Enqueued], None] | None = None,
+        rest: Callable[[], bool] = lambda: False,
+    ) -> Enqueued:
         old = _older_than(store)
-        return on_items(store, action, decide, at=at, started=started, older_than=old, tell=tell)
+        tries = partial(on_items, store, action, decide, at=at, started=started, older_than=old)
+        return tries(tell=tell, rest=rest)
 
     def decide_all(marked: MarkedRows, at: Snapshot) -> Answer[Enqueued]:
         return _Enqueue(marked, store.clock.now(), rules, None).decide(at)

@@ -38,10 +38,11 @@ from spark_queue.log.disk.table_place import TablePlace
 from spark_queue.log.heads import Head, step_tables
 from spark_queue.log.log_kinds import log_of
 from spark_queue.log.log_table import LogTable
+from spark_queue.log.object.pending_rows import PendingRows
 from spark_queue.log.object.table_copy import TableCopy
 from spark_queue.log.object.table_objects import commit_name
 from spark_queue.log.session_options import PlainSession, Session, is_fresh
-from spark_queue.log.storage import Storage
+from spark_queue.log.storage import LogMoved, Storage
 from spark_queue.overriding import override
 
 if TYPE_CHECKING:
@@ -119,6 +120,11 @@ class DeltaLog(LogTable[_Head]):
         if self._disk is None and self.find_directory() is None:
             self._needs_spark("to read its files", "they are on no disk of this machine")
         return cast("DiskStorage", self._disk)
+
+    @property
+    def pending(self) -> PendingRows | None:
+        """The rows that wait in its storage for a step; ``None`` for a log on this disk."""
+        return None if self._copy is None else self._copy.pending
 
     @property
     def directory(self) -> Path:
@@ -225,9 +231,9 @@ class DeltaLog(LogTable[_Head]):
                     ours = table.append.commit(
                         version, step, transaction=number, metadata=head.token, is_synced=is_synced
                     )
-                except Exception:
-                    # What comes after the commit may have failed; nobody else can have made it.
-                    if self.step_of(self._table()) != head.step:
+                except Exception as exc:
+                    # What comes after the commit may have failed.
+                    if isinstance(exc, LogMoved) or not self._has_made(head):
                         raise
                     if is_synced:
                         table.place.force()
@@ -237,6 +243,13 @@ class DeltaLog(LogTable[_Head]):
                     return True
                 table = self._table()
         return False
+
+    def _has_made(self, head: Head) -> bool:
+        """Return whether the newest step is that of a head; others may have made one instead."""
+        if self.step_of(self._table()) != head.step:
+            return False
+        newest = self.head() if self.is_remote else head
+        return newest is not None and newest.token == head.token
 
     def step_of(self, table: OpenTable) -> int:
         """Return the newest step, from its head if transactions are forgotten."""

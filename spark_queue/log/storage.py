@@ -37,8 +37,11 @@ class Storage(Protocol):
     def took(self) -> float:
         """Seconds of the last call that was answered."""
 
-    def list(self) -> Mapping[str, datetime]:
-        """Return the names of all objects, and when each was written."""
+    def list(self, after: str = "") -> Mapping[str, datetime]:
+        """Return the names of all objects, and when each was written.
+
+        With ``after``, those of its folder whose names come after it.
+        """
 
     def read(self, name: str) -> bytes | None:
         """Return an object; ``None`` for no such object."""
@@ -78,6 +81,12 @@ def ask_all(ask: Callable[[_N], _T], names: Iterable[_N]) -> list[_T]:
         return [ask(name) for name in wanted]
     with ThreadPoolExecutor(min(len(wanted), _AT_ONCE)) as threads:
         return list(threads.map(ask, wanted))
+
+
+def names_after(after: str, objects: Mapping[str, datetime]) -> dict[str, datetime]:
+    """Return the objects of a name's folder that come after it; all for no name."""
+    folder = after[: after.rfind("/") + 1]
+    return {name: at for name, at in objects.items() if name.startswith(folder) and name > after}
 
 
 def require_exclusive_create(storage: Storage, name: str) -> None:

@@ -108,6 +108,7 @@ def on_items(
     started: float | None = None,
     older_than: float = 0.0,
     tell: Callable[[_T], None] | None = None,
+    rest: Callable[[], bool] = lambda: False,
 ) -> _T:
     """Make a step of the item log, and return its answer.
 
@@ -126,13 +127,16 @@ def on_items(
         How old, in seconds, the known head of the other log may be, where a look is a request.
     tell : callable, optional
         Gets the answer before listeners hear of the step.
+    rest : callable, optional
+        Waits after a lost try; where it returns False, a random pause is made.
 
     Raises
     ------
     StepLostError
         After :data:`MAX_TRIES` steps and half a minute in which all were lost to other writers.
     """
-    return _until_ours(Tries(store, "queue", action, older_than, at), decide, started, tell)
+    tries = Tries(store, "queue", action, older_than, at)
+    return _until_ours(tries, decide, started, tell, rest)
 
 
 def on_status(
@@ -175,8 +179,13 @@ def known_first(store: Store, attempt: Callable[[], _T]) -> _T:
 
 
 # rule: lost step
-def until_done(action: str, attempt: Callable[[], _T | None], patience: float = _PATIENCE) -> _T:
-    """Retry with random pauses until an attempt answers.
+def until_done(
+    action: str,
+    attempt: Callable[[], _T | None],
+    patience: float = _PATIENCE,
+    rest: Callable[[], bool] = lambda: False,
+) -> _T:
+    """Retry with random pauses until an attempt answers; ``rest`` may wait in another way.
 
     Raises
     ------
@@ -190,6 +199,8 @@ def until_done(action: str, attempt: Callable[[], _T | None], patience: float = 
             return done
         if count >= MAX_TRIES and time.monotonic() >= end:
             break
+        if rest():
+            continue
         # A longer exponent would be too large a number in the end.
         most = min(_MAX_PAUSE, 0.01 * 2 ** min(count, MAX_TRIES))
         time.sleep(random.uniform(0, most))  # noqa: S311
@@ -233,9 +244,10 @@ def _until_ours(
     decide: Decide[_T],
     started: float | None = None,
     hand_on: Callable[[_T], None] | None = None,
+    rest: Callable[[], bool] = lambda: False,
 ) -> _T:
     started = time.monotonic() if started is None else started
-    ours = until_done(tries.action, lambda: tries.attempt(decide))
+    ours = until_done(tries.action, lambda: tries.attempt(decide), rest=rest)
     if hand_on is not None:
         hand_on(ours.done.answer)
     return _answer(tries, ours, started)

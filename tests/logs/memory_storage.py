@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timezone
 
 from spark_queue.log.object.remote_storage import thread_lock
-from spark_queue.log.storage import Storage
+from spark_queue.log.storage import Storage, names_after
 from spark_queue.overriding import override
 
 
@@ -30,8 +30,8 @@ class MemoryStorage(Storage):
         self._changing = threading.Lock()
 
     @override
-    def list(self) -> dict[str, datetime]:
-        return {name: at for name, (_, at) in list(self._objects.items())}
+    def list(self, after: str = "") -> dict[str, datetime]:
+        return names_after(after, {name: at for name, (_, at) in list(self._objects.items())})
 
     @override
     def read(self, name: str) -> bytes | None:

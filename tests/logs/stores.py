@@ -62,8 +62,8 @@ class ShakyStore:
     def delete(self, paths: str) -> Any:
         return self._ask("DELETE", paths, lambda: self._store.delete(paths))
 
-    def list(self, prefix: str | None) -> Iterator[Any]:
-        found = self._ask("LIST", prefix or "", lambda: [*self._store.list(prefix)])
+    def list(self, prefix: str | None, **options: Any) -> Iterator[Any]:
+        found = self._ask("LIST", prefix or "", lambda: [*self._store.list(prefix, **options)])
         return iter(found)
 
     def fail_next(self, request: str, fault: Fault) -> None:

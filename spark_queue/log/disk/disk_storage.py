@@ -31,7 +31,7 @@ from spark_queue.log.disk.leftover_files import Ages
 from spark_queue.log.disk.redo_file import ENOUGH, REDO_FILE, RedoFile
 from spark_queue.log.disk.table_place import TablePlace
 from spark_queue.log.disk.write_lock import LOCK_FILE, holding
-from spark_queue.log.storage import WRITER, Storage
+from spark_queue.log.storage import WRITER, Storage, names_after
 from spark_queue.overriding import override
 
 #: Files that are no objects: they hold locks, or steps once more.
@@ -66,7 +66,7 @@ class DiskStorage(TablePlace, Storage):
         return str(self.directory)
 
     @override
-    def list(self) -> dict[str, datetime]:
+    def list(self, after: str = "") -> dict[str, datetime]:
         found = {}
         for path in self.directory.rglob("*"):
             # A file may go while this looks.
@@ -74,7 +74,7 @@ class DiskStorage(TablePlace, Storage):
                 if path.is_file() and path.name not in _LOCKS:
                     name = path.relative_to(self.directory).as_posix()
                     found[name] = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
-        return found
+        return names_after(after, found)
 
     @override
     def read(self, name: str) -> bytes | None:

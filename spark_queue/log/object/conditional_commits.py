@@ -6,6 +6,7 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import MappingProxyType
 from typing import Any
 
 from spark_queue.errors import InvalidArgumentError
@@ -13,6 +14,7 @@ from spark_queue.log.delta import table_creation
 from spark_queue.log.delta.commits import name_of
 from spark_queue.log.delta.integrity import read_actions, seal
 from spark_queue.log.disk import scratch
+from spark_queue.log.object.pending_rows import TAKEN
 from spark_queue.log.storage import Storage, require_exclusive_create
 
 #: What a writer of such a table has to know. Others refuse a table with a feature that they do not
@@ -57,6 +59,8 @@ _SMALL = 65_536
 
 _COPIES = "sparkQueueFiles"
 
+_NONE: Mapping[str, tuple[int, int]] = MappingProxyType({})
+
 
 def create_table(storage: Storage, schema: str, properties: Mapping[str, str]) -> None:
     """Make an empty table, unless one is there by now.
@@ -82,12 +86,18 @@ def _first_text(schema: str, properties: Mapping[str, str]) -> bytes:
     return seal(actions).encode()
 
 
-def text_of(actions: Sequence[Mapping[str, Any]], files: Mapping[str, bytes]) -> bytes:
-    """Return a commit, with a copy of the files that it names, if they are small."""
+def text_of(
+    actions: Sequence[Mapping[str, Any]],
+    files: Mapping[str, bytes],
+    taken: Mapping[str, tuple[int, int]] = _NONE,
+) -> bytes:
+    """Return a commit, with the pending rows in it, and a copy of its files, if they are small."""
     first, *others = actions
     if "commitInfo" in first and files and sum(map(len, files.values())) <= _SMALL:
         copies = {name: b64encode(content).decode() for name, content in files.items()}
         first = {"commitInfo": {**first["commitInfo"], _COPIES: copies}}
+    if taken:
+        first = {"commitInfo": {**first["commitInfo"], TAKEN: taken}}
     return seal([first, *others]).encode()
 
 

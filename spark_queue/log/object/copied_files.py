@@ -8,6 +8,8 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
+from spark_queue.log.delta.integrity import naming, require_whole
+from spark_queue.log.object.conditional_commits import files_of
 from spark_queue.log.object.table_objects import commit_name
 
 #: Seconds for which files stay that are not read any more.
@@ -21,6 +23,22 @@ def keep(directory: Path, name: str, content: bytes) -> None:
     with tempfile.NamedTemporaryFile(dir=file.parent, suffix=".tmp", delete=False) as draft:
         draft.write(content)
     Path(draft.name).replace(file)
+
+
+def keep_commit(directory: Path, url: str, version: int, text: bytes) -> None:
+    """Write a commit into the copy, and the files that it has copies of.
+
+    Raises
+    ------
+    FileDamagedError
+        It is not whole.
+    """
+    with naming(f"{url}/{commit_name(version)}"):
+        require_whole(text.decode())
+    for name, content in files_of(text):
+        if not (directory / name).exists():
+            keep(directory, name, content)
+    keep(directory, commit_name(version), text)
 
 
 def shorten(directory: Path, version: int, live: Collection[str]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.object.remote_storage import RemoteStorage
+from spark_queue.log.storage import names_after
 from spark_queue.overriding import override
 
 #: The file systems whose ``pipe_file(path, content, mode="create")`` is one exclusive request, by
@@ -90,12 +91,14 @@ class FileSystemStorage(RemoteStorage):
         self._files.rm_file(key)
 
     @override
-    def list(self) -> dict[str, datetime]:
-        found: dict[str, Any] = self.repeat("", lambda _: self._look(self._prefix))
-        return {
+    def list(self, after: str = "") -> dict[str, datetime]:
+        place = self._prefix + after.rpartition("/")[0]
+        found: dict[str, Any] = self.repeat("", lambda _: self._look(place))
+        objects = {
             name.strip("/").removeprefix(self._prefix): _instant_of(one)
             for name, one in found.items()
         }
+        return names_after(after, objects)
 
     @override
     def tables_beside(self) -> set[str]:

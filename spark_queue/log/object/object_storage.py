@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, ClassVar
 
 from spark_queue.log.object.remote_storage import RemoteStorage
@@ -66,12 +67,13 @@ class ObjectStorage(RemoteStorage):
     def delete_once(self, key: str) -> None:
         self._store.delete(key)
 
-    def list(self) -> dict[str, datetime]:
+    def list(self, after: str = "") -> dict[str, datetime]:
         """See :meth:`Storage.list`.
 
         Some names no client reads: such an object is passed over, and named in the log.
         """
-        found = self._list(self._prefix)
+        look = partial(self.repeat, "", lambda _: self._look(after))
+        found = look() if after else self._list(self._prefix)
         return {str(one["path"]).removeprefix(self._prefix): one["last_modified"] for one in found}
 
     @override
@@ -79,6 +81,12 @@ class ObjectStorage(RemoteStorage):
         place = self._prefix.rstrip("/").rpartition("/")[0] + "/"
         found = (str(one["path"]).removeprefix(place) for one in self._list(place))
         return {name.partition("/")[0] for name in found}
+
+    def _look(self, after: str) -> Sequence[Any]:
+        """Return the metadata of the objects of a folder behind a name."""
+        folder = self._prefix + after.rpartition("/")[0]
+        parts = self._store.list(folder, **_behind(f"{self._prefix}{after}"))
+        return [one for some in parts for one in some]
 
     def _list(self, place: str) -> Sequence[Any]:
         """Return the metadata of all objects below a place whose names the client reads."""

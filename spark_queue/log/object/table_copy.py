@@ -17,17 +17,18 @@ from typing import Any, ClassVar
 
 from spark_queue.errors import FileGoneError
 from spark_queue.log.delta.commits import summed_up
-from spark_queue.log.delta.integrity import naming, require_whole
 from spark_queue.log.disk import scratch
 from spark_queue.log.disk.leftover_files import Ages, named_files, replaced_files, sweep
 from spark_queue.log.disk.table_place import TablePlace
-from spark_queue.log.object.conditional_commits import FEATURE, create_table, files_of, text_of
-from spark_queue.log.object.copied_files import keep, shorten
+from spark_queue.log.object.conditional_commits import FEATURE, create_table, text_of
+from spark_queue.log.object.copied_files import keep, keep_commit, shorten
+from spark_queue.log.object.pending_rows import PendingRows
 from spark_queue.log.object.table_objects import (
     LAST,
     LOG,
     commit_name,
     leftovers,
+    names_of,
     summary_name,
 )
 from spark_queue.log.storage import LogMoved, Storage, ask_all
@@ -76,6 +77,7 @@ class TableCopy(TablePlace):
     def __init__(self, storage: Storage, *, is_log: bool = True) -> None:
         self._storage, self._is_log = storage, is_log
         self.guard, self._stays = threading.RLock(), threading.local()
+        self.pending = PendingRows(storage)
         self._left: list[str] = []
         """Files of lost commits."""
         self._committed = -math.inf
@@ -92,6 +94,7 @@ class TableCopy(TablePlace):
         self.directory = Path(place)
         (self.directory / LOG).mkdir()
         self.version, self.is_contended = -1, False
+        self.pending.begin()
         self._found = 0
         """Commits of others that the last look has found."""
         self._looked, self._changed = _NEVER, time.monotonic()
@@ -250,14 +253,19 @@ class TableCopy(TablePlace):
         ]
         # Where others write, they may have the version by now.
         is_contended = self.is_contended
-        asks += [*self._beside(), *([self.pull] if is_contended else [])]
+        asks += [*self._beside(), *([self.pull] if is_contended else []), *self.pending.looks()]
         is_moved = any(ask_all(lambda ask: ask(), asks))
         self.is_contended = is_contended
-        if is_moved:
+        taken = self.pending.choice(version)
+        if is_moved or taken is None:
             self._left += files
             raise LogMoved
-        text = text_of(actions, contents if self._is_log else {})
-        if self.version < version and self._create(version, text):
+        text = text_of(actions, contents if self._is_log else {}, taken)
+        # What others ask for next is read beside it.
+        asks = [partial(self._create, version, text), *self.pending.reads()]
+        is_won = self.version < version and bool(ask_all(lambda ask: ask(), asks)[0])
+        self.pending.note_own(is_won=is_won)
+        if is_won:
             self._committed = time.monotonic()
             return True
         # The next try for a step has to hurry: its files are removed when there is time.
@@ -282,12 +290,8 @@ class TableCopy(TablePlace):
         FileDamagedError
             It is not whole: without it the log would seem to be shorter.
         """
-        with naming(f"{self.url}/{commit_name(version)}"):
-            require_whole(text.decode())
-        for name, content in files_of(text):
-            if not (self.directory / name).exists():
-                keep(self.directory, name, content)
-        keep(self.directory, commit_name(version), text)
+        keep_commit(self.directory, self.url, version, text)
+        self.pending.note(version, text)
         self.version, self._changed = max(self.version, version), time.monotonic()
 
     def bring_commit(self, version: int) -> None:
@@ -336,16 +340,11 @@ class TableCopy(TablePlace):
     def drop(self) -> None:
         """Remove the table."""
         # A storage that lists nothing, as some may, has what is known.
-        names = {*self._storage.list()} or self._known_names()
+        known = named_files(self.directory) or ()
+        names = {*self._storage.list()} or names_of(self.version, self._summary(), known)
         # Without its first commit there is no table, and somebody may make one.
         self._storage.delete([commit_name(0)])
         self._storage.delete(names - {commit_name(0)})
-
-    def _known_names(self) -> set[str]:
-        last = self._summary()
-        summaries = [LAST, summary_name(last)] if last else []
-        commits = map(commit_name, range(max(self.version, 0) + 1))
-        return {*commits, *summaries, *(named_files(self.directory) or ())}
 
     @override
     def bring(self, names: Iterable[str]) -> None:

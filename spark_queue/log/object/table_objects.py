@@ -25,6 +25,12 @@ def summary_name(version: int) -> str:
     return f"{LOG}/{version:020}.checkpoint.parquet"
 
 
+def names_of(version: int, summed: int, files: Collection[str]) -> set[str]:
+    """Return the objects of a table that are known by its versions and files."""
+    summaries = [LAST, summary_name(summed)] if summed else []
+    return {*map(commit_name, range(max(version, 0) + 1)), *summaries, *files}
+
+
 def may_go(name: str, age: float, summed: int, ages: Ages) -> bool:
     """Return whether an object without a commit is old enough to go.
 
