@@ -26,6 +26,7 @@ import typer
 from rich.console import Console, Group
 from starlette.testclient import TestClient
 
+from compiled import environment
 from report import Figure, at_most, measure
 from spark_queue import LocalQueue, QueueConfig
 from spark_queue.cli import show_report
@@ -166,7 +167,7 @@ def _told(path: str) -> tuple[float, float, float]:
     command = [sys.executable, "-m", "spark_queue.cli", "report", path, "--json"]
     began = time.monotonic()
     process = subprocess.Popen(  # noqa: S603 - our own
-        command, stdout=subprocess.DEVNULL, cwd=Path(__file__).parents[2]
+        command, stdout=subprocess.DEVNULL, cwd=Path(__file__).parents[2], env=environment()
     )
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
