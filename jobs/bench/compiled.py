@@ -13,8 +13,8 @@ from functools import cache
 def environment() -> dict[str, str]:
     """Return this environment, with a folder of compiled modules while this process lives.
 
-    The first run of a command compiles what it loads. Where Python may not keep that, each run does:
-    a status took 1.2 to 1.6 times the work.
+    The first run of a command compiles what it loads. Where Python may not keep that, each run
+    does: a status took 1.2 to 1.6 times the work.
     """
     kept = tempfile.mkdtemp(prefix="compiled-")
     atexit.register(shutil.rmtree, kept, ignore_errors=True)

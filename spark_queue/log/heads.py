@@ -333,8 +333,7 @@ def step_tables(schema: pa.Schema, head: Head, rows: pa.Table | None) -> list[pa
     Each has the columns in which it has values.
     """
     line = {"_gen": META_LANE, "_step": head.step, "_kind": HEAD, "_body": to_json(head)}
-    named = {name: pa.array([value]) for name, value in line.items()}
-    last = _known_of(schema, named)
+    last = pa.Table.from_pylist([line], pa.schema([schema.field(name) for name in line]))
     if rows is None:
         return [last]
     columns = columns_of(rows)
@@ -343,12 +342,12 @@ def step_tables(schema: pa.Schema, head: Head, rows: pa.Table | None) -> list[pa
 
 
 def _known_of(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
-    """Return the columns of a schema that have values, with its types and in its order."""
-    given = [field for field in schema if field.name in columns]
+    """Return the columns of a schema that have values, with its types."""
+    names = {*schema.names}.intersection(columns)
     # Rows that are none keep all.
-    known = [one for one in given if (v := columns[one.name]).null_count < max(len(v), 1)]
-    values = [_of_type(columns[field.name], field.type) for field in known]
-    return pa.table(values, schema=pa.schema(known))
+    known = {n: v for n, v in columns.items() if n in names and v.null_count < max(len(v), 1)}
+    kinds = pa.schema([schema.field(name) for name in known])
+    return pa.table(list(map(_of_type, known.values(), kinds.types)), schema=kinds)
 
 
 def columns_of(rows: pa.Table) -> dict[str, Any]:

@@ -285,12 +285,14 @@ def in_order(items: pa.Table, grant: pa.Table, *, keep: Collection[str] = ()) ->
 
     Of the columns that are for those who run handlers they have what is to be kept.
     """
+    shown = [name for name in items.column_names if name not in HIDDEN or name in keep]
+    if items.num_rows <= 1:
+        return items.select(shown)
     leased = _beside(items, grant)
     ranks = pc.negate(leased["_priority"].cast(pa.int64()))
     placed = items.append_column("_rank", ranks).append_column("_turn", leased["_turn"])
     order = [(name, "ascending") for name in ("_rank", "_turn", "_seq")]
-    hidden = [name for name in HIDDEN if name in placed.column_names and name not in keep]
-    return placed.sort_by(order).drop_columns(["_rank", "_turn", *hidden])
+    return placed.sort_by(order).select(shown)
 
 
 def _read_grant(store: Store, lease: int) -> pa.Table:
@@ -307,13 +309,12 @@ def _read_grant(store: Store, lease: int) -> pa.Table:
 
 
 def _read_items(store: Store, grant: pa.Table, most_bytes: float) -> pa.Table | None:
-    log, may, seqs = log_of(store, "queue"), _filter_of(grant), grant["_seq"].combine_chunks()
+    log, may = log_of(store, "queue"), _filter_of(grant)
     names, traces = user_names(store.columns()), [TRACE] if carries_traces(store.columns()) else []
     columns, size = [*names, "_kind", "_seq", *traces], 0
     parts = [log.rows_of([], columns)]
     for rows in log.parts_of([file for file in log.files() if may(file)], columns, may):
-        mine = pc.and_(pc.is_in(rows["_seq"], seqs), pc.equal(rows["_kind"], ITEM))
-        parts.append(rows.filter(mine))
+        parts.append(_items_among(rows, grant["_seq"]))
         size += parts[-1].nbytes
         if size > most_bytes:
             return None
@@ -323,6 +324,15 @@ def _read_items(store: Store, grant: pa.Table, most_bytes: float) -> pa.Table | 
         items = items.append_column(name, leased[name])
     is_traced = bool(traces) and items[TRACE].null_count < items.num_rows
     return items.select([*names, "_seq", *_OF_THE_LEASE, *(traces if is_traced else [])])
+
+
+def _items_among(rows: pa.Table, seqs: pa.ChunkedArray) -> pa.Table:
+    """Return the rows of some items."""
+    # As a rule a small claim gets what one enqueue has brought.
+    if rows["_seq"].equals(seqs) and rows["_kind"].unique().to_pylist() == [ITEM]:
+        return rows
+    is_among = pc.is_in(rows["_seq"], seqs.combine_chunks())
+    return rows.filter(pc.and_(is_among, pc.equal(rows["_kind"], ITEM)))
 
 
 def _filter_of(grant: pa.Table) -> Callable[[LogFile], bool]:
@@ -337,4 +347,6 @@ def _filter_of(grant: pa.Table) -> Callable[[LogFile], bool]:
 
 def _beside(items: pa.Table, grant: pa.Table) -> pa.Table:
     """Return the row by which each item was leased."""
+    if items["_seq"].equals(grant["_seq"]):
+        return grant
     return grant.take(pc.index_in(items["_seq"], value_set=grant["_seq"].combine_chunks()))

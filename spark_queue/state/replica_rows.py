@@ -36,7 +36,7 @@ from spark_queue.state.replica import Replica
 _SCHEMA = STATUS_COLUMNS.arrow
 _ROW = pa.struct(_SCHEMA)
 
-#: Instants up to which each is made by itself.
+#: Rows up to which each, and each instant, is made by itself.
 _FEW = 4
 
 
@@ -50,6 +50,9 @@ def rows_of(table: pa.Table, columns: Sequence[str]) -> list[Row]:
     """Return some columns of a table as rows; missing columns are null."""
     nothing = [None] * table.num_rows
     known = set(table.column_names)
+    if table.num_rows <= _FEW:
+        found = table.select([name for name in columns if name in known])
+        return [{**dict.fromkeys(columns), **row} for row in found.to_pylist()]
     values = [_values(table[name]) if name in known else nothing for name in columns]
     return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 

@@ -38,6 +38,9 @@ OURS = "step-"
 #: Bytes of a file up to which one thread reads it.
 _SMALL = 2**20
 
+#: Bytes that Arrow reads of the end of a file anyway; for the rest it asks a pool of threads.
+_FOOTER = 2**16
+
 #: Columns of which the least and the highest value in a file are looked at.
 RANGED = ("_step", "_seq", "_priority", "_round")
 
@@ -158,12 +161,14 @@ def opened(path: Path, size: int, steps: tuple[int, int] | None = None) -> pq.Pa
         When the system refuses it.
     """
     with naming(path):
-        there = path.stat().st_size
+        content = path.read_bytes() if size <= _FOOTER else None
+        there = path.stat().st_size if content is None else len(content)
         if there != size:
             raise FileDamagedError(path, f"has {there} bytes, and {size} by its commit")
+        source = path if content is None else pa.BufferReader(content)
         # What Spark writes of times holds more years than nanoseconds do.
         file = pq.ParquetFile(
-            path, coerce_int96_timestamp_unit="us", page_checksum_verification=True
+            source, coerce_int96_timestamp_unit="us", page_checksum_verification=True
         )
         found = None if steps is None else _steps_of(file.metadata)
         if found not in (None, steps):

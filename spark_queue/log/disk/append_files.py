@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from itertools import groupby
 from typing import Any
 from urllib.parse import quote
 
@@ -41,22 +42,23 @@ def statistics_of(rows: pa.Table, ranged: Sequence[str]) -> dict[str, Any]:
     stats: dict[str, Any] = {"numRecords": rows.num_rows}
     if not ranged:
         return stats
-    there = dict(zip(rows.column_names, rows.columns, strict=True))
-    known = {name: there[name] for name in ranged if name in there}
+    there = set(rows.column_names)
+    known = {name: rows[name] for name in ranged if name in there}
     ends = {name: _ends(column) for name, column in known.items()}
     least = {name: pair[0] for name, pair in ends.items() if pair is not None}
     highest = {name: pair[1] for name, pair in ends.items() if pair is not None}
-    nulls = {name: there[name].null_count if name in there else rows.num_rows for name in ranged}
+    nulls = {name: known[name].null_count if name in known else rows.num_rows for name in ranged}
     return {**stats, "minValues": least, "maxValues": highest, "nullCount": nulls}
 
 
 def _ends(values: pa.ChunkedArray) -> tuple[Any, Any] | None:
     """Return the least and the highest value as statistics have them, where they can."""
-    if len(values) == 1:
-        one = _plain(values[0].as_py())
-        return None if one is None else (one, one)
-    found = pc.min_max(values)
-    least, highest = _plain(found["min"].as_py()), _plain(found["max"].as_py())
+    if len(values) <= _FEW:
+        known = [value for value in values.to_pylist() if value is not None]
+        ends = (min(known), max(known)) if known else (None, None)
+    else:
+        ends = pc.min_max(values).as_py().values()
+    least, highest = map(_plain, ends)
     return None if least is None or highest is None else (least, highest)
 
 
@@ -93,6 +95,10 @@ _MIXED, _MIXED_ROWS = 8, 20_000
 
 #: Rows up to which a dictionary of their values is larger than they are.
 _FEW = 16
+
+#: How they are written: half of their file would say of the few what their commit says, and the
+#: types of Arrow, which readers know. Its steps tell a file from others of its size.
+_OF_FEW = {"use_dictionary": False, "write_statistics": ["_step"], "store_schema": False}
 
 _ENGINE = "spark-queue"
 
@@ -259,11 +265,18 @@ class Appending:
                 yield 0, rows
             return
         gens = rows[column]
-        several = (gens if rows.num_rows == 1 else pc.unique(gens)).to_pylist()
+        rest = rows if self.partition is None else rows.drop_columns([self.partition])
+        if rows.num_rows <= _FEW:
+            at = 0
+            for gen, run in groupby(gens.to_pylist()):
+                count = len([*run])
+                yield gen, rest.slice(at, count)
+                at += count
+            return
+        several = pc.unique(gens).to_pylist()
         for gen in several:
             # Most steps have rows of one partition, which are not looked at one by one.
-            part = rows if len(several) == 1 else rows.filter(pc.equal(gens, gen))
-            yield gen, part if self.partition is None else part.drop_columns([self.partition])
+            yield gen, rest if len(several) == 1 else rest.filter(pc.equal(gens, gen))
 
     def written(self, gen: int, rows: pa.Table, *, is_synced: bool = True) -> dict[str, Any]:
         """Write one file, and return its entry of a commit; if synced, it is as safe as a step."""
@@ -349,7 +362,7 @@ def _write(path: str, rows: pa.Table) -> int:
             return file.tell()
         # Arrow hands a file of Python each of its pieces; a buffer of its own costs less.
         sink = pa.BufferOutputStream()
-        pq.write_table(rows, sink, use_dictionary=False, **options)
+        pq.write_table(rows, sink, **_OF_FEW, **options)
         return file.write(sink.getvalue())
 
 

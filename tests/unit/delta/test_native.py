@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, Schema, write_deltalake
 
@@ -380,6 +381,23 @@ def test_others_read_what_was_appended(tmp_path: Path) -> None:
         {"_seq": 9, "_available_at": _AT},
     ]
     assert [file.rows for file in log.files() if file.may_have("_seq", 5, 9)] == [1, 2]
+
+
+def test_few_rows_are_one_file_for_each_partition(tmp_path: Path) -> None:
+    """Rows of partitions in turns are a file each, which says itself only of which steps it is."""
+    log, nothing = _log(tmp_path), pa.array([None], pa.int64())
+    unnamed = _rows(0).set_column(2, "_seq", nothing)
+    assert log.commit(
+        following(StatusHead()), pa.concat_tables([_rows(1), _rows(2, 1), unnamed, _rows(3)])
+    )
+    files = {file.gen: file for file in log.files()}
+    known = {gen: (file.rows, file.ranges.get("_seq")) for gen, file in files.items()}
+    assert known == {0: (3, (1, 3)), 1: (1, (2, 2)), -1: (1, None)}
+    assert log.rows_of([files[0]], ["_seq"])["_seq"].to_pylist() == [1, None, 3]
+    for file in files.values():
+        group = pq.ParquetFile(tmp_path / file.name).metadata.row_group(0)
+        columns = map(group.column, range(group.num_columns))
+        assert [c.path_in_schema for c in columns if c.is_stats_set] == ["_step"]
 
 
 def test_a_log_is_summed_up_now_and_then(tmp_path: Path) -> None:
