@@ -75,13 +75,14 @@ class Limits:
     def count(self, keys: Sequence[Limited], by: int) -> None:
         """Count an item of some keys in, or out."""
         for key in keys:
-            was = self.is_full(key)
-            flights = self.flights.get(key, 0) + by
-            if flights:
-                self.flights[key] = flights
+            before = self.flights.get(key, 0)
+            after = before + by
+            if after:
+                self.flights[key] = after
             else:
                 del self.flights[key]
-            if self.is_full(key) != was:
+            most = self._limits[key[0]].most(key[1])
+            if most is not None and (before < most) != (after < most):
                 self.tell(key)
 
     # rule: limit of a key
