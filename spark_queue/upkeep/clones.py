@@ -131,6 +131,8 @@ def _beside(store: Store, made: Store) -> None:
         with standstill(store):
             for number, version in _at_one_instant(store, tables.version_of):
                 old, new = (_log_of(one, number) for one in (store, made))
+                # A clone is read by itself: a power cut may not take what its files share.
+                old.force()
                 tables.shallow(store, new.address, old.address, version)
                 begun.append(new)
         _begin(made)

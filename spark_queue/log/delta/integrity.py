@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from spark_queue.errors import FileAccessError, FileDamagedError, FileGoneError, SparkQueueError
+from spark_queue.log.delta import version_note
 
 _SIGN = "DELTA_VERSIONS_NOT_CONTIGUOUS"
 
@@ -195,12 +196,6 @@ COMMIT = re.compile(r"\d{20}\.json")
 
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(?!.*tmp).*")
 
-#: Beside the log: which version a commit without a checksum made, and up to which version all is
-#: on the disk, as far as somebody has forced it there.
-_NOTE = "_newest_commit"
-
-_NOTED = re.compile(rb"([0-9]{20})([0-9]{20})?")
-
 #: A file of a log that is not looked for.
 _ANOTHER = "another file"
 
@@ -243,7 +238,7 @@ def trace(directory: Path, app_id: str) -> Trace:
         cut = _cut(log, names)
         if cut:
             return Trace(None, cut=cut)
-        missing, named_by = _missing(log, names, _read_notes(directory)[0])
+        missing, named_by = _missing(log, names, version_note.read(directory)[0])
         missing = missing or _gap(log, names)
         empty = _empty(log, names)
         step, was_restored = _newest_step(log, names, app_id)
@@ -288,33 +283,7 @@ def note(directory: Path, version: int, *, is_forced: bool) -> None:
     """
     with suppress(SparkQueueError):
         _whole[str(directory)] = _facts(f"{directory}/_delta_log/{version:020}.json")
-    write_note(directory, version, is_forced=is_forced)
-
-
-def write_note(directory: Path, version: int, *, is_forced: bool) -> None:
-    """Write the same down of a version of any writer."""
-    # The commit stands, even if this fails. The two numbers are of one length, and written over.
-    with suppress(OSError):
-        file = os.open(directory / _NOTE, os.O_WRONLY | os.O_CREAT, 0o666)
-        try:
-            os.pwrite(file, b"%020d" % version * (2 if is_forced else 1), 0)
-        finally:
-            os.close(file)
-
-
-def forced_version(directory: Path) -> int:
-    """Return a version up to which all of a table is on the disk; -1 where nobody has said it."""
-    _, forced = _read_notes(directory)
-    return int(forced or -1)
-
-
-def _read_notes(directory: Path) -> tuple[str, str]:
-    """Return the newest version, and one that is on the disk with all before it, where noted."""
-    try:
-        noted = _NOTED.fullmatch((directory / _NOTE).read_bytes())
-    except OSError:
-        noted = None
-    return ("", "") if noted is None else (noted[1].decode(), (noted[2] or b"").decode())
+    version_note.write(directory, version, is_forced=is_forced)
 
 
 def birth(directory: Path | None) -> tuple[int, int] | None:
@@ -391,7 +360,7 @@ def _empty(log: Path, names: list[str]) -> str:
 def _missing(log: Path, names: list[str], noted: str) -> tuple[str, str]:
     """Return a commit that is gone, and the file that names it."""
     found = [(match["version"], name) for name in names if (match := _VERSION.fullmatch(name))]
-    version, named_by = max([*found, (noted, _NOTE)])
+    version, named_by = max([*found, (noted, version_note.FILE)])
     newest = f"{version}.json"
     # Another commit may have made it since the names were read.
     is_gone = bool(version) and newest not in names and not (log / newest).exists()

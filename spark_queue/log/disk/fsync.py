@@ -18,13 +18,8 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from spark_queue.log.delta.integrity import (
-    COMMIT,
-    birth,
-    forced_version,
-    read_actions,
-    write_note,
-)
+from spark_queue.log.delta import version_note
+from spark_queue.log.delta.integrity import COMMIT, birth, read_actions
 
 #: A table by its directory, and by its first commit.
 Birth: TypeAlias = tuple[str, object]
@@ -146,7 +141,7 @@ def sync_commits(directory: Path, known: Mapping[int, int] | None = None) -> Non
     log = directory / "_delta_log"
     names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which few are wanted
     commits = sorted(name for name in names if COMMIT.fullmatch(name))
-    forced = max(_forced.get(birth_of(directory), -1), forced_version(directory))
+    forced = max(_forced.get(birth_of(directory), -1), int(version_note.read(directory)[1] or -1))
     new = [name for name in commits if int(name[:20]) > forced]
     if new and (int(new[0][:20]) > forced + 1 or len(new) > _MANY):
         # What a checkpoint sums up may be on no disk, and its commits are gone, or many.
@@ -163,7 +158,7 @@ def sync_commits(directory: Path, known: Mapping[int, int] | None = None) -> Non
     newest = max([forced, *(int(name[:20]) for name in new)])
     note_forced(birth_of(directory), newest)
     if new and newest:
-        write_note(directory, newest, is_forced=True)
+        version_note.write(directory, newest, is_forced=True)
 
 
 def _checksum(commit: Path) -> int:

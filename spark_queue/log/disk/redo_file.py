@@ -207,17 +207,17 @@ class RedoFile:
 
     def _restore(self) -> None:
         if not all(os.access(path, os.W_OK) for path in (self._directory, self._path)):
-            if any(self._lost()):
+            if any(self._losses()):
                 raise FileAccessError(self._path, errno.EACCES, _WAY_OUT)
             return
         with holding(str(self._directory), self._directory):
             if self._may_be_cut():
-                for path, content in self._lost():
+                for path, content in self._losses():
                     make_directory(path.parent)
                     put_file(path, content)
                 self.empty()
 
-    def _lost(self) -> Iterator[tuple[Path, bytes]]:
+    def _losses(self) -> Iterator[tuple[Path, bytes]]:
         """Return files that are not what steps wrote, with that: of each step the commit last."""
         log = commit_path(self._directory, 0).parent
         oldest, summed = min(log.glob("*.json"), default=log).name, summed_up(self._directory) or 0

@@ -6,11 +6,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.types import StructType
 
 from spark_queue.log.delta import table_properties
-from spark_queue.log.schema import foreign_names, is_item_log, later_of
+from spark_queue.log.heads import Head, to_json
+from spark_queue.log.schema import HEAD, META_LANE, foreign_names, is_item_log, later_of
 
 
 class SparkColumns:
@@ -81,3 +83,24 @@ def missing(rows: DataFrame) -> list[tuple[str, str]]:
     """Return what an item log or a status log of an older format has not, with types."""
     there = set(rows.columns)
     return [(name, kind) for name, kind in later_of(there).kinds if name not in there]
+
+
+#: The columns of a head's row.
+_OF_HEADS = pa.schema(
+    [("_gen", pa.int32()), ("_step", pa.int64()), ("_kind", pa.string()), ("_body", pa.string())]
+)
+
+
+def with_head(rows: pa.Table | None, head: Head) -> pa.Table:
+    """Return the rows of a step with the row of its head, whose other columns are null."""
+    line = pa.Table.from_pylist(
+        [{"_gen": META_LANE, "_step": head.step, "_kind": HEAD, "_body": to_json(head)}],
+        schema=_OF_HEADS,
+    )
+    if rows is None:
+        return line
+    step = pa.repeat(pa.scalar(head.step, pa.int64()), rows.num_rows)
+    others = [name for name in rows.column_names if name != "_step"]
+    rows = rows.select(others).append_column("_step", step)
+    whole = pa.concat_tables([rows, line], promote_options="default")
+    return whole.cast(pa.schema([field.with_nullable(True) for field in whole.schema]))

@@ -23,13 +23,13 @@ from spark_queue.log.delta.integrity import looked
 from spark_queue.log.delta.log import APP_ID
 from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk import jvms, write_lock
-from spark_queue.log.heads import Head, to_json
+from spark_queue.log.heads import Head
 from spark_queue.log.job_descriptions import described
 from spark_queue.log.object import conditional_commits
 from spark_queue.log.object.remote_commits import FarCommits
 from spark_queue.log.schema import HEAD, ITEM, META_LANE
 from spark_queue.log.session_options import is_fresh, size_files, small_steps, whole_times
-from spark_queue.log.spark.spark_columns import SparkColumns, missing
+from spark_queue.log.spark.spark_columns import SparkColumns, missing, with_head
 from spark_queue.log.storage import Storage
 from spark_queue.overriding import override
 
@@ -43,11 +43,6 @@ _CONFLICTS = ("DELTA_CONCURRENT", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHAN
 
 #: What Delta calls tables whose commits may be kept by their catalog.
 _OF_A_CATALOG = ("catalogManaged", "catalogOwned", "coordinatedCommits")
-
-#: The columns of a head's row.
-_OF_HEADS = pa.schema(
-    [("_gen", pa.int32()), ("_step", pa.int64()), ("_kind", pa.string()), ("_body", pa.string())]
-)
 
 _Head = TypeVar("_Head", bound=Head)
 
@@ -364,21 +359,6 @@ class SparkLog(DeltaLog[_Head]):
         for setting in _TXN_SETTINGS:
             if self.session.conf.get(setting, None):
                 raise UnsafeSessionError(setting, "every write would carry it; unset it")
-
-
-def with_head(rows: pa.Table | None, head: Head) -> pa.Table:
-    """Return the rows of a step with the row of its head, whose other columns are null."""
-    line = pa.Table.from_pylist(
-        [{"_gen": META_LANE, "_step": head.step, "_kind": HEAD, "_body": to_json(head)}],
-        schema=_OF_HEADS,
-    )
-    if rows is None:
-        return line
-    step = pa.repeat(pa.scalar(head.step, pa.int64()), rows.num_rows)
-    others = [name for name in rows.column_names if name != "_step"]
-    rows = rows.select(others).append_column("_step", step)
-    whole = pa.concat_tables([rows, line], promote_options="default")
-    return whole.cast(pa.schema([field.with_nullable(True) for field in whole.schema]))
 
 
 def is_delta(spark: SparkSession, address: TableAddress) -> bool:
