@@ -57,8 +57,6 @@ _LOOKS = 4
 
 def check(asked: Asked) -> None:
     """Raise where options do not go together without Spark, on any queue."""
-    if asked.output is not None and asked.returns is None:
-        raise InvalidArgumentError("output is given without returns: say which columns it gets")
     if asked.using == "processes" and not can_fork():
         raise InvalidArgumentError("using is 'processes', and this system has no fork")
     _columns(asked.returns)

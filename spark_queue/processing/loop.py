@@ -91,6 +91,8 @@ class Asked:
         checks.optional(checks.require_count, "max_per_group", self.max_per_group, most=checks.MOST)
         checks.optional(checks.require_callable, "on_claim", self.on_claim)
         checks.optional(require_table, "output", self.output)
+        if self.output is not None and self.returns is None:
+            raise InvalidArgumentError("output is given without returns: say which columns it gets")
         checks.optional(checks.require_count, "max_bytes", self.max_bytes)
         checks.require_count("max_workers", self.max_workers, most=checks.MOST)
         checks.optional(checks.require_choice, "using", self.using, choices=get_args(Using))

@@ -293,8 +293,6 @@ def require_safe(store: Store, asked: Asked) -> None:
     """
     require_for_handlers()
     _require_plain(asked.handler)
-    if asked.output is not None and asked.returns is None:
-        raise InvalidArgumentError("output is given without returns: say which columns it gets")
     try:
         cloudpickle.dumps(asked.handler)  # type: ignore[no-untyped-call]
     except Exception as exc:
