@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from spark_queue.config import OnDuplicate, QueueConfig
+from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, SparkQueueError
 from spark_queue.extras import is_installed, java_problem
 from spark_queue.log import addresses
@@ -125,11 +125,8 @@ class RowSource:
     """a file, directory or pattern."""
     kind: Format | None
     """The format of the files."""
-    order_by: str | None
-    on_duplicate: OnDuplicate | None
-    on_mismatch: Literal["warn", "raise"]
-    batch: tuple[str, int] | None = None
-    """The source of the rows, and the number of this batch of it."""
+    options: Mapping[str, Any]
+    """What is asked beside, as for the queue's ``enqueue``."""
 
 
 class CommandScope(Protocol):

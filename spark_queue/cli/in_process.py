@@ -84,13 +84,7 @@ def enqueue(scope: CommandScope, queue: AnyQueue, source: RowSource) -> EnqueueR
         raise SparkNeededError("a table of the catalog", "the catalog is a session's")
     columns = local_queue.columns_of(into)
     table = input_files.read(source.files, source.kind, columns)
-    return into.enqueue(
-        table,
-        order_by=source.order_by,
-        on_duplicate=source.on_duplicate,
-        batch=source.batch,
-        on_mismatch=source.on_mismatch,
-    )
+    return into.enqueue(table, **source.options)
 
 
 def _local(queue: AnyQueue) -> LocalQueue:

@@ -175,10 +175,4 @@ def enqueue(scope: CommandScope, queue: AnyQueue, source: RowSource) -> EnqueueR
         found = (scope.spark, absolute(source.files), source.kind, into.schema)
         frame, explained = read_files(*found), explain_misfits(*found)
     with explained:
-        return into.enqueue(
-            frame,
-            source.order_by,
-            on_duplicate=source.on_duplicate,
-            batch=source.batch,
-            on_mismatch=source.on_mismatch,
-        )
+        return into.enqueue(frame, **source.options)

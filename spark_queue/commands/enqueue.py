@@ -259,7 +259,7 @@ class _Enqueue:
     def _step_of(
         self, at: Snapshot, found: Entered, rules: EnqueueRules
     ) -> Step[QueueHead, Enqueued]:
-        if found.duplicates and rules.on_duplicate == "raise":
+        if found.duplicates and rules.raises_duplicates:
             raise duplicates_error(len(found.duplicates), *found.first_duplicate())
         facts = found.facts()
         head = self._following(at, facts, self.batch)

@@ -32,7 +32,7 @@ from spark_queue.sql.decisions import Leaving, LogPosition
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import existence
 from spark_queue.state.catch_up import Sent
-from spark_queue.state.request import EnqueueRules, OnFull
+from spark_queue.state.request import SKIPPING, OnFull
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 
@@ -292,7 +292,7 @@ def _put(
     dry_run: bool = False,
 ) -> Enqueued:
     """Enqueue items that have been in a queue, with their errors and where they were."""
-    rules, extra = EnqueueRules(on_duplicate="skip", on_full=on_full), ("_errors", "_body")
+    rules, extra = replace(SKIPPING, on_full=on_full), ("_errors", "_body")
     return enqueue.enqueue(place, rows, rules=rules, extra=extra, batch=batch, dry_run=dry_run)
 
 

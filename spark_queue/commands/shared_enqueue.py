@@ -39,7 +39,7 @@ def may_share(frame: object, store: Store, rules: EnqueueRules) -> TypeGuard[Mar
         return False
     with store.queue.still(KNOWN_FOR), store.status.still(KNOWN_FOR):
         config = Snapshot(store).settings.config
-    return (rules.on_duplicate or config.on_duplicate) != "replace"
+    return rules.within(config).replacing is None
 
 
 def share_step(

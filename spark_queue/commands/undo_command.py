@@ -34,7 +34,7 @@ from spark_queue.log.step_events import logger
 from spark_queue.results import Affected, Undone
 from spark_queue.sql.decisions import RESTORED, TAKEN, Made
 from spark_queue.sql.planner_choice import planner_of
-from spark_queue.state.request import EnqueueRules
+from spark_queue.state.request import SKIPPING
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 
@@ -94,11 +94,11 @@ def enqueued_again(
         # The lock keeps out an enqueue of the same items.
         with store.writing("queue"):
             frame = rows.checked_again(store, find(), extra)
-            rules, at = EnqueueRules(on_duplicate="skip"), Snapshot(store)
+            rules, at = SKIPPING, Snapshot(store)
             done = enqueue.commit(at, frame, rules, action=action, dry_run=dry_run)
     else:
         since = None if again else store.queue_head().step
-        rules = EnqueueRules(on_duplicate="skip", redriven_since=since)
+        rules = replace(SKIPPING, redriven_since=since)
         done = enqueue.enqueue(
             store, find(), rules=rules, extra=extra, action=action, dry_run=dry_run
         )

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,6 +31,7 @@ from spark_queue.memory.waiting.processes import Owner
 from spark_queue.memory.waiting.timer import Timeout
 from spark_queue.queue import Batch, Queue, Rows
 from spark_queue.results import EnqueueResult
+from spark_queue.state.request import FITTING
 from spark_queue.wording import text_of
 
 if TYPE_CHECKING:
@@ -183,7 +184,8 @@ class DurableQueue:
             As of every verb, in a child of a fork: the front is the parent's.
         """
         self._owner.require()
-        put = Put.of(item, Promise(self._puts.context), on_duplicate)
+        rules = FITTING if on_duplicate is None else replace(FITTING, on_duplicate=on_duplicate)
+        put = Put.of(item, Promise(self._puts.context), rules)
         self._puts.add(put, timeout)
         return put.future
 

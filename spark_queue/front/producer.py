@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Generic, Literal, TypeVar, cast, get_args
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from spark_queue import tracing
-from spark_queue.checks import optional, require_choice
-from spark_queue.config import OnDuplicate
 from spark_queue.errors import DuplicateItemError, QueueFullError, QueueShutDownError
 from spark_queue.front.queue_ends import Inlet
 from spark_queue.memory.journal.records import own
 from spark_queue.memory.singular.requests import ExecutionContext, require_elsewhere
 from spark_queue.memory.waiting.timer import Timeout, seconds
 from spark_queue.rules.places import Holding
+from spark_queue.state.request import FITTING, EnqueueRules
 
 logger = logging.getLogger(__name__)
 
@@ -223,17 +222,14 @@ class Put:
     future: Future[PutResult]
     trace: str | None = None
     """The trace in which it was put."""
-    on_duplicate: OnDuplicate | None = None
-    """What becomes of it where its key is taken; ``None``: as the queue is configured."""
+    rules: EnqueueRules = FITTING
+    """What becomes of it where it cannot be taken."""
 
     @classmethod
-    def of(
-        cls, item: object, future: Future[PutResult], on_duplicate: OnDuplicate | None = None
-    ) -> Put:
+    def of(cls, item: object, future: Future[PutResult], rules: EnqueueRules = FITTING) -> Put:
         """Copy an item: its owner may change it before it is written."""
-        optional(require_choice, "on_duplicate", on_duplicate, choices=get_args(OnDuplicate))
         copied = own(dict(item)) if isinstance(item, Mapping) else item
-        return cls(copied, future, tracing.current(), on_duplicate)
+        return cls(copied, future, tracing.current(), rules)
 
 
 class Producer:
@@ -272,7 +268,7 @@ class Producer:
                 settle(put.future.set_exception, exc)
             return
         # Those that ask for the same are one step.
-        for _, some in groupby(fitting, key=attrgetter("on_duplicate")):
+        for _, some in groupby(fitting, key=attrgetter("rules")):
             self._write_step(list(some))
 
     def _write_step(self, left: Sequence[Put]) -> None:
@@ -307,7 +303,7 @@ class Producer:
     def _enqueue(self, group: Sequence[Put]) -> list[PutResult]:
         traces = [put.trace for put in group]
         items = [put.item for put in group]
-        done = self._into.enqueue(items, traces, group[0].on_duplicate)
+        done = self._into.enqueue(items, traces, group[0].rules)
         told = sorted(done, key=lambda row: row[0])
         return [
             PutResult(seq, cast("Became", became), other, cast("Holding | None", holder))

@@ -13,7 +13,6 @@ from spark_queue.clock import Clock
 from spark_queue.commands import enqueue, recovery
 from spark_queue.commands.enqueued import outcome_of_rows
 from spark_queue.commands.rows import check_rows
-from spark_queue.config import OnDuplicate
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.flow import is_paced
 from spark_queue.local_queue import LocalQueue, LocalVerbs
@@ -57,7 +56,7 @@ class Inlet(Protocol):
         self,
         items: Sequence[Mapping[str, Any]],
         traces: Sequence[str | None],
-        on_duplicate: OnDuplicate | None,
+        rules: EnqueueRules,
     ) -> Iterable[Told]:
         """Add items, in order, in one step, each in its trace; return what became of each."""
 
@@ -130,11 +129,9 @@ class LocalInlet(Inlet):
         self,
         items: Sequence[Mapping[str, Any]],
         traces: Sequence[str | None],
-        on_duplicate: OnDuplicate | None,
+        rules: EnqueueRules,
     ) -> Iterable[Told]:
         frame = check_rows(self._store, list(items)).with_trace(traces if any(traces) else None)
-        # A full reader takes the rows that fit, as in a queue with Spark.
-        rules = EnqueueRules(on_full="partial", on_duplicate=on_duplicate)
         done = enqueue.commit(Snapshot(self._store), frame, rules)
         return outcome_of_rows(done)
 

@@ -15,7 +15,6 @@ from spark_queue.checks import require_kind
 from spark_queue.claim import Claim
 from spark_queue.clock import Clock
 from spark_queue.columns import measures, values
-from spark_queue.config import OnDuplicate
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import QueueExistsError, QueueNotFoundError
 from spark_queue.front.queue_ends import Inlet, Outlet, Told
@@ -26,6 +25,7 @@ from spark_queue.overriding import override
 from spark_queue.processing.loop import worker_id
 from spark_queue.queue_views import main_store_of, store_of
 from spark_queue.reader import SparkVerbs
+from spark_queue.state.request import EnqueueRules
 from spark_queue.state.store import Store
 from spark_queue.views import items
 
@@ -57,11 +57,10 @@ class SparkInlet(Inlet):
         self,
         items: Sequence[Mapping[str, Any]],
         traces: Sequence[str | None],
-        on_duplicate: OnDuplicate | None,
+        rules: EnqueueRules,
     ) -> Iterable[Told]:
         named: dict[str, Any] = {"trace": traces} if any(traces) else {}
-        named |= {} if on_duplicate is None else {"on_duplicate": on_duplicate}
-        done = self._into.enqueue(self._table(items), on_full="partial", **named)
+        done = self._into.enqueue(self._table(items), **rules.options(), **named)
         told = ("_seq", "outcome", "duplicate_of", "holder")
         return done.read_told() or done.outcomes.select(*told).collect()
 

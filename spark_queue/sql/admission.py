@@ -141,7 +141,7 @@ class _Decision:
         else:
             self._have_none("duplicates")
         told = database.rows("first_duplicate").to_pylist() if any(found) else []
-        if told and self.entry.rules.on_duplicate == "raise":
+        if told and self.entry.rules.raises_duplicates:
             names = ("items", "dedup_key", "duplicate_of", "holder")
             raise duplicates_error(*(told[0][name] for name in names))
         return self._cut(told[0]["items"], told[0]["busy"]) if told else self._cut(0, 0)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -174,6 +174,16 @@ class EnqueueRules:
             return replace(self, on_duplicate=asked)
         return replace(self, on_duplicate=asked, debounce=config.debounce, at_most=config.at_most)
 
+    def options(self) -> dict[str, Any]:
+        """Return what is asked of an ``enqueue`` by them, and not its default."""
+        asked = {"on_duplicate": self.on_duplicate, "on_full": self.on_full}
+        return {name: value for name, value in asked.items() if value is not None}
+
+    @property
+    def raises_duplicates(self) -> bool:
+        """Whether a row whose key is taken lets all be refused."""
+        return self.on_duplicate == "raise"
+
     @property
     def replacing(self) -> Replacing | None:
         """How rows replace others of their key; ``None`` where they do not."""
@@ -182,6 +192,12 @@ class EnqueueRules:
         ends = (None if t is None else t.total_seconds() for t in (self.debounce, self.at_most))
         return Replacing(*ends)
 
+
+#: Of rows of a front: a full reader takes those that fit.
+FITTING = EnqueueRules(on_full="partial")
+
+#: Of rows that never replace others.
+SKIPPING = EnqueueRules(on_duplicate="skip")
 
 #: What is said of the item that has the key of a refused row.
 _HOLDING = {"waits": "which waits", "busy": "which has begun", "over": "which is over"}

@@ -11,7 +11,7 @@ from datetime import timedelta
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
@@ -28,7 +28,6 @@ from spark_queue.errors import InvalidArgumentError
 from spark_queue.wording import plural
 
 if TYPE_CHECKING:
-    from spark_queue.config import OnDuplicate
     from spark_queue.processing.loop import ProcessResult
     from spark_queue.results import Affected
 
@@ -118,10 +117,12 @@ def enqueue(
         table=table,
         files=files,
         kind=kind,
-        order_by=order_by,
-        on_duplicate=cast("OnDuplicate | None", on_duplicate and on_duplicate.value),
-        on_mismatch="warn" if on_mismatch is Mismatch.WARN else "raise",
-        batch=None if batch is None else _read_batch(batch),
+        options={
+            "order_by": order_by,
+            "on_duplicate": on_duplicate and on_duplicate.value,
+            "on_mismatch": on_mismatch.value,
+            "batch": None if batch is None else _read_batch(batch),
+        },
     )
     engine, queue = scope.open_queue(name)
     done = engine.enqueue(scope, queue, source)
