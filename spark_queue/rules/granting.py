@@ -36,7 +36,7 @@ def carry_out(state: SchedulerState, grant: Grant, limit: int, run: int, worker_
     passing = state.start_pass()
     served = _serve(state, limit, passing)
     leased = tuple(_lease(state, one, grant, worker_id) for one in served)
-    charged = _charged(passing)
+    charged = _charges_of(passing)
     state.charge(grant.lease, charged["debts"])
     return dataclasses.replace(
         grant,
@@ -48,7 +48,7 @@ def carry_out(state: SchedulerState, grant: Grant, limit: int, run: int, worker_
     )
 
 
-def _charged(passing: Pass | None) -> dict[str, Any]:
+def _charges_of(passing: Pass | None) -> dict[str, Any]:
     """Return what a claim charged to keys, and when what lacked units may start."""
     if passing is None:
         return {"debts": (), "next_at": None}
@@ -78,7 +78,7 @@ def propose(
         expired=tuple(record.seq for record in expired),
         dead=tuple(record.seq for record in dead),
         replaced=replaced,
-        **_charged(passing),
+        **_charges_of(passing),
     )
 
 

@@ -209,7 +209,7 @@ class SchedulerState:
         """Enter a live item for the rules to follow."""
         self.records[record.seq] = record
         if self.bounds.is_any:
-            self.bound(record)
+            self.set_bounds(record)
         if self.pauses is not None:
             self.pauses.join(record)
             record.kept_until = self.pauses.end_of(record.new)
@@ -245,8 +245,8 @@ class SchedulerState:
             record.kept_until = until
             self.move(record, record.place_at(self.clock))
 
-    def bound(self, record: Record) -> None:
-        """Give an item its bounded keys, and count it where it is in flight."""
+    def set_bounds(self, record: Record) -> None:
+        """Set the bounded keys of an item, and count it where it is in flight."""
         record.limited, record.asked = self.bounds.find(record.new.keys, record.new.units)
         self.count(record, 1)
 
@@ -277,7 +277,7 @@ class SchedulerState:
         for record in self.records.values():
             record.limited = record.asked = ()
             if self.bounds.is_any and record.place != "done":
-                self.bound(record)
+                self.set_bounds(record)
         self.serial.stand_in(self.line)
         for record in waiting:
             self.line.add(record)
