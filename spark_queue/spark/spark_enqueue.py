@@ -105,7 +105,7 @@ def stage_rows(marked: DataFrame) -> Stage:
     bounded = BOUNDED.keys() & {*marked.columns}
     keys = F.count("_dedup_hash") if "_dedup_hash" in marked.columns else F.lit(0)
     partition = F.shiftright("_mid", _PARTITION_BIT).cast("int").alias("partition")
-    facts = (
+    found = (
         marked.groupBy(partition)
         .agg(
             F.count(F.lit(1)).alias("rows"),
@@ -115,9 +115,10 @@ def stage_rows(marked: DataFrame) -> Stage:
             *(F.max(sign).alias(f"_unnamed_{name}") for name, sign in unnamed.items()),
             *(F.min(name).alias(name) for name in marked.columns if name == UNFIT),
         )
-        .orderBy("partition")
         .collect()
     )
+    # Spark would look at the rows once more to put these few in order.
+    facts = sorted(found, key=lambda row: row.partition)
     for column in bounded:
         # To Spark NaN is above all numbers.
         BOUNDED[column].require(
@@ -200,7 +201,7 @@ class SparkFrame:
         self.store = store
         self._marked = marked
         self._stage: Stage | None = None
-        self.rows = _collect(store, marked) if is_decidable else None
+        self.rows = self._collect() if is_decidable else None
         """The rows, if they are few and such as can be decided in this process."""
 
     def count(self) -> int:
@@ -213,11 +214,14 @@ class SparkFrame:
             self._stage = stage_rows(self._marked)
         return self._stage
 
-
-def _collect(store: Store, marked: DataFrame) -> pa.Table | None:
-    """Return the rows of a frame decided here; ``None`` where they are too many."""
-    # Each look is a job of Spark's, and the first of them evaluates the frame.
-    return collect(marked, _MANY if Snapshot(store).are_files_read else _FEW)
+    def _collect(self) -> pa.Table | None:
+        """Return the rows if they are decided here; ``None`` where they are too many."""
+        # Each look is a job of Spark's, and the first of them evaluates the frame.
+        few = collect(self._marked, min(_FEW, _MANY))
+        if few is not None or not Snapshot(self.store).are_files_read:
+            return few
+        # More are counted first: what is too much is not brought to be thrown away.
+        return collect(self._marked, _MANY) if self.stage().count <= _MANY else None
 
 
 def frame(store: Store, given: GivenRows) -> SparkFrame:
