@@ -1,4 +1,4 @@
-"""Bounds of keys: what is in flight and owed, and one claim's way past what they keep back."""
+"""Bounds of keys: items in flight, debts, and the way of a claim past them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Bounds:
     def find(
         self, keys: ItemKeys, units: Sequence[float] | None
     ) -> tuple[tuple[Limited, ...], tuple[UnitsAsked, ...]]:
-        """Return the keys of an item that bound what is in flight, and what it takes of others."""
+        """Return the keys of an item that bound its flight, and its units."""
         return self.in_flight.keys.find(keys), self.paces.find(keys, units)
 
     def start_pass(self, now: float) -> Pass:

@@ -56,7 +56,7 @@ class Live(Member, Protocol):
 
     @property
     def limited(self) -> Sequence[Limited]:
-        """Its keys that bound what is in flight."""
+        """Its keys that bound the items in flight."""
 
     @property
     def asked(self) -> Sequence[UnitsAsked]:

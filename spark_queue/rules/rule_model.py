@@ -334,7 +334,7 @@ class Record(Timed):
     finished_at: float | None = None
     error: str | None = None
     limited: tuple[tuple[int, Hashable], ...] = ()
-    """Its keys that bound what is in flight."""
+    """Its keys that bound the items in flight."""
     kept_until: float = -math.inf
     """It is out of the lines until then, whatever it waits for besides; infinity for an open end.
     :meth:`SchedulerState.keep` sets it."""

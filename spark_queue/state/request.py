@@ -175,7 +175,7 @@ class EnqueueRules:
         return replace(self, on_duplicate=asked, debounce=config.debounce, at_most=config.at_most)
 
     def options(self) -> dict[str, Any]:
-        """Return what is asked of an ``enqueue`` by them, and not its default."""
+        """Return the options of ``enqueue`` that say the same."""
         asked = {"on_duplicate": self.on_duplicate, "on_full": self.on_full}
         return {name: value for name, value in asked.items() if value is not None}
 
