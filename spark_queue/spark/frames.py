@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructField, StructType, TimestampType
+from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from spark_queue import tracing
 from spark_queue.columns.arrow.arrow_types import cast, from_pandas, kind_of
@@ -62,6 +62,31 @@ def plain(rows: DataFrame) -> DataFrame:
 def _plain(field: StructField) -> Column:
     is_time = isinstance(field.dataType, TimestampType)
     return F.unix_micros(field.name) if is_time else F.col(field.name)
+
+
+#: Values that are named in a query, so that files are skipped, and those that are sent to the rows.
+_NAMED, _SENT = 1_000, 8_000_000
+
+
+def having(rows: DataFrame, wanted: DataFrame, name: str) -> DataFrame:
+    """Return the rows that have one of some values, which are computed, in a column.
+
+    Where these are not too many the rows stay where they are: they may be all of a log.
+    """
+    values = wanted.select(name)
+    count = values.count()
+    if count <= _NAMED:
+        return rows.where(F.col(name).isin([value for (value,) in values.collect()]))
+    if count > _SENT:
+        found = rows.join(values, name, "left_semi")
+    elif values.schema[name].dataType == LongType():
+        found = rows.join(F.broadcast(values), name, "left_semi")
+    else:
+        # By a number of eight bytes each; two values of one number are told apart among the rest.
+        numbers = F.broadcast(values.select(F.xxhash64(name).alias("__number")))
+        near = rows.join(numbers, F.xxhash64(rows[name]) == F.col("__number"), "left_semi")
+        found = near.join(values, name, "left_semi")
+    return found.select(*rows.columns)
 
 
 def bring(rows: DataFrame, most: int | None) -> pa.Table:

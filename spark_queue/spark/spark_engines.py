@@ -17,7 +17,7 @@ from spark_queue.log.schema import CLAIMED, ITEM, RATE, RECENT, RENEWAL, STATUS_
 from spark_queue.log.session_options import small_steps
 from spark_queue.log.spark.spark_types import struct_of
 from spark_queue.overriding import override
-from spark_queue.spark.frames import bring, frame_of, plain
+from spark_queue.spark.frames import bring, frame_of, having, plain
 from spark_queue.spark.spark_entries import BroughtEntries, FrameEntries
 from spark_queue.sql import log_rows
 from spark_queue.sql.database import Database
@@ -33,9 +33,6 @@ _SPREAD = re.compile(r"/\*\+ REPARTITION\(\$parts, \w+\) \*/")
 #: How a view says that a table is sent to where the rows are, and up to how many lines it is.
 _SENT = re.compile(r"/\*\+ BROADCAST\(\w\) \*/ ")
 _FEW_LINES = 200_000
-
-#: Items that are looked up by name.
-_FEW = 1_000
 
 
 def engines_of(store: Store) -> Iterator[SqlEngine]:
@@ -143,11 +140,7 @@ class FrameRows(LogRows[Any]):
     @override
     def items_of(self, store: Store, found: Any, names: Sequence[str]) -> Any:
         seqs = found.select(F.col("seq").alias("_seq"))
-        few = seqs.limit(_FEW + 1).toArrow()["_seq"].to_pylist()
-        items = _items(store)
-        if len(few) <= _FEW:
-            return plain(items.where(F.col("_seq").isin(few)).select(*names))
-        return plain(items.join(seqs, "_seq", "left_semi").select(*names))
+        return plain(having(_items(store), seqs, "_seq").select(*names))
 
     @override
     def grants_of(self, store: Store, head: StatusHead, lease: int) -> Any:
@@ -239,7 +232,7 @@ def _may_wait(store: Store, within: Within) -> Column:
         least, most = (F.lit(end) for end in within.bounds(priority))
         is_near = (F.col("_round") <= most) & ((F.col("_round") >= least) | is_later)
         found = or_(found, (F.col("_priority") == priority) & is_near)
-    return found
+    return found if within.before is None else found & (F.col("_seq") < within.before)
 
 
 def _most(store: Store, head: StatusHead) -> int:

@@ -14,7 +14,7 @@ from spark_queue.columns.values import bytes_of
 from spark_queue.log.schema import GROUP, ITEM, KEY, META_LANE, QUEUE_COLUMNS, REFUSED, REFUSED_LANE
 from spark_queue.log.spark.spark_types import column_named
 from spark_queue.overriding import override
-from spark_queue.spark.frames import bring, frame_of, plain
+from spark_queue.spark.frames import bring, frame_of, having, plain
 from spark_queue.sql.decisions import Frame
 from spark_queue.sql.entry_rows import (
     BATCH,
@@ -33,9 +33,6 @@ from spark_queue.state import spark_frames
 #: Rows up to which a batch is decided in this process: their keys are brought, not their values.
 _MOST = 1_000_000
 
-#: Keys that are looked up by name, so that files are skipped.
-_FEW = 1_000
-
 
 class FrameEntries(EntryRows):
     """Rows of a batch and of the item log as frames; see :class:`EntryRows`."""
@@ -53,8 +50,8 @@ class FrameEntries(EntryRows):
 
     @override
     def keyed_of(self, entry: EnqueueState, batch: EntryBatch) -> Any:
-        del batch
-        return plain(_items(entry).select(*KEYED))
+        items = plain(_items(entry).select(*KEYED))
+        return having(items, batch.rows, "dedup_hash").localCheckpoint()
 
     @override
     def redriven_of(self, entry: EnqueueState, since: int) -> Any:
@@ -75,7 +72,7 @@ class FrameEntries(EntryRows):
 
     @override
     def there_of(self, entry: EnqueueState, members: Any) -> Any:
-        return plain(_items(entry).select("_seq")).join(members.select("seq"), "seq", "left_semi")
+        return having(plain(_items(entry).select("_seq")), members, "seq")
 
     @override
     def step_rows(self, batch: EntryBatch, decided: Decided, entry: EnqueueState) -> DataFrame:
@@ -130,15 +127,9 @@ class BroughtEntries(FrameEntries):
 
     @override
     def keyed_of(self, entry: EnqueueState, batch: EntryBatch) -> pa.Table:
-        hashes = batch.rows.select(["dedup_hash"]).group_by("dedup_hash").aggregate([])
-        items = super().keyed_of(entry, batch)
-        if hashes.num_rows <= _FEW:
-            wanted = [one for one in hashes["dedup_hash"].to_pylist() if one is not None]
-            found = items.where(F.col("dedup_hash").isin(wanted))
-        else:
-            asked = frame_of(entry.store.spark, hashes)
-            found = items.join(F.broadcast(asked), "dedup_hash", "left_semi")
-        return bring(found, entry.before.items)
+        asked = frame_of(entry.store.spark, batch.rows.select(["dedup_hash"]))
+        items = plain(_items(entry).select(*KEYED))
+        return bring(having(items, asked, "dedup_hash"), entry.before.items)
 
     @override
     def redriven_of(self, entry: EnqueueState, since: int) -> pa.Table:
@@ -237,7 +228,7 @@ def _meta(entry: EnqueueState, kind: str) -> DataFrame:
 
 
 def _of_groups(rows: DataFrame, groups: DataFrame) -> DataFrame:
-    return plain(rows.select(*MEMBER)).join(groups.select("group_key"), "group_key", "left_semi")
+    return having(plain(rows.select(*MEMBER)), groups, "group_key")
 
 
 def _may_be_ahead(entry: EnqueueState) -> Column:

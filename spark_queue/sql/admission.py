@@ -212,6 +212,8 @@ class _Decision:
         if not self.batch.has_keys or not entry.before.items:
             return self._have_none("key_holders")
         database.give("keyed", self.engine.entries.keyed_of(entry, self.batch))
+        if database.is_empty("keyed"):
+            return self._have_none("key_holders")
         database.keep("key_matches")
         if database.is_empty("key_matches"):
             return self._have_none("key_holders")

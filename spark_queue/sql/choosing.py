@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -213,17 +213,17 @@ class _Claim:
         facts = self._judge(entered)
         is_mixed = self._is_tangled() and (self.at.settings.stretches or facts["overdue"])
         if reach is not None and (is_mixed or self.at.queue.has_chains):
-            facts = self._judge(entered, self._before())
+            before = self._before(facts["newest"] or 0)
+            facts = facts if before is None else self._judge(entered, before)
         database.variants.pop("with_slot", None)
         if not facts["overdue"]:
             database.variants["with_slot"] = "with_slot_by_tag"
         return facts
 
-    def _enter(self, reach: float | None, names: Sequence[str] = log_rows.ENTERED) -> Any:
-        at, wanted = self.at, self.keys.row_filter(self.at.reader_config)
-        logs = self.engine.logs
-        within = log_rows.Within(self.head, at.settings, reach, names, wanted)
-        return logs.entered_of(at.store, within)
+    def _enter(self, reach: float | None) -> Any:
+        wanted = self.keys.row_filter(self.at.reader_config)
+        within = log_rows.Within(self.head, self.at.settings, reach, wanted=wanted)
+        return self.engine.logs.entered_of(self.at.store, within)
 
     def _judge(self, *entered: Any) -> dict[str, int | None]:
         """Judge all open items, entered ones too; return facts about them."""
@@ -233,12 +233,20 @@ class _Claim:
         facts: dict[str, int | None] = self.database.rows("reach_facts").to_pylist()[0]
         return facts
 
-    def _before(self) -> Any:
-        """Return the items beyond reach that stand before one within it."""
-        self.database.give("waiting", self._enter(None, log_rows.PLACES))
-        self.database.keep("items_beyond_reach")
+    def _before(self, newest: int) -> Any:
+        """Return the items beyond reach that stand before one within it; ``None`` for none.
+
+        They are older than the newest of those; of a chain any may be.
+        """
         has_chains = self.at.queue.has_chains
+        before = None if has_chains else newest
+        within = log_rows.Within(self.head, self.at.settings, None, log_rows.PLACES, before=before)
+        self.database.give("waiting", self.engine.logs.entered_of(self.at.store, within))
+        self.database.keep("items_beyond_reach")
         found = self.database.find("predecessors_with_chains" if has_chains else "predecessors")
+        self.database.give("found_before", found)
+        if self.database.is_empty("found_before"):
+            return None
         # Without a step they count, however far they are.
         names = [name for name in log_rows.ENTERED if name != "_step"]
         return self.engine.logs.items_of(self.at.store, found, names)

@@ -105,6 +105,8 @@ class Within:
     names: Sequence[str] = ENTERED
     wanted: RowFilter | None = None
     """Which of them are read, where not all are."""
+    before: int | None = None
+    """The seq before which they are, where that is said."""
 
     def bounds(self, priority: int) -> tuple[float, float]:
         """Return bounds of the stored tags of a priority."""
@@ -122,9 +124,12 @@ def entered_of(store: Store, within: Within) -> pa.Table:
     newest, since = store.queue_head(), store.registered().since_step
     ends = {priority: within.bounds(priority) for priority in newest.tops}
     later = within.head.checkpoint.queue_step + 1
+    last = math.inf if within.before is None else within.before - 1
 
     def may(file: LogFile) -> bool:
         if file.gen < 0 or not file.may_have("_step", since + 1, newest.step):
+            return False
+        if not file.may_have("_seq", most=last):
             return False
         is_later = file.may_have("_step", later)
         return any(
@@ -136,7 +141,8 @@ def entered_of(store: Store, within: Within) -> pa.Table:
     def counts(rows: pa.Table) -> pa.ChunkedArray:
         # The rows of a file are as many as all that a claim looks at, many times over.
         kept = [_between(rows, priority, later, *bounds) for priority, bounds in ends.items()]
-        return reduce(pc.or_, kept)
+        found = reduce(pc.or_, kept)
+        return found if within.before is None else pc.and_(found, pc.less_equal(rows["_seq"], last))
 
     return _rows(store, "queue", within.names, may, counts if ends else None, within.wanted)
 

@@ -311,14 +311,16 @@ LEFT JOIN sq_line_turns k ON e.priority = k.priority AND e.fair_key IS NOT DISTI
 -- rule: one line without keys
 SELECT e.*, cast(NULL AS double) AS late, false AS overdue FROM sq_standing_items e
 
--- reach_facts(eligible, overdue, lapsed, ended, room)
--- Counts within reach: eligible items, overdue and lapsed ones of them, and items that end.
-SELECT p.eligible, p.overdue, p.lapsed, j.ended, m.room
+-- reach_facts(eligible, overdue, lapsed, newest, ended, room)
+-- Counts within reach: eligible items, overdue and lapsed ones of them, and items that end; and the newest
+-- of the eligible ones.
+SELECT p.eligible, p.overdue, p.lapsed, p.newest, j.ended, m.room
 FROM (
   SELECT
     count(*) AS eligible,
     count(CASE WHEN overdue THEN 1 END) AS overdue,
-    count(CASE WHEN place = 'lost' THEN 1 END) AS lapsed
+    count(CASE WHEN place = 'lost' THEN 1 END) AS lapsed,
+    max(seq) AS newest
   FROM sq_eligible_items
 ) p
 CROSS JOIN (SELECT count(*) AS ended FROM sq_with_place WHERE over_by IS NOT NULL) j

@@ -306,3 +306,25 @@ def test_an_item_keeps_the_times_that_its_newest_row_leaves_out(tmp_path: Path) 
 
 def _stage(store: Store, lease: int, clock: ManualClock) -> Any:
     return settlement.settle(Snapshot(store), lease, Every("release"), clock.now())
+
+
+def test_a_claim_reads_no_file_of_items_that_all_come_later(tmp_path: Path) -> None:
+    """Members that wait for their group are overdue: what may precede one is older than it."""
+    config = QueueConfig(fair_key="tenant", group_key="parent")
+    queue = LocalQueue.create(tmp_path / "q", "id int, tenant string, parent string", config)
+    for first in (0, 12_000):
+        ids = range(first, first + 12_000)
+        rows = [{"id": n, "tenant": f"t{n % 10}", "parent": f"g{n // 3}"} for n in ids]
+        before = {*(tmp_path / "q" / "queue").rglob("*.parquet")}
+        queue.enqueue(rows)
+    later = {*(tmp_path / "q" / "queue").rglob("*.parquet")} - before
+    claim = queue.claim(1_500)
+    claim.ack()
+    for file in later:
+        file.rename(f"{file}.away")
+
+    with queue.claim(1_500) as claimed:
+        served = [row["id"] for row in claimed.rows]
+
+    assert max(served) < 12_000
+    assert min(served) < 10  # a second member, whose group has let it wait

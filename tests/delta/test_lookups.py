@@ -1,0 +1,74 @@
+"""Values that are looked up among all rows of a log, by Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_queue import DeltaQueue, QueueConfig
+from spark_queue.spark import frames
+from tests.conftest import REMOTE
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize(("named", "sent"), [(1_000, 8_000), (0, 8_000), (0, 0)])
+@pytest.mark.parametrize("name", ["number", "text"])
+def test_rows_that_have_one_of_some_values_are_found(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str, named: int, sent: int
+) -> None:
+    """Named, sent to the rows or joined: they are the same, and a null has none of them."""
+    monkeypatch.setattr(frames, "_NAMED", named)
+    monkeypatch.setattr(frames, "_SENT", sent)
+    rows = spark.createDataFrame(
+        [(1, "a", 0), (2, "b", 0), (None, None, 0), (2, "b", 1), (3, "c", 0)],
+        "number long, text string, place int",
+    )
+    wanted = spark.createDataFrame(
+        [(2, "b"), (None, None), (2, "b"), (9, "z")], "number long, text string"
+    )
+    found = frames.having(rows, wanted, name)
+    assert found.columns == rows.columns
+    assert sorted(map(tuple, found.collect())) == [(2, "b", 0), (2, "b", 1)]
+    nothing = frames.having(rows, wanted.where("number = 7"), name)
+    assert nothing.collect() == []
+
+
+@pytest.mark.skipif(REMOTE is not None, reason="a plan is read in the JVM")
+@pytest.mark.parametrize("name", ["number", "text"])
+def test_all_rows_of_a_log_are_not_sent_to_find_some(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The values are, as what is looked through may be a hundred times as much."""
+    monkeypatch.setattr(frames, "_NAMED", 0)
+    monkeypatch.setattr(frames, "_SENT", 10)
+    rows = spark.range(100).selectExpr("id AS number", "cast(id AS string) AS text")
+    found = frames.having(rows, rows.limit(2).localCheckpoint(), name)
+    plan = found._jdf.queryExecution().executedPlan().toString()
+    assert "BroadcastHashJoin" in plan
+    assert found.count() == 2
+
+
+@pytest.mark.usefixtures("by_spark")
+def test_keys_and_groups_of_earlier_parts_count(
+    spark: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of a later enqueue are duplicates of earlier ones, and stand behind their groups."""
+    monkeypatch.setattr(frames, "_NAMED", 0)
+    config = QueueConfig(dedup_key="id", fair_key="tenant", group_key="parent")
+    columns = "id int, tenant string, parent string"
+    queue = DeltaQueue.create(spark, str(Path(place, "q")), columns, config)
+    queue.enqueue(spark.createDataFrame([(n, "a", f"g{n % 2}") for n in range(6)], columns))
+    done = queue.enqueue(
+        spark.createDataFrame([(n, "b", f"g{n % 3}") for n in range(4, 9)], columns)
+    )
+    assert (done.inserted, done.duplicates) == (3, 2)
+    served = []
+    while (claim := queue.claim(10)).count:
+        served += [(row["parent"], row["id"]) for row in claim.items.collect()]
+        claim.ack()
+    assert [n for parent, n in served if parent == "g0"] == [0, 2, 4, 6]
+    assert [n for parent, n in served if parent == "g1"] == [1, 3, 5, 7]
+    assert [n for parent, n in served if parent == "g2"] == [8]
