@@ -106,7 +106,7 @@ def _frame(spark: SparkSession, number: int) -> Any:
 
 def worked() -> float:
     """Return the seconds that processors worked for this process and for the servers below it."""
-    return time.process_time() + sum(map(_seconds_of, _servers()))
+    return time.process_time() + sum(map(_seconds_of, servers()))
 
 
 def worked_below() -> float:
@@ -118,7 +118,7 @@ def worked_below() -> float:
     return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _servers() -> list[int]:
+def servers() -> list[int]:
     """Return the ids of the JVMs and the processes of PostgreSQL that this process has started."""
     return [stat.pid for stat in _below() if stat.name in ("java", "postgres")]
 
