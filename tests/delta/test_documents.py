@@ -38,6 +38,7 @@ _ELSEWHERE = re.compile(
 
 #: Pages that show what each line prints.
 _PRINTING = {"streams", "status-table", "control-table", "starving-tenants", "files-once"}
+_PRINTING |= {"beyond-one-log"}
 
 
 def _commands_of_ours() -> dict[str, Any]:
