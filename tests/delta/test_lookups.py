@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_queue import DeltaQueue, QueueConfig
+from spark_queue import DeltaQueue, LocalQueue, QueueConfig
 from spark_queue.spark import frames
 from tests.conftest import REMOTE
 
@@ -65,9 +65,9 @@ def test_keys_and_groups_of_earlier_parts_count(
         spark.createDataFrame([(n, "b", f"g{n % 3}") for n in range(4, 9)], columns)
     )
     assert (done.inserted, done.duplicates) == (3, 2)
-    served = []
-    while (claim := queue.claim(10)).count:
-        served += [(row["parent"], row["id"]) for row in claim.items.collect()]
+    served, here = [], LocalQueue.open(Path(place, "q"))
+    while (claim := here.claim(10)).count:
+        served += [(row["parent"], row["id"]) for row in claim.rows]
         claim.ack()
     assert [n for parent, n in served if parent == "g0"] == [0, 2, 4, 6]
     assert [n for parent, n in served if parent == "g1"] == [1, 3, 5, 7]
