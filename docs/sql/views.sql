@@ -159,12 +159,15 @@ WHERE o.what = 'rates';
 CREATE OR REPLACE VIEW sq_raw_debts AS
 SELECT
   d._by AS by, d._key AS key, d._tat AS tat, unix_micros(d._at) * 1000 AS at,
-  cast(coalesce(d._body, '0') AS bigint) AS righted
+  cast(coalesce(d._body, '0') AS bigint) AS righted, cast(NULL AS bigint) AS shut
 FROM `main`.`ops`.`files_status` d
 JOIN (
   SELECT _by, _key, max(_step) AS step FROM `main`.`ops`.`files_status` WHERE _kind = 'rate' GROUP BY _by, _key
 ) n ON d._by = n._by AND d._key = n._key AND d._step = n.step
 WHERE d._kind = 'rate';
+
+CREATE OR REPLACE VIEW sq_raw_taken AS
+SELECT cast(0 AS bigint) AS seq WHERE false;
 
 CREATE OR REPLACE VIEW sq_raw_pauses AS
 SELECT
@@ -392,18 +395,6 @@ SELECT
 FROM sq_raw_asked a
 LEFT JOIN sq_raw_with_place_of_status j ON true;
 
-CREATE OR REPLACE VIEW sq_raw_flights_of_status AS
-SELECT k.nth, k.key, count(*) AS items, min(k.seq) AS holder
-FROM (
-  SELECT j.seq, m.nth, CASE m.place WHEN 0 THEN j.fair_key WHEN 1 THEN j.group_key
-  ELSE get_json_object(j.flow_keys, m.path) END AS key
-  FROM sq_raw_with_place_of_status j
-  CROSS JOIN sq_raw_limited m
-  WHERE j.over_by IS NULL AND j.place IN ('held', 'kept', 'lost')
-) k
-WHERE k.key IS NOT NULL
-GROUP BY k.nth, k.key;
-
 CREATE OR REPLACE VIEW sq_raw_startable_items_of_status AS
 SELECT m.seq, m.priority, m.fair_key, m.group_key, m.flow_keys, m.tag, m.inc, m.v, m.s, m.place
 FROM (
@@ -421,6 +412,28 @@ UNION ALL
 SELECT j.seq, j.priority, j.fair_key, j.group_key, j.flow_keys, j.tag, j.inc, j.v, j.s, j.place
 FROM sq_raw_with_place_of_status j
 WHERE j.over_by IS NULL AND j.group_key IS NULL AND j.place IN ('due', 'lost');
+
+CREATE OR REPLACE VIEW sq_raw_starting_items AS
+SELECT j.seq
+FROM sq_raw_taken t
+JOIN sq_raw_with_place_of_status j ON t.seq = j.seq
+WHERE j.place = 'due';
+
+CREATE OR REPLACE VIEW sq_raw_flights_of_status AS
+SELECT
+  k.nth, k.key, count(*) AS items,
+  coalesce(min(CASE WHEN NOT k.starts THEN k.seq END), min(k.seq)) AS holder,
+  count(CASE WHEN NOT k.starts THEN 1 END) AS used
+FROM (
+  SELECT j.seq, m.nth, CASE m.place WHEN 0 THEN j.fair_key WHEN 1 THEN j.group_key
+  ELSE get_json_object(j.flow_keys, m.path) END AS key, t.seq IS NOT NULL AS starts
+  FROM sq_raw_with_place_of_status j
+  LEFT JOIN sq_raw_starting_items t ON j.seq = t.seq
+  CROSS JOIN sq_raw_limited m
+  WHERE j.over_by IS NULL AND (j.place IN ('held', 'kept', 'lost') OR t.seq IS NOT NULL)
+) k
+WHERE k.key IS NOT NULL
+GROUP BY k.nth, k.key;
 
 CREATE OR REPLACE VIEW sq_raw_units_asked_of_status AS
 SELECT
@@ -447,12 +460,34 @@ FROM (
 ) q
 WHERE q.most IS NOT NULL;
 
+CREATE OR REPLACE VIEW sq_raw_lacking_units_of_status AS
+SELECT l.seq, l.group_key, l.nth, l.key, l.by, l.units, l.missing
+FROM (
+  SELECT
+    u.*,
+    greatest(CASE
+      WHEN d.ahead <= u.allowance THEN d.owed - greatest(0, u.allowance - u.cost)
+      WHEN d.since_righted < u.per
+        THEN least(d.owed - greatest(0, u.allowance - u.cost), u.per - d.since_righted)
+      ELSE 0
+    END, coalesce(d.shut, 0)) AS missing
+  FROM sq_raw_units_asked_of_status u
+  JOIN (
+    SELECT
+      o.by, o.key, o.tat - a.now * 1000 AS owed, o.at - a.now * 1000 AS ahead,
+      a.now * 1000 - o.righted AS since_righted, o.shut - a.now * 1000 AS shut
+    FROM sq_raw_debts o
+    CROSS JOIN sq_raw_asked a
+  ) d ON u.by = d.by AND u.key = d.key
+) l
+WHERE l.missing > 0;
+
 CREATE OR REPLACE VIEW sq_raw_kept_back_of_status AS
 SELECT l.seq, l.group_key, l.nth, l.key, l.used, l.most, l.holder
 FROM (
   SELECT
     k.seq, k.group_key, k.nth, k.key, f.holder,
-    coalesce(f.items, 0) AS used,
+    coalesce(f.items, 0) AS items, coalesce(f.used, 0) AS used,
     CASE WHEN o.nth IS NULL THEN k.most ELSE o.most END AS most
   FROM (
     SELECT e.seq, e.group_key, m.nth, m.most, CASE m.place WHEN 0 THEN e.fair_key WHEN 1 THEN e.group_key
@@ -465,36 +500,7 @@ FROM (
   LEFT JOIN sq_raw_flights_of_status f ON k.nth = f.nth AND k.key = f.key
   WHERE k.key IS NOT NULL
 ) l
-WHERE l.used >= l.most;
-
-CREATE OR REPLACE VIEW sq_raw_full_keys AS
-SELECT k.seq, k.nth, k.key, k.used, k.most, k.holder, n.items
-FROM sq_raw_kept_back_of_status k
-JOIN (
-  SELECT f.seq, min(f.nth) AS nth, count(*) AS items FROM sq_raw_kept_back_of_status f GROUP BY f.seq
-) n ON k.seq = n.seq AND k.nth = n.nth;
-
-CREATE OR REPLACE VIEW sq_raw_lacking_units_of_status AS
-SELECT l.seq, l.group_key, l.nth, l.key, l.by, l.units, l.missing
-FROM (
-  SELECT
-    u.*,
-    CASE
-      WHEN d.ahead <= u.allowance THEN d.owed - greatest(0, u.allowance - u.cost)
-      WHEN d.since_righted < u.per
-        THEN least(d.owed - greatest(0, u.allowance - u.cost), u.per - d.since_righted)
-      ELSE 0
-    END AS missing
-  FROM sq_raw_units_asked_of_status u
-  JOIN (
-    SELECT
-      o.by, o.key, o.tat - a.now * 1000 AS owed, o.at - a.now * 1000 AS ahead,
-      a.now * 1000 - o.righted AS since_righted
-    FROM sq_raw_debts o
-    CROSS JOIN sq_raw_asked a
-  ) d ON u.by = d.by AND u.key = d.key
-) l
-WHERE l.missing > 0;
+WHERE l.items >= l.most;
 
 CREATE OR REPLACE VIEW sq_raw_short_keys AS
 SELECT k.seq, k.nth, k.key, k.by, k.units, k.missing, k.items
@@ -507,6 +513,13 @@ FROM (
 ) k
 WHERE k.place = 1;
 
+CREATE OR REPLACE VIEW sq_raw_full_keys AS
+SELECT k.seq, k.nth, k.key, k.used, k.most, k.holder, n.items
+FROM sq_raw_kept_back_of_status k
+JOIN (
+  SELECT f.seq, min(f.nth) AS nth, count(*) AS items FROM sq_raw_kept_back_of_status f GROUP BY f.seq
+) n ON k.seq = n.seq AND k.nth = n.nth;
+
 CREATE OR REPLACE VIEW sq_raw_kept_heads AS
 SELECT k.group_key, min(k.seq) AS seq
 FROM (
@@ -514,7 +527,7 @@ FROM (
   UNION ALL
   SELECT l.group_key, l.seq FROM sq_raw_lacking_units_of_status l
 ) k
-WHERE k.group_key IS NOT NULL
+WHERE k.group_key IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sq_raw_taken t WHERE t.seq = k.seq)
 GROUP BY k.group_key;
 
 CREATE OR REPLACE VIEW sq_raw_reasons AS
@@ -572,7 +585,7 @@ FROM (
         + CASE WHEN j.by_time = 'delayed' THEN 1 ELSE 0 END
       WHEN e.seq IS NULL OR h.seq < j.seq THEN 1
       ELSE coalesce(k.items, 0) + coalesce(s.items, 0)
-        + CASE WHEN j.place = 'due' AND m.room = 0 THEN 1 ELSE 0 END
+        + CASE WHEN j.place = 'due' AND m.room <= n.starting THEN 1 ELSE 0 END
     END AS reasons,
     CASE
       WHEN j.place = 'held' THEN 'leased'
@@ -583,19 +596,22 @@ FROM (
       WHEN j.kept_until > b.now THEN 'key paused'
       WHEN j.follows IS NOT NULL THEN 'follows'
       WHEN j.place = 'delayed' THEN 'delayed'
+      WHEN t.seq IS NOT NULL THEN 'runnable'
       WHEN e.seq IS NULL OR h.seq < j.seq THEN 'held by group'
       WHEN k.seq IS NOT NULL THEN 'key limit'
       WHEN s.by = '' THEN 'rate'
       WHEN s.seq IS NOT NULL THEN 'key rate'
-      WHEN j.place = 'due' AND m.room = 0 THEN 'limit'
+      WHEN j.place = 'due' AND m.room <= n.starting THEN 'limit'
       ELSE 'runnable'
     END AS reason
   FROM sq_raw_with_place_of_status j
   LEFT JOIN sq_raw_startable_items_of_status e ON j.seq = e.seq
+  LEFT JOIN sq_raw_taken t ON j.seq = t.seq
   LEFT JOIN sq_raw_kept_heads h ON j.group_key = h.group_key
   LEFT JOIN sq_raw_full_keys k ON j.seq = k.seq
   LEFT JOIN sq_raw_short_keys s ON j.seq = s.seq
   CROSS JOIN sq_raw_room_of_status m
+  CROSS JOIN (SELECT count(*) AS starting FROM sq_raw_starting_items) n
   CROSS JOIN sq_raw_asked b
 ) r
 LEFT JOIN sq_raw_group_slots_of_status g ON r.group_key = g.group_key
@@ -608,6 +624,7 @@ CROSS JOIN sq_raw_asked a;
 -- that waits for its time, or else the earliest in flight, or else the first that a limit or a rate keeps back; or the
 -- first in flight of `full_key`, by the limit at the place `full_limit`, which has `used` of `most`. What
 -- the next claim ends is in nobody's way. `rate_key` lacks the `rate_units` of the rate at the place `rate`.
+-- A claim of any length would take what is runnable.
 CREATE OR REPLACE VIEW sq_reasons AS
 SELECT r.seq, r.state, r.reason, r.held_by, r.full_limit, r.full_key, r.used, r.most, r.rate, r.rate_key, r.rate_units, timestamp_micros(r.until) AS until, r.more, r.is_lapsed, r.fair_key, r.group_key, r.flow_keys, timestamp_micros(r.enqueued_at) AS enqueued_at, timestamp_micros(r.moved_at) AS moved_at, timestamp_micros(r.waits_since) AS waits_since, timestamp_micros(r.available_at) AS available_at, timestamp_micros(r.expires_at) AS expires_at, r.attempts, r.losses, r.deferrals, r.lease, r.worker_id, timestamp_micros(r.claimed_at) AS claimed_at, timestamp_micros(r.lease_expires_at) AS lease_expires_at, r.failed_step
 FROM sq_raw_reasons r;

@@ -170,12 +170,16 @@ WHERE o.what = 'rates'"""
 _DEBTS = """CREATE OR REPLACE VIEW sq_raw_debts AS
 SELECT
   d._by AS by, d._key AS key, d._tat AS tat, unix_micros(d._at) * 1000 AS at,
-  cast(coalesce(d._body, '0') AS bigint) AS righted
+  cast(coalesce(d._body, '0') AS bigint) AS righted, cast(NULL AS bigint) AS shut
 FROM {status} d
 JOIN (
   SELECT _by, _key, max(_step) AS step FROM {status} WHERE _kind = 'rate' GROUP BY _by, _key
 ) n ON d._by = n._by AND d._key = n._key AND d._step = n.step
 WHERE d._kind = 'rate'"""
+
+#: What a claim would take is played by a process alone: here each item is judged by itself.
+_TAKEN = """CREATE OR REPLACE VIEW sq_raw_taken AS
+SELECT cast(0 AS bigint) AS seq WHERE false"""
 
 #: Pauses of keys: an open end is the last instant. The places are the first that a key can have.
 _PAUSES = """CREATE OR REPLACE VIEW sq_raw_pauses AS
@@ -225,9 +229,9 @@ def statements(queue: str) -> list[str]:
         _leaf("states", MOVES, f"{status} q WHERE q._kind IN ('item', 'renewal')"),
         _leaf("configs", CONFIGURED, f"{status} q WHERE q._kind = 'config'"),
     )
-    known = {"asked", "items", "rejected", "states", "configs", "debts", *KEY_TABLES}
+    known = {"asked", "items", "rejected", "states", "configs", "debts", "taken", *KEY_TABLES}
     rules = (_RULES, _RULE_OVERRIDES, _LIMITED, _OVERRIDES, _RATES, _RATE_OVERRIDES)
-    flow = (*rules, _DEBTS.format(status=status), _PAUSES, _PAUSED_BY)
+    flow = (*rules, _DEBTS.format(status=status), _TAKEN, _PAUSES, _PAUSED_BY)
     columns = ",\n  ".join(setting_columns_of("s.body"))
     asked = _ASKED.format(queue=log, settings=columns)
     names = ", ".join(name for name, _ in SETTING_COLUMNS)

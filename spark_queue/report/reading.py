@@ -137,15 +137,15 @@ def read_item(
     checks.require_seq("seq", seq)
     checks.require_as_of(as_of)
     ends = ends_at(store, as_of)
-    asked, config = asked_of(store, ends, HOUR), store.settings(ends.head).config
+    asked = asked_of(store, ends, HOUR).with_play()
     source = source or source_of(store)
     with source.over(store, ends, asked) as answers:
         find = partial(source.find_progress, store, last=ends.head.step)
-        about = Chains(answers, asked, config, holders.directory_at(store, ends), find)
+        about = Chains(answers, asked, asked.config, holders.directory_at(store, ends), find)
         history, chain = about.history(seq), about.chain(seq)
         entry = read_entry(store, source, answers, seq) if history else None
         # Where the order of service stood then is not known.
-        place = None if ends.at else read_place(answers, asked, chain[0].why, config)
+        place = None if ends.at else read_place(answers, asked, chain[0].why, asked.config)
     return ItemReport(
         queue=store.name,
         reader=store.registered().name,

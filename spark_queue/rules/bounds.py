@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_queue.config import QueueConfig
 from spark_queue.flow import Bound, Limit, has_pass
+from spark_queue.rules.charging import Tally
 from spark_queue.rules.limiting import ItemKeys, Limited, Limits
-from spark_queue.rules.pacing import Debt, Paces, Tally, UnitsAsked, instant_of, seconds_of
+from spark_queue.rules.pacing import Debt, Paces, UnitsAsked, instant_of, seconds_of
 
 if TYPE_CHECKING:
     from spark_queue.rules.rule_model import Reason, Record
@@ -150,3 +152,30 @@ class Pass:
         if left is None:
             left = self.left[key] = self._room(key)
         return left > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What a claim of any length would take now, and what it would leave of rates.
+
+    Attributes
+    ----------
+    starting : set of int
+        The items that it would take.
+    debts : mapping
+        What the keys of rates would owe that it charges.
+    closed : mapping
+        The keys of rates of which it would take nothing more, each with the instant at which the
+        first item that it leaves has its units.
+    """
+
+    starting: AbstractSet[int] = frozenset()
+    debts: Mapping[Limited, Debt] = field(default_factory=dict)
+    closed: Mapping[Limited, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, starting: AbstractSet[int], taking: Pass | None) -> Played:
+        """Return it by the items of a pass that has ended."""
+        if taking is None:
+            return cls(starting)
+        return cls(starting, taking.tally.debts, taking.tally.closed)

@@ -10,6 +10,8 @@ from typing import Protocol
 
 from spark_queue.config import QueueConfig
 from spark_queue.flow import Pause, is_paced, limit_of
+from spark_queue.rules import granting
+from spark_queue.rules.bounds import Played
 from spark_queue.rules.grouping import Member, in_the_way
 from spark_queue.rules.limiting import Limited
 from spark_queue.rules.pacing import Paces, UnitsAsked, instant_of, seconds_of
@@ -66,6 +68,10 @@ class Live(Member, Protocol):
         """Whether its deadline has passed."""
 
 
+#: Of a queue without a rule by which items that start keep others back.
+NOTHING_PLAYED = Played()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
     """The state of a queue's rules at an instant."""
@@ -81,6 +87,12 @@ class Situation:
     """What keys owe."""
     flights: Mapping[Limited, Sequence[int]] = field(default_factory=dict)
     """The same by each key of a limit: which."""
+    played: Played = NOTHING_PLAYED
+    """What a claim of any length would take now: others wait behind that."""
+    starts: Mapping[Limited, Sequence[int]] = field(default_factory=dict)
+    """Which of that need room, by each key of a limit."""
+    starting: int = 0
+    """How many of it do."""
 
     def ends(self, item: Live) -> bool:
         """Whether a claim would end the item before it looks for others to serve."""
@@ -104,17 +116,24 @@ class Situation:
         """Yield the keys of an item without room, each with the first item in flight of it."""
         for number, key in item.limited:
             limit, flights = limit_of(self.config, number), self.flights.get((number, key), ())
-            most = limit.most(key)
-            if most is not None and len(flights) >= most:
+            most, starts = limit.most(key), self.starts.get((number, key), ())
+            if most is not None and len(flights) + len(starts) >= most:
                 full = FullKey(by=limit.by, key=key, used=len(flights), most=most)
-                yield ItemReason(reason="key limit", by=min(flights, default=None), full=full)
+                first = min(flights or starts, default=None)
+                yield ItemReason(reason="key limit", by=first, full=full)
 
     # rule: rate of a key
     def _short_keys(self, item: Live) -> Iterator[ItemReason]:
         """Yield the keys of an item that lack units, each with the instant when it has them."""
         if self.paces is None:
             return
-        for asked, at in self.paces.lacking(item.asked, instant_of(self.now)):
+        now = instant_of(self.now)
+        lacking = dict(self.paces.lacking(item.asked, now))
+        for asked in item.asked:
+            # None before the item that closed the key: a smaller one does not pass it.
+            at = max(lacking.get(asked, now), self.played.closed.get(asked.key, now))
+            if at <= now:
+                continue
             reason: Reason = "rate" if self.paces.is_whole(asked.key) else "key rate"
             yield ItemReason(reason=reason, until=seconds_of(at), short=asked)
 
@@ -127,9 +146,19 @@ class Situation:
                 flights.setdefault(key, []).append(item.seq)
         return replace(self, in_flight=len(staying), flights=flights)
 
+    def after(self, played: Played, items: Iterable[Live]) -> Situation:
+        """Return the situation after a claim of any length, by the items that it would take."""
+        starts: dict[Limited, list[int]] = {}
+        waiting = [item for item in items if item.state == "ready"]
+        for item in waiting:
+            for key in item.limited:
+                starts.setdefault(key, []).append(item.seq)
+        paces = self.paces and self.paces.after(played.debts)
+        return replace(self, played=played, starts=starts, starting=len(waiting), paces=paces)
+
     def is_full(self) -> bool:
         """Whether no further item may be in flight."""
-        return room_beside(self.in_flight, self.config.max_in_flight) == 0
+        return room_beside(self.in_flight + self.starting, self.config.max_in_flight) == 0
 
 
 def explain(state: SchedulerState, seq: int, now: float) -> ItemReason:
@@ -143,6 +172,9 @@ def explain(state: SchedulerState, seq: int, now: float) -> ItemReason:
     if record.state in TERMINAL:
         return ItemReason(reason="finished", state=record.state)
     at, members = _situation(state, now), state.serial.members(record)
+    if not at.paused and (state.bounds.is_any or state.config.max_in_flight is not None):
+        played = granting.play(state, at.now)
+        at = at.after(played, (state.records[seq] for seq in played.starting))
     with _free_followers(state.records, [record, *members], at):
         return explain_live(record, members, at)
 
@@ -233,6 +265,8 @@ def _explain_time(item: Live, at: Situation) -> Iterator[ItemReason]:
 
 
 def _explain_place(item: Live, members: Iterable[Live], at: Situation) -> Iterator[ItemReason]:
+    if item.seq in at.played.starting:
+        return
     staying = [member for member in members if not at.ends(member)]
     other = _in_the_way(item, staying, at)
     if other is not None:
@@ -254,7 +288,8 @@ def _in_the_way(item: Live, members: Sequence[Live], at: Situation) -> Live | No
     other = find(item)
     if other is not None:
         return other
-    kept = (m for m in members if m.seq < item.seq and m.place_at(at.now) in ("due", "lost"))
+    before = (m for m in members if m.seq < item.seq and m.seq not in at.played.starting)
+    kept = (m for m in before if m.place_at(at.now) in ("due", "lost"))
     return next((m for m in kept if any(at.keeps_back(m)) and find(m) is None), None)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +16,7 @@ from typing import Any, cast
 from spark_queue.config import LIVE_SETTINGS, QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.flow import bounds_of
-from spark_queue.rules.bounds import Pass
+from spark_queue.rules.bounds import Pass, Played
 from spark_queue.rules.places import Place, freed_at
 from spark_queue.rules.ready import Line
 from spark_queue.rules.rule_model import Grant, Leased, Record
@@ -80,6 +81,30 @@ def propose(
         replaced=replaced,
         **_charges_of(passing),
     )
+
+
+def play(state: SchedulerState, now: float) -> Played:
+    """Return what a claim of any length would take at an instant; nothing is changed."""
+    was, run, moved = state.clock, state.run, list[Record]()
+
+    def move(record: Record, place: Place) -> None:
+        moved.append(record)
+        state.move(record, place)
+
+    state.pass_time(now)
+    state.timing.advance(state.clock, move)
+    try:
+        with _set_aside(state) as (expired, dead, _):
+            regroup(state, 1)
+            freed = sum(record.state == "claimed" for record in [*expired, *dead])
+            taking = state.start_pass()
+            served = _look(state, sys.maxsize, freed, None, taking) or []
+    finally:
+        state.clock = was
+        for record in moved:
+            state.move(record, record.place_at(was))
+        regroup(state, run)
+    return Played.of(frozenset(one.record.seq for one in served), taking)
 
 
 def expire(state: SchedulerState) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from fractions import Fraction
@@ -74,6 +75,12 @@ class UnitsAsked(NamedTuple):
         More than the burst, as it was lowered, start when the key owes nothing.
         """
         return debt.tat - max(0, self.allowance - self.cost)
+
+    # rule: rate of a key, debt ahead of a clock
+    def due_at(self, debt: Debt, now: int) -> int:
+        """Return when units may start, also of a key whose debt is to be set right by then."""
+        at = self.starts_at(self.set_right(debt, now))
+        return min(at, debt.righted + self.per) if debt.at - now > self.allowance else at
 
     # rule: rate of a key
     def charge(self, debt: Debt, now: int) -> Debt:
@@ -264,18 +271,18 @@ class Paces:
 
     def lacking(self, asked: Iterable[UnitsAsked], now: int) -> list[tuple[UnitsAsked, int]]:
         """Return the keys that lack units at an instant, and when each has them."""
-        found = ((one, self._due_at(one, now)) for one in asked)
+        found = ((one, one.due_at(self.debts.get(one.key, NO_DEBT), now)) for one in asked)
         return [(one, at) for one, at in found if at > now]
 
     def due_at(self, asked: Iterable[UnitsAsked], now: int) -> int | None:
         """Return when all keys have their units; ``None`` where they have them now."""
         return max((at for _, at in self.lacking(asked, now)), default=None)
 
-    def _due_at(self, asked: UnitsAsked, now: int) -> int:
-        """Return when units may start, also of a key whose debt is to be set right by then."""
-        debt = self.debts.get(asked.key, NO_DEBT)
-        at = asked.starts_at(asked.set_right(debt, now))
-        return min(at, debt.righted + asked.per) if debt.at - now > asked.allowance else at
+    def after(self, debts: Mapping[Limited, Debt]) -> Paces:
+        """Return the same rates where some keys owe something else."""
+        found = copy(self)
+        found.debts = {**self.debts, **debts}
+        return found
 
     # rule: units that come back
     def give_back(
@@ -338,63 +345,3 @@ def move_debt(debt: Debt, was: Rate, rate: Rate, key: Hashable, now: int) -> Deb
 def _lower(debt: Debt, tat: int) -> Debt:
     """Return a debt as of another instant; what it is less counts as come back."""
     return replace(debt, tat=tat, refunds=debt.refunds + max(0, debt.tat - tat))
-
-
-class Tally:
-    """What one claim charges to keys with rates.
-
-    Attributes
-    ----------
-    paces : Paces
-        What they owed before.
-    debts : dict
-        What keys owe that it charged.
-    next_at : int or None
-        The first instant at which what it kept back may start.
-    is_over : bool
-        Whether the rate of the whole queue ended it.
-    """
-
-    __slots__ = ("_closed", "_now", "debts", "is_over", "next_at", "paces")
-
-    def __init__(self, paces: Paces, now: int) -> None:
-        self.paces, self._now = paces, now
-        self._closed: set[Limited] = set()
-        self.debts: dict[Limited, Debt] = {}
-        self.next_at: int | None = None
-        self.is_over = False
-
-    # rule: pass of a claim
-    def admits(self, asked: Sequence[UnitsAsked]) -> bool:
-        """Tell whether the next item has its units.
-
-        A key that lacks those of one of its items is closed for the rest of the claim, so that
-        nothing of it overtakes; without those of the whole queue the claim ends.
-        """
-        if self._closed and any(one.key in self._closed for one in asked):
-            return False
-        lacking = [one for one in asked if self._starts_at(one) > self._now]
-        if not lacking:
-            return True
-        of_keys = [one.key for one in lacking if not self.paces.is_whole(one.key)]
-        self._closed.update(of_keys)
-        self.is_over = not of_keys
-        at = max(map(self._starts_at, lacking))
-        self.next_at = at if self.next_at is None else min(self.next_at, at)
-        return False
-
-    def charge(self, asked: Sequence[UnitsAsked]) -> None:
-        """Charge an item that starts."""
-        for one in asked:
-            self.debts[one.key] = one.charge(self._debt(one), self._now)
-
-    def closed_keys(self) -> list[Limited]:
-        """Return the closed keys."""
-        return [*self._closed]
-
-    def _starts_at(self, asked: UnitsAsked) -> int:
-        return asked.starts_at(self._debt(asked))
-
-    def _debt(self, asked: UnitsAsked) -> Debt:
-        debt = self.debts.get(asked.key) or self.paces.debts.get(asked.key, NO_DEBT)
-        return asked.set_right(debt, self._now)

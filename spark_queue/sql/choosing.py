@@ -14,6 +14,7 @@ from spark_queue.flow import has_pass, is_paced
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import CLAIMED, ITEM
 from spark_queue.overriding import override
+from spark_queue.rules.bounds import Played
 from spark_queue.sql import limit_pass, log_rows
 from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_values
 from spark_queue.sql.decisions import EvidenceFirst
@@ -102,6 +103,30 @@ def choose(
     return choice if choice.total() else None
 
 
+def play(at: Snapshot, now: datetime, by: SqlEngine = HERE) -> Played:
+    """Return what a claim of any length would take now, one item of a group after the other.
+
+    Raises
+    ------
+    TooManyRowsError
+        When more rows would be read than the engine takes.
+    """
+    if not at.has_to_give(at.status):
+        return Played()
+    request = Request(
+        limit=at.outstanding, lease=at.settings.config.lease, worker_id="", run=1, claim_id=""
+    )
+    with closing(by.start(_variants(at, request, now))) as database:
+        keys = KeysInFlight(at.settings.config, is_chained=at.queue.has_chains)
+        keys.pause(at.settings, now)
+        claim = _Claim(by, database, at, at.status, request, now, keys, is_played=True)
+        claim.read_states(None)
+        claim.decide()
+        found = database.rows("granted_items", request.limit)["seq"]
+        taken = claim.passes[0].taking if claim.passes else None
+        return Played.of(frozenset(found.to_pylist()), taken)
+
+
 def _variants(at: Snapshot, request: Request, now: datetime) -> dict[str, str]:
     """Return the variants of views for a configuration."""
     config = at.settings.config
@@ -131,6 +156,8 @@ class _Claim:
     keys: KeysInFlight
     passes: list[LimitPass] = field(default_factory=list)
     """The last pass, where bounds ask for one."""
+    is_played: bool = False
+    """Whether nothing is written of it, so that no output is asked."""
 
     def read_states(self, settled: Any) -> None:
         """Give the rows since the checkpoint, and of the settle in the same step."""
@@ -146,7 +173,7 @@ class _Claim:
         if is_paced(self.at.settings.config):
             self.keys.owe(logs.debts_of(self.at.store, head))
         found = database.rows("recovery_facts").to_pylist()[0]
-        if found["lapsed"]:
+        if found["lapsed"] and not self.is_played:
             leases = {*database.rows("lapsed_leases")["lease"].to_pylist()} - self.request.spared
             if named := logs.with_output(self.at.store, leases):
                 raise EvidenceFirst(named)
@@ -159,7 +186,12 @@ class _Claim:
         give_order(database.give, head, self.at.settings, sorted(self.at.queue.tops))
 
     def choose(self) -> Any:
-        """Return the chosen rows, looking further until they are enough."""
+        """Return the chosen rows."""
+        self.decide()
+        return self.database.find("claim_rows", self.request.limit)
+
+    def decide(self) -> None:
+        """Look further until the items are enough."""
         database, limit = self.database, self.request.limit
         has_limits = has_pass(self.at.settings.config)
         if has_limits:
@@ -179,7 +211,6 @@ class _Claim:
             database.keep(f"eligible_items{SECOND}")
             for taken in self.passes:
                 taken.walk_lapsed()
-        return database.find("claim_rows", limit)
 
     def _is_ranked_by_tag(self) -> bool:
         """Tell whether each item comes at its own tag: that takes no work."""

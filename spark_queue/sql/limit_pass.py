@@ -45,10 +45,6 @@ RATES = pa.schema(
     ]
 )
 RATE_OVERRIDES = pa.schema([("nth", pa.int64()), ("key", pa.string()), ("most", pa.float64())])
-DEBTS = pa.schema(
-    [("by", pa.string()), ("key", pa.string())]
-    + [(name, pa.int64()) for name in ("tat", "at", "righted")]
-)
 CLOSED = pa.schema([("nth", pa.int64()), ("key", pa.string())])
 CHOSEN = pa.schema([("seq", pa.int64()), ("pos", pa.int64())])
 REACHED = pa.schema([("priority", pa.int64()), ("turn", pa.float64()), ("seq", pa.int64())])
@@ -56,8 +52,9 @@ REACHED = pa.schema([("priority", pa.int64()), ("turn", pa.float64()), ("seq", p
 #: When a pause ends that lasts until its key is resumed.
 OPEN_END = 2**63 - 1
 
-#: What a block of candidates has beside those that the claim wants, and before the first.
-_MORE = 1_000
+#: What a block of candidates has beside those that the claim wants, so many at first; and what is
+#: before the first.
+_MORE, _MOST = 1_000, 100_000
 _START = (2**32, 0.0, 0)
 
 #: The places of the fair key and the group key; stored ones come after them.
@@ -172,15 +169,6 @@ def _rate_rows(config: QueueConfig) -> tuple[list[dict[str, object]], list[dict[
         for key, most in rate.overrides.items()
     ]
     return rates, overrides
-
-
-def debts_table(rows: pa.Table) -> pa.Table:
-    """Return what keys of rates owe by rows of a log, in nanoseconds."""
-    found = [
-        {"by": by, "key": key, "tat": debt.tat, "at": debt.at, "righted": debt.righted}
-        for (by, key), debt in read_debts(rows).items()
-    ]
-    return pa.Table.from_pylist(found, DEBTS)
 
 
 def _place_row(nth: int, place: int) -> dict[str, object]:
@@ -338,7 +326,7 @@ class LimitPass:
 
     def _blocks(self, *, may_skip: bool) -> Iterator[list[Candidate]]:
         """Return candidates in order; of later blocks those whose keys have room, where it may."""
-        name, size, reached = "pass_candidates", self.limit + _MORE, _START
+        name, size, reached = "pass_candidates", min(self.limit, _MOST) + _MORE, _START
         while not self.is_over:
             self.database.give("reached", pa.table([[one] for one in reached], schema=REACHED))
             yield (block := _candidates(self.database.rows(name, size)))

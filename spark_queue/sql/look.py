@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import pyarrow as pa
 
-from spark_queue.flow import is_paced
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.log_columns import Columns, LogColumn
 from spark_queue.log.schema import ITEM, QUEUE_COLUMNS, REFUSED, SCHEDULE, SHOWN, STATUS_COLUMNS
+from spark_queue.rules.bounds import Played
 from spark_queue.sql import limit_pass, log_rows
 from spark_queue.sql.asked_settings import SETTING_COLUMNS
 from spark_queue.sql.catalogue import NAME
+from spark_queue.sql.played_claims import debts_of, play, taken_table
 from spark_queue.sql.sql_engines import LogRows, Tables, give_order
 from spark_queue.sql.statements import leaves_of
 from spark_queue.state.snapshot import Snapshot
@@ -155,6 +156,7 @@ class QueueLook(ABC, Generic[FrameT]):
         self.has_values = has_values
         self._asked = dict(asked or {})
         self._there: set[str] = set()
+        self._played: Played | None = None
         self.database = self._start()
 
     def __enter__(self) -> Self:
@@ -267,7 +269,8 @@ class QueueLook(ABC, Generic[FrameT]):
             "weights": lambda: self._order_of_service("weights"),
             "pointers": lambda: self._order_of_service("pointers"),
             **{name: partial(self._of_keys, name) for name in limit_pass.KEY_TABLES},
-            "debts": self._debts,
+            "debts": lambda: debts_of(self.store, self._head(), self.logs, self._play),
+            "taken": lambda: taken_table(self._play()),
             "items": lambda: self.entries(ITEM),
             "rejected": lambda: self.entries(REFUSED),
         }
@@ -278,12 +281,14 @@ class QueueLook(ABC, Generic[FrameT]):
         at = None if self.status_step is None else self.store.status.head_at(self.status_step)
         return at or self.store.status_head()
 
-    def _debts(self) -> pa.Table:
-        """Return what keys owe; nothing is read of a queue without."""
-        head = self._head()
-        if not is_paced(self.store.settings(head).config):
-            return limit_pass.DEBTS.empty_table()
-        return limit_pass.debts_table(self.logs.debts_of(self.store, head))
+    def _play(self) -> Played:
+        """Play a claim of any length, once; none as of a past instant."""
+        if self._played is None:
+            now = instant_of(int(str(self._asked["now"])))
+            is_past = (self.queue_step, self.status_step) != (None, None)
+            plays = bool(self._asked.get("plays"))
+            self._played = Played() if is_past else play(self.store, now, however_many=plays)
+        return self._played
 
     def _of_keys(self, leaf: str) -> pa.Table:
         """Return the bounds and pauses of keys as of the last step that is looked at."""

@@ -14,6 +14,7 @@ from spark_queue.errors import SparkNeededError
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.job_descriptions import named
 from spark_queue.log.settings import Settings
+from spark_queue.rules.bounds import Played
 from spark_queue.sql import checkpointing, choosing, settlement
 from spark_queue.sql.choosing import SqlChoice
 from spark_queue.sql.decisions import StagedCheckpoint
@@ -49,6 +50,11 @@ class SqlPlanner(ItemPlanner):
             When it would take over an item of a claim that names an output.
         """
         return self._decide("to claim from", partial(choosing.choose, at, request, now, None))
+
+    @named("explain")
+    def play(self, at: Snapshot, now: datetime) -> Played:
+        """Return what a claim of any length would take now; nothing is written."""
+        return self._decide("to look at", partial(choosing.play, at, now))
 
     @named("claim")
     def with_output(self, leases: Collection[int]) -> dict[int, str]:

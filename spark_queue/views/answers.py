@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +91,12 @@ class Question:
     max_age: timedelta | None
     pauses: tuple[Pause, ...] = ()
     """The pauses of keys in force."""
+    plays: bool = False
+    """Whether a claim is played of however many items."""
+
+    def with_play(self) -> Question:
+        """Return the question for which a claim is played of however many items."""
+        return replace(self, plays=True)
 
     def as_row(self) -> dict[str, object]:
         """Return the row of ``sq_asked``: times in microseconds since 1970."""
@@ -98,6 +104,7 @@ class Question:
             "now": micros(self.now),
             "since": micros(self.since),
             "paused": self.paused,
+            "plays": self.plays,
             # As a claim of one item after the other, which takes over what lapsed.
             "spared": [],
             "run": 1,

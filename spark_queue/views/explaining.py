@@ -11,24 +11,23 @@ from typing import Any
 
 from spark_queue.clock import utc
 from spark_queue.config import QueueConfig
-from spark_queue.flow import Pause, bounds_of, longest_pause
+from spark_queue.flow import Pause, bounds_of, has_pass, longest_pause
 from spark_queue.log.disk.liveness import judge
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import CLAIMED
 from spark_queue.log.settings import Settings
 from spark_queue.results import Explanation, Liveness
-from spark_queue.rules.bounds import Bounds, reason_of
+from spark_queue.rules.bounds import reason_of
 from spark_queue.rules.explain import Situation, explain_live
-from spark_queue.rules.limiting import KeyPlaces, Limited, keys_of
+from spark_queue.rules.limiting import Limited, keys_of
 from spark_queue.rules.pacing import UnitsAsked
-from spark_queue.rules.places import State, Timed, freed_at
+from spark_queue.rules.places import TIMED, State, Timed, freed_at
 from spark_queue.rules.replacing import waits_of
 from spark_queue.rules.rule_model import FullKey, ItemReason, Reason
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import replica_choice
 from spark_queue.state.open_items import has_begun
-from spark_queue.state.replica import Replica
-from spark_queue.state.schedulers import expires_at, paces_of
+from spark_queue.state.schedulers import expires_at
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.wording import instant, plural
@@ -53,13 +52,15 @@ def live(store: Store, seq: int) -> Explanation | None:
         chains = replica.items.chains()
         known = {**replica.items, seq: row}.values()
         rows = [{**other, "_expires_at": expires_at(other, limit)} for other in known]
-        at = _with_debts(now_of(store), replica)
-    keys = Bounds(at.config).in_flight.keys
-    live = {row["_seq"]: LiveItem.of(row, at, keys) for row in rows}
+        at = now_of(store)
+    live = {row["_seq"]: LiveItem.of(row, at) for row in rows}
     live |= {
         one.seq: one for chain in chains for one in _follow_chain([live[seq] for seq in chain], at)
     }
-    at = at.with_flights(item for item in live.values() if item.state == CLAIMED)
+    one, has_rules = live[seq], has_pass(at.config) or at.config.max_in_flight is not None
+    if has_rules and not (at.paused or at.ends(one) or one.place_at(at.now) in TIMED):
+        # What starts before it only a claim says.
+        return None
     group = row["_group_key"]
     members = [live[r["_seq"]] for r in rows if group is not None and r["_group_key"] == group]
     members.sort(key=lambda member: member.seq)
@@ -67,12 +68,8 @@ def live(store: Store, seq: int) -> Explanation | None:
     own = next(other for other in rows if other["_seq"] == seq)
     states = {member.seq: member.state for member in members}
     text = detail(own, why, states, at, store.handle.place.directory())
-    until = _units_at(why) if why.short is not None else until_of(own, why.reason, at)
+    until = until_of(own, why.reason, at)
     return with_more(because(seq, why.reason, text, by=why.by, until=until), why.more)
-
-
-def _with_debts(at: Situation, replica: Replica) -> Situation:
-    return replace(at, paces=paces_of(replica, at.config))
 
 
 def _units_at(why: ItemReason) -> datetime | None:
@@ -98,8 +95,8 @@ class LiveItem(Timed):
     replaced_by: int | None = None
 
     @classmethod
-    def of(cls, row: AnyRow, at: Situation, keys: KeyPlaces | None = None) -> LiveItem:
-        """Look at a row, whose limited keys are found at some places."""
+    def of(cls, row: AnyRow, at: Situation) -> LiveItem:
+        """Look at a row; by limits and rates none is explained here."""
         until, pause = row["_lease_expires_at"], pause_of(row, at)
         return cls(
             seq=row["_seq"],
@@ -109,8 +106,6 @@ class LiveItem(Timed):
             available_at=_seconds(row["_available_at"]),
             expires_at=_seconds(row["_expires_at"]),
             freed_at=None if until is None else _seconds(freed_at(until, at.config)),
-            limited=() if keys is None else keys.find(keys_of(row)),
-            asked=() if at.paces is None else at.paces.find_in(row),
             kept_until=-math.inf if pause is None else _seconds(pause.until) or math.inf,
         )
 
@@ -161,7 +156,7 @@ def detail(
         "key rate": _say_short(why, at),
         "rate": _say_short(why, at),
         "key paused": _say_pause(row, at),
-        "limit": f"{at.in_flight} items are in flight, {at.config.max_in_flight} are allowed",
+        "limit": _say_in_flight(at),
         "runnable": "it waits for its turn and a claim",
     }
     if why.reason == "expired":
@@ -178,9 +173,14 @@ def detail(
 
 
 def _say_full(full: FullKey) -> str:
-    return (
-        f"{full.by} {full.key!r} has {full.used} of {plural(full.most, 'allowed item')} in flight"
-    )
+    of = f"{full.by} {full.key!r} has {full.used} of {plural(full.most, 'allowed item')} in flight"
+    return of if full.used >= full.most else f"{of}, and those before it take the rest"
+
+
+def _say_in_flight(at: Situation) -> str:
+    most = at.config.max_in_flight or 0
+    said = f"{at.in_flight} items are in flight, {most} are allowed"
+    return said if at.in_flight >= most else f"{said}, and those before it take the rest"
 
 
 def _say_short(why: ItemReason, at: Situation) -> str:

@@ -40,7 +40,7 @@ _OF_NOW = ("with_place_of_status", "eligible_items_of_status", "reasons", "runna
 #: Tables that are no views, and differ at the next look.
 _LEAVES = (
     *("asked", "items", "states", "configs", "rejected", "weights", "pointers"),
-    *("debts", *BOUND_TABLES),
+    *("debts", "taken", *BOUND_TABLES),
 )
 
 #: The others, by the column that says which rows are in the place of former ones when items have
@@ -154,7 +154,7 @@ class KeptLook(ArrowLook):
     def goes_on(self, logs: Logs, asked: Question) -> bool:
         """Answer over more rows, or of another instant; False where it takes another look."""
         was, self._question = self._question, asked
-        if replace(asked, now=was.now, since=was.since) != was:
+        if replace(asked, now=was.now, since=was.since, plays=was.plays) != was:
             return False
         before, self._logs = self._logs, logs
         if not logs.goes_on_from(before):
@@ -165,6 +165,7 @@ class KeptLook(ArrowLook):
             return False
         self._asked |= asked.as_row()
         self._forget(_OF_NOW)
+        self._played = None
         self.load(*self._there.intersection(_LEAVES))
         if seqs:
             self._renew(pa.chunked_array(seqs).unique())

@@ -180,6 +180,10 @@ class Engine(Protocol):
         """Say why an item is not running, and by the id of which item that is, where by one."""
         ...
 
+    def frees(self, item: str) -> tuple[float | None, int]:
+        """Say in how many seconds the reason of an item ends, and how many more there are."""
+        ...
+
 
 class Replacing(Engine, Protocol):
     """An engine whose rows replace others of their key."""
@@ -291,6 +295,10 @@ class SchedulerEngine:
     def why(self, item: str) -> tuple[str, str | None]:
         why = self.scheduler.explain(self.seqs([item])[0], self.now)
         return why.reason, None if why.by is None else self.ids[why.by]
+
+    def frees(self, item: str) -> tuple[float | None, int]:
+        why = self.scheduler.explain(self.seqs([item])[0], self.now)
+        return None if why.until is None else round(why.until - self.now, 5), why.more
 
     def seqs(self, ids: Iterable[str]) -> list[int]:
         """Return the seqs of ids, in the order of the ids."""
@@ -458,6 +466,11 @@ class QueueEngine:
     def why(self, item: str) -> tuple[str, str | None]:
         why = self.queue.explain(self.seqs([item])[0])
         return why.reason, None if why.by is None else self.ids[why.by]
+
+    def frees(self, item: str) -> tuple[float | None, int]:
+        why = self.queue.explain(self.seqs([item])[0])
+        left = None if why.until is None else (why.until - self.clock.now()).total_seconds()
+        return left if left is None else round(left, 5), why.more
 
     def seqs(self, ids: Iterable[str]) -> list[int]:
         """Return the seqs of ids, in the order of the ids."""

@@ -86,6 +86,9 @@ class _Limited:
     def why(self, item: str) -> tuple[str, str | None]:
         raise NotImplementedError
 
+    def frees(self, item: str) -> tuple[float | None, int]:
+        raise NotImplementedError
+
 
 class _Given:
     """Items that an engine gave out."""

@@ -697,3 +697,75 @@ def test_it_is_said_which_rate_lacks_units(make: Make) -> None:
     engine.advance(2)
     assert engine.why("a2") == ("key rate", None)
     assert engine.why("c1") == ("runnable", None)
+
+
+# rule: reason of an item, pass of a claim
+@planned
+@needs("key limits", "operators", "time")
+def test_what_waits_behind_a_head_is_said_to_wait_for_its_key(make: Make) -> None:
+    """Law 11: a smaller item behind it has its units, and waits until the head has its own."""
+    engine = make("fair_key", rates=(_rate(10, per=60, burst=10, units="prio"),))
+    rows = [("a1", 8), ("a2", 5), ("a3", 1), ("b1", 1)]
+    engine.enqueue([Row(id=name, tenant=name[0], priority=units) for name, units in rows])
+    assert [engine.why(name)[0] for name, _ in rows] == [
+        *("runnable", "key rate", "key rate", "runnable")
+    ]
+    assert engine.claim(10).ids == ["a1", "b1"]
+    assert [(engine.why(name), engine.frees(name)) for name in ("a2", "a3")] == [
+        (("key rate", None), (18.0, 0)),
+        (("key rate", None), (18.0, 0)),
+    ]
+    engine.advance(18)
+    assert [engine.why(name)[0] for name in ("a2", "a3")] == ["runnable", "key rate"]
+    assert engine.claim(10).ids == ["a2"]
+
+
+# rule: reason of an item, pass of a claim
+@planned
+@needs("key limits", "operators", "composed")
+def test_what_others_take_first_is_said_to_keep_an_item_back(make: Make) -> None:
+    """Laws 10 and 11: room of a key and of the queue goes to those before it in the order."""
+    engine = make("fair_key", max_in_flight=4, limits=(_of_tenant(2),))
+    engine.enqueue(_tenants("a1", "a2", "a3", "b1", "b2", "c1"))
+    assert {name: engine.why(name) for name in ("a1", "a2", "a3", "b1", "b2", "c1")} == {
+        "a1": ("runnable", None),
+        "a2": ("runnable", None),
+        "a3": ("key limit", "a1"),
+        "b1": ("runnable", None),
+        "b2": ("limit", None),
+        "c1": ("runnable", None),
+    }
+    assert sorted(engine.claim(10).ids) == ["a1", "a2", "b1", "c1"]
+
+
+# rule: reason of an item, pass of a claim
+@planned
+@needs("key limits", "operators", "time", "runs", "composed")
+def test_a_group_is_said_to_wait_for_its_head_that_a_rate_keeps_back(make: Make) -> None:
+    """Laws 4 and 11: also where the head lacks units by what starts before it in the same claim."""
+    engine = make("group_key", group_limit=2, rates=(_rate(1, per=10),), on_failure="skip")
+    engine.enqueue([Row(id="a1", tenant="a"), Row(id="a2", tenant="a", group="g")])
+    engine.enqueue([Row(id="b1", tenant="b", group="g"), Row(id="c1", tenant="c")])
+    assert [engine.why(name) for name in ("a1", "a2", "b1", "c1")] == [
+        ("runnable", None),
+        ("key rate", None),
+        ("held by group", "a2"),
+        ("runnable", None),
+    ]
+    assert engine.frees("a2") == (10.0, 0)
+    assert engine.claim(10).ids == ["a1", "c1"]
+
+
+# rule: reason of an item, pass of a claim
+@planned
+@needs("key limits", "operators", "time")
+def test_the_rate_of_the_queue_is_said_to_keep_all_back_behind_its_head(make: Make) -> None:
+    """Law 11: it is spent in order of service, so none behind the first without units starts."""
+    engine = make(rates=(_rate(10, per=10, by=None, burst=5, units="prio"),))
+    engine.enqueue([Row(id=name, priority=n) for name, n in (("i1", 3), ("i2", 5), ("i3", 1))])
+    assert [(engine.why(name), engine.frees(name)) for name in ("i1", "i2", "i3")] == [
+        (("runnable", None), (None, 0)),
+        (("rate", None), (3.0, 0)),
+        (("rate", None), (3.0, 0)),
+    ]
+    assert engine.claim(10).ids == ["i1"]

@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from spark_queue.config import QueueConfig
 from spark_queue.errors import LeaseLostError
+from spark_queue.flow import Limit, Rate
 from spark_queue.retry_policy import RetryPolicy
 from spark_queue.session import SMALL_STEPS
 from tests.conformance.engines import KEYS, DeltaEngine, Engine, Held, Row, SchedulerEngine
@@ -35,6 +36,8 @@ EXAMPLES = histories_of(10)
 
 STEPS = 10
 
+_PER = timedelta(seconds=10)
+
 CONFIGS = st.builds(
     QueueConfig,
     dedup_key=st.just(KEYS["dedup_key"]),
@@ -44,6 +47,15 @@ CONFIGS = st.builds(
     priority=st.sampled_from([None, KEYS["priority"]]),
     weights=st.sampled_from([{}, {"a": 2.0}, {"b": 0.5}]),
     max_in_flight=st.sampled_from([None, None, 4]),
+    limits=st.sampled_from([(), (), (Limit(by=KEYS["fair_key"], default=2),)]),
+    rates=st.sampled_from(
+        [
+            (),
+            (),
+            (Rate(by=KEYS["fair_key"], limit=2, per=_PER, burst=2),),
+            (Rate(by=KEYS["fair_key"], limit=3, per=_PER), Rate(limit=5, per=_PER, burst=3)),
+        ]
+    ),
     lease=st.just(timedelta(seconds=10)),
     max_attempts=st.sampled_from([None, 2]),
     max_losses=st.sampled_from([None, 2]),
@@ -145,6 +157,14 @@ class QueueMachine(RuleBasedStateMachine):
         if over:
             name = data.draw(st.sampled_from(sorted(over)))
             self.both(lambda engine: engine.redrive(name, again=again))
+
+    # rule again: reason of an item
+    @rule()
+    def explain(self) -> None:
+        """Both say the same of each item that is not over: why it waits, for whom, how long."""
+        states = self.oracle.states().items()
+        live = [name for name, state in states if state in ("ready", "claimed")]
+        self.both(lambda engine: [(engine.why(name), engine.frees(name)) for name in live])
 
     @rule(weights=st.sampled_from([{}, {"a": 4.0}, {"b": 2.0}]))
     def reweigh(self, weights: dict[str, float]) -> None:

@@ -168,10 +168,10 @@ SELECT j.seq, j.priority, j.fair_key, j.group_key, j.flow_keys, j.tag, j.inc, j.
 FROM sq_with_place j
 WHERE j.over_by IS NULL AND j.place IN ('due', 'lost')
 
--- flights(nth, key, items, holder)
+-- flights(nth, key, items, holder, used)
 -- How many items of each key of a limit are in flight, and the first of them.
 -- rule: limit of a key
-SELECT k.nth, k.key, count(*) AS items, min(k.seq) AS holder
+SELECT k.nth, k.key, count(*) AS items, min(k.seq) AS holder, count(*) AS used
 FROM (
   SELECT j.seq, m.nth, $limited_key(j, m) AS key
   FROM sq_with_place j
@@ -198,7 +198,7 @@ SELECT l.seq, l.group_key, l.nth, l.key, l.used, l.most, l.holder
 FROM (
   SELECT
     k.seq, k.group_key, k.nth, k.key, f.holder,
-    coalesce(f.items, 0) AS used,
+    coalesce(f.items, 0) AS items, coalesce(f.used, 0) AS used,
     CASE WHEN o.nth IS NULL THEN k.most ELSE o.most END AS most
   FROM (
     SELECT e.seq, e.group_key, m.nth, m.most, $limited_key(e, m) AS key
@@ -210,7 +210,7 @@ FROM (
   LEFT JOIN sq_flights f ON k.nth = f.nth AND k.key = f.key
   WHERE k.key IS NOT NULL
 ) l
-WHERE l.used >= l.most
+WHERE l.items >= l.most
 
 -- nothing_kept_back(seq, group_key, nth, key, used, most, holder)
 -- Where keys have any number in flight there are none.
@@ -246,23 +246,24 @@ FROM (
 WHERE q.most IS NOT NULL
 
 -- lacking_units(seq, group_key, nth, key, by, units, missing)
--- The items that may not start as a key of a rate lacks their units, by rate, and for how many nanoseconds.
+-- The items that may not start as a key of a rate lacks their units, by rate, and for how many nanoseconds:
+-- no less than the one that closed the key.
 -- rule: rate of a key, debt of a key, debt ahead of a clock
 SELECT l.seq, l.group_key, l.nth, l.key, l.by, l.units, l.missing
 FROM (
   SELECT
     u.*,
-    CASE
+    greatest(CASE
       WHEN d.ahead <= u.allowance THEN d.owed - greatest(0, u.allowance - u.cost)
       WHEN d.since_righted < u.per
         THEN least(d.owed - greatest(0, u.allowance - u.cost), u.per - d.since_righted)
       ELSE 0
-    END AS missing
+    END, coalesce(d.shut, 0)) AS missing
   FROM sq_units_asked u
   JOIN (
     SELECT
       o.by, o.key, o.tat - a.now * 1000 AS owed, o.at - a.now * 1000 AS ahead,
-      a.now * 1000 - o.righted AS since_righted
+      a.now * 1000 - o.righted AS since_righted, o.shut - a.now * 1000 AS shut
     FROM sq_debts o
     CROSS JOIN sq_asked a
   ) d ON u.by = d.by AND u.key = d.key

@@ -1,6 +1,6 @@
 -- Why open items are not running, and how many come before each.
 -- Uses: status, claim.
--- Tables: asked, items, paused_by, pauses, pointers, weights.
+-- Tables: asked, items, limited, paused_by, pauses, pointers, taken, weights.
 
 -- with_turn_of_status(own, seq, state, attempts, losses, deferrals, dedup_key, fair_key, group_key, flow_keys, units, chain, priority, round, cost, max_attempts, available_at instant, expires_at instant, deadline instant, waits_since instant, enqueued_at instant, first_claimed_at instant, claimed_at instant, waited, finished_at instant, lease, worker_id, lease_expires_at instant, error, origin, step, gen, moved_step, moved_at instant, moved_error, failed_step, tag, inc, v, s)
 -- Open items by their status, for the views of a claim: whether one may start goes by no turn.
@@ -33,6 +33,32 @@ FROM sq_with_place_of_status j
 WHERE j.over_by IS NULL AND j.group_key IS NOT NULL
 GROUP BY j.group_key
 
+-- starting_items(seq)
+-- The items that wait, and that a claim of any length would take now: others wait behind them.
+-- rule: pass of a claim
+SELECT j.seq
+FROM sq_taken t
+JOIN sq_with_place_of_status j ON t.seq = j.seq
+WHERE j.place = 'due'
+
+-- flights_of_status(nth, key, items, holder, used)
+-- How many items of each key of a limit are in flight, or would be after such a claim, and the first of
+-- them; `used` are in flight.
+-- rule: limit of a key
+SELECT
+  k.nth, k.key, count(*) AS items,
+  coalesce(min(CASE WHEN NOT k.starts THEN k.seq END), min(k.seq)) AS holder,
+  count(CASE WHEN NOT k.starts THEN 1 END) AS used
+FROM (
+  SELECT j.seq, m.nth, $limited_key(j, m) AS key, t.seq IS NOT NULL AS starts
+  FROM sq_with_place_of_status j
+  LEFT JOIN sq_starting_items t ON j.seq = t.seq
+  CROSS JOIN sq_limited m
+  WHERE j.over_by IS NULL AND (j.place IN ('held', 'kept', 'lost') OR t.seq IS NOT NULL)
+) k
+WHERE k.key IS NOT NULL
+GROUP BY k.nth, k.key
+
 -- full_keys(seq, nth, key, used, most, holder, items)
 -- Of each item the first key without room, who is in flight of it, and how many there are.
 SELECT k.seq, k.nth, k.key, k.used, k.most, k.holder, n.items
@@ -62,7 +88,7 @@ FROM (
   UNION ALL
   SELECT l.group_key, l.seq FROM sq_lacking_units_of_status l
 ) k
-WHERE k.group_key IS NOT NULL
+WHERE k.group_key IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sq_taken t WHERE t.seq = k.seq)
 GROUP BY k.group_key
 
 -- reasons(seq, state, reason, held_by, full_limit, full_key, used, most, rate, rate_key, rate_units, until instant, more, is_lapsed, fair_key, group_key, flow_keys, enqueued_at instant, moved_at instant, waits_since instant, available_at instant, expires_at instant, attempts, losses, deferrals, lease, worker_id, claimed_at instant, lease_expires_at instant, failed_step)
@@ -72,6 +98,7 @@ GROUP BY k.group_key
 -- that waits for its time, or else the earliest in flight, or else the first that a limit or a rate keeps back; or the
 -- first in flight of `full_key`, by the limit at the place `full_limit`, which has `used` of `most`. What
 -- the next claim ends is in nobody's way. `rate_key` lacks the `rate_units` of the rate at the place `rate`.
+-- A claim of any length would take what is runnable.
 -- rule: reason of an item
 SELECT
   r.seq,
@@ -127,7 +154,7 @@ FROM (
         + CASE WHEN j.by_time = 'delayed' THEN 1 ELSE 0 END
       WHEN e.seq IS NULL OR h.seq < j.seq THEN 1
       ELSE coalesce(k.items, 0) + coalesce(s.items, 0)
-        + CASE WHEN j.place = 'due' AND m.room = 0 THEN 1 ELSE 0 END
+        + CASE WHEN j.place = 'due' AND m.room <= n.starting THEN 1 ELSE 0 END
     END AS reasons,
     CASE
       WHEN j.place = 'held' THEN 'leased'
@@ -138,19 +165,22 @@ FROM (
       WHEN j.kept_until > b.now THEN 'key paused'
       WHEN j.follows IS NOT NULL THEN 'follows'
       WHEN j.place = 'delayed' THEN 'delayed'
+      WHEN t.seq IS NOT NULL THEN 'runnable'
       WHEN e.seq IS NULL OR h.seq < j.seq THEN 'held by group'
       WHEN k.seq IS NOT NULL THEN 'key limit'
       WHEN s.by = '' THEN 'rate'
       WHEN s.seq IS NOT NULL THEN 'key rate'
-      WHEN j.place = 'due' AND m.room = 0 THEN 'limit'
+      WHEN j.place = 'due' AND m.room <= n.starting THEN 'limit'
       ELSE 'runnable'
     END AS reason
   FROM sq_with_place_of_status j
   LEFT JOIN sq_startable_items_of_status e ON j.seq = e.seq
+  LEFT JOIN sq_taken t ON j.seq = t.seq
   LEFT JOIN sq_kept_heads h ON j.group_key = h.group_key
   LEFT JOIN sq_full_keys k ON j.seq = k.seq
   LEFT JOIN sq_short_keys s ON j.seq = s.seq
   CROSS JOIN sq_room_of_status m
+  CROSS JOIN (SELECT count(*) AS starting FROM sq_starting_items) n
   CROSS JOIN sq_asked b
 ) r
 LEFT JOIN sq_group_slots_of_status g ON r.group_key = g.group_key

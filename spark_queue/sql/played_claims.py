@@ -1,0 +1,81 @@
+"""Claims that are played to say what keeps items back, and not written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from spark_queue.config import QueueConfig
+from spark_queue.flow import has_pass, is_paced
+from spark_queue.log.heads import StatusHead
+from spark_queue.rules.bounds import Played
+from spark_queue.rules.pacing import Paces
+from spark_queue.sql.planner_choice import planner_of
+from spark_queue.sql.sql_engines import LogRows
+from spark_queue.state.replica_rows import read_debts
+from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
+
+DEBTS = pa.schema(
+    [("by", pa.string()), ("key", pa.string())]
+    + [(name, pa.int64()) for name in ("tat", "at", "righted", "shut")]
+)
+
+#: How many items are open at most where a claim is played to count them.
+_COUNTED = 50_000
+
+
+def play(store: Store, now: datetime, *, however_many: bool) -> Played:
+    """Return what a claim of any length would take.
+
+    Where neither a limit nor a rate keeps items back none starts in the place of another.
+
+    Parameters
+    ----------
+    however_many : bool
+        Whether it is played of any number of items, not of those alone that are counted by it.
+    """
+    at = Snapshot(store)
+    config = at.settings.config
+    has_rules = has_pass(config) or config.max_in_flight is not None
+    if at.settings.paused or not has_rules or (at.outstanding > _COUNTED and not however_many):
+        return Played()
+    return planner_of(store).play(at, now)
+
+
+def taken_table(played: Played) -> pa.Table:
+    """Return the items that a claim would take."""
+    return pa.table([pa.array(sorted(played.starting), pa.int64())], ["seq"])
+
+
+def debts_of(
+    store: Store, head: StatusHead, logs: LogRows[Any], find: Callable[[], Played]
+) -> pa.Table:
+    """Return what keys of rates owe after a claim; nothing is read of a queue without rates."""
+    config = store.settings(head).config
+    if not is_paced(config):
+        return DEBTS.empty_table()
+    return _debts_table(logs.debts_of(store, head), config, find())
+
+
+def _debts_table(rows: pa.Table, config: QueueConfig, played: Played) -> pa.Table:
+    """Return what keys of rates owe by rows of a log, in nanoseconds, and after a claim."""
+    paces = Paces(config)
+    owed = read_debts(rows)
+    owed |= {(by, key): debt for by, key, debt in paces.name_debts(played.debts)}
+    shut = {(paces.rate_of(key).text, key[1]): at for key, at in played.closed.items()}
+    found = [
+        {
+            "by": by,
+            "key": key,
+            "tat": debt.tat,
+            "at": debt.at,
+            "righted": debt.righted,
+            "shut": shut.get((by, key)),
+        }
+        for (by, key), debt in owed.items()
+    ]
+    return pa.Table.from_pylist(found, DEBTS)
