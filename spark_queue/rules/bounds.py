@@ -54,6 +54,12 @@ class Bounds:
         tally = Tally(self.paces, instant_of(now))
         return Pass(self.in_flight.room, tally, has_groups=self._has_groups)
 
+    # rule: pass of a claim
+    def keep_back(self, record: Record, now: float) -> bool:
+        """Tell whether an item that has no slot yet lacks room or units of a key."""
+        is_full = any(map(self.in_flight.is_full, record.limited))
+        return is_full or bool(self.paces.lacking(record.asked, instant_of(now)))
+
     def keep(self, before: Bounds, now: float) -> None:
         """Take what keys owe by other bounds."""
         if before.paces.debts:

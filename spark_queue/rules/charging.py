@@ -15,6 +15,8 @@ class Tally:
     ----------
     paces : Paces
         What they owed before.
+    now : int
+        Its instant.
     debts : dict
         What keys owe that it charged.
     next_at : int or None
@@ -26,10 +28,10 @@ class Tally:
         it has its units.
     """
 
-    __slots__ = ("_now", "closed", "debts", "is_over", "next_at", "paces")
+    __slots__ = ("closed", "debts", "is_over", "next_at", "now", "paces")
 
     def __init__(self, paces: Paces, now: int) -> None:
-        self.paces, self._now = paces, now
+        self.paces, self.now = paces, now
         self.closed: dict[Limited, int] = {}
         self.debts: dict[Limited, Debt] = {}
         self.next_at: int | None = None
@@ -44,13 +46,13 @@ class Tally:
         """
         if self.closed and any(one.key in self.closed for one in asked):
             return False
-        lacking = [one for one in asked if self._starts_at(one) > self._now]
+        lacking = [one for one in asked if self._starts_at(one) > self.now]
         if not lacking:
             return True
         of_keys = [one for one in lacking if not self.paces.is_whole(one.key)]
         for one in of_keys or lacking:
             debt = self.debts.get(one.key) or self.paces.debts.get(one.key, NO_DEBT)
-            self.closed[one.key] = one.due_at(debt, self._now)
+            self.closed[one.key] = one.due_at(debt, self.now)
         self.is_over = not of_keys
         at = max(map(self._starts_at, lacking))
         self.next_at = at if self.next_at is None else min(self.next_at, at)
@@ -59,7 +61,7 @@ class Tally:
     def charge(self, asked: Sequence[UnitsAsked]) -> None:
         """Charge an item that starts."""
         for one in asked:
-            self.debts[one.key] = one.charge(self._debt(one), self._now)
+            self.debts[one.key] = one.charge(self._debt(one), self.now)
 
     def closed_keys(self) -> list[Limited]:
         """Return the closed keys."""
@@ -70,4 +72,4 @@ class Tally:
 
     def _debt(self, asked: UnitsAsked) -> Debt:
         debt = self.debts.get(asked.key) or self.paces.debts.get(asked.key, NO_DEBT)
-        return asked.set_right(debt, self._now)
+        return asked.set_right(debt, self.now)

@@ -273,8 +273,9 @@ def _lost_before(state: SchedulerState, gone: Collection[int], record: Record) -
 
 def _precedes(state: SchedulerState, gone: Collection[int], record: Record) -> bool:
     """Whether later members of a group stay behind one where only lost leases are taken over."""
-    is_kept = any(map(state.bounds.in_flight.is_full, record.limited))
-    return (is_kept and record.place == "due") or _is_lost(state, gone, record)
+    if record.place == "due":
+        return state.bounds.keep_back(record, state.clock)
+    return _is_lost(state, gone, record)
 
 
 def _is_lost(state: SchedulerState, gone: Collection[int], record: Record) -> bool:

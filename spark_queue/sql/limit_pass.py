@@ -306,7 +306,7 @@ class LimitPass:
 
     def walk(self) -> None:
         """Take items in order, and give the engine which."""
-        has_several = self.config.group_limit * self.run > 1
+        has_several = self._has_several()
         if has_several:
             for row in self.database.rows("kept_groups").to_pylist():
                 self.taking.keep_back(row["seq"], row["group_key"])
@@ -321,8 +321,21 @@ class LimitPass:
         first, self.room = len(self.chosen), 0
         self.is_over = first >= self.limit or self.taking.is_over
         if not self.is_over:
+            if self.config.rates and self._has_several():
+                self._keep_heads()
             self._take(_candidates(self.database.rows("lapsed_candidates")))
         self.database.give("chosen_when_full", _choice_of(self.chosen[first:]))
+
+    def _has_several(self) -> bool:
+        """Tell whether several members of a group may be in flight."""
+        return self.config.group_limit * self.run > 1
+
+    def _keep_heads(self) -> None:
+        """Note the members of groups that lack units, as lapsed ones may stand behind them."""
+        paces, now = self.keys.bounds.paces, self.taking.tally.now
+        for one in _candidates(self.database.rows("due_with_lapsed")):
+            if paces.lacking(self.keys.keys_of(one)[1], now):
+                self.taking.keep_back(one.seq, one.group_key)
 
     def _blocks(self, *, may_skip: bool) -> Iterator[list[Candidate]]:
         """Return candidates in order; of later blocks those whose keys have room, where it may."""

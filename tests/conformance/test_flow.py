@@ -626,6 +626,26 @@ def test_a_lapsed_item_needs_units_and_no_slot(make: Make) -> None:
     assert engine.claim(10).ids == ["b1"]
 
 
+# rule: pass of a claim, lapsed items of a full queue
+@planned
+@needs("key limits", "leases", "time", "runs")
+def test_of_a_full_queue_none_is_taken_over_behind_a_head_without_units(make: Make) -> None:
+    """Laws 4 and 11: it stays behind the head of its group, until that has its units."""
+    rates = (_rate(1, per=100),)
+    second = timedelta(seconds=9)
+    engine = make(
+        "group_key", group_limit=2, max_in_flight=2, rates=rates, lease=second, on_failure="skip"
+    )
+    engine.enqueue([Row(id="a1", tenant="a"), Row(id="a2", tenant="a", group="g", delay=5)])
+    engine.enqueue([Row(id="n1", group="g"), Row(id="n2")])
+    assert engine.claim(10).ids == ["a1", "n1"]
+    engine.advance(10)
+    assert engine.claim(10).ids == []
+    assert engine.why("n1") == ("held by group", "a2")
+    engine.advance(90)
+    assert engine.claim(10).ids == ["a1", "n1"]
+
+
 # rule: rate of a key, pass of a claim
 @needs("key limits", "time", "runs")
 def test_a_head_without_units_is_never_passed_by_its_group(make: Make) -> None:

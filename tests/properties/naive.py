@@ -311,6 +311,9 @@ class NaiveQueue:
         for thing in kept:
             self._keep_back(thing)
         eligible = [thing for thing in eligible if thing not in kept]
+        for thing in eligible:
+            if thing.state == "ready" and self._lacking(thing):
+                self._keep_back(thing)
         if self.config.max_in_flight is not None:
             in_flight = [t for t in self.things if t.state == "claimed"]
             room = max(0, self.config.max_in_flight - len(in_flight))
@@ -358,17 +361,21 @@ class NaiveQueue:
             self.owed[at] = max(self.owed[at], _ns(self.now)) + cost
 
     def _has_units(self, thing: Thing) -> bool:
-        prices = self._prices(thing)
-        if any(at in self.shut for at, _, _ in prices):
+        if any(at in self.shut for at, _, _ in self._prices(thing)):
             return False
-        now, lacking = _ns(self.now), []
-        for at, cost, allowance in prices:
-            ahead = max(self.owed[at], now) - now
-            if ahead + cost > allowance and (ahead > 0 or cost <= allowance):
-                lacking.append(at)
+        lacking = self._lacking(thing)
         self.shut.update(at for at in lacking if at[0] is not None)
         self.is_over = lacking != [] and all(by is None for by, _ in lacking)
         return not lacking
+
+    def _lacking(self, thing: Thing) -> list[tuple[str | None, Hashable]]:
+        """Return the keys of rates that lack the units of a thing."""
+        now, lacking = _ns(self.now), []
+        for at, cost, allowance in self._prices(thing):
+            ahead = max(self.owed[at], now) - now
+            if ahead + cost > allowance and (ahead > 0 or cost <= allowance):
+                lacking.append(at)
+        return lacking
 
     def _prices(self, thing: Thing) -> list[tuple[tuple[str | None, Hashable], int, int]]:
         """Return the keys of rates that a thing has, what it costs of each, and how much may be."""

@@ -633,6 +633,16 @@ FROM sq_ranked_items_when_full o
 JOIN sq_with_place j ON o.seq = j.seq
 ORDER BY $in_order(o.rank_priority, o.rank_turn, o.seq)
 
+-- due_with_lapsed(seq, priority, turn, place, fair_key, group_key, flow_keys, units)
+-- The members of groups that wait for a slot of the queue while others of them are lapsed.
+-- rule: lapsed items of a full queue, pass of a claim
+SELECT e.seq, e.priority, e.tag AS turn, e.place, e.fair_key, e.group_key, e.flow_keys, j.units
+FROM sq_startable_items e
+JOIN sq_with_place j ON e.seq = j.seq
+WHERE e.place = 'due' AND EXISTS (
+  SELECT 1 FROM sq_startable_items o WHERE o.place = 'lost' AND o.group_key = e.group_key AND o.seq > e.seq
+)
+
 -- claim_rows(seq, gen, state, was, attempts, losses, deferrals, error, turn, overdue, priority, round, cost, max_attempts, fair_key, group_key, flow_keys, units, chain, available_at instant, expires_at instant, enqueued_at instant, stage, pos)
 -- The rows of a claim: the items that it gets, in order, and the items that end.
 -- rule: loss of a lease
