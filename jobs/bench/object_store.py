@@ -297,7 +297,8 @@ def _drained(store: int) -> LocalQueue:
 
 def _count_taken(queue: LocalQueue) -> int:
     """Return how many objects of rows all commits have."""
-    storage: Any = queue._store.queue._storage  # noqa: SLF001 - as above
+    log: Any = queue._store.queue  # noqa: SLF001 - as above
+    storage = log._storage  # noqa: SLF001 - as above
     texts = (storage.read(name) for name in storage.list() if name.endswith(".json"))
     found = (json.loads(text.partition(b"\n")[0]) for text in texts)
     return sum(len(first.get("commitInfo", {}).get(TAKEN, ())) for first in found)

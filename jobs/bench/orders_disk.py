@@ -152,6 +152,8 @@ def in_memory() -> Iterator[None]:
         patches.enter_context(mock.patch.object(append_files, "_write", _write))
         for module in (append_files, commits):
             patches.enter_context(mock.patch.object(module, "pq", parquet))
+        # What is read at once is read from its path here, too.
+        patches.enter_context(mock.patch.object(commits, "_FOOTER", -1))
         # By their names as the type checker knows them: what is called otherwise is noticed there.
         patches.enter_context(mock.patch.object(open_table, delta_rs.opened.__name__, MemoryTable))
         # Nobody tidies up beside: what is small needs none, and here one works at a time.

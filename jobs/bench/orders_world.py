@@ -22,7 +22,7 @@ from orders_process import Ground, Process
 from orders_search import Effect, Search
 from spark_queue.commands import claims
 from spark_queue.log import delta_log
-from spark_queue.log.delta import completeness, integrity
+from spark_queue.log.delta import completeness, version_note
 from spark_queue.log.disk import append_files, liveness, open_table, write_lock
 from spark_queue.log.disk.liveness import looking_at
 from spark_queue.log.disk.write_lock import LockFile
@@ -223,7 +223,7 @@ class World:
                 (open_table, "newest_version", self._looks),
                 (completeness, "trace", self._looks),
                 (open_table, "opened", self._looks),
-                (integrity, "_read_notes", self._looks),
+                (version_note, "read", self._looks),
                 (liveness, "has_ended", self._asks_who_lives),
                 (append_files.Appending, "written", self._writes),
                 (_WAIT, "_poll", self._waits),
