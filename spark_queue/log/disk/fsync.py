@@ -143,8 +143,9 @@ def sync_commits(directory: Path, known: Mapping[int, int] | None = None) -> Non
     commits = sorted(name for name in names if COMMIT.fullmatch(name))
     forced = max(_forced.get(birth_of(directory), -1), int(version_note.read(directory)[1] or -1))
     new = [name for name in commits if int(name[:20]) > forced]
-    if new and (int(new[0][:20]) > forced + 1 or len(new) > _MANY):
-        # What a checkpoint sums up may be on no disk, and its commits are gone, or many.
+    if new and (int(new[-1][:20]) > forced + len(new) or len(new) > _MANY):
+        # What a checkpoint sums up may be on no disk, and its commits are gone, or many; and
+        # one that was made meanwhile may not be in the list.
         os.sync()
         new = new[-1:]
     safe = [name for name in new if (known or {}).get(int(name[:20])) == _checksum(log / name)]

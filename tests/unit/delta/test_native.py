@@ -222,6 +222,22 @@ def test_what_a_checkpoint_sums_up_is_forced_before_a_step_that_stands_on_it(
     assert [call for call, path in told if "_delta_log" in path or call == "sync"] == ["link"]
 
 
+def test_a_commit_that_a_list_lacks_is_forced(
+    tmp_path: Path, told: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory is listed while others commit, and may show the later of two commits alone."""
+    log, head = _log(tmp_path), StatusHead()
+    for seq in range(1, 4):
+        head = following(head)
+        assert log.commit(head, _rows(seq), is_synced=False)
+    lacks, listed = f"{2:020}.json", os.listdir
+    monkeypatch.setattr(os, "listdir", lambda at: [one for one in listed(at) if one != lacks])
+    monkeypatch.setattr(os, "sync", lambda: told.append(("sync", "")))
+    told.clear()
+    sync_commits(tmp_path)
+    assert told.count(("sync", "")) == 1
+
+
 def _is_in(commit: Path, file: Path) -> bool:
     return file.name in commit.read_text()
 
