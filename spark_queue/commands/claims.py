@@ -94,8 +94,13 @@ def _claim(seen: Snapshot, request: Request) -> GrantedClaim:
 def _read_before(at: Snapshot, request: Request) -> None:
     """Read what a first claim is decided by before it holds up others that write."""
     is_needed = at.is_local and at.position.replica is None and at.has_to_give(at.status)
-    if is_needed and not replica_choice.is_large(at, request.limit):
+    if not is_needed or replica_choice.is_large(at, request.limit):
+        return
+    try:
         _choose_here(at, replace(request, limit=1), at.store.clock.now())
+    except OSError:
+        # A purge may have removed files: within the step all that are named are there.
+        at.position.replica = None
 
 
 def _choose(

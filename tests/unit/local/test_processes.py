@@ -198,3 +198,26 @@ def test_others_write_while_a_step_reads(
         assert [row["id"] for row in queue.claim(1).rows] == ["3"]
 
     assert told == ["2"]
+
+
+def test_what_a_first_claim_reads_may_be_purged_by_another_process(
+    queue_path: str, start: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds up no purge that removes files at once, and reads what took their place."""
+    queue = LocalQueue.create(queue_path, "id string", durability="process")
+    queue.enqueue([{"id": str(number)} for number in range(4)])
+    queue.claim(2).ack()
+    queue._store.forget()
+    other = start()
+    told: list[str] = []
+    read = Part.read
+
+    def reading(part: Part, *args: Any, **options: Any) -> Any:
+        if part.file.gen >= 0 and not told:
+            told.append(other.says("queue.purge('true', now=True)"))
+            assert not part.path.exists()
+        return read(part, *args, **options)
+
+    monkeypatch.setattr(Part, "read", reading)
+    assert [row["id"] for row in queue.claim(1).rows] == ["2"]
+    assert told == ["2"]
