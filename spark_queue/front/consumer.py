@@ -323,15 +323,20 @@ class Consumer:
             rows = list(self._source.rows(claim))
         except BaseException:
             # Items that were not read cannot be handed out: they must not wait for the lease.
-            claim.release()
+            self._source.release_unbegun(claim)
             raise
         self._leases.add(claim, [row["_seq"] for row in rows])
         lease = claim.lease_expires_at - claim.claimed_at
         self._prefetch.fill(self._ready.size() + len(rows), len(rows), began, lease)
-        # A front that closes in between gives its items back.
-        with suppress(QueueShutDownError):
-            for row in rows:
-                self._ready.put(_delivery(row))
+        for row in rows:
+            self._hand_out(_delivery(row))
+
+    def _hand_out(self, delivery: Delivery) -> None:
+        """Let an item be taken; a front that closes in between gives it back."""
+        try:
+            self._ready.put(delivery)
+        except QueueShutDownError:
+            self._left.append((delivery.lease, delivery.seq))
 
     def _write(self, group: Sequence[PendingOutcome]) -> None:
         """Settle a group of outcomes, one step for each claim."""

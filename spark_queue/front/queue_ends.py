@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from spark_queue.claim import Claim, LocalClaim
 from spark_queue.clock import Clock
-from spark_queue.commands import enqueue, recovery
+from spark_queue.commands import enqueue, recovery, settle
 from spark_queue.commands.enqueued import outcome_of_rows
 from spark_queue.commands.rows import check_rows
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
@@ -21,6 +21,7 @@ from spark_queue.overriding import override
 from spark_queue.queue_views import store_of
 from spark_queue.state import step_waits
 from spark_queue.state.request import EnqueueRules
+from spark_queue.state.settle_decision import Every
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.step_waits import Look
 from spark_queue.state.store import Store
@@ -85,6 +86,10 @@ class Outlet(ABC):
 
         Each has the user's columns, ``_seq``, ``_lease`` and ``_attempts``.
         """
+
+    def release_unbegun(self, claim: Claim) -> object:
+        """Release the items of a claim of which none has begun."""
+        return settle.settle(self.store, claim.lease, Every("release", is_begun=False))
 
     def recover(self) -> object:
         """Settle the claims of processes that have ended."""

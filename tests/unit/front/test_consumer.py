@@ -57,6 +57,11 @@ class FakeQueue:
         self.reading()
         return [{"_seq": seq, "_lease": claim.lease, "_attempts": 0} for seq in claim.seqs]
 
+    def release_unbegun(self, claim: FakeClaim) -> None:
+        """Give everything of a claim back, and note that nothing of it has begun."""
+        self.unbegun += claim.seqs
+        claim.release()
+
     def look(self) -> Look:
         """Look at the files that others write, if the test has some."""
         logs = (SimpleNamespace(newest=lambda _, at=path: int(at.exists())) for path in self.news)
@@ -404,6 +409,7 @@ def test_a_claim_whose_items_could_not_be_read_is_given_back(start: Start) -> No
 
     assert consumer.get(PATIENCE).lease == 2
     assert source.releases == 1
+    assert source.unbegun == [1]
 
 
 def test_one_at_a_time_is_on_demand(start: Start) -> None:
@@ -468,6 +474,18 @@ def test_what_nobody_asks_for_is_given_back_after_a_lease(start: Start) -> None:
     assert sorted(source.unbegun) == [2, 3, 4]
     assert consumer.get(PATIENCE).seq == 2
     assert _say(consumer, held).result(PATIENCE) is None
+
+
+# rule: units that come back
+def test_a_claim_that_comes_back_while_the_front_closes_has_not_begun(start: Start) -> None:
+    """Law 11: no taker has seen its items, so their units come back with them."""
+    source, consumer = start(3, prefetch=3)
+    source.reading = consumer.close
+    with pytest.raises(queue.Empty):
+        consumer.get(PATIENCE)
+
+    _until(lambda: not any(source.leases.values()))
+    assert sorted(source.unbegun) == [1, 2, 3]
 
 
 def test_who_is_slow_holds_no_more_than_is_in_hand(start: Start) -> None:
