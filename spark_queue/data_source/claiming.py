@@ -120,7 +120,8 @@ class ClaimReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         grant = granted.filter(pa.array([seq in seqs for seq in granted["_seq"].to_pylist()]))
         # Items that are not read would be acked with the rest.
         items = file_rows.require_items(store, grant, len(seqs), part.claim)
-        yield from file_rows.in_order(items, grant).to_batches()
+        # Files without a row of it would be batches without a row.
+        yield from file_rows.in_order(items, grant).combine_chunks().to_batches()
 
     def commit(self, end: _Offset) -> None:
         """Ack the claim of a micro-batch that is done."""
