@@ -85,7 +85,7 @@ WITH waiting AS (
     r.full_limit AS nth, r.full_key AS key, max(r.used) AS used, max(r.most) AS most, count(*) AS items,
     min(r.seq) AS seq, min(greatest(r.waits_since, r.moved_at)) AS since
   FROM sq_reasons r
-  WHERE r.reason = 'key limit'
+  WHERE r.reason = 'key limit' AND r.used >= r.most
   GROUP BY r.full_limit, r.full_key
 )
 SELECT w.nth, w.key, w.used, w.most, w.items, w.seq, w.since
