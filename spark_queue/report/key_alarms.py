@@ -83,7 +83,7 @@ def rate_below_inflow(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
     for rate in report.rates:
         if not rate.filling:
             continue
-        first, *others = sorted(rate.filling, key=_doubles_in)
+        first, *others = rate.filling
         waits = plural(round(first.ready), rate.unit)
         more = f"; likewise {list_names([repr(one.key) for one in others])}" if others else ""
         yield Finding(

@@ -59,13 +59,10 @@ class Owed:
         rows = source.find_debts(store, ends.head).to_pylist() if asked.config.rates else []
         return cls(asked.config, rows, asked.now)
 
-    def facts(
-        self, answers: Answers, asked: Question, found: Mapping[str, list[Answer]]
-    ) -> dict[str, Any]:
+    def facts(self, answers: Answers, found: Mapping[str, list[Answer]]) -> dict[str, Any]:
         """Return what a report's vitals say of rates, given the rows of its views."""
-        seconds = (asked.now - asked.since).total_seconds()
         return {
-            "rates": tuple(self._lines(found, seconds)),
+            "rates": tuple(self._lines(found)),
             "clock_gaps": self._clock_gaps(answers),
             "claims_apart": next((row["apart"] for row in found.get("claim_steps", ())), None),
         }
@@ -74,16 +71,14 @@ class Owed:
         """Return the rates of the queue."""
         return tuple(self._line(number, rate) for number, rate in enumerate(self._config.rates))
 
-    def _lines(self, found: Mapping[str, list[Answer]], seconds: float) -> Iterator[RateLine]:
+    def _lines(self, found: Mapping[str, list[Answer]]) -> Iterator[RateLine]:
         """Yield the rates with what started, and the keys of which more comes than may start."""
         started = {row["nth"]: row["units"] for row in found.get("started", ())}
-        for nth, (line, rate) in enumerate(zip(self.lines(), self._config.rates, strict=True)):
+        for nth, line in enumerate(self.lines()):
             filling = [
-                FillingKey(key=row["key"], ready=row["ready"], comes=comes, starts=starts)
+                FillingKey(**{name: row[name] for name in ("key", "ready", "comes", "starts")})
                 for row in found.get("entering", ())
                 if row["nth"] == nth
-                and (starts := _per_second(rate, row["key"])) is not None
-                and (comes := row["entered"] / seconds) > starts
             ]
             yield replace(line, started=started.get(nth, 0.0), filling=tuple(filling))
 
@@ -129,11 +124,6 @@ class Owed:
                 continue
             least = timedelta(microseconds=allowance_of(rates[by], most) / 1_000)
             yield from (pair for pair in pairwise(rows) if pair[0]["_at"] - pair[1]["_at"] > least)
-
-
-def _per_second(rate: Rate, key: str | None) -> float | None:
-    most = rate.limit if rate.by is None else rate.most(key)
-    return None if most is None else most / rate.per.total_seconds()
 
 
 def rate_text(rate: Rate, key: str | None) -> str:

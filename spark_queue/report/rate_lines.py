@@ -49,7 +49,7 @@ class RateLine:
     keys: tuple[PacedKey, ...]
     """These keys, at most a hundred; first those that may start next."""
     filling: tuple[FillingKey, ...] = ()
-    """Keys of which more comes than may start."""
+    """Keys of which more comes than may start, at most a hundred; first those that fill soonest."""
     started: float = 0.0
     """How many units started in the window."""
 

@@ -304,7 +304,7 @@ def _vitals(
         "starving": tuple(StarvingKey(**row) for row in found["starving"]),
         "paused_keys": asked.pauses,
         "full_limits": tuple(_full_limit(asked.config, row) for row in found["full_limits"]),
-        **owed.facts(answers, asked, found),
+        **owed.facts(answers, found),
         "outranked": tuple(OutrankedPriority(**row) for row in found["outranked"]),
         "stuck": tuple(StuckItem(**row) for row in found["stuck"]),
         "waits_longest": next((LongestWait(**row) for row in found["longest_wait"]), None),

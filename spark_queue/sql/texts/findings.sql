@@ -1,6 +1,6 @@
 -- Starving keys, outranked priorities, stuck items.
 -- Uses: status, history, standing.
--- Tables: asked, items, rates.
+-- Tables: asked, items, rate_overrides, rates.
 
 -- starving(fair_key, items, since instant, seq, turns, turns_of_others)
 -- The fair keys with items that nothing but their turn keeps from a claim, for the whole window, and
@@ -124,25 +124,39 @@ CROSS JOIN sq_asked a
 WHERE m.granted AND m.at > a.since
 GROUP BY u.nth
 
--- entering(nth, key, ready, entered)
--- The keys of rates with items that wait, in units, and how many came steadily in the window: twice as many
--- as in the half of it in which fewer came, so that one large batch is none. The busiest first.
-WITH halves AS (
-  SELECT
-    u.nth,
-    u.key,
-    sum(CASE WHEN u.state = 'ready' THEN u.units ELSE 0e0 END) AS ready,
-    sum(CASE WHEN u.enqueued_at > a.since + (a.now - a.since) / 2 THEN u.units ELSE 0e0 END) AS newer,
-    sum(CASE WHEN u.enqueued_at > a.since THEN u.units ELSE 0e0 END) AS newest
-  FROM sq_units_of_rates u
-  CROSS JOIN sq_asked a
-  GROUP BY u.nth, u.key
-)
-SELECT nth, key, ready, 2 * least(newer, newest - newer) AS entered
-FROM halves
-WHERE ready > 0 AND newer > 0 AND newest > newer
-ORDER BY entered DESC, nth, key
-LIMIT 100
+-- halves(nth, key, ready, newer, newest)
+-- Of each key of a rate the units that wait, that came in the second half of the window, and in all of it.
+SELECT
+  u.nth,
+  u.key,
+  sum(CASE WHEN u.state = 'ready' THEN u.units ELSE 0e0 END) AS ready,
+  sum(CASE WHEN u.enqueued_at > a.since + (a.now - a.since) / 2 THEN u.units ELSE 0e0 END) AS newer,
+  sum(CASE WHEN u.enqueued_at > a.since THEN u.units ELSE 0e0 END) AS newest
+FROM sq_units_of_rates u
+CROSS JOIN sq_asked a
+GROUP BY u.nth, u.key
+
+-- entering(nth, key, ready, comes, starts)
+-- The keys of rates of which more comes, in units a second, than may start: twice as many as came in the half
+-- of the window in which fewer did, so that one large batch is none. Of each rate a hundred at most; first
+-- those of which what waits doubles soonest.
+SELECT k.nth, k.key, k.ready, k.comes, k.starts
+FROM (
+  SELECT c.*, row_number() OVER (PARTITION BY c.nth ORDER BY c.ready / (c.comes - c.starts), c.key) AS place
+  FROM (
+    SELECT
+      h.nth, h.key, h.ready, 2e6 * least(h.newer, h.newest - h.newer) / (a.now - a.since) AS comes,
+      CASE WHEN o.nth IS NULL THEN m.most ELSE o.most END * 1e9 / m.per AS starts
+    FROM sq_halves h
+    JOIN sq_rates m ON h.nth = m.nth
+    LEFT JOIN sq_rate_overrides o ON h.nth = o.nth AND h.key = o.key
+    CROSS JOIN sq_asked a
+    WHERE h.ready > 0
+  ) c
+  WHERE c.comes > c.starts
+) k
+WHERE k.place <= 100
+ORDER BY k.nth, k.place
 
 -- stuck(seq, worker_id, since instant, given_back, lease)
 -- Open items that were given back untouched ten times and more, and those that somebody holds for three

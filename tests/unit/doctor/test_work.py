@@ -251,6 +251,25 @@ def test_a_rate_below_what_comes_is_told(
     assert "rate-below-inflow" not in queue.doctor().ids()
 
 
+def test_a_rate_below_what_comes_is_told_of_one_key_of_many(make: Make, clock: ManualClock) -> None:
+    """A hundred busier keys, of which as much may start as comes, leave none out."""
+    many = {f"k{n:03}": None if n else 3_600 for n in range(101)}
+    rates = (Rate(by="tenant", limit=60, per=HOUR, overrides=many), Rate(limit=60_000, per=HOUR))
+    queue = make("tenant string", fair_key="tenant", rates=rates)
+    busy = [{"tenant": key} for key in many for _ in range(60)]
+    slow = [{"tenant": "a"}] * 45
+    queue.enqueue(busy + slow)
+    clock.advance(40 * MINUTE)
+    queue.enqueue(busy + slow)
+
+    found = only(queue.doctor(), "rate-below-inflow")
+
+    assert found.what == (
+        "the rate of tenant 'a' lets 1 a minute start, and 1.5 a minute come: what waits "
+        "(90 items) doubles in 3.0 h"
+    )
+
+
 def test_workers_whose_clocks_differ_by_more_than_a_burst_are_named(
     make: Make, clock: ManualClock
 ) -> None:
