@@ -115,10 +115,9 @@ class Consumer:
         self._lock = threading.Lock()
         self._looks: list[Future[None]] = []
         self._takers = 0
-        self._is_asked = False
+        self._is_asked = self._is_over = False
         self._seen: Look | None = None
         self._rest = float("inf")
-        self._is_over = False
         self._left: list[tuple[int, int]] = []
 
     def get(self, timeout: Timeout) -> Delivery:
@@ -281,14 +280,11 @@ class Consumer:
         with self._lock:
             looks, self._looks = self._looks, []
         self._seen, self._rest = None, poll_every
-        is_time = bool(looks) or self._claims.is_due()
-        if (
-            is_time
-            and self._is_wanted(has_looks=bool(looks))
-            and not self._claims.attempt(self._claim_ahead)
-        ):
-            # What others write is no reason to try again at once.
-            self._seen = None
+        if looks or self._claims.is_due():
+            is_wanted = self._is_wanted(has_looks=bool(looks))
+            if is_wanted and not self._claims.attempt(self._claim_ahead):
+                # What others write is no reason to try again at once.
+                self._seen = None
         for look in looks:
             look.set_result(None)
 
@@ -390,8 +386,7 @@ class Consumer:
 def _delivery(row: Mapping[str, Any]) -> Delivery:
     plain = dict(row)
     seq, attempts = plain.pop("_seq"), plain.pop("_attempts")
-    trace = plain.pop(TRACE, None)
-    return Delivery(seq, plain.pop("_lease"), attempts, plain, trace)
+    return Delivery(seq, plain.pop("_lease"), attempts, plain, plain.pop(TRACE, None))
 
 
 def _answer(outcome: PendingOutcome, first: PendingOutcome, lost: set[int]) -> None:
