@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
@@ -239,12 +239,14 @@ def add_keys(
     order_by: OrderBy,
     *,
     extra: Sequence[str] = (),
+    is_again: bool = False,
 ) -> DataFrame:
     """Check a frame and add the queue's columns to it: keys, priority, cost and times.
 
     Those that nothing sets are left out: in all rows they are as in :data:`UNSET`. With ``extra``
     the frame also has these columns of the item log. Where items have units,
-    :data:`UNFIT` says of each row why it is to be refused.
+    :data:`UNFIT` says of each row why it is to be refused. What were items before may have more
+    units than a burst.
 
     Raises
     ------
@@ -259,10 +261,14 @@ def add_keys(
     given = inputs_of(schema.names).keys() & set(df.columns)
     optional = [_optional(name, one) for name, one in INPUTS.items() if name in given]
     columns = [column_named(name) for name in schema.names]
-    return ordered.select(*columns, *_keys_and_units(config, fields), *optional, *extra)
+    return ordered.select(*columns, *_keys_and_units(config, fields, is_again), *optional, *extra)
 
 
-def _keys_and_units(config: QueueConfig, fields: Sequence[Field]) -> Iterator[Column]:
+def _keys_and_units(
+    config: QueueConfig,
+    fields: Sequence[Field],
+    is_again: bool,  # noqa: FBT001 - as its caller says it
+) -> Iterator[Column]:
     """Yield what a configuration computes of each row."""
     named = [(name, getattr(config, option)) for option, name in KEYS.items()]
     keys = {name: text_of(expressions.read(text, fields)) for name, text in named if text}
@@ -275,7 +281,7 @@ def _keys_and_units(config: QueueConfig, fields: Sequence[Field]) -> Iterator[Co
         yield F.coalesce(F.expr(config.priority).cast("int"), F.lit(0)).alias("_priority")
     if stored_units(config):
         yield _units(config)
-        yield _unfit(config, fields).alias(UNFIT)
+        yield _unfit(config, fields, is_again=is_again).alias(UNFIT)
 
 
 def _flow_keys(config: QueueConfig, fields: Sequence[Field]) -> Column:
@@ -288,18 +294,19 @@ def _units(config: QueueConfig) -> Column:
     return F.to_json(F.array(*units)).alias("_units")
 
 
-def _unfit(config: QueueConfig, fields: Sequence[Field]) -> Column:
+def _unfit(config: QueueConfig, fields: Sequence[Field], *, is_again: bool) -> Column:
     """Return why the units of each row are refused; null where they are not."""
     texts = stored_units(config)
-    return F.coalesce(*(why for text in texts for why in _why_unfit(text, config, fields)))
+    rates = {text: () if is_again else rates_by_units(config, text) for text in texts}
+    return F.coalesce(*(why for text in texts for why in _why_unfit(text, rates[text], fields)))
 
 
-def _why_unfit(text: str, config: QueueConfig, fields: Sequence[Field]) -> Iterator[Column]:
+def _why_unfit(text: str, rates: Iterable[Rate], fields: Sequence[Field]) -> Iterator[Column]:
     units = F.expr(text).cast("double")
     is_one = F.coalesce((units > 0) & (units < float("inf")), F.lit(False))
     told = F.coalesce(_number_text(units), F.lit("None"))
     yield F.when(~is_one, F.format_string(pacing.NO_UNITS, F.lit(shorten(text)), told))
-    for rate in rates_by_units(config, text):
+    for rate in rates:
         most = _burst(rate, fields)
         whose = F.lit(pacing.whose(rate))
         why = F.format_string(pacing.TOO_MANY_UNITS, told, whose, _number_text(most))

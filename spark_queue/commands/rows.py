@@ -107,16 +107,19 @@ def check_rows(
     return rows
 
 
-def _check(at: Snapshot, given: object, order_by: str | Sequence[str] | None) -> MarkedRows:
+def _check(
+    at: Snapshot, given: object, order_by: str | Sequence[str] | None, *, is_again: bool = False
+) -> MarkedRows:
     store, settings, columns = at.store, at.settings, user_columns(at)
     key_rules.require_same_texts(store.name, settings, columns)
     table = sort_rows(fit_rows(given, columns), order_by)
-    return MarkedRows(store, table, mark_rows(table, columns, settings.config))
+    marked = mark_rows(table, columns, settings.config, is_again=is_again)
+    return MarkedRows(store, table, marked)
 
 
 def checked_again(store: Store, given: pa.Table, extra: Sequence[str]) -> MarkedRows:
     """Check rows that were items before, with some of their columns of the log."""
-    frame = _check(Snapshot(store), given.drop_columns(list(extra)), None)
+    frame = _check(Snapshot(store), given.drop_columns(list(extra)), None, is_again=True)
     users, named = frame.given, frame.rows
     for name in extra:
         users, named = (rows.append_column(name, given[name]) for rows in (users, named))

@@ -101,13 +101,13 @@ class Scheduler:
         replacing : Replacing, optional
             That they replace others, and how.
         """
-        items = list(items)
-        for new in items:
+        items, named = list(items), origins or {}
+        for place, new in enumerate(items):
             check_hashable(new)
-            if new.units:
+            if new.units and place not in named:
                 self._state.bounds.paces.require_fit(new.keys, new.units)
         self._state.begin(now)
-        named, admit = origins or {}, self._state.admit
+        admit = self._state.admit
         if replacing is None:
             return [admit(new, named.get(place)) for place, new in enumerate(items)]
         first = self._state.last_seq + 1

@@ -236,7 +236,7 @@ def frame(store: Store, given: GivenRows) -> SparkFrame:
     rows = frames.of(store, df, extra)
     if not is_again:
         require_inputs(store.columns(), rows.columns)
-    inputs = add_keys(rows, schema, settings.config, order_by, extra=extra)
+    inputs = add_keys(rows, schema, settings.config, order_by, extra=extra, is_again=is_again)
     if isinstance(trace, str):
         inputs = inputs.withColumn(TRACE, F.lit(trace))
     return SparkFrame(store, evaluate(inputs), is_decidable=given.is_decidable)

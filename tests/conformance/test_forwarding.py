@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_queue.flow import Rate
 from spark_queue.reader_config import ReaderConfig
 from tests.conformance.engines import Row
 from tests.conformance.twins import Twins
@@ -140,3 +141,28 @@ def test_what_comes_from_another_queue_does_not_replace(twins: Twins, way: str) 
         if row["_kind"] == "refused"
     ]
     assert refused == [("a", 1, "waits")]
+
+
+# rule: units of an item
+def test_what_has_more_units_than_the_burst_there_goes_on_and_holds_up_nothing(
+    twins: Twins,
+) -> None:
+    """Law 11: it is as one that was there when the burst was lowered, also redriven."""
+    engine = twins().engine
+    rate = Rate(by="tenant", limit=10, per=timedelta(seconds=10), burst=5, units="prio")
+    target = engine.make(_place(engine, "late"), fair_key="tenant", rates=(rate,))
+    reader = engine.queue.reader("r", config=ReaderConfig(punt_to=_place(engine, "late")))
+    engine.enqueue([Row(id=name, tenant="a", priority=n) for name, n in (("a1", 5), ("a2", 8))])
+    engine.enqueue([Row(id="b1", tenant="b", priority=1)])
+    reader.claim(5).dead("no")
+    assert [row[0] for row in _found(engine, "late")] == ["a1", "a2", "b1"]
+
+    assert target.claim(5).count == 2
+    engine.advance(4)
+    assert target.claim(5).count == 0
+    engine.advance(1)
+    with target.claim(5) as claim:
+        claim.dead("no")
+    assert target.redrive({"id": "a2"}) == 1
+    engine.advance(8)
+    assert target.claim(5).count == 1

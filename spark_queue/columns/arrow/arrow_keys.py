@@ -56,7 +56,9 @@ def require_keys(columns: Sequence[Field], config: QueueConfig) -> None:
         _units_of(text, columns)
 
 
-def keys_of(columns: Sequence[Field], config: QueueConfig, rows: pa.Table) -> dict[str, pa.Array]:
+def keys_of(
+    columns: Sequence[Field], config: QueueConfig, rows: pa.Table, *, is_again: bool = False
+) -> dict[str, pa.Array]:
     """Return the columns of a configuration's keys, and of the priority; as :func:`texts_of`."""
     found: dict[str, pa.Array] = dict.fromkeys(
         key_rules.KEYS.values(), pa.nulls(rows.num_rows, pa.string())
@@ -65,7 +67,7 @@ def keys_of(columns: Sequence[Field], config: QueueConfig, rows: pa.Table) -> di
         if (text := getattr(config, option)) is not None:
             found[name] = texts_of(option, text, columns, rows)
     found["_flow_keys"] = _flow_keys(columns, config, rows)
-    found["_units"] = _units(columns, config, rows, found)
+    found["_units"] = _units(columns, config, rows, found, is_again=is_again)
     if config.priority is None:
         found["_priority"] = pa.repeat(pa.scalar(0, pa.int32()), rows.num_rows)
     else:
@@ -80,7 +82,12 @@ def _flow_keys(columns: Sequence[Field], config: QueueConfig, rows: pa.Table) ->
 
 
 def _units(
-    columns: Sequence[Field], config: QueueConfig, rows: pa.Table, keys: Mapping[str, pa.Array]
+    columns: Sequence[Field],
+    config: QueueConfig,
+    rows: pa.Table,
+    keys: Mapping[str, pa.Array],
+    *,
+    is_again: bool,
 ) -> pa.Array:
     """Return of each row the units that it takes of keys, as JSON."""
     texts = stored_units(config)
@@ -93,7 +100,8 @@ def _units(
     paces, found = Paces(config), []
     for units, row in zip(zip(*lists, strict=True), of_keys, strict=True):
         pacing.require_units(texts, units)
-        paces.require_fit(limiting.keys_of(row), units)
+        if not is_again:
+            paces.require_fit(limiting.keys_of(row), units)
         found.append(json.dumps(units))
     return pa.array(found, pa.string())
 
@@ -249,7 +257,9 @@ def _time(literal: Node) -> date | None:
         return None
 
 
-def mark_rows(rows: pa.Table, columns: Sequence[Field], config: QueueConfig) -> pa.Table:
+def mark_rows(
+    rows: pa.Table, columns: Sequence[Field], config: QueueConfig, *, is_again: bool = False
+) -> pa.Table:
     """Add the queue's columns to rows: keys, priority, cost, times and the hash.
 
     Parameters
@@ -260,6 +270,8 @@ def mark_rows(rows: pa.Table, columns: Sequence[Field], config: QueueConfig) -> 
         The user's columns.
     config : QueueConfig
         The keys.
+    is_again : bool
+        Whether they were items before: such have more units than a burst, as where that is lowered.
 
     Returns
     -------
@@ -276,7 +288,7 @@ def mark_rows(rows: pa.Table, columns: Sequence[Field], config: QueueConfig) -> 
         When only Spark knows a key of the configuration.
     """
     made = {column.name: rows[column.name] for column in columns}
-    made |= keys_of(columns, config, rows)
+    made |= keys_of(columns, config, rows, is_again=is_again)
     given = inputs_of(made).keys() & set(rows.column_names)
     for name, column in INPUTS.items():
         values = rows[name] if name in given else None
