@@ -23,7 +23,7 @@ from spark_queue.acting import operator, whoami
 from spark_queue.commands.admin import config_row
 from spark_queue.commands.key_pauses import expression_of
 from spark_queue.config import QueueConfig
-from spark_queue.errors import InvalidArgumentError, pause_of
+from spark_queue.errors import InvalidArgumentError, InvalidConfigError, pause_of
 from spark_queue.flow import Pause, is_paced, key_texts
 from spark_queue.log.heads import StatusHead, following
 from spark_queue.log.schema import (
@@ -127,7 +127,7 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
             said = verdict.progress if at.settings.format >= _TELLS_PROGRESS else {}
             stage = _in_one_row(stage, said, now)
         after, rows = log_settle(at.status, stage), stage.rows
-        if (asked := pausing_of(told)) and at.settings.format >= _DEFERS:
+        if asked := pausing_of(told):
             paused = _with_pauses(at.settings, rows, asked, now)
             if paused is not None:
                 after, rows = replace(after, config_step=after.step), paused
@@ -264,7 +264,7 @@ def _with_pauses(
         What is said of items by seq, where that pauses a key; or of all.
     """
     after = settings
-    for pause in _pauses(settings.config, rows, said, now):
+    for pause in _pauses(settings, rows, said, now):
         known = after.pause_of(pause.by, pause.key, now)
         if known is None or not known.lasts(pause.until):
             after = after.with_pause(pause)
@@ -281,7 +281,7 @@ def _join_rows(rows: DataFrame | pa.Table, others: pa.Table) -> DataFrame | pa.T
 
 
 def _pauses(
-    config: QueueConfig,
+    settings: Settings,
     rows: DataFrame | pa.Table,
     said: Mapping[int, Said] | Said,
     now: datetime,
@@ -293,12 +293,12 @@ def _pauses(
         seq = row["_seq"]
         one = said if isinstance(said, Said) else said[seq]
         try:
-            by = expression_of(config, one.pause or None)
-        except InvalidArgumentError as exc:
+            by = _expression(settings, one.pause)
+        except (InvalidArgumentError, InvalidConfigError) as exc:
             # Its item waits all the same: the settle is no place to fail.
             logger.warning("item %d pauses no key: %s", seq, exc)
             continue
-        key = _key_by(config, by, row)
+        key = _key_by(settings.config, by, row)
         if key is None or not one.after:
             continue
         pause = Pause(by=by, key=key, until=now + one.after, at=now, who=who)
@@ -339,5 +339,11 @@ def by_of(store: Store, pause: object, *, has_end: bool) -> str | None:
     """Return by which key a holder pauses; raise where the items of a queue have no such key."""
     by = pause_of(pause, has_end=has_end)
     if by is not None:
-        expression_of(store.settings(store.status_head()).config, by or None)
+        _expression(store.settings(store.status_head()), by)
     return by
+
+
+def _expression(settings: Settings, by: str | None) -> str:
+    """Return by which key of its items a queue pauses; raise where it has none, or no pauses."""
+    settings.require_pauses()
+    return expression_of(settings.config, by or None)

@@ -131,7 +131,7 @@ class Settings:
         InvalidConfigError
             When the queue's format has no pauses of keys.
         """
-        self._require_pauses()
+        self.require_pauses()
         known = {(one.by, one.key): one for one in self._pauses_left(pause.at)}
         old = known.get((pause.by, pause.key))
         if old is not None:
@@ -143,7 +143,7 @@ class Settings:
 
     def without_pause(self, by: str, key: str, now: datetime) -> Settings:
         """Return the settings with a key resumed."""
-        self._require_pauses()
+        self.require_pauses()
         left = (one for one in self._pauses_left(now) if (one.by, one.key) != (by, key))
         return replace(self, pauses=tuple(left))
 
@@ -153,7 +153,8 @@ class Settings:
             if one.until is None or one.until + (one.until - one.at) > now:
                 yield one
 
-    def _require_pauses(self) -> None:
+    def require_pauses(self) -> None:
+        """Raise where the format has no pauses of keys."""
         if self.format < _PAUSES_SINCE:
             raise InvalidConfigError(
                 f"a pause of a key came with format {_PAUSES_SINCE}, and the queue is of format "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from queue import Empty
 from typing import Any
 
@@ -21,7 +22,7 @@ from spark_queue import (
 )
 from spark_queue.clock import ManualClock
 from spark_queue.commands import admin
-from spark_queue.errors import InvalidArgumentError, LeaseLostError
+from spark_queue.errors import InvalidArgumentError, InvalidConfigError, LeaseLostError
 from spark_queue.state import replica_choice
 from spark_queue.testing import memory_queue
 
@@ -352,16 +353,25 @@ def test_sql_settles_with_a_pause(clock: ManualClock, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("large", [1_000, 0])
 def test_in_an_older_format_a_deferral_is_a_failure(
-    clock: ManualClock, large: int, monkeypatch: pytest.MonkeyPatch
+    clock: ManualClock,
+    large: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """There is no column to count it in, and for ever is no way out; a key is not paused."""
+    """There is no column to count it in, and for ever is no way out; of a pause it says no."""
     monkeypatch.setattr(replica_choice, "LARGE", large)
     queue = _queue(clock, max_attempts=2)
     admin.configure(queue._main, lambda old, _: type(old)(config=old.config, format=5))
     _put(queue, "a1")
     done = queue.process(_busy("a1", pause=True))
     assert (done.failed, done.deferred) == (1, 0)
+    no_pause = "a pause of a key came with format 6, and the queue is of format 5; upgrade it"
+    assert f"item 1 pauses no key: {no_pause}" in caplog.text
     assert queue.explain(1).until == clock.now() + timedelta(seconds=30)
     clock.advance(timedelta(seconds=30))
-    assert queue.claim(1).defer(30).dead == 1
+    held = queue.claim(1)
+    for verb in (partial(held.defer, 30), partial(held.nack, "no", after=30)):
+        with pytest.raises(InvalidConfigError, match=no_pause):
+            verb(pause=True)
+    assert held.defer(30).dead == 1
     assert _status(queue)["a1"][:3] == ("dead", 2, 0)
