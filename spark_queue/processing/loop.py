@@ -10,6 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -225,19 +226,17 @@ def run_claims(store: Store, hands: Hands, asked: Asked, stop: threading.Event) 
     result = ProcessResult()
     request = hands.begin(stop)
     lengths = ClaimLength(store, request, hands.handler_name, hands.first)
-    limit, forever, on_claim = asked.time_limit, asked.forever, asked.on_claim
+    limit, on_claim = asked.time_limit, asked.on_claim
     deadline = math.inf if limit is None else started + limit.total_seconds()
-    waiter = step_waits.Waiter(store)
-    ahead = _Ahead(
-        store, lengths, lambda: _reason_to_stop(deadline, stop) is None, waiter, forever=forever
-    )
-    with ahead, waiter:
+    waiter = step_waits.Waiter(store) if asked.forever else None
+    ahead = _Ahead(store, lengths, lambda: _reason_to_stop(deadline, stop) is None, waiter)
+    with ahead, waiter or nullcontext():
         while (reason := _reason_to_stop(deadline, stop)) is None:
             claim = ahead.next()
-            if claim is None:
+            if claim is None and waiter is not None:
                 waiter.wait(deadline, stop)
                 continue
-            if claim.count == 0:
+            if claim is None or claim.count == 0:
                 reason = "empty"
                 break
             done = _work_off(store, claim, hands, ahead, request.target)
@@ -266,15 +265,12 @@ class _Ahead:
         store: Store,
         lengths: ClaimLength,
         may_go_on: Callable[[], bool],
-        waiter: step_waits.Waiter,
-        *,
-        forever: bool,
+        waiter: step_waits.Waiter | None,
     ) -> None:
         self._store = store
         self._lengths = lengths
         self._may_go_on = may_go_on
         self._waiter = waiter
-        self._waits = forever
         self._claim: Claim | None = None
         self._is_over = False
         """Whether a settle came without a claim, as a rule as there is none: the rules say it."""
@@ -282,13 +278,15 @@ class _Ahead:
     def next(self) -> Claim | None:
         """Return the next claim; ``None`` where this process is to wait for it."""
         is_over, self._is_over = self._is_over, False
-        if is_over and self._waits:
+        if self._waiter is None:
+            return self.take() or _next_claim(self._store, self._lengths.request())
+        if is_over:
             return None
         self._waiter.look()
         claim = self.take()
-        if claim is None or (self._waits and claim.count == 0):
+        if claim is None or claim.count == 0:
             claim = _next_claim(self._store, self._lengths.request())
-        if self._waits and claim.count == 0:
+        if claim.count == 0:
             return None
         self._waiter.leave()
         return claim

@@ -30,7 +30,9 @@ from spark_queue.queue_views import store_of
 from spark_queue.retry_policy import RetryPolicy
 from spark_queue.sql import sql_planner
 from spark_queue.sql.planner_choice import last_planner_of
+from spark_queue.state import step_waits
 from spark_queue.state.snapshot import Snapshot
+from spark_queue.state.store import Store
 from tests.unit.local.conftest import Make, Worker
 
 BOTH = pytest.mark.parametrize("using", ["threads", "processes"])
@@ -225,6 +227,24 @@ def test_a_lease_is_renewed_while_a_handler_runs(make: Make) -> None:
 
     assert done.acked == 1
     assert [step.action for step in steps].count("renew") >= 2
+
+
+def test_who_works_off_what_there_is_watches_for_nothing_new(
+    grouped: LocalQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only one that waits for ever looks at the logs to be woken by what others write."""
+    looks = list[Store]()
+    real = step_waits.look_at
+
+    def look(store: Store) -> step_waits.Look:
+        looks.append(store)
+        return real(store)
+
+    monkeypatch.setattr(step_waits, "look_at", look)
+    assert grouped.process(print, limit=3).acked == 12
+    assert looks == []
+    assert grouped.process(print, forever=True, time_limit=timedelta(seconds=0.05)).acked == 0
+    assert looks != []
 
 
 def test_what_still_waits_is_told(grouped: LocalQueue, clock: ManualClock) -> None:
