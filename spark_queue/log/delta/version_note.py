@@ -9,7 +9,7 @@ from pathlib import Path
 
 FILE = "_newest_commit"
 
-_NOTED = re.compile(rb"([0-9]{20})([0-9]{20})?")
+_NOTED = re.compile(rb"([0-9]{20})(?:([0-9]{20})([0-9]{20})?)?")
 
 
 def write(directory: Path, version: int, *, is_forced: bool) -> None:
@@ -24,19 +24,25 @@ def write(directory: Path, version: int, *, is_forced: bool) -> None:
     is_forced : bool
         Whether it is on the disk, with all before it.
     """
-    # The commit stands, even if this fails. The two numbers are of one length, and written over.
+    # The commit stands, even if this fails. The numbers are of one length, and written over.
     with suppress(OSError):
         file = os.open(directory / FILE, os.O_WRONLY | os.O_CREAT, 0o666)
         try:
-            os.pwrite(file, b"%020d" % version * (2 if is_forced else 1), 0)
+            # Of a copy of the table nothing is known to be on the disk: its note is another file.
+            known = (version, version, os.fstat(file).st_ino) if is_forced else (version,)
+            os.pwrite(file, b"%020d" * len(known) % known, 0)
         finally:
             os.close(file)
 
 
 def read(directory: Path) -> tuple[str, str]:
     """Return the newest version, and one up to which all is on the disk; empty where not noted."""
+    note = directory / FILE
     try:
-        noted = _NOTED.fullmatch((directory / FILE).read_bytes())
+        noted, own = _NOTED.fullmatch(note.read_bytes()), note.stat().st_ino
     except OSError:
-        noted = None
-    return ("", "") if noted is None else (noted[1].decode(), (noted[2] or b"").decode())
+        return "", ""
+    if noted is None:
+        return "", ""
+    is_own = int(noted[3] or -1) == own
+    return noted[1].decode(), noted[2].decode() if is_own else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -236,6 +237,21 @@ def test_a_commit_that_a_list_lacks_is_forced(
     told.clear()
     sync_commits(tmp_path)
     assert told.count(("sync", "")) == 1
+
+
+def test_a_copy_of_a_table_is_forced_before_a_step_that_stands_on_it(
+    tmp_path: Path, told: list[tuple[str, str]]
+) -> None:
+    """As one that a backup was put back from: what the first one knew is not true of it."""
+    log, first = _log(tmp_path / "table"), following(StatusHead())
+    assert log.commit(first, _rows(1))
+    assert log.commit(following(first), _large(2))
+    copy = shutil.copytree(tmp_path / "table", tmp_path / "copy")
+    told.clear()
+    assert DeltaLog.at(copy).commit(following(following(first)), _rows(3))
+    linked = next(at for at, (call, _) in enumerate(told) if call == "link")
+    commits = {str(copy / "_delta_log" / f"{version:020}.json") for version in (0, 2)}
+    assert commits <= {path for _, path in told[:linked]}
 
 
 def _is_in(commit: Path, file: Path) -> bool:
