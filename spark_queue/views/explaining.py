@@ -304,7 +304,12 @@ def _waiting(at: Snapshot) -> Standing:
         "follows": coming.follows,
     }
     kept = coming.delayed + coming.paused + coming.follows
-    waiting[_in_the_way(head, settings)] = ready - kept
+    if ready > kept:
+        why = _in_the_way(head, settings)
+        if why is None:
+            waiting = planner_of(at.store).count_reasons(at, at.store.clock.now())
+        else:
+            waiting[why] = ready - kept
     return Standing(
         waiting=waiting, until=min(filter(None, (coming.held_until, coming.due)), default=None)
     )
@@ -314,15 +319,14 @@ def _waiting(at: Snapshot) -> Standing:
 _DUE = LiveItem(seq=0, state="ready", losses=0, available_at=None, expires_at=None, freed_at=None)
 
 
-def _in_the_way(head: StatusHead, settings: Settings) -> Reason:
-    """Say what holds up items that are due, where a claim gets none of them."""
+def _in_the_way(head: StatusHead, settings: Settings) -> Reason | None:
+    """Say what holds up items that are due, where a claim gets none; ``None`` if it may be more."""
     config, paused = settings.config, settings.paused
     at = Situation(config=config, paused=paused, now=0.0, in_flight=head.claimed)
     why = explain_live(_DUE, (), at).reason
     if why != "runnable":
         return why
     # What nothing else holds up is held by its group or a key, or was looked at too late.
-    if config.group_key is not None:
-        return "held by group"
-    # Their order is that of their names: key limit, key rate, rate.
-    return min(map(reason_of, bounds_of(config)), default=why)
+    kinds = {reason_of(bound) for bound in bounds_of(config)}
+    kinds |= {"held by group"} if config.group_key is not None else set()
+    return None if len(kinds) > 1 else next(iter(kinds), why)

@@ -204,6 +204,13 @@ FROM sq_reasons r
 LEFT JOIN done_with d ON d.group_key = r.group_key
 WHERE r.state = 'ready' AND r.reason = 'runnable'
 
+-- counts_by_reason(reason, items)
+-- How many open items there are by the reason why they are not running.
+SELECT r.reason, count(*) AS items
+FROM sq_reasons r
+GROUP BY r.reason
+ORDER BY r.reason
+
 -- longest_wait(seq, reason, since instant)
 -- The ready item that has waited longest, and why it is not running.
 SELECT r.seq, r.reason, r.waits_since AS since

@@ -23,6 +23,7 @@ from spark_queue.errors import (
     SchemaMismatchError,
     SparkNeededError,
 )
+from spark_queue.flow import Limit, Rate
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.step_events import StepFacts
 from spark_queue.processing.crew import Using
@@ -227,6 +228,23 @@ def test_a_lease_is_renewed_while_a_handler_runs(make: Make) -> None:
 
     assert done.acked == 1
     assert [step.action for step in steps].count("renew") >= 2
+
+
+def test_what_waits_for_several_things_is_told_of_each(make: Make) -> None:
+    """Law 4: in a queue with groups a key that is full, or lacks units, is none that is held."""
+    queue = make(
+        "tenant string, grp string",
+        fair_key="tenant",
+        group_key="grp",
+        limits=(Limit(by="tenant", default=1, overrides={"b": None, "c": None}),),
+        rates=(Rate(by="tenant", limit=1, per=timedelta(hours=1), overrides={"a": None}),),
+    )
+    rows = [("a", None), ("a", None), ("b", None), ("b", None), ("b", None), ("c", "g"), ("c", "g")]
+    queue.enqueue([{"tenant": tenant, "grp": group} for tenant, group in rows])
+    queue.claim(9)
+    done = queue.process(print)
+    assert (done.claims, done.stopped) == (0, "waiting")
+    assert done.waiting == {"leased": 3, "key limit": 1, "key rate": 2, "held by group": 1}
 
 
 def test_who_works_off_what_there_is_watches_for_nothing_new(
