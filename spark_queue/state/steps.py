@@ -315,7 +315,7 @@ class Tries:
         return None
 
     def _attempt(self, decide: Decide[_T]) -> _Try[_T] | None:
-        if self.store.is_local():
+        if self.log == "status" and self.store.is_local():
             # What others wrote so far is followed before this holds them up.
             _ = self.store.status_head()
         with self.store.writing(self.log), self.begin() as at:

@@ -23,6 +23,7 @@ from spark_queue.sql import (
     limit_pass,
     log_rows,
     look,
+    played_claims,
     settlement,
 )
 from spark_queue.sql.database import Database
@@ -85,8 +86,9 @@ def _order() -> dict[str, pa.Table]:
     pointers = log_rows.pointers_of({}, {}, [])
     limits = {
         name: getattr(limit_pass, name.upper()).empty_table()
-        for name in (*limit_pass.KEY_TABLES, "debts", "chosen", "closed", "reached")
+        for name in (*limit_pass.KEY_TABLES, "chosen", "closed", "reached")
     }
+    limits["debts"] = played_claims.DEBTS.empty_table()
     limits["chosen_when_full"] = limits["chosen"]
     return {"weights": weights, "weights_after": weights, "pointers": pointers, **limits}
 
