@@ -14,6 +14,7 @@ import pytest
 from spark_queue.config import QueueConfig
 from spark_queue.log.schema import QUEUE_COLUMNS, RECENT, STATUS_COLUMNS
 from spark_queue.log.settings import Settings
+from spark_queue.rules.bounds import Played
 from spark_queue.sql import (
     admission,
     catalogue,
@@ -76,6 +77,7 @@ def _look() -> dict[str, pa.Table]:
         "sized": _queue("_seq", "_step", "_enqueued_at").append_column("bytes", sizes),
         "found": _status(*look.MOVED, "_lease_expires_at"),
         "asked": look.ASKED.empty_table(),
+        "taken": played_claims.taken_table(Played()),
         **_order(),
     }
 
