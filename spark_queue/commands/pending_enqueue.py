@@ -130,21 +130,24 @@ class PendingEnqueue:
 
     def unclear(self, why: Exception) -> FileAccessError:
         """Return the error of a step that has failed here, and that others may still make."""
-        said = f"another process may still enqueue the rows, look for the items ({why})"
+        said = f"others may enqueue the rows for some minutes yet, look for the items ({why})"
         return FileAccessError(self._store.name, errno.EINTR, said)
 
     def _leave(self) -> bool:
         """Leave the rows to others if possible, and wait until these had time for them."""
         if self.name is None:
             rows = self._gather()
-            content = _content_of(rows, self._store)
+            content = None if rows.count() > _ROWS else _content_of(rows, self._store)
             if content is None or len(content) > _BYTES:
                 return False
-            self._rows = rows
-            # From here on others may have them.
-            self.name = self._pending.put(content)
+            # From here on others may have them, also where the store does not say so.
+            self._rows, self.name = rows, self._pending.name()
+            try:
+                self._pending.put(self.name, content)
+            except FileAccessError:
+                return False
         self._pending.wait(self.name, self._store.queue.look)
-        if self._pending.find(self.name) is None and self._pending.is_over(self.name):
+        if self._pending.is_in_none(self.name):
             self.name = self._rows = None
         return True
 

@@ -80,8 +80,7 @@ class _SharedStep:
             self._line.fail(self._group, FileAccessError(self._store.name, errno.EINTR, why))
             raise
         finally:
-            if self._others is not None:
-                self._others.end()
+            self._end()
 
     def _make(self, rules: EnqueueRules, decide: DecideRows, make: MakeStep) -> None:
         pending = pending_rows_of(self._store, rules)
@@ -100,7 +99,13 @@ class _SharedStep:
         self._group[:] = self._line.group(self._first)
         return join_rows([place.work for place in self._group])
 
+    def _end(self) -> None:
+        if self._others is not None:
+            self._others.end()
+
     def _tell(self, done: Enqueued) -> None:
+        # A listener may make steps, too.
+        self._end()
         self._line.tell(self._group, done.parts([place.work.count() for place in self._group]))
 
     def _fail(self, exc: Exception) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 import threading
 import time
 import uuid
@@ -31,6 +32,11 @@ _RUN, _SOON, _WATCHED = 8, 1.0, 10.0
 
 #: Commits of others that an object waits for, and requests for which it waits for the next one.
 _PASSED, _REQUESTS = 5, 4
+
+#: Seconds after which rows are left to their writer: it has given up, or will soon.
+_FRESH = 60.0
+
+_NAME = re.compile(r"\d{20}-[0-9a-f]{16}-[0-9a-f]{32}")
 
 
 class Taken(NamedTuple):
@@ -67,6 +73,11 @@ class PendingRows:
         self._taken: dict[str, Taken] = {}
         self._listed: list[str] = []
         self._found: dict[str, bytes] = {}
+        self._looked = 0.0
+
+    def skip(self, version: int) -> None:
+        """Begin behind a version: what earlier commits have taken in is not known."""
+        self._since, self.last = version + 1, version
 
     def note(self, version: int, text: bytes) -> None:
         """Note a commit: what it has taken in."""
@@ -76,27 +87,32 @@ class PendingRows:
             return
         if version != self.last + 1:
             self._since = version
-        now = time.monotonic()
-        self.last, self._gap, self._noted = version, now - self._noted, now
         info = text.partition(b"\n")[0]
         if TAKEN.encode() in info:
             taken = json.loads(info).get("commitInfo", {}).get(TAKEN, {})
             self._taken |= {name: Taken(version, *place) for name, place in taken.items()}
         if len(self._taken) > 16 * _WINDOW:
-            oldest = version - _WINDOW
-            self._taken = {name: at for name, at in self._taken.items() if at.version >= oldest}
+            # What is forgotten is not known any more: its writer may not have looked yet.
+            self._since = max(self._since, version - _WINDOW)
+            found = self._taken.items()
+            self._taken = {name: at for name, at in found if at.version >= self._since}
+        # Last: a thread that waits asks without a lock whether its rows are in none.
+        now = time.monotonic()
+        self.last, self._gap, self._noted = version, now - self._noted, now
 
     def is_recent(self) -> bool:
         """Return whether others have committed a moment ago."""
         return time.monotonic() - self._noted < 2 * self._usual()
 
-    def put(self, content: bytes) -> str:
-        """Put rows into the store, and return the name that a commit will have of them."""
-        name = f"{self.last:020}-{self._table}-{uuid.uuid4().hex}"
-        self._storage.put(f"{FOLDER}/{name}", content)
+    def name(self) -> str:
+        """Return a name for rows, which a commit will have of them."""
+        return f"{self.last:020}-{self._table}-{uuid.uuid4().hex}"
+
+    def put(self, name: str, content: bytes) -> None:
+        """Put rows into the store, under a name as of now."""
         # So many write that there are others like this one.
         self._watched = time.monotonic() + _WATCHED
-        return name
+        self._storage.put(f"{FOLDER}/{name}", content)
 
     def find(self, name: str) -> Taken | None:
         """Return where rows are; ``None`` as long as no known commit has them."""
@@ -109,6 +125,10 @@ class PendingRows:
     def is_over(self, name: str) -> bool:
         """Return whether no later commit takes an object in."""
         return self.last >= _version_of(name) + _WINDOW
+
+    def is_in_none(self, name: str) -> bool:
+        """Return whether no commit has taken an object in, or ever will."""
+        return self.is_over(name) and self.find(name) is None and self.is_known(name)
 
     def wait(self, name: str, look: Callable[[], object]) -> bool:
         """Wait until rows are in the log, or never will be; False if it is time for an own step."""
@@ -136,12 +156,15 @@ class PendingRows:
 
     def others(self, but: str | None) -> Mapping[str, bytes]:
         """Return the objects that the next commit may take in, the oldest first."""
-        found = sorted(self._found.items())
+        is_old = time.monotonic() - self._looked > _WATCHED
+        found = [] if is_old else sorted(self._found.items())
         return {name: it for name, it in found if name != but and self._may_take(name)}
 
     def _may_take(self, name: str) -> bool:
-        is_open = not self.is_over(name) and name not in self._taken
-        return is_open and self.is_known(name) and f"-{self._table}-" in name
+        # Others may have put anything there.
+        if _NAME.fullmatch(name) is None or f"-{self._table}-" not in name:
+            return False
+        return not self.is_over(name) and name not in self._taken and self.is_known(name)
 
     def choose(self, taken: Mapping[str, tuple[int, int]] | None) -> None:
         """Say which rows the next step of this thread takes in; ``None`` for no such step."""
@@ -176,9 +199,11 @@ class PendingRows:
         after = f"{FOLDER}/{max(self.last - _WINDOW, 0):020}"
         # To some processes a store lists nothing.
         with suppress(FileAccessError):
-            names = [name.rpartition("/")[2] for name in self._storage.list(after)]
-            self._found = {name: it for name, it in self._found.items() if self._may_take(name)}
-            self._listed = [n for n in names if self._may_take(n) and n not in self._found]
+            there, now = self._storage.list(after), self._storage.now()
+            fresh = [name for name, at in there.items() if (now - at).total_seconds() < _FRESH]
+            names = {name for path in fresh if self._may_take(name := path.rpartition("/")[2])}
+            self._found = {name: it for name, it in self._found.items() if name in names}
+            self._listed, self._looked = sorted(names - self._found.keys()), time.monotonic()
             if self._listed:
                 self._watched = time.monotonic() + _WATCHED
 

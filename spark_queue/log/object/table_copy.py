@@ -385,6 +385,7 @@ class TableCopy(TablePlace):
         version = self._summary()
         if version and self._bring_summary(version):
             self.version = version
+            self.pending.skip(version)
             self.bring_commit(version)
 
     def _pull_commits(self, count: int) -> bool:

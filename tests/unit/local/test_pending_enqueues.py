@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from obstore.exceptions import PermissionDeniedError
 
+from spark_queue.commands import pending_enqueue
 from spark_queue.config import QueueConfig
 from spark_queue.errors import FileAccessError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.object.conditional_commits import text_of
 from spark_queue.log.object.pending_rows import FOLDER, PendingRows
+from spark_queue.log.step_events import StepFacts
 from spark_queue.reader_config import ReaderConfig
 from tests.logs.memory_storage import MemoryStorage
 from tests.logs.stores import ShakyStore
@@ -25,10 +30,10 @@ _PENDING = f"PUT files/queue/{FOLDER}"
 class Busy:
     """A queue into which one handle puts all the time, so that another loses its steps."""
 
-    def __init__(self, config: QueueConfig | None = None) -> None:
+    def __init__(self, config: QueueConfig | None = None, **options: Any) -> None:
         self.store, self.number = ShakyStore(), 0
-        keyed = config or QueueConfig(dedup_key="path")
-        self.busy = LocalQueue.create("s3://bucket/files", "path string", keyed, storage=self.store)
+        keyed, named = config or QueueConfig(dedup_key="path"), {"storage": self.store, **options}
+        self.busy = LocalQueue.create("s3://bucket/files", "path string", keyed, **named)
         # By another name it is to this process what another process is.
         self.other = LocalQueue.open("s3a://bucket/files", storage=self.store)
         self.put()
@@ -175,6 +180,75 @@ def test_a_queue_that_was_made_again_has_no_rows_left_for_the_old_one(busy: Busy
     assert again.paths() == []
 
 
+def test_a_listener_of_a_step_that_took_rows_in_may_enqueue() -> None:
+    """That is a step of its own, which takes nothing in."""
+    heard: list[int] = []
+
+    def hear(facts: StepFacts) -> None:
+        if facts.counts.get("inserted", 0) > 1 and not heard:
+            heard.append(0)
+            batch = ("listener", 1)
+            heard.append(shared.busy.enqueue([{"path": "heard"}], batch=batch).inserted)
+
+    shared = Busy(listener=hear)
+    thread, _ = shared.leave(["a", "b"])
+    _serve(shared, thread)
+    assert heard == [0, 1]
+    assert shared.paths() == ["a", "b", "heard"]
+
+
+def test_what_else_lies_beside_the_rows_is_passed_over(busy: Busy) -> None:
+    """Others may put objects there by hand."""
+    thread, told = busy.leave(["a"])
+    busy.store.put(f"files/queue/{FOLDER}/notes.txt", b"of an operator")
+    _serve(busy, thread)
+    assert [done.inserted for done in told] == [1]
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_rows_that_the_store_refuses_are_there_once(busy: Busy, *, is_there: bool) -> None:
+    """It may have them all the same: their own step names them."""
+    busy.store.delay = 0.02
+
+    def refuse() -> None:
+        def refused(ask: Callable[[], Any]) -> Any:
+            if is_there:
+                ask()
+            raise PermissionDeniedError("no such prefix for you")
+
+        busy.put()
+        busy.store.fail_next(_PENDING, refused)
+
+    busy.lose(2, refuse)
+    thread, told = in_thread(lambda: busy.other.enqueue([{"path": "a"}]))
+    until(lambda: any(name.startswith(_PENDING) for name in busy.store.names))
+    _serve(busy, thread)
+    assert [done.inserted for done in told] == [1]
+    for _ in range(12):
+        busy.put()
+    assert busy.paths() == ["a"]
+
+
+def test_more_rows_than_a_step_takes_in_are_left_to_nobody(
+    busy: Busy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would keep out all that were left after them."""
+    monkeypatch.setattr(pending_enqueue, "_ROWS", 1)
+    busy.store.delay = 0.02
+    busy.lose(4)
+    assert busy.other.enqueue([{"path": "a"}, {"path": "b"}]).inserted == 2
+    assert busy.pending() == []
+
+
+def test_who_begins_with_a_checkpoint_knows_its_version(busy: Busy) -> None:
+    """What it leaves in the store is of that version, not of the first."""
+    busy.busy.maintain()
+    opened = LocalQueue.open("s3://bucket//files", storage=busy.store)
+    assert opened.counts()["ready"] == 1
+    log: Any = opened._store.queue
+    assert log.pending.last == log.newest(None) > 0
+
+
 class Log:
     """Pending rows of a log in memory, and its commits."""
 
@@ -188,10 +262,16 @@ class Log:
         places = {name: (number, 1) for number, name in enumerate(taken)}
         self.rows.note(version, text_of([{"commitInfo": {}}], {}, places))
 
+    def leave(self, content: bytes) -> str:
+        """Leave rows, and return their name."""
+        name = self.rows.name()
+        self.rows.put(name, content)
+        return name
+
     def seen(self) -> list[str]:
         """Return what a step may take in after a look."""
         self.rows.choose({})
-        self.rows.put(b"makes it look")
+        self.leave(b"makes it look")
         for ask in self.rows.looks():
             ask()
         for ask in self.rows.reads():
@@ -209,7 +289,7 @@ def log() -> Iterator[Log]:
 
 def test_what_was_taken_in_is_not_taken_again(log: Log) -> None:
     """The log says so to the writer of the next commit."""
-    name = log.rows.put(b"a")
+    name = log.leave(b"a")
     assert log.seen() == [name]
     log.rows.choose({name: (0, 1)})
     assert log.rows.choice(1) == {name: (0, 1)}
@@ -221,7 +301,7 @@ def test_what_was_taken_in_is_not_taken_again(log: Log) -> None:
 
 def test_rows_are_taken_in_by_the_next_commits_or_never(log: Log) -> None:
     """So their writer knows when they are in no commit, and puts them again."""
-    name = log.rows.put(b"a")
+    name = log.leave(b"a")
     for version in range(1, 64):
         log.commit(version)
     assert (log.seen(), log.rows.is_over(name)) == ([name], False)
@@ -233,14 +313,14 @@ def test_rows_are_taken_in_by_the_next_commits_or_never(log: Log) -> None:
 
 def test_who_does_not_know_all_commits_takes_nothing_in(log: Log) -> None:
     """One that it has not seen may have the rows."""
-    name = log.rows.put(b"a")
+    name = log.leave(b"a")
     log.commit(5)
     assert (log.seen(), log.rows.is_known(name)) == ([], False)
 
 
 def test_a_step_on_another_version_takes_nothing_in(log: Log) -> None:
     """It was decided before the commit that is there by now."""
-    name = log.rows.put(b"a")
+    name = log.leave(b"a")
     log.seen()
     log.rows.choose({name: (0, 1)})
     log.commit(1)
@@ -255,6 +335,49 @@ def test_a_store_that_lists_nothing_leaves_all_to_their_writers(
     def refuse(_: str = "") -> Any:
         raise FileAccessError("memory", 13, "no")
 
-    log.rows.put(b"a")
+    log.leave(b"a")
     monkeypatch.setattr(log.storage, "list", refuse)
     assert log.seen() == []
+
+
+def test_what_was_forgotten_is_not_said_to_be_in_no_commit(log: Log) -> None:
+    """Its writer would put it twice: a process may have stood still for long."""
+    name = log.leave(b"a")
+    log.commit(1, name)
+    log.rows.begin()
+    log.commit(0)
+    log.rows.skip(100)
+    assert (log.rows.is_over(name), log.rows.is_in_none(name)) == (True, False)
+
+
+def test_of_many_taken_in_at_once_none_is_said_to_be_in_no_commit(log: Log) -> None:
+    """A process may see them only when they are over; of what it forgets it knows nothing."""
+    name, other = log.leave(b"a"), log.leave(b"b")
+    log.commit(1, name)
+    for version in range(2, 100):
+        log.commit(version, *(f"{version}-{number}" for number in range(20)))
+    assert log.rows.is_over(name)
+    assert not log.rows.is_in_none(name)
+    assert not log.rows.is_in_none(other)
+
+
+def test_rows_of_a_writer_that_has_given_up_are_not_taken_in_later(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was told to look for its items: they do not come hours later."""
+    name = log.leave(b"a")
+    assert log.seen() == [name]
+    later = datetime.now(timezone.utc) + timedelta(minutes=2)
+    monkeypatch.setattr(log.storage, "now", lambda: later)
+    assert log.seen() == []
+
+
+def test_rows_that_were_seen_a_while_ago_are_looked_for_again(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who enqueues again after a while takes in nothing that it still has in memory."""
+    name = log.leave(b"a")
+    assert log.seen() == [name]
+    seen = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: seen + 60)
+    assert log.rows.others(None) == {}
