@@ -137,7 +137,7 @@ def read_item(
     checks.require_seq("seq", seq)
     checks.require_as_of(as_of)
     ends = ends_at(store, as_of)
-    asked = asked_of(store, ends, HOUR).with_play()
+    asked = asked_of(store, ends, HOUR).about(seq)
     source = source or source_of(store)
     with source.over(store, ends, asked) as answers:
         find = partial(source.find_progress, store, last=ends.head.step)

@@ -103,8 +103,10 @@ def choose(
     return choice if choice.total() else None
 
 
-def play(at: Snapshot, now: datetime, by: SqlEngine = HERE) -> Played:
+def play(at: Snapshot, now: datetime, item: int | None, by: SqlEngine = HERE) -> Played:
     """Return what a claim of any length would take now, one item of a group after the other.
+
+    It ends with an item that is asked about, where it takes that.
 
     Raises
     ------
@@ -119,7 +121,7 @@ def play(at: Snapshot, now: datetime, by: SqlEngine = HERE) -> Played:
     with closing(by.start(_variants(at, request, now))) as database:
         keys = KeysInFlight(at.settings.config, is_chained=at.queue.has_chains)
         keys.pause(at.settings, now)
-        claim = _Claim(by, database, at, at.status, request, now, keys, is_played=True)
+        claim = _Claim(by, database, at, at.status, request, now, keys, is_played=True, item=item)
         claim.read_states(None)
         claim.decide()
         found = database.rows("granted_items", request.limit)["seq"]
@@ -158,6 +160,8 @@ class _Claim:
     """The last pass, where bounds ask for one."""
     is_played: bool = False
     """Whether nothing is written of it, so that no output is asked."""
+    item: int | None = None
+    """The item that ends it."""
 
     def read_states(self, settled: Any) -> None:
         """Give the rows since the checkpoint, and of the settle in the same step."""
@@ -314,7 +318,7 @@ class _Claim:
         config, request = self.at.settings.config, self.request
         taking = self.keys.bounds.start_pass(self.now.timestamp())
         terms = (request.limit, request.run, facts["room"])
-        taken = LimitPass(self.database, config, *terms, self.keys, taking)
+        taken = LimitPass(self.database, config, *terms, self.keys, taking, self.item)
         taken.walk()
         self.passes[:] = [taken]
         return taken

@@ -287,6 +287,8 @@ class LimitPass:
         How many items the claim wants.
     taking : Pass
         What keeps items back.
+    last : int, optional
+        An item that it ends with.
     within : Counter
         By priority: the items that it takes, and the one that ends it.
     is_over : bool
@@ -300,6 +302,7 @@ class LimitPass:
     room: int | None
     keys: KeysInFlight
     taking: Pass
+    last: int | None = None
     chosen: list[int] = field(default_factory=list)
     within: Counter[int] = field(default_factory=Counter)
     is_over: bool = False
@@ -319,7 +322,7 @@ class LimitPass:
     def walk_lapsed(self) -> None:
         """Take lapsed items that the first stage left, as if no others waited."""
         first, self.room = len(self.chosen), 0
-        self.is_over = first >= self.limit or self.taking.is_over
+        self.is_over = self._is_complete() or self.taking.is_over
         if not self.is_over:
             if self.config.rates and self._has_several():
                 self._keep_heads()
@@ -339,7 +342,8 @@ class LimitPass:
 
     def _blocks(self, *, may_skip: bool) -> Iterator[list[Candidate]]:
         """Return candidates in order; of later blocks those whose keys have room, where it may."""
-        name, size, reached = "pass_candidates", min(self.limit, _MOST) + _MORE, _START
+        wanted = min(self.limit, _MOST) if self.last is None else 0
+        name, size, reached = "pass_candidates", wanted + _MORE, _START
         while not self.is_over:
             self.database.give("reached", pa.table([[one] for one in reached], schema=REACHED))
             yield (block := _candidates(self.database.rows(name, size)))
@@ -373,7 +377,12 @@ class LimitPass:
             self.room -= 1
         self.taking.charge(limited, asked, is_lapsed=one.is_lapsed)
         self.chosen.append(one.seq)
-        self.is_over = len(self.chosen) >= self.limit
+        self.is_over = self._is_complete()
+
+    def _is_complete(self) -> bool:
+        """Tell whether it has taken all that is wanted."""
+        is_last = self.last is not None and self.chosen[-1:] == [self.last]
+        return is_last or len(self.chosen) >= self.limit
 
 
 def _candidates(rows: pa.Table) -> list[Candidate]:

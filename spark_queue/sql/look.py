@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import pyarrow as pa
 
@@ -286,8 +286,8 @@ class QueueLook(ABC, Generic[FrameT]):
         if self._played is None:
             now = instant_of(int(str(self._asked["now"])))
             is_past = (self.queue_step, self.status_step) != (None, None)
-            plays = bool(self._asked.get("plays"))
-            self._played = Played() if is_past else play(self.store, now, however_many=plays)
+            item = cast("int | None", self._asked.get("plays_to"))
+            self._played = Played() if is_past else play(self.store, now, item)
         return self._played
 
     def _of_keys(self, leaf: str) -> pa.Table:

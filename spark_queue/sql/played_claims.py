@@ -28,22 +28,22 @@ DEBTS = pa.schema(
 _COUNTED = 50_000
 
 
-def play(store: Store, now: datetime, *, however_many: bool) -> Played:
+def play(store: Store, now: datetime, item: int | None) -> Played:
     """Return what a claim of any length would take.
 
     Where neither a limit nor a rate keeps items back none starts in the place of another.
 
     Parameters
     ----------
-    however_many : bool
-        Whether it is played of any number of items, not of those alone that are counted by it.
+    item : int, optional
+        The item that is asked about: it is played of any number of items, until it takes this one.
     """
     at = Snapshot(store)
     config = at.settings.config
     has_rules = has_pass(config) or config.max_in_flight is not None
-    if at.settings.paused or not has_rules or (at.outstanding > _COUNTED and not however_many):
+    if at.settings.paused or not has_rules or (at.outstanding > _COUNTED and item is None):
         return Played()
-    return planner_of(store).play(at, now)
+    return planner_of(store).play(at, now, item)
 
 
 def taken_table(played: Played) -> pa.Table:

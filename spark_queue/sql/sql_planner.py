@@ -52,9 +52,9 @@ class SqlPlanner(ItemPlanner):
         return self._decide("to claim from", partial(choosing.choose, at, request, now, None))
 
     @named("explain")
-    def play(self, at: Snapshot, now: datetime) -> Played:
-        """Return what a claim of any length would take now; nothing is written."""
-        return self._decide("to look at", partial(choosing.play, at, now))
+    def play(self, at: Snapshot, now: datetime, item: int | None) -> Played:
+        """Return what a claim would take now, up to an item, or all; nothing is written."""
+        return self._decide("to look at", partial(choosing.play, at, now, item))
 
     @named("claim")
     def with_output(self, leases: Collection[int]) -> dict[int, str]:

@@ -91,12 +91,12 @@ class Question:
     max_age: timedelta | None
     pauses: tuple[Pause, ...] = ()
     """The pauses of keys in force."""
-    plays: bool = False
-    """Whether a claim is played of however many items."""
+    plays_to: int | None = None
+    """The item for which a claim is played of however many items, until it takes that."""
 
-    def with_play(self) -> Question:
-        """Return the question for which a claim is played of however many items."""
-        return replace(self, plays=True)
+    def about(self, seq: int) -> Question:
+        """Return the question about one item."""
+        return replace(self, plays_to=seq)
 
     def as_row(self) -> dict[str, object]:
         """Return the row of ``sq_asked``: times in microseconds since 1970."""
@@ -104,7 +104,7 @@ class Question:
             "now": micros(self.now),
             "since": micros(self.since),
             "paused": self.paused,
-            "plays": self.plays,
+            "plays_to": self.plays_to,
             # As a claim of one item after the other, which takes over what lapsed.
             "spared": [],
             "run": 1,

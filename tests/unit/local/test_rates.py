@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from spark_queue.commands import settle
 from spark_queue.commands.checkpoint import checkpoint
 from spark_queue.local_queue import LocalReader
 from spark_queue.log.step_events import LogName
+from spark_queue.rules.bounds import Pass
 from spark_queue.sql.sql_planner import SqlPlanner
 from spark_queue.state import replica_choice
 from spark_queue.state.settle_decision import Every
@@ -293,3 +295,27 @@ def test_units_that_others_took_while_a_settle_waited_do_not_come_back(
     settle.settle(queue._store, claim.lease, Every("release", is_begun=False))
     assert taken == ["a2", "a3", "a4", "a5"]
     assert _ids(queue) == []
+
+
+# rule: reason of an item
+def test_an_item_is_explained_by_what_comes_before_it_where_a_claim_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many wait behind it, they are not looked at; of one that waits all may matter."""
+    rate = Rate(by="tenant", limit=1, per=timedelta(hours=1), overrides={"a": None})
+    config = QueueConfig(fair_key="tenant", rates=(rate,))
+    queue = LocalQueue.create(str(tmp_path / "queue"), "tenant string", config)
+    queue.enqueue([{"tenant": "b"}, {"tenant": "b"}, *[{"tenant": "a"}] * 500])
+    looked, real = list[int](), Pass.takes
+
+    def takes(taking: Pass, seq: int, *args: Any, **options: Any) -> bool:
+        looked.append(seq)
+        return real(taking, seq, *args, **options)
+
+    monkeypatch.setattr(Pass, "takes", takes)
+    assert queue.explain(1).reason == "runnable"
+    assert looked == [1]
+    assert queue.explain(2).reason == "key rate"
+    assert len(looked) == 1 + 502
+    assert queue.explain(502).reason == "runnable"
+    assert len(looked) == 1 + 2 * 502
