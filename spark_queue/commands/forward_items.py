@@ -58,7 +58,7 @@ def forward(store: Store) -> int:
 
 
 def with_targets(store: Store, reader_config: ReaderConfig) -> ReaderConfig:
-    """Return reader_config whose targets exist, and have the same meaning in any process.
+    """Return the configuration with targets that exist, and mean the same in any process.
 
     Raises
     ------

@@ -55,7 +55,7 @@ def ring(report: Vitals, thresholds: Thresholds | None = None) -> list[Finding]:
     return sorted(found, key=how_bad)
 
 
-def find_paused(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
+def find_paused(report: Vitals, _thresholds: Thresholds) -> Iterator[Finding]:
     """Find a pause."""
     if not report.paused:
         return
@@ -69,7 +69,7 @@ def find_paused(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
     )
 
 
-def workers_gone(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
+def workers_gone(report: Vitals, _thresholds: Thresholds) -> Iterator[Finding]:
     """Find items of dead workers that no later claim has taken."""
     gone = [one for one in report.workers if one.items and one.liveness is Liveness.GONE]
     if not gone:
@@ -196,7 +196,7 @@ def _share(part: int, dead: int) -> str:
     return agree(dead, "with", "all of them with")
 
 
-def held_long(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
+def held_long(report: Vitals, _thresholds: Thresholds) -> Iterator[Finding]:
     """Find items whose lease was renewed many times: their handlers are slow, or hang."""
     held = [one for one in report.stuck if one.lease is not None]
     if not held:
@@ -213,7 +213,7 @@ def held_long(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
     )
 
 
-def given_back(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
+def given_back(report: Vitals, _thresholds: Thresholds) -> Iterator[Finding]:
     """Find items that are claimed and given back, again and again, and never tried."""
     found = [one for one in report.stuck if one.given_back]
     if not found:
@@ -232,7 +232,7 @@ def _likewise(found: Sequence[StuckItem]) -> str:
     return f"; likewise {plural(len(found) - 1, 'other')}" if len(found) > 1 else ""
 
 
-def tenant_starves(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
+def tenant_starves(report: Vitals, _thresholds: Thresholds) -> Iterator[Finding]:
     """Find fair keys whose items could run, but that get almost no turns."""
     if report.paused or not report.starving:
         return
@@ -262,7 +262,7 @@ def _name(key: str | None) -> str:
     return "what has no fair key" if key is None else f"tenant {key!r}"
 
 
-def priority_starves(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
+def priority_starves(report: Vitals, _thresholds: Thresholds) -> Iterator[Finding]:
     """Find priorities whose items could run, but whose turns go to higher ones."""
     # A tenant that starves by its priority has a finding.
     known = {key.seq for key in report.starving}
@@ -281,7 +281,7 @@ def priority_starves(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
     )
 
 
-def group_starves(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
+def group_starves(report: Vitals, _thresholds: Thresholds) -> Iterator[Finding]:
     """Find groups that wait for one of their own for too long."""
     held = [one for one in report.groups if _starves(report, one)]
     if not held:

@@ -16,7 +16,7 @@ from spark_queue.wording import duration, plural
 _LONG_PAUSE, _OFTEN_PAUSED = timedelta(days=1), 20
 
 
-def key_paused(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
+def key_paused(report: Vitals, _thresholds: Thresholds) -> Iterator[Finding]:
     """Find keys that are paused for more than a day, or were paused again and again."""
     for one in report.paused_keys:
         if report.as_of - one.at <= _LONG_PAUSE and one.times <= _OFTEN_PAUSED:
@@ -32,7 +32,7 @@ def key_paused(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
         )
 
 
-def limit_full(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
+def limit_full(report: Vitals, _thresholds: Thresholds) -> Iterator[Finding]:
     """Find keys whose limit kept items back for as long as counts as now."""
     if report.paused or not report.full_limits:
         return
@@ -54,7 +54,7 @@ def limit_full(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
 _TOO_FAR = 1.1
 
 
-def rate_unreached(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
+def rate_unreached(report: Vitals, _thresholds: Thresholds) -> Iterator[Finding]:
     """Find rates that claims come too seldom for, with the burst that would do."""
     apart = report.claims_apart
     for rate in report.rates:
@@ -78,7 +78,7 @@ def rate_unreached(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
         )
 
 
-def rate_below_inflow(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
+def rate_below_inflow(report: Vitals, _thresholds: Thresholds) -> Iterator[Finding]:
     """Find rates below what comes: what waits grows for as long as it comes like that."""
     for rate in report.rates:
         if not rate.filling:
@@ -115,7 +115,7 @@ def _name(rate: RateLine, key: str = "") -> str:
 
 
 # rule again: debt ahead of a clock
-def rate_clocks(report: Vitals, _limits: Thresholds) -> Iterator[Finding]:
+def rate_clocks(report: Vitals, _thresholds: Thresholds) -> Iterator[Finding]:
     """Find workers whose clocks differ by more than a rate's burst takes."""
     if not report.clock_gaps:
         return

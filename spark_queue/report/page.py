@@ -260,12 +260,12 @@ def tiles(report: Vitals) -> tuple[Tile, ...]:
         Tile(
             label=f"enqueued in {within}",
             value=f"{seen.enqueued_in_window:,}",
-            note=_rates(seen.enqueued_per_second, seen.enqueued_per_second_now),
+            note=_speed(seen.enqueued_per_second, seen.enqueued_per_second_now),
         ),
         Tile(
             label=f"acked in {within}",
             value=f"{seen.done_in_window:,}",
-            note=_rates(seen.done_per_second, seen.done_per_second_now),
+            note=_speed(seen.done_per_second, seen.done_per_second_now),
             tone="good" if seen.done_in_window else "",
         ),
         Tile(label="done in", value=_time_left(seen), note=_pace(seen)),
@@ -289,7 +289,7 @@ def rate(per_second: float | None) -> str:
     return f"{per_second * 86_400:,.1f} / d"
 
 
-def _rates(within: float | None, now: float | None) -> str:
+def _speed(within: float | None, now: float | None) -> str:
     """Say how many come or go, and how many do now."""
     mean, newest = rate(within), rate(now) or "none"
     return f"{mean}, now {newest}" if mean else ""

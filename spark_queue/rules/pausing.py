@@ -1,4 +1,4 @@
-"""KeyPauses of keys: of which keys no item starts, and until when."""
+"""Pauses of keys: of which keys no item starts, and until when."""
 
 from __future__ import annotations
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 _Head = TypeVar("_Head", bound=Head)
 
-#: The column by which the rows of a step are put into files.
-
 
 class MemoryTables(TableSource):
     """The tables of one queue. They are gone with the last handle of it."""

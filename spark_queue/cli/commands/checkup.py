@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class LimitOptions:
+class ThresholdOptions:
     """From where on something is worth a word; in seconds where it is a time."""
 
     oldest: Annotated[
@@ -57,7 +57,7 @@ def doctor(
     scope: Scope,
     queues: Annotated[list[str], Argument(help="Queues: paths, or table names of the catalog.")],
     *,
-    options: LimitOptions,
+    options: ThresholdOptions,
 ) -> None:
     """Report faults of queues: since when, and the command that mends each; write nothing.
 

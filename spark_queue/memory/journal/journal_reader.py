@@ -64,7 +64,7 @@ class JournalReader(Generic[T]):
 
     @property
     def config(self) -> ReaderConfig:
-        """Its configuration; see :meth:`JournaledQueue.reader` for how to change them."""
+        """Its configuration; see :meth:`JournaledQueue.reader` for how to change it."""
         return self._state.line.config
 
     # Getting
