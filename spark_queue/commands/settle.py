@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 
 from spark_queue.acting import operator, whoami
 from spark_queue.commands.admin import config_row
-from spark_queue.commands.key_pauses import expression_of
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, pause_of
 from spark_queue.flow import Pause, is_paced, key_texts
@@ -37,6 +36,7 @@ from spark_queue.log.schema import (
 )
 from spark_queue.log.settings import Settings
 from spark_queue.log.step_events import Engine, logger
+from spark_queue.pause_texts import expression_of
 from spark_queue.rules.limiting import keys_of
 from spark_queue.rules.pacing import Charges, Paces, instant_of
 from spark_queue.saying import Said
@@ -238,10 +238,9 @@ def _debts(at: Snapshot, lease: int) -> tuple[Paces, Charges]:
     config = at.settings.config
     with at.cache.lock:
         replica = replica_choice.at_hand(at)
-        known = None if replica is None else paces_of(replica, config)
-        if replica is not None and known is not None:
+        if replica is not None:
             grant = replica.grants.get(lease)
-            return known, {} if grant is None else grant.charges
+            return paces_of(replica, config), {} if grant is None else grant.charges
     paces, rows = Paces(config), planner_of(at.store).debts(at)
     for (by, key), debt in read_debts(rows).items():
         paces.learn(by, key, debt)

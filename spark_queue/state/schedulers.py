@@ -157,10 +157,8 @@ def scheduler(
     )
 
 
-def paces_of(replica: Replica, config: QueueConfig) -> Paces | None:
-    """Return what keys owe; ``None`` where none does."""
-    if not is_paced(config):
-        return None
+def paces_of(replica: Replica, config: QueueConfig) -> Paces:
+    """Return what keys owe."""
     paces = Paces(config)
     for (by, key), debt in replica.debts.items():
         paces.learn(by, key, debt)
@@ -172,9 +170,9 @@ def next_units(
     replica: Replica, config: QueueConfig, rows: Iterable[Row], now: datetime
 ) -> datetime | None:
     """Return when the first of some items that wait has its units, that has them not now."""
-    paces, at = paces_of(replica, config), instant_of(seconds(now))
-    if paces is None:
+    if not is_paced(config):
         return None
+    paces, at = paces_of(replica, config), instant_of(seconds(now))
     found = (paces.due_at(paces.find_in(row), at) for row in rows)
     frees = min((one for one in found if one is not None), default=None)
     return None if frees is None else moment_of(frees + 999)
