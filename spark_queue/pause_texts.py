@@ -1,4 +1,4 @@
-"""Pauses of keys as texts: options, fields of a form, and answers."""
+"""Pauses of keys as texts: options, fields of a form, and answers; and by which key one is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from spark_queue import checks
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.flow import Pause
+from spark_queue.flow import Keyed, Pause, key_texts
 from spark_queue.wording import instant, shorten
 
 #: How many seconds a unit has in which a pause is said.
@@ -48,3 +48,27 @@ def require_no_key(verb: str, **given: object) -> None:
             raise InvalidArgumentError(
                 f"{name} is {shorten(value)}: it is about a key; {verb}(key=..., {name}=...)"
             )
+
+
+def expression_of(config: Keyed, by: str | None) -> str:
+    """Return the expression of a key: the fair key's, or the only one, unless it is said.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When a queue has no key of the expression, or several and no fair key.
+    """
+    known = list(dict.fromkeys(text for text in key_texts(config) if text is not None))
+    named = ", ".join(map(shorten, known)) or "none"
+    if by is None:
+        if config.fair_key is not None or len(known) == 1:
+            return known[0]
+        raise InvalidArgumentError(
+            f"by is None, and there is no fair_key: say by which key; the queue has {named}"
+        )
+    if by not in known:
+        raise InvalidArgumentError(
+            f"by is {shorten(by)}: no such key is stored with items, as those of fair_key, of "
+            f"group_key, of limits and rates are; the queue has {named}"
+        )
+    return by

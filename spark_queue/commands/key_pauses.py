@@ -7,12 +7,11 @@ from datetime import timedelta
 from spark_queue import acting, checks
 from spark_queue.acting import operator
 from spark_queue.commands import admin
-from spark_queue.errors import InvalidArgumentError
-from spark_queue.flow import Keyed, Pause, key_texts
+from spark_queue.flow import Pause
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.settings import Settings
+from spark_queue.pause_texts import expression_of
 from spark_queue.state.store import Store
-from spark_queue.wording import shorten
 
 
 def pause(store: Store, key: str, by: str | None, for_: timedelta | float | None) -> int:
@@ -56,27 +55,3 @@ def require_key(store: Store, key: object, by: str | None) -> str:
     checks.require_utf8("key", key)
     config = store.settings(store.status_head()).config
     return expression_of(config, by)
-
-
-def expression_of(config: Keyed, by: str | None) -> str:
-    """Return the expression of a key: the fair key's, or the only one, unless it is said.
-
-    Raises
-    ------
-    InvalidArgumentError
-        When a queue has no key of the expression, or several and no fair key.
-    """
-    known = list(dict.fromkeys(text for text in key_texts(config) if text is not None))
-    named = ", ".join(map(shorten, known)) or "none"
-    if by is None:
-        if config.fair_key is not None or len(known) == 1:
-            return known[0]
-        raise InvalidArgumentError(
-            f"by is None, and there is no fair_key: say by which key; the queue has {named}"
-        )
-    if by not in known:
-        raise InvalidArgumentError(
-            f"by is {shorten(by)}: only a key that is stored can be paused, that of fair_key, of "
-            f"group_key or of a limit or rate; the queue has {named}"
-        )
-    return by

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spark_queue.commands.key_pauses import expression_of
 from spark_queue.config import SETTINGS, QueueConfig, Setting
 from spark_queue.config_changes import (
     FlowTexts,
@@ -26,7 +25,7 @@ from spark_queue.config_changes import (
 )
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.flow_forms import FLOW, FlowForm
-from spark_queue.pause_texts import read_span, require_no_key
+from spark_queue.pause_texts import expression_of, read_span, require_no_key
 from spark_queue.results import Affected, Undone
 from spark_queue.serve.watching import FOR_A_REFRESH, WatchedQueue
 from spark_queue.wording import number, plural

@@ -33,7 +33,7 @@ from spark_queue.cli.scope import Scope
 from spark_queue.cli.words import plain
 from spark_queue.config_changes import new_config, with_options
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.pause_texts import plain_pause, read_span, require_no_key
+from spark_queue.pause_texts import expression_of, plain_pause, read_span, require_no_key
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.wording import instant, visible
 
@@ -143,8 +143,6 @@ def _foresee_key(
     scope: Scope, queue: AnyQueue, key: str, by: str | None, length: timedelta | None
 ) -> None:
     """Say what a pause of such a length would change for a key; one of 0 resumes it."""
-    from spark_queue.commands.key_pauses import expression_of  # noqa: PLC0415 - help needs no Arrow
-
     text = expression_of(queue.config, by)
     known = [one for one in queue.paused_keys if (one.by, one.key) == (text, key)]
     until = None if length is None else datetime.now(timezone.utc) + length

@@ -560,7 +560,7 @@ def test_a_dry_run_of_a_pause_says_what_would_be(
     [
         ("--for 10m", "for_ is"),
         ("--key a --for soon", "for is 'soon': it must be like 90s, 10m, 2h or 1d"),
-        ("--key a --by x", "by is 'x': only a key that is stored can be paused"),
+        ("--key a --by x", "by is 'x': no such key is stored with items"),
     ],
 )
 def test_a_wrong_pause_says_why(run: Run, tenants: str, words: str, why: str) -> None:

@@ -117,7 +117,7 @@ def test_an_undo_takes_back_a_pause_of_a_key_and_no_other(queue: Any) -> None:
         ({"for_": 60}, "for_ is 60: it is about a key"),
         ({"by": "tenant"}, "by is 'tenant': it is about a key"),
         ({"key": 7}, "key is 7: it must be a text"),
-        ({"key": "a", "by": "upper(tenant)"}, "by is 'upper\\(tenant\\)': only a key that is"),
+        ({"key": "a", "by": "upper(tenant)"}, "by is 'upper\\(tenant\\)': no such key is stored"),
         ({"key": "a", "for_": -1}, "for_ is -1 day"),
         ({"key": "a", "for_": "1m"}, "for_ is '1m': it must be a timedelta"),
     ],

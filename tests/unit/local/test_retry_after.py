@@ -289,7 +289,9 @@ def test_a_holder_pauses_in_the_step_of_its_settle(clock: ManualClock) -> None:
     queue = _queue(clock, lease=timedelta(seconds=10))
     _put(queue, "a1", "a2")
     held = queue.claim(1)
-    with pytest.raises(InvalidArgumentError, match=r"by is 'grp': only a key that .* 'tenant'$"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"by is 'grp': no such key is stored .* 'tenant'$"
+    ):
         held.defer(30, pause="grp")
     with pytest.raises(InvalidArgumentError, match="pause is True, and after is not given"):
         held.nack("busy", pause=True)

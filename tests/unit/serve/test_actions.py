@@ -447,7 +447,7 @@ def test_a_pause_of_a_key_that_is_wrong_is_refused(make: Make, pages: Pages) -> 
     browser = pages(make(fair_key="tenant"), acts=True)
     browser.sign_in()
     for asked, why in (
-        ({"key": "a", "by": "upper(tenant)"}, "only a key that is stored can be paused"),
+        ({"key": "a", "by": "upper(tenant)"}, "no such key is stored with items"),
         ({"key": "a", "for": "soon"}, "it must be like 90s, 10m, 2h or 1d"),
         ({"for": "10m"}, "it is about a key"),
     ):
@@ -481,6 +481,8 @@ def test_a_tenant_gets_a_number_of_its_own_by_its_row(
     )
     assert browser.act(verb, key="big corp", number=number).status_code == 400
     assert browser.act(verb, key="", number=number).status_code == 400
+    wrong = browser.act(verb, key="a", by="upper(tenant)", number=number)
+    assert (wrong.status_code, "no such key is stored with items" in wrong.text) == (400, True)
     assert browser.act("undo", step="2", confirmed="1").status_code == 303
     assert getattr(queue.config, setting) == ()
 
