@@ -292,7 +292,7 @@ class Claim:
         pause: bool | str = False,
     ) -> Settlement:
         """Settle all that is left; raise where another verb has left nothing."""
-        by = commands.settle.by_of(self._store, pause, has_end=after is not None)
+        by = commands.key_pauses.by_of(self._store, pause, has_end=after is not None)
         done = self._settle(state.settle_decision.Every(verb, error, after, by))
         if done.step == 0 and self._said not in (None, verb):
             raise LeaseLostError((), f"settled before, by {self._said}()")

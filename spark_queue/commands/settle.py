@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib import import_module
@@ -19,11 +19,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.acting import operator, whoami
+from spark_queue.commands import key_pauses
 from spark_queue.commands.admin import config_row
-from spark_queue.config import QueueConfig
-from spark_queue.errors import InvalidArgumentError, InvalidConfigError, pause_of
-from spark_queue.flow import Pause, is_paced, key_texts
+from spark_queue.flow import is_paced
 from spark_queue.log.heads import StatusHead, following
 from spark_queue.log.schema import (
     CLAIMED,
@@ -34,10 +32,8 @@ from spark_queue.log.schema import (
     RENEWED,
     TERMINAL,
 )
-from spark_queue.log.settings import Settings
-from spark_queue.log.step_events import Engine, logger
-from spark_queue.pause_texts import expression_of
-from spark_queue.rules.limiting import keys_of
+from spark_queue.log.step_events import Engine
+from spark_queue.rules.limiting import ITEM_KEYS
 from spark_queue.rules.pacing import Charges, Paces, instant_of
 from spark_queue.saying import Said
 from spark_queue.sql import log_rows
@@ -73,9 +69,6 @@ _DEFERS = _TELLS_PROGRESS = 6
 
 #: What the row of a renewal has of those of its items.
 _OF_THE_LEASE = ("_state", "_lease", "_claim_id", "_worker_id", "_at", "_lease_expires_at")
-
-#: Where an item has its keys.
-_KEYS = ("_seq", "_fair_key", "_group_key", "_flow_keys")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,9 +121,12 @@ def settle(store: Store, lease: int, verdict: Verdict, *, action: str = "settle"
             stage = _in_one_row(stage, said, now)
         after, rows = log_settle(at.status, stage), stage.rows
         if asked := pausing_of(told):
-            paused = _with_pauses(at.settings, rows, asked, now)
-            if paused is not None:
-                after, rows = replace(after, config_step=after.step), paused
+            said_of = None if isinstance(asked, Said) else list(asked)
+            keys = _columns_of(rows, ITEM_KEYS, said_of)
+            paused = key_pauses.pause_by_items(at.settings, keys, asked, now)
+            if paused != at.settings:
+                after = replace(after, config_step=after.step)
+                rows = _join_rows(rows, config_row(paused, now))
         if (back := refunds(at, lease, told, stage.rows, now)) is not None:
             rows = _join_rows(rows, back)
         return Step(
@@ -227,7 +223,7 @@ def refunds(
         return None
     paces, charges = _debts(at, lease)
     asked = [
-        one for row in _columns_of(rows, (*_KEYS, "_units"), seqs) for one in paces.find_in(row)
+        one for row in _columns_of(rows, (*ITEM_KEYS, "_units"), seqs) for one in paces.find_in(row)
     ]
     found = paces.give_back(asked, charges, instant_of(now.timestamp()))
     return status_table(debt_rows(paces.name_debts(found))) if found else None
@@ -247,62 +243,11 @@ def _debts(at: Snapshot, lease: int) -> tuple[Paces, Charges]:
     return paces, read_debts(rows.filter(pc.equal(rows["_step"], lease)))
 
 
-def _with_pauses(
-    settings: Settings,
-    rows: DataFrame | pa.Table,
-    said: Mapping[int, Said] | Said,
-    now: datetime,
-) -> DataFrame | pa.Table | None:
-    """Return the rows of a settle that pauses keys, too; ``None`` where no key is to be.
-
-    Only of items that have rows: a late holder has none, and pauses nothing.
-
-    Parameters
-    ----------
-    said : mapping of Said, or Said
-        What is said of items by seq, where that pauses a key; or of all.
-    """
-    after = settings
-    for pause in _pauses(settings, rows, said, now):
-        known = after.pause_of(pause.by, pause.key, now)
-        if known is None or not known.lasts(pause.until):
-            after = after.with_pause(pause)
-    if after == settings:
-        return None
-    return _join_rows(rows, config_row(after, now))
-
-
 def _join_rows(rows: DataFrame | pa.Table, others: pa.Table) -> DataFrame | pa.Table:
     """Return the rows of a settle and others; a missing column is null."""
     if isinstance(rows, pa.Table):
         return log_rows.joined(rows, others)
     return import_module("spark_queue.spark.spark_engines").FrameRows().joined(rows, others)
-
-
-def _pauses(
-    settings: Settings,
-    rows: DataFrame | pa.Table,
-    said: Mapping[int, Said] | Said,
-    now: datetime,
-) -> Iterator[Pause]:
-    """Return the pauses that are asked for, of each key once."""
-    found: dict[tuple[str, str], Pause] = {}
-    who = operator() or whoami()
-    for row in _columns_of(rows, _KEYS, None if isinstance(said, Said) else list(said)):
-        seq = row["_seq"]
-        one = said if isinstance(said, Said) else said[seq]
-        try:
-            by = _expression(settings, one.pause)
-        except (InvalidArgumentError, InvalidConfigError) as exc:
-            # Its item waits all the same: the settle is no place to fail.
-            logger.warning("item %d pauses no key: %s", seq, exc)
-            continue
-        key = _key_by(settings.config, by, row)
-        if key is None or not one.after:
-            continue
-        pause = Pause(by=by, key=key, until=now + one.after, at=now, who=who)
-        found[by, key] = max(found.get((by, key), pause), pause, key=lambda one: one.until or now)
-    yield from found.values()
 
 
 def _columns_of(
@@ -317,32 +262,3 @@ def _columns_of(
         few = frame.select(*names).toArrow()
     found: list[dict[str, Any]] = few.to_pylist()
     return found
-
-
-def _key_by(config: QueueConfig, by: str, row: Mapping[str, Any]) -> str | None:
-    # An item may have entered before there was the limit.
-    return dict(zip(key_texts(config), keys_of(row), strict=False)).get(by)
-
-
-def keys_by(config: QueueConfig, rows: pa.Table, pause: str) -> dict[int, str | None]:
-    """Return the key of each item of some rows by its seq; none where items have no such key."""
-    try:
-        by = expression_of(config, pause or None)
-    except InvalidArgumentError:
-        # The settle says so.
-        return {}
-    return {row["_seq"]: _key_by(config, by, row) for row in _columns_of(rows, _KEYS, None)}
-
-
-def by_of(store: Store, pause: object, *, has_end: bool) -> str | None:
-    """Return by which key a holder pauses; raise where the items of a queue have no such key."""
-    by = pause_of(pause, has_end=has_end)
-    if by is not None:
-        _expression(store.settings(store.status_head()), by)
-    return by
-
-
-def _expression(settings: Settings, by: str | None) -> str:
-    """Return by which key of its items a queue pauses; raise where it has none, or no pauses."""
-    settings.require_pauses()
-    return expression_of(settings.config, by or None)

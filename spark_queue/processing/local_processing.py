@@ -17,7 +17,7 @@ from spark_queue.claim import Claim
 from spark_queue.columns.arrow import arrow_types
 from spark_queue.columns.arrow.arrow_types import parse_fields
 from spark_queue.commands import asking
-from spark_queue.commands.settle import keys_by
+from spark_queue.commands.key_pauses import keys_by
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.item_context import Said
 from spark_queue.log.delta.claim_record import ClaimRecord, error_room

@@ -17,6 +17,9 @@ Limited = tuple[int, Hashable]
 #: The keys of an item, in the places of ``key_texts``; one that entered before a limit has fewer.
 ItemKeys = Sequence[Hashable]
 
+#: Where a row in a log has its item, and the keys of it.
+ITEM_KEYS = ("_seq", "_fair_key", "_group_key", "_flow_keys")
+
 
 def keys_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return the keys of an item by its row in a log."""
