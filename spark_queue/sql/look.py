@@ -282,12 +282,13 @@ class QueueLook(ABC, Generic[FrameT]):
         return at or self.store.status_head()
 
     def _play(self) -> Played:
-        """Play a claim of any length, once; none as of a past instant."""
+        """Play a claim of any length, once; none as of a past instant, or where it is not asked."""
         if self._played is None:
             now = instant_of(int(str(self._asked["now"])))
             is_past = (self.queue_step, self.status_step) != (None, None)
+            is_out = is_past or "plays_to" not in self._asked
             item = cast("int | None", self._asked.get("plays_to"))
-            self._played = Played() if is_past else play(self.store, now, item)
+            self._played = Played() if is_out else play(self.store, now, item)
         return self._played
 
     def _of_keys(self, leaf: str) -> pa.Table:

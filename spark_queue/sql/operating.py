@@ -230,6 +230,7 @@ class ItemPlanner:
         asked = {
             "now": log_rows.micros(now),
             "paused": at.settings.paused,
+            "plays_to": None,
             "max_age": micros_of(at.reader_config.max_age),
             "spared": [],
             "run": 1,

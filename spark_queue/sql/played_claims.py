@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_queue.config import QueueConfig
+from spark_queue.errors import SparkNeededError
 from spark_queue.flow import has_pass, is_paced
 from spark_queue.log.heads import StatusHead
 from spark_queue.rules.bounds import Played
@@ -24,26 +25,33 @@ DEBTS = pa.schema(
     + [(name, pa.int64()) for name in ("tat", "at", "righted", "shut")]
 )
 
-#: How many items are open at most where a claim is played to count them.
-_COUNTED = 50_000
+#: How many items are open at most where a claim is played to count them, and to say of one why it
+#: waits: a process holds each that comes before it.
+_COUNTED, _EXPLAINED = 50_000, 1_000_000
 
 
 def play(store: Store, now: datetime, item: int | None) -> Played:
     """Return what a claim of any length would take.
 
-    Where neither a limit nor a rate keeps items back none starts in the place of another.
+    Where neither a limit nor a rate keeps items back none starts in the place of another. Of too
+    many items none is played.
 
     Parameters
     ----------
     item : int, optional
-        The item that is asked about: it is played of any number of items, until it takes this one.
+        The item that is asked about: it is played of many more, until it takes this one.
     """
     at = Snapshot(store)
     config = at.settings.config
     has_rules = has_pass(config) or config.max_in_flight is not None
-    if at.settings.paused or not has_rules or (at.outstanding > _COUNTED and item is None):
+    is_many = at.outstanding > (_COUNTED if item is None else _EXPLAINED)
+    if at.settings.paused or not has_rules or is_many:
         return Played()
-    return planner_of(store).play(at, now, item)
+    try:
+        return planner_of(store).play(at, now, item)
+    except SparkNeededError:
+        # A claim of a few of them is decided here all the same.
+        return Played()
 
 
 def taken_table(played: Played) -> pa.Table:

@@ -92,7 +92,7 @@ class Question:
     pauses: tuple[Pause, ...] = ()
     """The pauses of keys in force."""
     plays_to: int | None = None
-    """The item for which a claim is played of however many items, until it takes that."""
+    """The item for which a claim is played of many more items, until it takes that."""
 
     def about(self, seq: int) -> Question:
         """Return the question about one item."""

@@ -287,13 +287,16 @@ def standing(store: Store) -> Standing:
         _ = at.status
         if at.outstanding <= 0:
             return Standing()
-        found = _waiting(at)
-    return Standing(
-        waiting={why: n for why, n in found.waiting.items() if n > 0}, until=found.until
-    )
+        found, is_told = _waiting(at)
+    waiting = found.waiting
+    if not is_told:
+        # All items are read for it, and others write in the meantime.
+        waiting = planner_of(store).count_reasons(at, store.clock.now())
+    return Standing(waiting={why: n for why, n in waiting.items() if n > 0}, until=found.until)
 
 
-def _waiting(at: Snapshot) -> Standing:
+def _waiting(at: Snapshot) -> tuple[Standing, bool]:
+    """Return what is left, and whether the head tells what holds up the items that are due."""
     head, settings = at.status, at.settings
     coming = planner_of(at.store).coming(at, at.store.clock.now())
     ready = at.outstanding - head.claimed
@@ -303,16 +306,12 @@ def _waiting(at: Snapshot) -> Standing:
         "key paused": coming.paused,
         "follows": coming.follows,
     }
-    kept = coming.delayed + coming.paused + coming.follows
-    if ready > kept:
-        why = _in_the_way(head, settings)
-        if why is None:
-            waiting = planner_of(at.store).count_reasons(at, at.store.clock.now())
-        else:
-            waiting[why] = ready - kept
-    return Standing(
-        waiting=waiting, until=min(filter(None, (coming.held_until, coming.due)), default=None)
-    )
+    left = ready - coming.delayed - coming.paused - coming.follows
+    why = _in_the_way(head, settings) if left > 0 else None
+    if why is not None:
+        waiting[why] = left
+    until = min(filter(None, (coming.held_until, coming.due)), default=None)
+    return Standing(waiting=waiting, until=until), left <= 0 or why is not None
 
 
 #: An item that is due, as any other.

@@ -12,10 +12,11 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.errors import InvalidConfigError, SparkNeededError
+from spark_queue.flow import Limit
 from spark_queue.local_queue import LocalQueue
 from spark_queue.queue_views import store_of
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.sql import arrow_look
+from spark_queue.sql import arrow_look, log_rows
 from spark_queue.state import replica_choice
 from tests.unit.local.conftest import Make, Worker
 
@@ -203,3 +204,18 @@ def test_parts_are_as_of_the_same_steps(
     assert shown.select(["id", "_state"]).to_pylist() == [
         {"id": name, "_state": "ready"} for name in "abc"
     ]
+
+
+def test_of_more_items_than_a_decision_reads_each_is_explained_by_itself(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No claim of all of them is decided without Spark; why one waits is told all the same."""
+    queue = make("tenant string", fair_key="tenant", limits=(Limit(by="tenant", default=1),))
+    queue.enqueue([{"tenant": name} for name in "aabb"])
+    queue.claim(1)
+    said = [queue.explain(seq).reason for seq in range(1, 5)]
+    assert said == ["leased", "key limit", "runnable", "key limit"]
+    monkeypatch.setattr(log_rows, "most_rows", lambda: 1)
+    said = [queue.explain(seq).reason for seq in range(1, 5)]
+    assert said == ["leased", "key limit", "runnable", "runnable"]
+    assert queue.report().overview.runnable == 2

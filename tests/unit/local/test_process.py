@@ -30,7 +30,7 @@ from spark_queue.processing.crew import Using
 from spark_queue.queue_views import store_of
 from spark_queue.retry_policy import RetryPolicy
 from spark_queue.sql import sql_planner
-from spark_queue.sql.planner_choice import last_planner_of
+from spark_queue.sql.planner_choice import last_planner_of, planner_of
 from spark_queue.state import step_waits
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
@@ -247,6 +247,26 @@ def test_what_waits_for_several_things_is_told_of_each(make: Make) -> None:
     assert done.waiting == {"leased": 3, "key limit": 1, "key rate": 2, "held by group": 1}
 
 
+def test_others_write_while_what_waits_is_counted(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law 4: all items are read for it, which takes long in a large queue."""
+    limit = Limit(by="tenant", default=1)
+    queue = make("tenant string, grp string", fair_key="tenant", group_key="grp", limits=(limit,))
+    queue.enqueue([{"tenant": "a", "grp": None}] * 2)
+    held, count = queue.claim(1), sql_planner.SqlPlanner.count_reasons
+
+    def count_meanwhile(*args: Any) -> Any:
+        other = threading.Thread(target=held.ack)
+        other.start()
+        other.join(30)
+        assert not other.is_alive()
+        return count(*args)
+
+    monkeypatch.setattr(sql_planner.SqlPlanner, "count_reasons", count_meanwhile)
+    assert queue.process(print).waiting == {"runnable": 1}
+
+
 def test_who_works_off_what_there_is_watches_for_nothing_new(
     grouped: LocalQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -302,6 +322,22 @@ def test_what_waits_is_the_same_by_the_tables(grouped: LocalQueue, clock: Manual
             held.lease_expires_at,
         )
         grouped.pause()
+
+
+@pytest.mark.parametrize("seconds", [20, 30])
+def test_what_lacks_units_has_them_at_the_same_time_by_the_tables(
+    make: Make, clock: ManualClock, seconds: int
+) -> None:
+    """Law 11: what has its units by now waits for none, and is not taken for started."""
+    rate = Rate(by="tenant", limit=1, per=timedelta(seconds=30), burst=1)
+    queue = make("tenant string", fair_key="tenant", rates=(rate,))
+    queue.enqueue([{"tenant": "a"}] * 2)
+    claimed_at = queue.claim(1).claimed_at
+    clock.advance(timedelta(seconds=seconds))
+    at, planner = Snapshot(store_of(queue)), planner_of(store_of(queue))
+    by_tables = planner.coming_by_tables(at, clock.now())
+    assert by_tables == planner.coming(at, clock.now())
+    assert by_tables.due == (claimed_at + timedelta(seconds=30) if seconds < 30 else None)
 
 
 def test_stop_and_the_time_limit_end_it_after_a_claim(grouped: LocalQueue) -> None:
