@@ -2,7 +2,7 @@
 
 A writer asks for it, once in a hundred commits, and goes on; one thread of its process does it, as
 long as there is something to tidy. Of several processes one does it at a time. It goes in small
-strides with pauses between, so that nobody waits for it for longer than one takes: no step, no
+strides with rests between, so that nobody waits for it for longer than one takes: no step, no
 fork, and not the end of the process, which leaves it two seconds.
 
 Files are read and written before the right to write is taken, which is held for the commit alone.
@@ -36,11 +36,11 @@ from spark_queue.log.session_options import SMALL
 from spark_queue.log.step_events import logger
 from spark_queue.log.storage import UPKEEP, WRITER
 
-#: Begins a chore, which pauses wherever it yields.
+#: Begins a chore, which rests wherever it yields.
 Chore = Callable[[], Iterator[object]]
 
-#: Seconds of a pause: of those who have something to do, most find the machine free.
-_PAUSE = 0.003
+#: Seconds of a rest: of those who have something to do, most find the machine free.
+_REST = 0.003
 
 #: Seconds that somebody waits for another who tidies up.
 _PATIENCE = 30.0
@@ -160,7 +160,7 @@ class _Chores:
     def _do(self, name: str, strides: Iterator[object]) -> None:
         try:
             while not self._is_over and name not in self._left and self._goes_on(strides):
-                time.sleep(0 if self._is_hurried else _PAUSE)
+                time.sleep(0 if self._is_hurried else _REST)
         finally:
             close = getattr(strides, "close", None)
             if close is not None:

@@ -185,7 +185,7 @@ def until_done(
     patience: float = _PATIENCE,
     rest: Callable[[], bool] = lambda: False,
 ) -> _T:
-    """Retry with random pauses until an attempt answers; ``rest`` may wait in another way.
+    """Retry with random rests until an attempt answers; ``rest`` may wait in another way.
 
     Raises
     ------
