@@ -292,7 +292,8 @@ def standing(store: Store) -> Standing:
     if not is_told:
         # All items are read for it, and others write in the meantime.
         waiting = planner_of(store).count_reasons(at, store.clock.now())
-    return Standing(waiting={why: n for why, n in waiting.items() if n > 0}, until=found.until)
+    left = {why: n for why, n in waiting.items() if n > 0}
+    return Standing(waiting=left, until=found.until if left else None)
 
 
 def _waiting(at: Snapshot) -> tuple[Standing, bool]:

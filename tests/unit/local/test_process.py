@@ -255,9 +255,10 @@ def test_others_write_while_what_waits_is_counted(
     queue = make("tenant string, grp string", fair_key="tenant", group_key="grp", limits=(limit,))
     queue.enqueue([{"tenant": "a", "grp": None}] * 2)
     held, count = queue.claim(1), sql_planner.SqlPlanner.count_reasons
+    do: list[Callable[[], object]] = [held.ack, lambda: queue.cancel({"tenant": "a"})]
 
     def count_meanwhile(*args: Any) -> Any:
-        other = threading.Thread(target=held.ack)
+        other = threading.Thread(target=do.pop(0))
         other.start()
         other.join(30)
         assert not other.is_alive()
@@ -265,6 +266,10 @@ def test_others_write_while_what_waits_is_counted(
 
     monkeypatch.setattr(sql_planner.SqlPlanner, "count_reasons", count_meanwhile)
     assert queue.process(print).waiting == {"runnable": 1}
+    queue.enqueue([{"tenant": "a", "grp": None}] * 2)
+    queue.claim(1)
+    done = queue.process(print)
+    assert (done.stopped, done.waiting, done.until) == ("empty", {}, None)
 
 
 def test_who_works_off_what_there_is_watches_for_nothing_new(
