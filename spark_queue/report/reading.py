@@ -48,6 +48,7 @@ from spark_queue.report.model import (
 )
 from spark_queue.report.paced import OF_RATES, Owed, read_tenants
 from spark_queue.sql.file_rows import log_of
+from spark_queue.sql.planner_choice import play
 from spark_queue.state import existence, fence
 from spark_queue.state.store import Store
 from spark_queue.views.answers import Answer, Answers, AsOf, Ends, Question, ViewSource, ends_at
@@ -231,14 +232,14 @@ def asked_of(store: Store, ends: Ends, window: timedelta, at: datetime | None = 
     """
     now = (at or ends.at or store.clock.now()).astimezone(timezone.utc)
     settings, facts = store.settings(ends.head), _reader_facts(store, ends)
-    age = ReaderConfig.from_dict(facts.config).max_age
     return Question(
         now=now,
         since=now - window,
         paused=settings.paused,
         config=settings.config,
-        max_age=age,
+        max_age=ReaderConfig.from_dict(facts.config).max_age,
         pauses=settings.paused_at(now),
+        play=partial(play, store, now),
     )
 
 
@@ -249,8 +250,7 @@ def _queue_head(store: Store, ends: Ends) -> QueueHead:
 
 def _reader_facts(store: Store, ends: Ends) -> Registered:
     """Return the facts of a reader at a past step; the newest if it was unknown then."""
-    then = {} if ends.queue_head is None else ends.queue_head.readers
-    return then.get(store.reader) or store.registered()
+    return _queue_head(store, ends).readers.get(store.reader) or store.registered()
 
 
 def _report(

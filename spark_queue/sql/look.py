@@ -17,7 +17,7 @@ from spark_queue.rules.bounds import Played
 from spark_queue.sql import limit_pass, log_rows
 from spark_queue.sql.asked_settings import SETTING_COLUMNS
 from spark_queue.sql.catalogue import NAME
-from spark_queue.sql.played_claims import debts_of, play, taken_table
+from spark_queue.sql.played_claims import debts_of, taken_table
 from spark_queue.sql.sql_engines import LogRows, Tables, give_order
 from spark_queue.sql.statements import leaves_of
 from spark_queue.state.snapshot import Snapshot
@@ -284,11 +284,9 @@ class QueueLook(ABC, Generic[FrameT]):
     def _play(self) -> Played:
         """Play a claim of any length, once; none as of a past instant, or where it is not asked."""
         if self._played is None:
-            now = instant_of(int(str(self._asked["now"])))
             is_past = (self.queue_step, self.status_step) != (None, None)
-            is_out = is_past or "plays_to" not in self._asked
-            item = cast("int | None", self._asked.get("plays_to"))
-            self._played = Played() if is_out else play(self.store, now, item)
+            play = cast("Callable[[], Played]", self._asked.get("play", Played))
+            self._played = Played() if is_past else play()
         return self._played
 
     def _of_keys(self, leaf: str) -> pa.Table:

@@ -26,7 +26,6 @@ from spark_queue.results import SAMPLED, SAMPLES, Affected
 from spark_queue.rules.limiting import keys_of
 from spark_queue.rules.places import freed_at
 from spark_queue.rules.replacing import waits_of
-from spark_queue.rules.rule_model import Reason
 from spark_queue.sql import log_rows
 from spark_queue.sql.asked_settings import setting_values
 from spark_queue.sql.decisions import RESTORED, TAKEN, Coming, Made, Moved
@@ -223,23 +222,6 @@ class ItemPlanner:
         units = None if paced is None else instant - -paced // 1_000
         due = min((one for one in (found["due"], units) if one is not None), default=None)
         return Coming(held_until=held_until, due=_instant(due), **counts)
-
-    @named("count what waits")
-    def count_reasons(self, at: Snapshot, now: datetime) -> dict[Reason, int]:
-        """Return how many open items there are by the reason why they are not running."""
-        asked = {
-            "now": log_rows.micros(now),
-            "paused": at.settings.paused,
-            "plays_to": None,
-            "max_age": micros_of(at.reader_config.max_age),
-            "spared": [],
-            "run": 1,
-            **setting_values(at.settings.config),
-        }
-        with self._look(asked=asked, has_values=False) as look:
-            for name in ("status", "with_place_of_status"):
-                look.share(name)
-            return {row["reason"]: row["items"] for row in look.rows("counts_by_reason")}
 
     @named("count what waits")
     def outstanding_bytes(self, at: Snapshot) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from spark_queue.log.session_options import PlainSession
+from spark_queue.rules.bounds import Played
 from spark_queue.state.store import Store
 
 if TYPE_CHECKING:
@@ -21,6 +23,11 @@ def planner_of(store: Store) -> SqlPlanner:
     last = last_planner_of(store)
     planner: SqlPlanner = import_module("spark_queue.sql.sql_planner").of(store, last)
     return planner
+
+
+def play(store: Store, now: datetime, item: int | None = None) -> Played:
+    """Return what a claim of any length would take; see :meth:`SqlPlanner.play`."""
+    return planner_of(store).play(now, item)
 
 
 def last_planner_of(store: Store) -> Planner:

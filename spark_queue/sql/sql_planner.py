@@ -11,13 +11,17 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from spark_queue.errors import SparkNeededError
+from spark_queue.flow import has_pass
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.job_descriptions import named
 from spark_queue.log.settings import Settings
 from spark_queue.rules.bounds import Played
-from spark_queue.sql import checkpointing, choosing, settlement
+from spark_queue.rules.rule_model import Reason
+from spark_queue.sql import checkpointing, choosing, log_rows, settlement
+from spark_queue.sql.asked_settings import setting_values
 from spark_queue.sql.choosing import SqlChoice
 from spark_queue.sql.decisions import StagedCheckpoint
+from spark_queue.sql.look import micros_of
 from spark_queue.sql.operating import ItemPlanner
 from spark_queue.sql.session_planner import Planner
 from spark_queue.sql.sql_engines import SqlEngine, engines_of, first_able
@@ -27,6 +31,10 @@ from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 
 _T = TypeVar("_T")
+
+#: How many items are open at most where a claim is played to count them, and to say of one why it
+#: waits: a process holds each that comes before it.
+_COUNTED, _EXPLAINED = 50_000, 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +60,45 @@ class SqlPlanner(ItemPlanner):
         return self._decide("to claim from", partial(choosing.choose, at, request, now, None))
 
     @named("explain")
-    def play(self, at: Snapshot, now: datetime, item: int | None) -> Played:
-        """Return what a claim would take now, up to an item, or all; nothing is written."""
-        return self._decide("to look at", partial(choosing.play, at, now, item))
+    def play(self, now: datetime, item: int | None = None) -> Played:
+        """Return what a claim of any length would take; nothing is written.
+
+        Where neither a limit nor a rate keeps items back none starts in the place of another. Of
+        too many items none is played.
+
+        Parameters
+        ----------
+        item : int, optional
+            The item that is asked about: it is played of many more, until it takes this one.
+        """
+        at = Snapshot(self.store)
+        config = at.settings.config
+        has_rules = has_pass(config) or config.max_in_flight is not None
+        is_many = at.outstanding > (_COUNTED if item is None else _EXPLAINED)
+        if at.settings.paused or not has_rules or is_many:
+            return Played()
+        try:
+            return self._decide("to look at", partial(choosing.play, at, now, item))
+        except SparkNeededError:
+            # A claim of a few of them is decided here all the same.
+            return Played()
+
+    @named("count what waits")
+    def count_reasons(self, at: Snapshot, now: datetime) -> dict[Reason, int]:
+        """Return how many open items there are by the reason why they are not running."""
+        asked = {
+            "now": log_rows.micros(now),
+            "paused": at.settings.paused,
+            "play": partial(self.play, now),
+            "max_age": micros_of(at.reader_config.max_age),
+            "spared": [],
+            "run": 1,
+            **setting_values(at.settings.config),
+        }
+        with self._look(asked=asked, has_values=False) as look:
+            for name in ("status", "with_place_of_status"):
+                look.share(name)
+            return {row["reason"]: row["items"] for row in look.rows("counts_by_reason")}
 
     @named("claim")
     def with_output(self, leases: Collection[int]) -> dict[int, str]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.flow import Pause
 from spark_queue.log.heads import QueueHead, StatusHead
 from spark_queue.results import ItemProgress
+from spark_queue.rules.bounds import Played
 from spark_queue.sql import catalogue
 from spark_queue.sql.asked_settings import setting_values
 from spark_queue.sql.log_rows import micros
@@ -91,12 +93,12 @@ class Question:
     max_age: timedelta | None
     pauses: tuple[Pause, ...] = ()
     """The pauses of keys in force."""
-    plays_to: int | None = None
-    """The item for which a claim is played of many more items, until it takes that."""
+    play: Callable[..., Played] = Played
+    """Plays a claim: of many more items where one is asked about, until it takes that."""
 
     def about(self, seq: int) -> Question:
         """Return the question about one item."""
-        return replace(self, plays_to=seq)
+        return replace(self, play=partial(self.play, seq))
 
     def as_row(self) -> dict[str, object]:
         """Return the row of ``sq_asked``: times in microseconds since 1970."""
@@ -104,7 +106,7 @@ class Question:
             "now": micros(self.now),
             "since": micros(self.since),
             "paused": self.paused,
-            "plays_to": self.plays_to,
+            "play": self.play,
             # As a claim of one item after the other, which takes over what lapsed.
             "spared": [],
             "run": 1,

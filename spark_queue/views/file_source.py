@@ -154,7 +154,7 @@ class KeptLook(ArrowLook):
     def goes_on(self, logs: Logs, asked: Question) -> bool:
         """Answer over more rows, or of another instant; False where it takes another look."""
         was, self._question = self._question, asked
-        if replace(asked, now=was.now, since=was.since, plays_to=was.plays_to) != was:
+        if replace(asked, now=was.now, since=was.since, play=was.play) != was:
             return False
         before, self._logs = self._logs, logs
         if not logs.goes_on_from(before):
