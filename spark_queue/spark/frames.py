@@ -68,25 +68,27 @@ def _plain(field: StructField) -> Column:
 _NAMED, _SENT = 1_000, 8_000_000
 
 
-def having(rows: DataFrame, wanted: DataFrame, name: str) -> DataFrame:
+def having(rows: DataFrame, wanted: DataFrame | pa.Table, name: str) -> DataFrame:
     """Return the rows that have one of some values, which are computed, in a column.
 
     Where these are not too many the rows stay where they are: they may be all of a log.
     """
-    values = wanted.select(name)
-    count = values.count()
-    if count <= _NAMED:
-        return rows.where(F.col(name).isin([value for (value,) in values.collect()]))
+    given = wanted.select([name])
+    # Values that are here take no job of Spark's to count.
+    few = given if isinstance(given, pa.Table) else given.limit(_NAMED + 1).toArrow()
+    if few.num_rows <= _NAMED:
+        return rows.where(F.col(name).isin(few[name].to_pylist()))
+    values = frame_of(rows.sparkSession, given).select(F.col(name).alias("__value"))
+    count = given.num_rows if isinstance(given, pa.Table) else values.count()
+    is_one = F.col(name) == F.col("__value")
     if count > _SENT:
-        found = rows.join(values, name, "left_semi")
-    elif values.schema[name].dataType == LongType():
-        found = rows.join(F.broadcast(values), name, "left_semi")
-    else:
-        # By a number of eight bytes each; two values of one number are told apart among the rest.
-        numbers = F.broadcast(values.select(F.xxhash64(name).alias("__number")))
-        near = rows.join(numbers, F.xxhash64(rows[name]) == F.col("__number"), "left_semi")
-        found = near.join(values, name, "left_semi")
-    return found.select(*rows.columns)
+        return rows.join(values, is_one, "left_semi")
+    if values.schema["__value"].dataType == LongType():
+        return rows.join(F.broadcast(values), is_one, "left_semi")
+    # By a number of eight bytes each; two values of one number are told apart among the rest.
+    numbers = F.broadcast(values.select(F.xxhash64("__value").alias("__number")))
+    near = rows.join(numbers, F.xxhash64(name) == F.col("__number"), "left_semi")
+    return near.join(values, is_one, "left_semi")
 
 
 def bring(rows: DataFrame, most: int | None) -> pa.Table:

@@ -139,8 +139,7 @@ class FrameRows(LogRows[Any]):
 
     @override
     def items_of(self, store: Store, found: Any, names: Sequence[str]) -> Any:
-        seqs = found.select(F.col("seq").alias("_seq"))
-        return plain(having(_items(store), seqs, "_seq").select(*names))
+        return having(plain(_items(store).select(*names)), found, "seq")
 
     @override
     def grants_of(self, store: Store, head: StatusHead, lease: int) -> Any:
@@ -194,8 +193,7 @@ class BroughtRows(FrameRows):
 
     @override
     def items_of(self, store: Store, found: pa.Table, names: Sequence[str]) -> pa.Table:
-        seqs = frame_of(store.spark, found.select(["seq"]))
-        return super().items_of(store, seqs, names).toArrow()
+        return super().items_of(store, found, names).toArrow()
 
     @override
     def grants_of(self, store: Store, head: StatusHead, lease: int) -> pa.Table:

@@ -127,9 +127,8 @@ class BroughtEntries(FrameEntries):
 
     @override
     def keyed_of(self, entry: EnqueueState, batch: EntryBatch) -> pa.Table:
-        asked = frame_of(entry.store.spark, batch.rows.select(["dedup_hash"]))
         items = plain(_items(entry).select(*KEYED))
-        return bring(having(items, asked, "dedup_hash"), entry.before.items)
+        return bring(having(items, batch.rows, "dedup_hash"), entry.before.items)
 
     @override
     def redriven_of(self, entry: EnqueueState, since: int) -> pa.Table:
@@ -141,18 +140,15 @@ class BroughtEntries(FrameEntries):
 
     @override
     def group_rows(self, entry: EnqueueState, groups: pa.Table) -> pa.Table:
-        asked = frame_of(entry.store.spark, groups)
-        return bring(super().group_rows(entry, asked), entry.before.items)
+        return bring(super().group_rows(entry, groups), entry.before.items)
 
     @override
     def members_of(self, entry: EnqueueState, groups: pa.Table) -> pa.Table:
-        asked = frame_of(entry.store.spark, groups)
-        return bring(super().members_of(entry, asked), entry.before.items)
+        return bring(super().members_of(entry, groups), entry.before.items)
 
     @override
     def there_of(self, entry: EnqueueState, members: pa.Table) -> pa.Table:
-        asked = frame_of(entry.store.spark, members.select(["seq"]))
-        return bring(super().there_of(entry, asked), members.num_rows)
+        return bring(super().there_of(entry, members), members.num_rows)
 
 
 def _batch(rows: DataFrame, entry: EnqueueState, room: Room) -> DataFrame:
@@ -227,7 +223,7 @@ def _meta(entry: EnqueueState, kind: str) -> DataFrame:
     return rows.where((F.col("_gen") == META_LANE) & (F.col("_kind") == kind))
 
 
-def _of_groups(rows: DataFrame, groups: DataFrame) -> DataFrame:
+def _of_groups(rows: DataFrame, groups: DataFrame | pa.Table) -> DataFrame:
     return having(plain(rows.select(*MEMBER)), groups, "group_key")
 
 

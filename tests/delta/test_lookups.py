@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -24,14 +25,15 @@ def test_rows_that_have_one_of_some_values_are_found(
     monkeypatch.setattr(frames, "_SENT", sent)
     rows = spark.createDataFrame(
         [(1, "a", 0), (2, "b", 0), (None, None, 0), (2, "b", 1), (3, "c", 0)],
-        "number long, text string, place int",
+        "number long, text string, `a.place` int",
     )
     wanted = spark.createDataFrame(
         [(2, "b"), (None, None), (2, "b"), (9, "z")], "number long, text string"
     )
-    found = frames.having(rows, wanted, name)
-    assert found.columns == rows.columns
-    assert sorted(map(tuple, found.collect())) == [(2, "b", 0), (2, "b", 1)]
+    for values in (wanted, wanted.toArrow()):
+        found = frames.having(rows, values, name)
+        assert found.columns == rows.columns
+        assert sorted(map(tuple, found.collect())) == [(2, "b", 0), (2, "b", 1)]
     nothing = frames.having(rows, wanted.where("number = 7"), name)
     assert nothing.collect() == []
 
@@ -49,6 +51,20 @@ def test_all_rows_of_a_log_are_not_sent_to_find_some(
     plan = found._jdf.queryExecution().executedPlan().toString()
     assert "BroadcastHashJoin" in plan
     assert found.count() == 2
+
+
+@pytest.mark.skipif(REMOTE is not None, reason="jobs are counted in the JVM")
+def test_values_that_are_here_ask_spark_for_nothing(spark: SparkSession) -> None:
+    """A small step looks up some: each job would take it tens of milliseconds."""
+    rows, here = spark.range(10), pa.table({"id": [2, 3]})
+    spark.sparkContext.setJobGroup("lookups", "values that are here")
+    try:
+        found = frames.having(rows, here, "id")
+        assert list(spark.sparkContext.statusTracker().getJobIdsForGroup("lookups")) == []
+        assert sorted(found.toArrow()["id"].to_pylist()) == [2, 3]
+        assert spark.sparkContext.statusTracker().getJobIdsForGroup("lookups")
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
 
 
 @pytest.mark.usefixtures("by_spark")
