@@ -64,8 +64,8 @@ def _plain(field: StructField) -> Column:
     return F.unix_micros(field.name) if is_time else F.col(field.name)
 
 
-#: Values that are named in a query, so that files are skipped, and those that are sent to the rows: as
-#: many as a driver of 1 GiB, Spark's default, builds a table of.
+#: Values that are named in a query, so that files are skipped, and those that are sent to the rows:
+#: as many as a driver of 1 GiB, Spark's default, builds a table of.
 _NAMED, _SENT = 1_000, 2_000_000
 
 
