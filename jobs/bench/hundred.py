@@ -48,7 +48,7 @@ QUEUES = {"tenth": 10, "whole": 1}
 SCHEMA = "id long, tenant string, grp string"
 
 #: Items of an enqueue over those of a claim, and claims that are timed.
-_PART, _CLAIMS = 5, 3
+_PART, _CLAIMS = 2, 3
 
 #: Bytes of the disk that an item takes until all is done, both queues and what Spark spills.
 _BYTES = 400
