@@ -64,7 +64,7 @@ def test_values_that_are_here_ask_spark_for_nothing(spark: SparkSession) -> None
         assert sorted(found.toArrow()["id"].to_pylist()) == [2, 3]
         assert spark.sparkContext.statusTracker().getJobIdsForGroup("lookups")
     finally:
-        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", "")
 
 
 @pytest.mark.usefixtures("by_spark")
