@@ -270,7 +270,7 @@ def _write(output: ResultTable, outcomes: pa.Table, record: ClaimRecord) -> bool
     name = pa.repeat(pa.scalar(record.claim_id), rows.num_rows)
     table = pa.table({**columns, "_seq": rows["_seq"], "_claim_id": name})
     if record.part is None:
-        return output.write(table, record.claim_id, record.text())
+        return output.write(table, record.claim_id, record.text(), is_all_done=record.is_all_done())
     return output.write_part(table, record.claim_id, record.part, record.text())
 
 

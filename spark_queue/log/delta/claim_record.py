@@ -34,6 +34,10 @@ class ClaimRecord:
     part: int | None = None
     """Which part of the claim is in the commit; ``None`` for the last one, which may be all."""
 
+    def is_all_done(self) -> bool:
+        """Tell whether each item of the claim is done."""
+        return self.is_whole and not self.outcomes
+
     def text(self) -> str:
         """Return the record as the metadata of a commit."""
         seqs: dict[Said, list[int]] = {}

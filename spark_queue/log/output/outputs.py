@@ -8,7 +8,7 @@ commits of results take, too. A claim that takes long is written in parts: see A
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,7 +25,7 @@ from spark_queue.errors import (
 from spark_queue.log import addresses, kernels as pc
 from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta import table_properties
-from spark_queue.log.delta.claim_record import find_record
+from spark_queue.log.delta.claim_record import ClaimRecord, find_record
 from spark_queue.log.delta.commits import OURS, read_file, summed_up
 from spark_queue.log.delta.table_properties import Protocol
 from spark_queue.log.disk import removal
@@ -34,13 +34,12 @@ from spark_queue.log.disk.delta_rs import added_files, opened, telling, write_ch
 from spark_queue.log.disk.fsync import birth_of, make_directory
 from spark_queue.log.disk.table_place import TablePlace
 from spark_queue.log.object.table_copy import TableCopy
+from spark_queue.log.output.result_columns import require_plain_types, shape
 from spark_queue.log.step_events import logger
 from spark_queue.log.storage import WRITER
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Schema
-
-    from spark_queue.log.delta.claim_record import ClaimRecord
 
 #: Seconds that somebody waits to write: Spark may be at it, with millions of rows.
 _PATIENCE = 600.0
@@ -58,14 +57,21 @@ _MARKED = re.compile(rf"{OURS}([0-9A-Za-z]+)\.[0-9a-f-]{{36}}\.")
 NAME = "_claim_id"
 
 
+#: The number of a claim's transaction, and of one whose items are all done, those without a row
+#: too: a checkpoint of the log has it, when the commit with the claim's record is gone.
+_DONE, _ALL_DONE = 1, 2
+
+
 class AppendName(NamedTuple):
     """What an append is known by."""
 
     name: str
-    number: int = 1
-    """Counts appends of a name; 1 where it is used once."""
+    number: int = _DONE
+    """Counts appends of a name, where it is used more than once."""
     part: int | None = None
     """Which part of a claim it is, before the last one."""
+    is_numbered: bool = False
+    """Whether the name is used more than once."""
 
     @property
     def app(self) -> str:
@@ -76,7 +82,7 @@ class AppendName(NamedTuple):
         """Tell whether a table has had it, or a later one, or needs no further part."""
         last = table.transaction_version(self.app)
         is_shut = self.part is not None and table.transaction_version(self.name) is not None
-        return is_shut or (last is not None and last >= self.number)
+        return is_shut or (last is not None and (last >= self.number or not self.is_numbered))
 
 
 class ResultTable:
@@ -178,9 +184,15 @@ class ResultTable:
         """Tell whether its commits are conditional PUTs, which Spark does not make."""
         return isinstance(self._place, TableCopy) and self._place.is_ours()
 
-    def write(self, rows: pa.Table, name: str, metadata: str | None = None) -> bool:
-        """Append the rows of a claim, by its name; False where that was used without them."""
-        return self._put(rows, AppendName(name), metadata) or self._has_last(name)
+    def write(
+        self, rows: pa.Table, name: str, metadata: str | None = None, *, is_all_done: bool = False
+    ) -> bool:
+        """Append the rows of a claim, by its name; False where that was used without them.
+
+        Where all of its items are done, that is known after the commit is cleaned up, too.
+        """
+        number = _ALL_DONE if is_all_done else _DONE
+        return self._put(rows, AppendName(name, number), metadata) or self._has_last(name)
 
     def write_part(self, rows: pa.Table, name: str, part: int, metadata: str) -> bool:
         """Append rows of a claim before its last ones; False where the name of the claim is used.
@@ -195,12 +207,15 @@ class ResultTable:
         return len(self.rows(name)) > 0 if record is None else record.part is None
 
     def _uses(self, name: str) -> bool:
+        return self._number(name) is not None
+
+    def _number(self, name: str) -> int | None:
         with self._hold() as table:
-            return table.transaction_version(name) is not None
+            return table.transaction_version(name)
 
     def append(self, rows: pa.Table, name: str, version: int) -> None:
         """Append rows as a numbered transaction of a name, unless the table has had it."""
-        self._put(rows, AppendName(name, version))
+        self._put(rows, AppendName(name, version, is_numbered=True))
 
     def shut_out(self, name: str) -> frozenset[int]:
         """Make sure that a name is used; return the seqs of the rows that were written under it."""
@@ -220,7 +235,10 @@ class ResultTable:
 
     def record(self, name: str) -> ClaimRecord | None:
         """Return what the commit of a claim says of its items without a row."""
-        return find_record(self.directory, name, self._place.bring_commit)
+        found = find_record(self.directory, name, self._place.bring_commit)
+        if found is None and self._number(name) == _ALL_DONE:
+            return ClaimRecord(claim_id=name, outcomes={}, is_whole=True)
+        return found
 
     def _put(
         self, rows: pa.Table | None, transaction: AppendName, metadata: str | None = None
@@ -288,7 +306,7 @@ class ResultTable:
         )
         made = append.commit(
             version + 1,
-            [] if rows is None else [_shape(_schema(table), rows)],
+            [] if rows is None else [shape(_schema(table), rows)],
             transaction=(transaction.app, transaction.number),
             metadata=metadata,
             is_synced=self._is_synced,
@@ -366,27 +384,3 @@ def _may_have(file: dict[str, Any], name: str) -> bool:
 
 def _schema(table: DeltaTable) -> pa.Schema:
     return pa.schema(table.schema().to_arrow())
-
-
-def _shape(columns: pa.Schema, rows: pa.Table) -> pa.Table:
-    """Return rows with all columns of a table, in its order; null where they have none."""
-    values = [
-        rows[column.name] if column.name in rows.column_names else pa.nulls(rows.num_rows, kind)
-        for column, kind in zip(columns, columns.types, strict=True)
-    ]
-    return pa.table(values, schema=columns)
-
-
-def require_plain_types(name: str, columns: pa.Schema) -> None:
-    """Raise where columns need more than the oldest version of Delta's protocol."""
-    for column in columns:
-        if _has_local_time(column.type):
-            why = f"column {column.name!r} has times without a zone, a feature of Delta's"
-            raise SparkNeededError(f"to make {name}", why)
-
-
-def _has_local_time(kind: pa.DataType) -> bool:
-    if pa.types.is_timestamp(kind):
-        return kind.tz is None
-    inner: Sequence[pa.Field] = [kind.field(at) for at in range(kind.num_fields)]
-    return any(_has_local_time(field.type) for field in inner)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from spark_queue.clock import ManualClock
 from spark_queue.log.delta.claim_record import ClaimRecord
 from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.output.outputs import ResultTable
+from spark_queue.processing import loop
 from spark_queue.saying import Said
 from tests.unit.local.conftest import Make
 from tests.unit.local.test_evidence import RESULTS, _claimed, _results, _states
@@ -80,3 +82,57 @@ def test_a_rewritten_output_has_what_was_done(
     assert again == (["c"] if is_known else ["b", "c"])
     assert _states(queue)["a"][0] == "acked"
     assert _states(queue)["b"][0] == ("acked" if is_known else "claimed")
+
+
+def _clean_up(output: Path) -> None:
+    """Sum the log of a table up, and remove all commits that its checkpoint has."""
+    table = DeltaTable(output)
+    table.alter.set_table_properties({"delta.logRetentionDuration": "interval 0 days"})
+    table.create_checkpoint()
+    for commit in output.glob("_delta_log/*.json"):
+        os.utime(commit, (0, 0))
+    DeltaTable(output).cleanup_metadata()
+    assert len([*output.glob("_delta_log/*.json")]) == 1
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_an_output_whose_commits_are_cleaned_up_knows_what_is_done(
+    make: Make, clock: ManualClock, out: ResultTable, *, is_cut: bool
+) -> None:
+    """A run that did all of its items is known by its transaction, another by its rows alone."""
+    queue = make()
+    queue.enqueue([{"id": one} for one in "abc"])
+    others = {3: Said("release")} if is_cut else {}
+    claim = _claimed(queue, 3, out.directory)
+    record = ClaimRecord(claim_id=claim.id, outcomes=others, is_whole=True)
+    rows = _results(claim, 1)
+    assert out.write(rows, claim.id, record.text(), is_all_done=record.is_all_done())
+    _clean_up(out.directory)
+    clock.advance(timedelta(hours=1))
+
+    out.write(rows, claim.id)
+    assert out.rows(claim.id) == {1}
+    assert [row["id"] for row in queue.claim(9).rows] == (["b", "c"] if is_cut else [])
+
+
+def test_a_worker_that_fails_behind_a_clean_up_repeats_nothing(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Items without a row are done, too, though the commit that says so is gone."""
+    queue, out = make(), tmp_path / "out"
+    queue.enqueue([{"id": one} for one in "abc"])
+
+    def fail(*_: object, **__: object) -> None:
+        _clean_up(out)
+        raise OSError("the disk is away")
+
+    monkeypatch.setattr(loop._Ahead, "settle", fail)
+    with pytest.raises(OSError, match="away"):
+        queue.process(
+            lambda item: None if item["id"] == "a" else {"n": 1},
+            returns="n bigint",
+            output=str(out),
+        )
+
+    assert queue.counts()["acked"] == 3
+    assert DeltaTable(out).count() == 2
