@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
+from environments import make_environment
 
 from spark_queue import LocalQueue, QueueConfig, journaled_queue
 
@@ -303,21 +304,17 @@ def ask(
 ) -> list[Any]:
     """Return the answers of an engine, in an environment of its own; errors are texts."""
     packages, program, forms = ENGINES[engine]
-    folder = place / engine
-    python = str(folder / "bin" / "python")
-    if not (folder / "installed").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)  # noqa: S603
-        install = [python, "-m", "pip", "install", "--quiet", *packages]
-        if subprocess.run(install, check=False).returncode:  # noqa: S603
-            return ["it does not install"] * len(asked)
-        (folder / "installed").touch()
+    try:
+        python = make_environment(place / engine, packages)
+    except subprocess.CalledProcessError:
+        return ["it does not install"] * len(asked)
     told = [
         (str(tables[one.table]), one.where if forms is None else _sql(one.where, forms))
         for one in asked
     ]
     # ClickHouse reads only what is below the folder that it runs in.
     below = next(iter(tables.values())).parents[1]
-    command = [python, "-c", program + _RUN]
+    command = [str(python), "-c", program + _RUN]
     done = subprocess.run(  # noqa: S603
         command, input=pickle.dumps(told), stdout=subprocess.PIPE, cwd=below, check=False
     )

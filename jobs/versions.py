@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from environments import ROOT, make_environment, play
+
 from spark_queue.extras import SUPPORTED
 
-ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "jobs" / "versions.json"
 README = ROOT / "README.md"
 
@@ -48,8 +47,6 @@ ROWS: Mapping[str, Sequence[str]] = {
 
 #: What a version may have to say of all parts: it was refused as the session was made.
 _SESSION = ("session", "plain session")
-
-_MINUTES = 30
 
 Results = dict[str, dict[str, str]]
 
@@ -103,45 +100,18 @@ def _word(outcomes: Mapping[str, str], parts: Sequence[str]) -> str:
 
 def _environment(place: Path, version: str) -> Path:
     """Return the Python of an environment with a version of Spark, made where it is missing."""
-    folder = place / f"venvs-{version}"
-    python = folder / "bin" / "python"
-    stamp = folder / "installed"
-    if stamp.exists():
-        return python
     # A version that is not supported is in no extra.
     package = f"{ROOT}[spark,connect]" if version in SUPPORTED else str(ROOT)
-    packages = [*PACKAGES[version], "-e", package]
-    env = {"DIST_EXTRA_CONFIG": str(ROOT / ".ci" / "build.cfg"), **os.environ}
-    install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", *packages]
-    for command in ([sys.executable, "-m", "venv", "--clear", str(folder)], install):
-        subprocess.run(command, env=env, check=True)  # noqa: S603 - our own words
-    stamp.touch()
-    return python
+    return make_environment(place / f"venvs-{version}", (*PACKAGES[version], "-e", package))
 
 
 def _played(python: Path, version: str) -> dict[str, str]:
     """Play the smoke, and on a version that is supported also over Spark Connect."""
-    outcomes = _parts(python)
+    script = ROOT / "jobs" / "versions_smoke.py"
+    outcomes = play(python, script)
     if version in SUPPORTED:
-        outcomes.update(_parts(python, "connect"))
+        outcomes.update(play(python, script, "connect"))
     return outcomes
-
-
-def _parts(python: Path, *words: str) -> dict[str, str]:
-    """Return what came of each part in a process of its own; of the last one also that it hung."""
-    script = str(ROOT / "jobs" / "versions_smoke.py")
-    command = [str(python), script, *words]
-    try:
-        done = subprocess.run(  # noqa: S603 - our own script
-            command, capture_output=True, text=True, check=False, timeout=_MINUTES * 60
-        )
-        said, ending = done.stdout, f"failed: {done.stderr[-300:]}" if done.returncode else None
-    except subprocess.TimeoutExpired as exc:
-        said = (exc.stdout or b"").decode()
-        ending = f"failed: not done after {_MINUTES} minutes"
-    rows = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
-    outcomes = {row["part"]: row["outcome"] for row in rows}
-    return outcomes if ending is None else {**outcomes, "the end": ending}
 
 
 if __name__ == "__main__":

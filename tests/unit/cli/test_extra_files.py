@@ -12,9 +12,10 @@ from spark_queue.cli.commands.extra_files import FILES, SHIPPED
 
 _ROOT = Path(__file__).parents[3]
 
-#: Kept for those who have a checkout: the site, and what plays each Spark.
+#: Kept for those who have a checkout: the site, and what plays each Spark, engine and orchestrator.
 _OF_A_CHECKOUT = {
-    *("conf/mkdocs.yml", "jobs/engines.py", "jobs/versions.py", "jobs/versions_smoke.py"),
+    *("conf/mkdocs.yml", "jobs/engines.py", "jobs/environments.py", "jobs/orchestrators.py"),
+    *("jobs/versions.py", "jobs/versions_smoke.py"),
 }
 
 

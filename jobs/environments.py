@@ -1,0 +1,50 @@
+"""Environments in which jobs play programs beside this library."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def make_environment(folder: Path, packages: Sequence[str]) -> Path:
+    """Return the Python of an environment, made where it is missing.
+
+    Raises
+    ------
+    subprocess.CalledProcessError
+        When the packages do not install. The next call begins from nothing.
+    """
+    python, stamp = folder / "bin" / "python", folder / "installed"
+    if stamp.exists():
+        return python
+    env = {"DIST_EXTRA_CONFIG": str(ROOT / ".ci" / "build.cfg"), **os.environ}
+    install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", *packages]
+    for command in ([sys.executable, "-m", "venv", "--clear", str(folder)], install):
+        subprocess.run(command, env=env, check=True)  # noqa: S603 - our own words
+    stamp.touch()
+    return python
+
+
+def play(python: Path, script: Path, *words: str, minutes: int = 30) -> dict[str, str]:
+    """Return the outcome of each part that a script prints as a line of JSON.
+
+    A script that fails, or is not done in time, has one more part: the end.
+    """
+    command = [str(python), str(script), *words]
+    try:
+        done = subprocess.run(  # noqa: S603 - our own script
+            command, capture_output=True, text=True, check=False, timeout=minutes * 60
+        )
+        said, ending = done.stdout, f"failed: {done.stderr[-300:]}" if done.returncode else None
+    except subprocess.TimeoutExpired as exc:
+        said = (exc.stdout or b"").decode()
+        ending = f"failed: not done after {minutes} minutes"
+    rows = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    outcomes = {row["part"]: row["outcome"] for row in rows}
+    return outcomes if ending is None else {**outcomes, "the end": ending}

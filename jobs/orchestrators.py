@@ -1,0 +1,65 @@
+"""Which orchestrators run the programs of ``docs/orchestrators.md``, killed midway.
+
+``python jobs/orchestrators.py --place DIR [--only airflow ...]`` makes an environment for each,
+with this checkout, plays ``orchestrators/plays/play_NAME.py`` there, keeps the outcomes in
+``orchestrators.json``, and prints the table of the page. A part that fails says why in that file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from environments import ROOT, make_environment, play
+
+RESULTS = Path(__file__).with_suffix(".json")
+
+PAGE = ROOT / "docs" / "orchestrators.md"
+
+#: The programs; in ``plays``, what plays them.
+PROGRAMS = Path(__file__).with_suffix("")
+
+#: What is installed beside the library, itself first.
+PACKAGES: Mapping[str, Sequence[str]] = {
+    "dagster": ("dagster==1.13.29",),
+}
+
+Results = dict[str, dict[str, str]]
+
+
+def kept() -> Results:
+    """Return the outcomes of the last run."""
+    found: Results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+    return found
+
+
+def table(results: Results) -> str:
+    """Return the outcomes as a table of Markdown."""
+    lines = [("with", "played", "held"), ("---",) * 3]
+    for name, outcomes in results.items():
+        version = PACKAGES[name][0].replace("==", " ")
+        lines += [(version, part, word.partition(":")[0]) for part, word in outcomes.items()]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Play the programs, keep the outcomes, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--place", type=Path, default=Path("/tmp/spark-queue-orchestrators"))  # noqa: S108
+    parser.add_argument("--only", nargs="+", choices=PACKAGES, default=list(PACKAGES))
+    given = parser.parse_args(argv)
+    results = kept()
+    for name in given.only:
+        packages = (*PACKAGES[name], "-e", f"{ROOT}")
+        python = make_environment(given.place / name, packages)
+        results[name] = play(python, PROGRAMS / "plays" / f"play_{name}.py", minutes=60)
+        ordered = {one: results[one] for one in PACKAGES if one in results}
+        RESULTS.write_text(f"{json.dumps(ordered, indent=2)}\n", "utf-8")
+    print(table(ordered))  # noqa: T201 - it is what was asked for
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,109 @@
+"""Dagster beside a queue: see orchestrators.py, which runs this where Dagster is installed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dagster import DagsterInstance, DagsterRunStatus
+from playing import (
+    PROGRAMS,
+    expect,
+    expect_each_once,
+    expect_faults,
+    play_parts,
+    queue_at,
+    run,
+    running,
+    variables_of,
+    wait_for,
+)
+
+_DEFINITIONS = ("-f", str(PROGRAMS / "dagster_definitions.py"))
+
+_SETTINGS = """
+telemetry: {enabled: false}
+run_retries: {enabled: true, max_retries: 3}
+"""
+
+
+def play_kills(place: Path) -> None:
+    """Kill the processes of both steps; their policy retries them."""
+    with _daemon(place, "enqueue", "read") as variables, _instance(place) as instance:
+        run(["dagster", "job", "launch", *_DEFINITIONS, "-j", "nightly"], place, variables)
+        wait_for("a run that succeeds", lambda: _count(instance, DagsterRunStatus.SUCCESS))
+    expect_faults(place, "enqueue", "read")
+    expect_each_once(place, 24)
+
+
+def play_lost_answer(place: Path) -> None:
+    """Let a step fail when its items are there; its policy retries it."""
+    variables = _prepare(place, "answer")
+    run(["dagster", "job", "execute", *_DEFINITIONS, "-j", "nightly"], place, variables)
+    expect_faults(place, "answer")
+    expect_each_once(place, 24)
+    with _instance(place) as instance:
+        (record,) = instance.get_run_records()
+        events = instance.all_logs(record.dagster_run.run_id)
+    made = [one.asset_materialization for one in events if one.asset_materialization]
+    told = {one.asset_key.to_user_string(): one.metadata for one in made}
+    expect(told["files"]["repeated"].value, True)
+    expect((told["sizes"]["read"].value, told["sizes"]["acked"].value), (24, 24))
+
+
+def play_sensor(place: Path) -> None:
+    """Enqueue twice; the sensor asks for a run each time, and for none after a restart."""
+    variables = _prepare(place)
+    for count in (1, 2):
+        run(
+            ["dagster", "asset", "materialize", *_DEFINITIONS, "--select", "files"],
+            place,
+            variables,
+        )
+        with _daemon(place), _instance(place) as instance:
+            run(["dagster", "sensor", "start", *_DEFINITIONS, "new_files"], place, variables)
+            wait_for("a run of the sensor", lambda: len(_asked(instance)) == count)  # noqa: B023
+            wait_for("its end", lambda: not queue_at(place).wait("true", 0).left)
+    expect(len(_asked(instance)), 2)
+    expect_each_once(place, 48)
+
+
+def _asked(instance: DagsterInstance) -> list[str]:
+    runs = [record.dagster_run for record in instance.get_run_records()]
+    return [one.run_id for one in runs if one.job_name == "work"]
+
+
+def _count(instance: DagsterInstance, status: DagsterRunStatus) -> int:
+    return sum(record.dagster_run.status is status for record in instance.get_run_records())
+
+
+def _prepare(place: Path, *faults: str) -> dict[str, str]:
+    home = place / "home"
+    home.mkdir(exist_ok=True)
+    (home / "dagster.yaml").write_text(_SETTINGS, encoding="utf-8")
+    return variables_of(place, *faults, DAGSTER_HOME=str(home))
+
+
+@contextmanager
+def _instance(place: Path) -> Iterator[DagsterInstance]:
+    with DagsterInstance.from_config(str(place / "home")) as instance:
+        yield instance
+
+
+@contextmanager
+def _daemon(place: Path, *faults: str) -> Iterator[dict[str, str]]:
+    variables = _prepare(place, *faults)
+    with running(["dagster-daemon", "run", *_DEFINITIONS], place, variables):
+        yield variables
+
+
+PARTS = {
+    "killed after an enqueue and at work, retried by the assets' policy": play_kills,
+    "an enqueue whose answer is lost, retried by the asset's policy": play_lost_answer,
+    "a sensor over the queue, the daemon restarted: a run for what is new": play_sensor,
+}
+
+if __name__ == "__main__":
+    play_parts(PARTS, sys.argv[1:])
