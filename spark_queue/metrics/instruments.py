@@ -91,13 +91,13 @@ PAUSED_KEYS = _of_reader("paused_keys", "{key}", "Keys of which no item starts."
 PACED_KEYS = _of_reader(
     "paced_keys",
     "{key}",
-    "Keys that lack units of a rate; that of the whole queue is by nothing.",
+    "Keys with items that a rate keeps back; that of the whole queue is by nothing.",
     "by",
 )
 NEXT_START = _of_reader(
     "next_start",
     "s",
-    "Until the next unit of the first of these keys may start; 0 where none lacks units.",
+    "Until the first item of these keys has its units; 0 where there are none.",
     "by",
 )
 UNITS_STARTED = _of_reader(

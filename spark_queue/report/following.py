@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from spark_queue import checks
 from spark_queue.errors import InvalidArgumentError
+from spark_queue.flow import is_paced
 from spark_queue.log.schema import user_names
 from spark_queue.report import holders, reading
 from spark_queue.report.lines import (
@@ -22,7 +23,7 @@ from spark_queue.report.lines import (
     WorkerLine,
 )
 from spark_queue.report.model import HOUR, ItemReport, Report, SharedReport
-from spark_queue.report.paced import Owed, read_tenants
+from spark_queue.report.paced import rate_lines, read_tenants
 from spark_queue.results import ItemProgress
 from spark_queue.sql.where import require_where
 from spark_queue.state.store import Store
@@ -249,9 +250,8 @@ class Followed:
             wanted = (row for row in rows if id_of(row[key]) == digest)
             yield from (_line_of(by, self._store, row, asked.now) for row in wanted)
             return
-        ends = ends_at(self._store, None)
-        paced = Owed.read(self._source, self._store, ends, asked).lines()
-        found = read_tenants(rows, asked, paced)
+        paced = {"paced_keys": answers.rows("paced_keys")} if is_paced(asked.config) else {}
+        found = read_tenants(rows, asked, rate_lines(asked.config, paced))
         yield from (one for one in found if id_of(one.fair_key) == digest)
 
     def _columns_of(self, seqs: Sequence[int]) -> Mapping[int, Mapping[str, Any]]:

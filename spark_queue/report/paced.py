@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from datetime import datetime, timedelta
+from dataclasses import asdict
+from datetime import timedelta
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,8 @@ from spark_queue.flow_forms import RATES
 from spark_queue.report.lines import Tenant
 from spark_queue.report.rate_lines import ClockGap, FillingKey, PacedKey, RateLine
 from spark_queue.rules.pacing import (
-    Paces,
     allowance_of,
     burst_of,
-    debt_of,
-    instant_of,
-    moment_of,
 )
 
 if TYPE_CHECKING:
@@ -27,14 +23,17 @@ if TYPE_CHECKING:
     from spark_queue.views.answers import Answer, Answers, Ends, Question, ViewSource
 
 #: The views that only a queue with rates is asked for.
-OF_RATES = ("claim_steps", "entering", "started")
+OF_RATES = ("claim_steps", "entering", "paced_keys", "started")
 
-#: Keys of a rate, and differences of clocks, that a report names.
+#: Those with rows of each rate.
+_BY_RATE = ("paced_keys", "entering", "started")
+
+#: Differences of clocks that a report names.
 _NAMED = 100
 
 
 class Owed:
-    """What the keys of a queue's rates owe at an instant.
+    """What the keys of a queue's rates owe.
 
     Parameters
     ----------
@@ -42,61 +41,25 @@ class Owed:
         The configuration in force.
     rows : sequence of dict
         The rows of debts in the log, in any order.
-    now : datetime
-        The instant.
     """
 
-    def __init__(self, config: QueueConfig, rows: list[dict[str, Any]], now: datetime) -> None:
-        self._config, self._now = config, instant_of(now.timestamp())
+    def __init__(self, config: QueueConfig, rows: list[dict[str, Any]]) -> None:
+        self._config = config
         self._rows = sorted(rows, key=lambda row: (row["_by"], row["_key"] or "", row["_step"]))
-        self._paces = Paces(config)
-        for row in self._rows:
-            self._paces.learn(row["_by"], row["_key"], debt_of(row))
 
     @classmethod
     def read(cls, source: ViewSource, store: Store, ends: Ends, asked: Question) -> Owed:
         """Read it; a queue without rates is not asked."""
         rows = source.find_debts(store, ends.head).to_pylist() if asked.config.rates else []
-        return cls(asked.config, rows, asked.now)
+        return cls(asked.config, rows)
 
     def facts(self, answers: Answers, found: Mapping[str, list[Answer]]) -> dict[str, Any]:
         """Return what a report's vitals say of rates, given the rows of its views."""
         return {
-            "rates": tuple(self._lines(found)),
+            "rates": rate_lines(self._config, found),
             "clock_gaps": self._clock_gaps(answers),
             "claims_apart": next((row["apart"] for row in found.get("claim_steps", ())), None),
         }
-
-    def lines(self) -> tuple[RateLine, ...]:
-        """Return the rates of the queue."""
-        return tuple(self._line(number, rate) for number, rate in enumerate(self._config.rates))
-
-    def _lines(self, found: Mapping[str, list[Answer]]) -> Iterator[RateLine]:
-        """Yield the rates with what started, and the keys of which more comes than may start."""
-        started = {row["nth"]: row["units"] for row in found.get("started", ())}
-        for nth, line in enumerate(self.lines()):
-            filling = [
-                FillingKey(**{name: row[name] for name in ("key", "ready", "comes", "starts")})
-                for row in found.get("entering", ())
-                if row["nth"] == nth
-            ]
-            yield replace(line, started=started.get(nth, 0.0), filling=tuple(filling))
-
-    def _line(self, number: int, rate: Rate) -> RateLine:
-        fastest = max(filter(None, (rate.limit, *rate.overrides.values())), default=None)
-        asked = [self._paces.ask(key, 1) for key in self._paces.debts if key[0] == -1 - number]
-        lacking = self._paces.lacking(asked, self._now)
-        paced = sorted((at, str(one.key[1])) for one, at in lacking)
-        named = [PacedKey(key=key, next_at=moment_of(at + 999)) for at, key in paced[:_NAMED]]
-        return RateLine(
-            by=rate.by,
-            unit="item" if rate.units is None else "unit",
-            allows=rate_text(rate, None),
-            per_second=None if fastest is None else fastest / rate.per.total_seconds(),
-            burst=0.0 if fastest is None else float(burst_of(rate, fastest)),
-            paced=len(paced),
-            keys=tuple(named),
-        )
 
     def _clock_gaps(self, answers: Answers) -> tuple[ClockGap, ...]:
         """Return where a step's clock was behind the one before by more than the burst takes."""
@@ -124,6 +87,36 @@ class Owed:
                 continue
             least = timedelta(microseconds=allowance_of(rates[by], most) / 1_000)
             yield from (pair for pair in pairwise(rows) if pair[0]["_at"] - pair[1]["_at"] > least)
+
+
+def rate_lines(config: QueueConfig, found: Mapping[str, Sequence[Answer]]) -> tuple[RateLine, ...]:
+    """Return the rates of a queue by the rows of their views, as far as these were asked."""
+    return tuple(
+        _line(
+            rate,
+            {name: [row for row in found.get(name, ()) if row["nth"] == nth] for name in _BY_RATE},
+        )
+        for nth, rate in enumerate(config.rates)
+    )
+
+
+def _line(rate: Rate, found: Mapping[str, Sequence[Answer]]) -> RateLine:
+    fastest = max(filter(None, (rate.limit, *rate.overrides.values())), default=None)
+    paced, filling, started = (found[name] for name in _BY_RATE)
+    return RateLine(
+        by=rate.by,
+        unit="item" if rate.units is None else "unit",
+        allows=rate_text(rate, None),
+        per_second=None if fastest is None else fastest / rate.per.total_seconds(),
+        burst=0.0 if fastest is None else float(burst_of(rate, fastest)),
+        paced=next((row["keys"] for row in paced), 0),
+        keys=tuple(PacedKey(key=row["key"], next_at=row["until"]) for row in paced),
+        filling=tuple(
+            FillingKey(**{name: row[name] for name in ("key", "ready", "comes", "starts")})
+            for row in filling
+        ),
+        started=next((row["units"] for row in started), 0.0),
+    )
 
 
 def rate_text(rate: Rate, key: str | None) -> str:

@@ -8,12 +8,12 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacedKey:
-    """A key that lacks units of a rate."""
+    """A key that a rate keeps back: none of its items that could start has its units."""
 
     key: str
     """Its text; empty for the whole queue."""
     next_at: datetime
-    """When the next unit of it may start."""
+    """When the first of these has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class RateLine:
     burst: float
     """How many of them may start at once."""
     paced: int
-    """How many keys lack units."""
+    """How many keys it keeps back."""
     keys: tuple[PacedKey, ...]
     """These keys, at most a hundred; first those that may start next."""
     filling: tuple[FillingKey, ...] = ()

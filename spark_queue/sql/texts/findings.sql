@@ -1,6 +1,6 @@
 -- Starving keys, outranked priorities, stuck items.
 -- Uses: status, history, standing.
--- Tables: asked, items, rate_overrides, rates.
+-- Tables: asked, items, rate_overrides, rates, taken.
 
 -- starving(fair_key, items, since instant, seq, turns, turns_of_others)
 -- The fair keys with items that nothing but their turn keeps from a claim, for the whole window, and
@@ -94,6 +94,28 @@ CROSS JOIN sq_asked a
 WHERE w.since <= a.since
 ORDER BY w.since, w.seq
 LIMIT 100
+
+-- paced_keys(nth, key, until instant, keys)
+-- The keys of rates of which none of the items that could start has its units, when the first of them has, and
+-- how many such keys its rate has. Of each rate a hundred at most; first those that may start next.
+SELECT k.nth, k.key, k.until, k.keys
+FROM (
+  SELECT
+    p.nth, p.key, $in_nanoseconds(p.missing, a) AS until,
+    count(*) OVER (PARTITION BY p.nth) AS keys,
+    row_number() OVER (PARTITION BY p.nth ORDER BY p.missing, p.key) AS place
+  FROM (
+    SELECT u.nth, u.key, min(l.missing) AS missing
+    FROM sq_units_asked_of_status u
+    LEFT JOIN sq_lacking_units_of_status l ON u.nth = l.nth AND u.seq = l.seq
+    LEFT JOIN sq_taken t ON u.seq = t.seq
+    GROUP BY u.nth, u.key
+    HAVING count(l.seq) = count(*) AND count(t.seq) = 0
+  ) p
+  CROSS JOIN sq_asked a
+) k
+WHERE k.place <= 100
+ORDER BY k.nth, k.place
 
 -- claim_steps(apart)
 -- How many seconds lie between a claim of the window and the next, on average; null for fewer than two.

@@ -253,9 +253,29 @@ def test_what_keeps_keys_back_is_said_in_lines(make: Make, clock: ManualClock) -
     assert kept_back(queue.report()) == (
         f"paused: tenant 'a' until it is resumed, tenant 'b' until {until}",
         "3 items of 2 keys wait for a limit",
-        "3 keys lack units of the rate by tenant; the next of 'a' may start in 60 s",
+        "1 key lacks units of the rate by tenant; the next of 'c' may start in 60 s",
         "the queue may start 3/60s,burst=3, the next in 20 s",
     )
+
+
+def test_a_rate_keeps_a_key_back_until_the_first_that_waits_has_its_units(
+    make: Make, clock: ManualClock
+) -> None:
+    """By the units of that item, of which the key may have some; no key of which none waits."""
+    rates = (Rate(by="tenant", limit=60, per=_MINUTE, burst=10, units="size"),)
+    queue = make("tenant string, size int", fair_key="tenant", rates=rates)
+    queue.enqueue([{"size": 8, "tenant": tenant} for tenant in "aab"])
+    assert queue.claim(9).count == 2
+    (line,) = queue.report().rates
+    ((key, next_at),) = ((one.key, one.next_at) for one in line.keys)
+    assert (key, next_at, line.paced) == ("a", clock.now() + timedelta(seconds=6), 1)
+    assert [one.next_at for one in queue.report().tenants] == [next_at, None]
+    assert next_at == queue.explain(2).until
+
+    clock.advance(timedelta(seconds=6))
+    assert kept_back(queue.report()) == ()
+    assert queue.claim(9).count == 1
+    assert kept_back(queue.report()) == ()
 
 
 def test_who_waits_for_a_limit_of_its_key_is_in_no_held_group(make: Make) -> None:
