@@ -48,14 +48,6 @@ SELECT
   group_limit, max_in_flight, lease_grace, max_attempts, max_losses, max_deferrals, blocking
 FROM sq_asked;
 
-CREATE OR REPLACE VIEW sq_raw_items AS
-SELECT q._seq AS own, q._seq AS seq, q._gen AS gen, q._step AS step, q._errors AS errors, q._dedup_key AS dedup_key, q._duplicate_of AS duplicate_of, q._origin AS origin, q._priority AS priority, q._round AS round, q._cost AS cost, q._max_attempts AS max_attempts, q._fair_key AS fair_key, q._group_key AS group_key, q._flow_keys AS flow_keys, q._units AS units, q._chain AS chain, unix_micros(q._available_at) AS available_at, unix_micros(q._expires_at) AS expires_at, unix_micros(q._enqueued_at) AS enqueued_at
-FROM `main`.`ops`.`files_queue` q CROSS JOIN sq_asked a WHERE q._step > a.since_step AND q._kind = 'item';
-
-CREATE OR REPLACE VIEW sq_raw_rejected AS
-SELECT q._seq AS own, q._seq AS seq, q._gen AS gen, q._step AS step, q._errors AS errors, q._dedup_key AS dedup_key, q._duplicate_of AS duplicate_of, q._origin AS origin, q._priority AS priority, q._round AS round, q._cost AS cost, q._max_attempts AS max_attempts, q._fair_key AS fair_key, q._group_key AS group_key, q._flow_keys AS flow_keys, q._units AS units, q._chain AS chain, unix_micros(q._available_at) AS available_at, unix_micros(q._expires_at) AS expires_at, unix_micros(q._enqueued_at) AS enqueued_at
-FROM `main`.`ops`.`files_queue` q CROSS JOIN sq_asked a WHERE q._step > a.since_step AND q._kind = 'refused';
-
 CREATE OR REPLACE VIEW sq_raw_states AS
 SELECT q._kind AS kind, q._seq AS seq, q._gen AS gen, q._step AS step, q._state AS state, q._lease AS lease, q._attempts AS attempts, q._losses AS losses, q._deferrals AS deferrals, q._claim_id AS claim_id, q._worker_id AS worker_id, unix_micros(q._at) AS at, unix_micros(q._lease_expires_at) AS lease_expires_at, q._error AS error, unix_micros(q._available_at) AS available_at, unix_micros(q._expires_at) AS expires_at, unix_micros(q._enqueued_at) AS enqueued_at
 FROM `main`.`ops`.`files_status` q WHERE q._kind IN ('item', 'renewal');
@@ -63,6 +55,14 @@ FROM `main`.`ops`.`files_status` q WHERE q._kind IN ('item', 'renewal');
 CREATE OR REPLACE VIEW sq_raw_configs AS
 SELECT q._step AS step, unix_micros(q._at) AS at, q._worker_id AS worker_id, q._error AS error, q._body AS body
 FROM `main`.`ops`.`files_status` q WHERE q._kind = 'config';
+
+CREATE OR REPLACE VIEW sq_raw_items AS
+SELECT q._seq AS own, q._seq AS seq, q._gen AS gen, q._step AS step, q._errors AS errors, q._dedup_key AS dedup_key, q._duplicate_of AS duplicate_of, q._origin AS origin, q._priority AS priority, q._round AS round, q._cost AS cost, q._max_attempts AS max_attempts, q._fair_key AS fair_key, q._group_key AS group_key, q._flow_keys AS flow_keys, q._units AS units, q._chain AS chain, unix_micros(q._available_at) AS available_at, unix_micros(q._expires_at) AS expires_at, unix_micros(q._enqueued_at) AS enqueued_at
+FROM `main`.`ops`.`files_queue` q CROSS JOIN sq_asked a WHERE q._step > a.since_step AND q._kind = 'item';
+
+CREATE OR REPLACE VIEW sq_raw_rejected AS
+SELECT q._seq AS own, q._seq AS seq, q._gen AS gen, q._step AS step, q._errors AS errors, q._dedup_key AS dedup_key, q._duplicate_of AS duplicate_of, q._origin AS origin, q._priority AS priority, q._round AS round, q._cost AS cost, q._max_attempts AS max_attempts, q._fair_key AS fair_key, q._group_key AS group_key, q._flow_keys AS flow_keys, q._units AS units, q._chain AS chain, unix_micros(q._available_at) AS available_at, unix_micros(q._expires_at) AS expires_at, unix_micros(q._enqueued_at) AS enqueued_at
+FROM `main`.`ops`.`files_queue` q CROSS JOIN sq_asked a WHERE q._step > a.since_step AND q._kind = 'refused';
 
 CREATE OR REPLACE VIEW sq_raw_rules AS
 WITH settings AS (

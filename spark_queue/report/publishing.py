@@ -1,18 +1,22 @@
 """Views of a catalog: the library's own, over the tables of a queue.
 
-``python -m spark_queue.report.publishing main.ops.files`` prints them for the queue of that name.
+``python -m spark_queue.report.publishing main.ops.files`` prints them for the queue of that name;
+with ``--form duckdb`` a script that has DuckDB make tables of what they show, and with ``--form
+dbt`` the same as a macro of dbt.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
-from spark_queue.log.addresses import QueueAddress
+from spark_queue.log.addresses import QueueAddress, TableAddress
 from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_columns_of
 from spark_queue.sql.catalogue import View, views
+from spark_queue.sql.database import AS_SPARK
 from spark_queue.sql.limit_pass import KEY_TABLES
 from spark_queue.sql.look import CONFIGURED, ENTERED, MOVES, VIEWED
 from spark_queue.sql.statements import needed_by, view_of
@@ -206,28 +210,92 @@ _HEADER = """-- Views of a queue: each panel of a report, for dashboards and for
 -- queue's name. Each shows what is there when it is asked, of the hour before.
 """
 
+#: The words of Spark that DuckDB lacks, beside those of ``AS_SPARK``.
+SPARK_WORDS = (
+    "CREATE MACRO unix_micros(moment) AS epoch_us(moment)",
+    "CREATE MACRO timestamp_micros(us) AS make_timestamptz(cast(us AS bigint))",
+    "CREATE MACRO array_repeat(one, times) AS [one FOR x IN range(times)]",
+    "CREATE MACRO sequence(first, last) AS generate_series(first, last)",
+    "CREATE MACRO explode(list) AS unnest(list)",
+)
+
+_SNAPSHOT_HEADER = """-- What the views of a queue show, of the hour before this is run: tables of DuckDB.
+-- Made by `python -m spark_queue.report.publishing {queue} --form {form}`.
+"""
+
+#: How the name of a macro, and that of a table of the library's own, are found.
+_MACRO = re.compile(r"CREATE MACRO (\w+)")
+_OWN = re.compile(rf"^CREATE OR REPLACE VIEW ({_RAW}\w+)", re.MULTILINE)
+
 
 def script(queue: str) -> str:
     """Return a script that creates the views of a queue; see :func:`statements`."""
-    return "\n".join([_HEADER.format(queue=queue), *(f"{s};\n" for s in statements(queue))])
+    return _script_of(_HEADER.format(queue=queue), statements(queue))
 
 
-def statements(queue: str) -> list[str]:
+def snapshot(queue: str, form: str = "duckdb") -> str:
+    """Return a script by which DuckDB makes tables of the rows of the views.
+
+    Views within views would be planned for minutes. What it needs for itself is gone at its end.
+
+    Parameters
+    ----------
+    queue : str
+        As for :func:`statements`; by its path it is read by ``delta_scan``.
+    form : "duckdb" or "dbt"
+        As it is, or as the macro ``spark_queue_snapshot`` of dbt.
+    """
+    order, *words = *AS_SPARK, *SPARK_WORDS
+    made = statements(queue, _in_duckdb)
+    own = [found[1] for text in made for found in _OWN.finditer(text)]
+    texts = [
+        order.replace("SET GLOBAL", "SET"),
+        *(word.replace("CREATE MACRO", "CREATE OR REPLACE TEMP MACRO") for word in words),
+        *(_OWN.sub(r"CREATE OR REPLACE TEMP TABLE \1", text) for text in made),
+        *(f"DROP TABLE temp.{name}" for name in own),
+        *(f"DROP MACRO temp.{cast('re.Match[str]', _MACRO.match(word))[1]}" for word in words),
+        "RESET default_null_order",
+    ]
+    tables = [text.replace("CREATE OR REPLACE VIEW", "CREATE OR REPLACE TABLE") for text in texts]
+    whole = _script_of(_SNAPSHOT_HEADER.format(queue=queue, form=form), tables)
+    if form != "dbt":
+        return whole
+    return (
+        f"{{% macro spark_queue_snapshot() %}}{{% raw %}}\n{whole}{{% endraw %}}{{% endmacro %}}\n"
+    )
+
+
+def _script_of(header: str, texts: Sequence[str]) -> str:
+    return "\n".join([header, *(f"{text};\n" for text in texts)])
+
+
+def _in_duckdb(table: TableAddress) -> str:
+    """Return a table as DuckDB names it."""
+    if table.is_path:
+        place = table.target.replace("'", "''")
+        return f"delta_scan('{place}')"
+    return ".".join(f'"{part}"' for part in table.target.split("."))
+
+
+def statements(queue: str, named: Callable[[TableAddress], str] = TableAddress.sql) -> list[str]:
     """Return the statements that create a queue's views, in order of dependency.
 
     Parameters
     ----------
     queue : str
         Its name in the catalog, or its path.
+    named : callable, optional
+        Says how a statement names a table; by default as Spark does.
     """
     address = QueueAddress(queue)
-    log, status = address.queue.sql(), address.status.sql()
+    log, status = named(address.queue), named(address.status)
     seen = "CROSS JOIN sq_asked a WHERE q._step > a.since_step AND"
+    # The items last: all that a transition names have entered by then.
     leaves = (
-        _leaf("items", ENTERED, f"{log} q {seen} q._kind = 'item'", "_seq AS own"),
-        _leaf("rejected", ENTERED, f"{log} q {seen} q._kind = 'refused'", "_seq AS own"),
         _leaf("states", MOVES, f"{status} q WHERE q._kind IN ('item', 'renewal')"),
         _leaf("configs", CONFIGURED, f"{status} q WHERE q._kind = 'config'"),
+        _leaf("items", ENTERED, f"{log} q {seen} q._kind = 'item'", "_seq AS own"),
+        _leaf("rejected", ENTERED, f"{log} q {seen} q._kind = 'refused'", "_seq AS own"),
     )
     known = {"asked", "items", "rejected", "states", "configs", "debts", "taken", *KEY_TABLES}
     rules = (_RULES, _RULE_OVERRIDES, _LIMITED, _OVERRIDES, _RATES, _RATE_OVERRIDES)
@@ -290,5 +358,16 @@ def about(name: str) -> str:
     return "\n".join(line for line in lines if not line.startswith("-- rule"))
 
 
+def main(argv: Sequence[str]) -> None:
+    """Print a script for a queue."""
+    parser = argparse.ArgumentParser(prog="python -m spark_queue.report.publishing")
+    parser.add_argument("queue", help="its name in the catalog, or its path")
+    parser.add_argument("--form", choices=("views", "duckdb", "dbt"), default="views")
+    given = parser.parse_args(argv)
+    sys.stdout.write(
+        script(given.queue) if given.form == "views" else snapshot(given.queue, given.form)
+    )
+
+
 if __name__ == "__main__":
-    sys.stdout.write(script(*sys.argv[1:]))
+    main(sys.argv[1:])

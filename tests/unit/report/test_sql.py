@@ -7,11 +7,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+import pyarrow as pa
 import pytest
 
 from spark_queue.config import QueueConfig
 from spark_queue.flow import Limit, Rate
 from spark_queue.local_queue import LocalQueue
+from spark_queue.log.step_events import LogName
 from spark_queue.queue_views import store_of
 from spark_queue.report import publishing
 from spark_queue.retry_policy import RetryPolicy
@@ -21,7 +24,7 @@ from spark_queue.views.answers import SHARED
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from spark_queue.log.step_events import LogName
+_LOGS: tuple[LogName, ...] = ("queue", "status")
 
 _SQL = Path(__file__).parents[3] / "docs" / "sql"
 
@@ -35,16 +38,6 @@ _LINES = {
     "workers": "workers",
     "steps": "steps",
 }
-
-#: What Spark calls by a name that DuckDB has not.
-_WORDS = (
-    "SET GLOBAL TimeZone = 'UTC'",
-    "CREATE MACRO unix_micros(moment) AS epoch_us(moment)",
-    "CREATE MACRO timestamp_micros(us) AS make_timestamptz(cast(us AS bigint))",
-    "CREATE MACRO array_repeat(one, times) AS [one FOR x IN range(times)]",
-    "CREATE MACRO sequence(first, last) AS generate_series(first, last)",
-    "CREATE MACRO explode(list) AS unnest(list)",
-)
 
 
 @pytest.fixture
@@ -69,23 +62,41 @@ def queue(queue_path: str) -> LocalQueue:
     return made
 
 
-@pytest.fixture
-def views(queue: LocalQueue, tmp_path: Path) -> DuckDBPyConnection:
-    """Make the published views over the tables of the queue."""
-    asked = database.connect(str(tmp_path), [*database.AS_SPARK, *_WORDS])
-    store = store_of(queue)
+@pytest.fixture(params=["views", "snapshot"])
+def views(request: pytest.FixtureRequest, queue: LocalQueue, tmp_path: Path) -> DuckDBPyConnection:
+    """Make the published views over the tables of the queue, or what the snapshot has of them."""
+    if request.param == "snapshot":
+        return _snapshot_of(queue)
+    words = ("SET GLOBAL TimeZone = 'UTC'", *database.AS_SPARK, *publishing.SPARK_WORDS)
+    asked = database.connect(str(tmp_path), words)
     script = (_SQL / "views.sql").read_text(encoding="utf-8")
-    logs: tuple[LogName, ...] = ("queue", "status")
-    for which in logs:
-        log = store.native(which)
-        assert log is not None
-        asked.register(f"{which}_rows", log.rows_of(log.files(), log.columns()))
+    for which in _LOGS:
+        asked.register(f"{which}_rows", _log_rows(queue, which))
         script = script.replace(f"`main`.`ops`.`files_{which}`", f"{which}_rows")
     for name in SHARED:
         # Each is computed once, as by the library: views within views are planned for minutes.
         script = script.replace(f"VIEW sq_raw_{name} AS", f"TABLE sq_raw_{name} AS")
     asked.execute(script)
     return asked
+
+
+def _snapshot_of(queue: LocalQueue) -> DuckDBPyConnection:
+    """Make the tables of a queue's snapshot in an ordinary database, twice."""
+    asked = duckdb.connect()
+    asked.execute("SET TimeZone = 'UTC'")
+    # What the extension for Delta would read, which is not there for each DuckDB.
+    for which in _LOGS:
+        asked.register(f"{queue.name}/{which}", _log_rows(queue, which))
+    asked.execute("CREATE MACRO delta_scan(place) AS TABLE SELECT * FROM query_table([place])")
+    for _ in range(2):
+        asked.execute(publishing.snapshot(queue.name))
+    return asked
+
+
+def _log_rows(queue: LocalQueue, which: LogName) -> pa.Table:
+    log = store_of(queue).native(which)
+    assert log is not None
+    return log.rows_of(log.files(), log.columns())
 
 
 def _rows(views: DuckDBPyConnection, query: str) -> list[dict[str, Any]]:
@@ -130,6 +141,31 @@ def test_the_published_views_say_what_a_report_says(
     assert asked["now"] - asked["since"] == timedelta(hours=1)
     assert (asked["max_in_flight"], asked["max_losses"], asked["group_limit"]) == (5, 5, 1)
     assert (asked["paused"], asked["blocking"], asked["max_age"]) == (False, True, None)
+
+
+def test_a_snapshot_leaves_its_tables_and_nothing_else(queue: LocalQueue) -> None:
+    """Neither words of Spark nor the order of nulls stay in a database that others work in."""
+    asked = _snapshot_of(queue)
+
+    (found,) = asked.execute(
+        "SELECT list(table_name) FROM information_schema.tables WHERE table_type <> 'VIEW'"
+    ).fetchall()
+    assert {*found[0]} == {"sq_asked", *(f"sq_{view}" for view in publishing.VIEWS)}
+    macros = "SELECT function_name FROM duckdb_functions() WHERE database_name = 'temp'"
+    assert asked.execute(macros).fetchall() == []
+    assert asked.execute("SELECT regexp_replace('aa', 'a', 'b')").fetchall() == [("ba",)]
+    order = "SELECT current_setting('default_null_order')"
+    assert asked.execute(order).fetchall() == duckdb.connect().execute(order).fetchall()
+
+
+def test_a_snapshot_is_a_macro_of_dbt(queue: LocalQueue) -> None:
+    """It has the same statements, and reads the tables where they are."""
+    plain, macro = publishing.snapshot(queue.name), publishing.snapshot(queue.name, "dbt")
+
+    assert macro.startswith("{% macro spark_queue_snapshot() %}{% raw %}\n--")
+    assert macro.endswith(";\n{% endraw %}{% endmacro %}\n")
+    assert plain.split(";\n")[1:-1] == macro.split(";\n")[1:-1]
+    assert f"delta_scan('{queue.name}/status')" in macro
 
 
 def test_every_query_of_the_dashboard_answers_what_its_widgets_show(
