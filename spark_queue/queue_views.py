@@ -241,7 +241,9 @@ class Looking(Opened, Generic[FrameT, SchemaT]):
         ends = self._ends(as_of)
         return self._views.stats(self._store, ends)
 
-    def wait(self, where: Where, timeout: timedelta | float | None = None) -> Waited:
+    def wait(
+        self, where: Where, timeout: timedelta | float | None = None, *, as_of: AsOf = None
+    ) -> Waited:
         """Wait until the items that are meant, and have not ended yet, have ended.
 
         Items that come later do not count. A cancelled item has ended as somebody wanted it; one
@@ -253,6 +255,11 @@ class Looking(Opened, Generic[FrameT, SchemaT]):
             Which items, as for :meth:`DeltaQueue.cancel`, by columns that do not change.
         timeout : timedelta or float, optional
             For how long, or for how many seconds, at most; 0 only looks. By default for ever.
+        as_of : int or datetime, optional
+            The step of the status log, or the instant, at which they lived; now by default. A wait
+            that is begun again, or looks from time to time, names one: so it counts the same items
+            each time, those that have ended since among them. After an enqueue, which is no step of
+            the status log, that is an instant.
 
         Returns
         -------
@@ -264,7 +271,8 @@ class Looking(Opened, Generic[FrameT, SchemaT]):
         ------
         InvalidArgumentError
             When ``where`` names a column that changes, such as ``_state``, or one that is not
-            there, or is an expression of Arrow; when the timeout is below 0.
+            there, or is an expression of Arrow; when the timeout is below 0; when the queue has no
+            such step, or the time has no offset.
         SparkNeededError
             When there is no session, and only Spark reads the tables.
         """
@@ -272,7 +280,7 @@ class Looking(Opened, Generic[FrameT, SchemaT]):
         commands.wait_for_end.require_fixed(where)
         length = checks.length_of("timeout", timeout)
         seconds = math.inf if length is None else length.total_seconds()
-        return commands.wait_for_end.wait_for_end(self._store, where, seconds)
+        return commands.wait_for_end.wait_for_end(self._store, where, seconds, self._ends(as_of))
 
     def doctor(self, thresholds: Thresholds | None = None) -> Checkup:
         """List the queue's faults: since when, how bad, and the remedy.

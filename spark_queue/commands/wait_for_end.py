@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
@@ -15,6 +16,9 @@ from spark_queue.sql.where import Where
 from spark_queue.state.step_waits import look_at, rest_until_news
 from spark_queue.state.store import Store
 from spark_queue.wording import shorten
+
+if TYPE_CHECKING:
+    from spark_queue.views.answers import Ends
 
 #: Columns of the status that change while an item lives.
 _CHANGING = (
@@ -72,11 +76,11 @@ def require_fixed(where: Where) -> None:
         )
 
 
-def wait_for_end(store: Store, where: Where, timeout: float) -> Waited:
-    """Wait until the selected items that live now have ended, for so many seconds at most."""
+def wait_for_end(store: Store, where: Where, timeout: float, ends: Ends) -> Waited:
+    """Wait until the selected items that lived at an end have ended, so many seconds at most."""
     end, planner = time.monotonic() + timeout, planner_of(store)
-    # The states first: an item that comes between both looks is new, and is waited for.
-    step, last_seq = store.status_head().step, store.queue_head().last_seq
+    # The states were first: an item that came between both looks is new, and is waited for.
+    step, last_seq = ends.head.step, (ends.queue_head or store.queue_head()).last_seq
     while True:
         began, look = time.monotonic(), look_at(store)
         waited, now = Waited(planner.count_live_at(where, step, last_seq)), time.monotonic()

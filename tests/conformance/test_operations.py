@@ -131,22 +131,25 @@ def test_a_wait_is_for_the_items_that_live_when_it_begins(twins: Twins) -> None:
             [
                 lambda: one.queue.claim(1).ack(),
                 lambda: one.queue.claim(1).dead("broken"),
-                lambda: one.queue.enqueue(_items("aa")),
+                lambda: (one.advance(1), one.queue.enqueue(_items("aa"))),
                 lambda: one.queue.cancel("id = 'd'"),
             ]
         )
+        began = one.queue.stats().step
         with mock.patch.object(wait_for_end, "rest_until_news", act):
             waited = one.queue.wait("id < 'e'")
-        return waited, waited.left, waited.failed, bool(waited), len(list(acts))
+        again = one.queue.wait("id < 'e'", 0, as_of=began)
+        return waited, waited.left, waited.failed, bool(waited), len(list(acts)), again == waited
 
     states = {"acked": 1, "dead": 1, "cancelled": 1}
     told = pair.require_same(see_the_end)
-    assert told == ((Waited, repr({"states": states})), 0, 1, False, 0)
+    assert told == ((Waited, repr({"states": states})), 0, 1, False, 0, True)
     for where in ("id = 'e'", {"id": ["a", "b", "e"]}, "false", "true"):
         pair.require_same(lambda one, where: one.queue.wait(where, timedelta(0)), where)
     for options in (
         *({"where": "_state = 'ready'"}, {"where": {"_attempts": 0}}, {"where": {"no": 1}}),
         *({"where": pc.field("id") == "a"}, {"where": "true", "timeout": -1}, {"where": 5}),
+        *({"where": "true", "as_of": 999}, {"where": "true", "as_of": datetime(2026, 1, 1)}),  # noqa: DTZ001
     ):
         error, _ = pair.require_same(lambda one, given: one.queue.wait(**given), options)
         assert error is InvalidArgumentError

@@ -110,6 +110,10 @@ def wait(
     timeout: Annotated[
         float | None, Option(min=0, help="Seconds to wait at most; 0 only looks.")
     ] = None,
+    as_of: Annotated[
+        str | None,
+        Option(help="For those that lived then: a step of the status log, or an ISO time."),
+    ] = None,
     reader: ReaderOption = None,
 ) -> None:
     """Wait for the end of all live items; later ones do not count.
@@ -118,7 +122,7 @@ def wait(
     over: --json names which as "outcome": done, failed, or timeout.
     """
     queue = scope.open_queue(name, reader)[1]
-    waited = queue.wait(where, timeout)
+    waited = queue.wait(where, timeout, as_of=read_as_of(as_of))
     outcome = "timeout" if waited.left else "failed" if waited.failed else "done"
     shown = {"queue": queue.name, "outcome": outcome, "left": waited.left, "states": waited.states}
     scope.display.show(shown, *show_counts.wait_result(shown))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import astuple
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +158,7 @@ def test_a_wait_ends_with_1_for_an_orchestrator_that_is_to_look(
     """Time that is over and items that are dead are told apart by a word."""
     queue = LocalQueue.create(str(tmp_path / "q"), "id string", durability="process")
     queue.enqueue([{"id": "a"}, {"id": "b"}])
+    since = datetime.now(timezone.utc).isoformat()
 
     def end_items(*_: object) -> None:
         for act in acts:
@@ -167,6 +168,9 @@ def test_a_wait_ends_with_1_for_an_orchestrator_that_is_to_look(
     ended, out, _ = here("wait", queue.name, "--json", "--timeout", "60" if acts else "0")
 
     assert (ended, json.loads(out)["outcome"]) == (code, outcome)
+    # Begun again as of the same instant, it counts the same items.
+    again, said, _ = here("wait", queue.name, "--json", "--timeout", "0", "--as-of", since)
+    assert (again, json.loads(said)) == (code, json.loads(out))
 
 
 def test_process_hands_on_what_it_was_told(run: Run, fake: Fake) -> None:
