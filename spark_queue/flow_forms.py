@@ -149,11 +149,11 @@ class _Rates(FlowForm):
         return rule or Rate(by=by, limit=None, per=per), most
 
     def value(self, rule: Plain) -> str:
-        if rule["limit"] is None:
+        if rule["limit"] is None and not (rule["burst"] and rule["overrides"]):
             return NONE
         burst = "" if rule["burst"] is None else f",burst={number_text(rule['burst'])}"
         units = "" if rule["units"] is None else f",units={rule['units']}"
-        return f"{number_text(rule['limit'])}/{_span_text(rule['per'])}{burst}{units}"
+        return f"{most_text(rule['limit'], NONE)}/{_span_text(rule['per'])}{burst}{units}"
 
 
 LIMITS = _Limits(

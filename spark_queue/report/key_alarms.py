@@ -69,7 +69,7 @@ def rate_unreached(report: Vitals, _thresholds: Thresholds) -> Iterator[Finding]
         yield Finding(
             id="rate-unreached",
             severity="info",
-            what=f"{_name(rate)} allows {rate.allows}, but claims are {duration(apart)} apart: "
+            what=f"{_name(rate)} allows {rate.fastest}, but claims are {duration(apart)} apart: "
             f"with a burst of {rate.burst:g} at most {rate.burst / came:.0%} of that can start; "
             f"a burst of {burst:,} would do, or claims each "
             f"{duration(rate.burst / rate.per_second)}",

@@ -106,7 +106,8 @@ def _line(rate: Rate, found: Mapping[str, Sequence[Answer]]) -> RateLine:
     return RateLine(
         by=rate.by,
         unit="item" if rate.units is None else "unit",
-        allows=rate_text(rate, None),
+        allows=rate_text(rate, rate.limit),
+        fastest=rate_text(rate, fastest),
         per_second=None if fastest is None else fastest / rate.per.total_seconds(),
         burst=0.0 if fastest is None else float(burst_of(rate, fastest)),
         paced=next((row["keys"] for row in paced), 0),
@@ -119,10 +120,10 @@ def _line(rate: Rate, found: Mapping[str, Sequence[Answer]]) -> RateLine:
     )
 
 
-def rate_text(rate: Rate, key: str | None) -> str:
-    """Return what a rate allows a key, or those without a number of their own."""
+def rate_text(rate: Rate, limit: float | None) -> str:
+    """Return what a rate allows a key with some number, as it is typed."""
     plain: Mapping[str, Any] = {**asdict(rate), "per": rate.per.total_seconds()}
-    return RATES.value({**plain, "limit": rate.limit if key is None else rate.most(key)})
+    return RATES.value({**plain, "limit": limit, "overrides": {}})
 
 
 def read_tenants(
@@ -152,7 +153,7 @@ def read_tenants(
         Tenant(
             **row,
             most=limits[0].most(row["fair_key"]) if limits else None,
-            rate=rate_text(paces[0], row["fair_key"]) if paces else None,
+            rate=rate_text(paces[0], paces[0].most(row["fair_key"])) if paces else None,
             next_at=starts.get(row["fair_key"]) if paces else None,
             is_paused=row["fair_key"] in paused,
             due=None if row["idle"] else weights.get(row["fair_key"], 1.0) / whole,

@@ -40,6 +40,8 @@ class RateLine:
     """What it counts: ``item``, or ``unit`` where items have units of it."""
     allows: str
     """How much it allows, as it is typed: ``100/60s,burst=10``."""
+    fastest: str
+    """The same of its fastest key."""
     per_second: float | None
     """How many units of its fastest key may start in a second; ``None`` for any number."""
     burst: float

@@ -354,6 +354,17 @@ def test_a_rate_is_told_as_it_is_read(text: str, rate: Rate) -> None:
     assert FlowTexts(RATES, told).apply_to(QueueConfig()) == (rate,)
 
 
+def test_a_burst_of_keys_with_numbers_of_their_own_is_told(run: Run, tmp_path: Path) -> None:
+    """The rate has no number for the others, and what is written is what a dry run says."""
+    path = str(tmp_path / "q")
+    rate = Rate(by="t", limit=None, per=timedelta(minutes=1), overrides={"acme": 9})
+    LocalQueue.create(path, "id string, t string", QueueConfig(fair_key="t", rates=(rate,)))
+    words, told = ("--rate", "t=none,burst=6"), "rate by t: none -> none/60s,burst=6"
+    assert _configure(run, path, *words, "--dry-run").out.splitlines()[0] == told
+    assert _configure(run, path, *words).out.splitlines() == [told, "in force from step 2 on"]
+    assert LocalQueue.open(path).config.rates == (replace(rate, burst=6),)
+
+
 def test_a_queue_is_made_with_limits_and_rates(run: Run, tmp_path: Path) -> None:
     """The options of create are those of configure."""
     path = str(tmp_path / "q")

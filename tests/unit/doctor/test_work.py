@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -198,11 +199,17 @@ def test_a_limit_that_was_full_for_an_hour_is_told(make: Make, clock: ManualCloc
     assert "limit-full" not in queue.doctor().ids()
 
 
-def test_a_rate_that_claims_come_too_seldom_for_is_told(make: Make, clock: ManualClock) -> None:
+@pytest.mark.parametrize(
+    ("limit", "overrides", "typed"),
+    [(60, {}, "60"), (6, {"a": 60}, "6"), (None, {"a": 60}, "none")],
+    ids=["of each key", "of a faster key", "of one key alone"],
+)
+def test_a_rate_that_claims_come_too_seldom_for_is_told(
+    make: Make, clock: ManualClock, limit: int | None, overrides: dict[str, int], typed: str
+) -> None:
     """It names the burst that would do, by the command that sets it; with that it is none."""
-    queue = make(
-        "tenant string", fair_key="tenant", rates=(Rate(by="tenant", limit=60, per=MINUTE),)
-    )
+    rate = Rate(by="tenant", limit=limit, per=MINUTE, overrides=overrides)
+    queue = make("tenant string", fair_key="tenant", rates=(rate,))
     queue.enqueue([{"tenant": "a"}] * 99)
     for _ in range(5):
         queue.claim(9)
@@ -214,9 +221,9 @@ def test_a_rate_that_claims_come_too_seldom_for_is_told(make: Make, clock: Manua
         "the rate by tenant allows 60/60s, but claims are 7.0 s apart: with a burst of 1 at most "
         "14% of that can start; a burst of 8 would do, or claims each 1.0 s"
     )
-    assert found.command == f"spark-queue configure {queue.name} --rate tenant=60,burst=8"
+    assert found.command == f"spark-queue configure {queue.name} --rate tenant={typed},burst=8"
     paste(found)
-    assert queue.config.rates[0].burst == 8
+    assert queue.config.rates == (replace(rate, burst=8),)
     assert "rate-unreached" not in queue.doctor().ids()
 
 
