@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
 from spark_queue import checks, commands, sql, state, tracing, upkeep
+from spark_queue.columns import arrow
 from spark_queue.errors import QueueNotFoundError
 from spark_queue.log import maintenance
 from spark_queue.log.addresses import require_table
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
     from typing_extensions import Self
 
+    from spark_queue.columns.arrow.rows import ArrowStream
     from spark_queue.columns.kinds import Field
     from spark_queue.commands.batches import SourceBatch
     from spark_queue.commands.enqueued import Enqueued
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
 
 #: Rows to enqueue: a frame; without Spark also one or many dictionaries.
 Rows: TypeAlias = (
-    "DataFrame | pd.DataFrame | pa.Table | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
+    "DataFrame | pd.DataFrame | pa.Table | ArrowStream | Mapping[str, Any] "
+    "| Sequence[Mapping[str, Any]]"
 )
 
 #: A batch that is enqueued once: its source, and its number there.
@@ -76,9 +79,11 @@ class Queue(
         Parameters
         ----------
         rows : DataFrame, pandas.DataFrame, pyarrow.Table, dict or list of dict
-            The queue's columns, of its types or of such as have no value that those have not (an
-            ``int`` for a ``bigint``). A ``DataFrame`` needs a session, dictionaries a queue without
-            one. Four columns more may come with them: ``available_at`` (timestamp:
+            Or any other frame that gives itself as Arrow (``__arrow_c_stream__``), as those of
+            polars, DuckDB, daft and DataFusion do. It has the queue's columns, of its types or of
+            such as have no value that those have not (an ``int`` for a ``bigint``). A ``DataFrame``
+            needs a session, dictionaries a queue without one. Four columns more may come with them:
+            ``available_at`` (timestamp:
             not claimed before), ``expires_at`` (timestamp: not claimed from then on), ``cost`` (a
             number above 0, 1 by default: how much of its key's turn the item takes) and
             ``max_attempts`` (a whole number: the item is dead after so many failures, and the
@@ -150,7 +155,8 @@ class Queue(
         )
         main, views = self._main, self._views
         traces, marked = tracing.stored_traces(trace), commands.batches.read_batch(batch)
-        done = self._enter(rows, order_by, rules, traces, marked)
+        given = arrow.rows.table_of_stream(rows)
+        done = self._enter(given, order_by, rules, traces, marked)
         return EnqueueResult(
             step=done.step,
             inserted=done.inserted,

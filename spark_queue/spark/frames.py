@@ -186,6 +186,6 @@ def require_frame(given: object) -> None:
     if type(given).__module__.startswith("pandas.") and hasattr(given, "columns"):
         return
     raise InvalidArgumentError(
-        f"rows is of type {type(given).__name__}: it must be a frame of Spark, pandas or Arrow; "
-        "make one with spark.createDataFrame(rows, queue.schema)"
+        f"rows is of type {type(given).__name__}: it must be a frame of Spark, of pandas, or one "
+        "that has Arrow's stream; make one with spark.createDataFrame(rows, queue.schema)"
     )

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 from spark_queue import extras
 
 if TYPE_CHECKING:
-    from spark_queue.columns.arrow import arrow_keys as arrow_keys, arrow_types as arrow_types
+    from spark_queue.columns.arrow import (
+        arrow_keys as arrow_keys,
+        arrow_types as arrow_types,
+        rows as rows,
+    )
 
 __getattr__ = extras.submodules(__name__)

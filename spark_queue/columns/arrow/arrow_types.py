@@ -100,6 +100,9 @@ _KINDS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], Kind]
     (pa.types.is_list, _array_of),
     (pa.types.is_large_list, _array_of),
     (pa.types.is_fixed_size_list, _array_of),
+    (pa.types.is_list_view, _array_of),
+    (pa.types.is_large_list_view, _array_of),
+    (pa.types.is_run_end_encoded, lambda given: kind_of(given.value_type)),
     (pa.types.is_decimal, lambda given: Kind(f"decimal({given.precision},{given.scale})")),
     (pa.types.is_timestamp, lambda given: Kind("timestamp" if given.tz else "timestamp_ntz")),
     (pa.types.is_date, _always("date")),
@@ -107,6 +110,7 @@ _KINDS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], Kind]
     (pa.types.is_string_view, _always("string")),
     (pa.types.is_large_binary, _always("binary")),
     (pa.types.is_fixed_size_binary, _always("binary")),
+    (pa.types.is_binary_view, _always("binary")),
 )
 _NAMES = {kind: name for name, kind in _TYPES.items()}
 
@@ -139,9 +143,25 @@ def cast(values: pa.ChunkedArray, column: Field) -> pa.ChunkedArray:
     try:
         # Arrow trusts buffers that others have filled; what reads the column later does not.
         values.validate(full=True)
-        return values.cast(type_of(column))
+        return _as_laid_out(values).cast(type_of(column))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
         raise SchemaMismatchError(column.name, f"does not fit {column.kind.simple}: {exc}") from exc
+
+
+def _as_laid_out(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return values in a layout from which Arrow casts."""
+    kind = values.type
+    if pa.types.is_run_end_encoded(kind):
+        return pa.chunked_array(map(pc.run_end_decode, values.chunks), kind.value_type)
+    if pa.types.is_dictionary(kind) and pa.types.is_string_view(kind.value_type):
+        return pa.chunked_array(
+            [
+                pa.DictionaryArray.from_arrays(one.indices, one.dictionary.cast(pa.string()))
+                for one in values.chunks
+            ],
+            pa.dictionary(kind.index_type, pa.string()),
+        )
+    return values
 
 
 def from_pandas(given: Any, wanted: Mapping[str, Field]) -> pa.Table:

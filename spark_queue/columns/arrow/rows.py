@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import lru_cache, reduce
 from itertools import repeat
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Protocol, cast as cast_to
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +25,38 @@ from spark_queue.wording import shorten
 
 #: Columns that rows may have beside those of the queue.
 OPTIONAL_COLUMNS = tuple(Field(name, Kind(column.kind)) for name, column in INPUTS.items())
+
+
+class ArrowStream(Protocol):
+    """Rows of any library, by the stream of Arrow's C interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the stream in a capsule."""
+
+
+def table_of_stream(given: object) -> object:
+    """Return rows that their library gives as Arrow as a table; all else is returned as it is.
+
+    That is what has the stream of Arrow's C interface, as frames of polars and relations of DuckDB
+    have, and a data set of Arrow. A frame of Spark has it, too, and stays one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When Arrow cannot read it.
+    """
+    module = type(given).__module__
+    if isinstance(given, pa.Table) or module.startswith(("pandas.", "pyspark.")):
+        return given
+    try:
+        if hasattr(given, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(given).read_all()
+        if hasattr(given, "__arrow_c_array__"):
+            return pa.Table.from_batches([pa.record_batch(given)])
+    except (pa.ArrowException, ValueError, TypeError) as exc:
+        name = type(given).__name__
+        raise InvalidArgumentError(f"rows are of type {name}, not read by Arrow: {exc}") from exc
+    return cast_to("Any", given).to_table() if module == "pyarrow._dataset" else given
 
 
 def fit_rows(given: object, columns: Sequence[Field]) -> pa.Table:
@@ -70,7 +102,7 @@ def _table(given: object, wanted: Mapping[str, Field]) -> pa.Table:
         return from_pandas(given, wanted)
     raise InvalidArgumentError(
         f"rows are of type {type(given).__name__}: they must be a table of Arrow, a frame of "
-        "pandas, or a list of dicts"
+        "pandas, a frame that has Arrow's stream (collect a lazy one), or a list of dicts"
     )
 
 
