@@ -9,12 +9,12 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from spark_queue.log.storage import Storage
+from spark_queue.log.storage import Storage, ask_all
 from spark_queue.log_errors import FileAccessError
 
 #: Where the objects are. Their names are in the order of the versions as of which they were put.
@@ -64,6 +64,8 @@ class PendingRows:
         self._storage = storage
         self.is_behind, self._run, self._ended = False, 0, 0.0
         self._watched, self._gap = 0.0, 0.0
+        self._own: list[str] = []
+        """Objects of this process that are there."""
         self._step = threading.local()
         self.begin()
 
@@ -109,10 +111,13 @@ class PendingRows:
         return f"{self.last:020}-{self._table}-{uuid.uuid4().hex}"
 
     def put(self, name: str, content: bytes) -> None:
-        """Put rows into the store, under a name as of now."""
+        """Put rows into the store, under a name as of now; those that are over go beside it."""
         # So many write that there are others like this one.
         self._watched = time.monotonic() + _WATCHED
-        self._storage.put(f"{FOLDER}/{name}", content)
+        gone = [own for own in self._own if self.find(own) is not None or self.is_over(own)]
+        self._own = [*(own for own in self._own if own not in gone), name]
+        put = partial(self._storage.put, f"{FOLDER}/{name}", content)
+        ask_all(lambda ask: ask(), [put, *([partial(self._remove, gone)] if gone else [])])
 
     def find(self, name: str) -> Taken | None:
         """Return where rows are; ``None`` as long as no known commit has them."""
@@ -193,6 +198,11 @@ class PendingRows:
         is_next = is_won and now - self._ended < _SOON
         self._run, self._ended = self._run + 1 if is_next else 0, now
         self.is_behind = self.is_behind and not is_won
+
+    def _remove(self, names: Sequence[str]) -> None:
+        # What stays is removed with other files that no commit names.
+        with suppress(FileAccessError):
+            self._storage.delete([f"{FOLDER}/{name}" for name in names])
 
     def _list(self) -> None:
         self._run = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -122,7 +123,7 @@ def test_rows_of_a_process_that_has_ended_are_there_whole_or_not_at_all(busy: Bu
     content = bytes(busy.store.get(name).bytes())
     _serve(busy, thread)
     assert [done.inserted for done in told] == [2]
-    # Its writer removes the object later, or never did: it is found again.
+    # Its writer removes the object later, or does not live to: it is found again.
     busy.store.put(name, content)
     for _ in range(12):
         busy.put()
@@ -309,6 +310,32 @@ def test_rows_are_taken_in_by_the_next_commits_or_never(log: Log) -> None:
     assert (log.seen(), log.rows.is_over(name)) == ([], True)
     log.rows.choose({name: (0, 1)})
     assert log.rows.choice(65) is None
+
+
+def test_what_is_over_goes_when_its_writer_leaves_more(log: Log) -> None:
+    """A store that lists a folder from its beginning finds no more there than writers wait for."""
+    taken, waits = log.leave(b"a"), log.leave(b"b")
+    log.commit(1, taken)
+    last = log.leave(b"c")
+    assert {*log.storage.list()} == {f"{FOLDER}/{name}" for name in (waits, last)}
+    for version in range(2, 66):
+        log.commit(version)
+    last = log.leave(b"d")
+    assert {*log.storage.list()} == {f"{FOLDER}/{last}"}
+
+
+def test_rows_that_are_over_and_cannot_be_removed_stay(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next ones are there all the same."""
+
+    def refuse(_: object) -> None:
+        raise FileAccessError("memory", errno.EACCES, "the store says: no")
+
+    log.commit(1, taken := log.leave(b"a"))
+    monkeypatch.setattr(log.storage, "delete", refuse)
+    last = log.leave(b"b")
+    assert {*log.storage.list()} == {f"{FOLDER}/{name}" for name in (taken, last)}
 
 
 def test_who_does_not_know_all_commits_takes_nothing_in(log: Log) -> None:
