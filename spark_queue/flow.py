@@ -92,13 +92,6 @@ class Pause:
         return self.until is None or self.until > now
 
 
-def longest_pause(config: Keyed, pauses: Iterable[Pause], keys: Sequence[Hashable]) -> Pause | None:
-    """Return the pause of an item that ends last; its keys are those of :func:`key_texts`."""
-    of = dict(zip(key_texts(config), keys, strict=False))
-    found = (one for one in pauses if of.get(one.by) == one.key)
-    return max(found, key=lambda one: (one.until is None, one.until or one.at), default=None)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
     """How many units of one key, or of the whole queue, may start in a time.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -141,3 +142,27 @@ def _expression(settings: Settings, by: str | None) -> str:
     """Return by which key of its items a queue pauses; raise where it has none, or no pauses."""
     settings.require_pauses()
     return expression_of(settings.config, by or None)
+
+
+#: How the name begins that an undo has for the pause of a key.
+_OF_KEY = "pause of "
+
+
+def is_pause(name: str) -> bool:
+    """Tell whether a name is that of the pause of a key."""
+    return name.startswith(_OF_KEY)
+
+
+def named_pauses(settings: Settings, at: datetime) -> dict[str, Pause | None]:
+    """Return the pauses of keys in force by their names."""
+    return _by_name(settings.paused_at(at))
+
+
+def put_back(settings: Settings, named: Mapping[str, Pause | None]) -> Settings:
+    """Return the settings with some pauses of keys as they were; ``None`` for resumed ones."""
+    found = {**_by_name(settings.pauses), **named}
+    return replace(settings, pauses=tuple(one for one in found.values() if one is not None))
+
+
+def _by_name(pauses: Iterable[Pause]) -> dict[str, Pause | None]:
+    return {f"{_OF_KEY}{one.key!r} by {one.by}": one for one in pauses}

@@ -12,6 +12,7 @@ import pyarrow as pa
 from spark_queue.acting import operator
 from spark_queue.commands import admin, enqueue, rows
 from spark_queue.commands.enqueued import Enqueued
+from spark_queue.commands.key_pauses import is_pause, named_pauses, put_back
 from spark_queue.config import QueueConfig
 from spark_queue.errors import CannotUndoError, InvalidArgumentError
 from spark_queue.flow import Pause
@@ -243,7 +244,7 @@ def _reconfigure(store: Store, step: int, *, dry_run: bool) -> Undone:
     if not changed:
         why = "it notes what another step did, or that a purge took items away, which are gone"
         raise CannotUndoError(store.name, step, "changed no setting", why)
-    were = _pauses(old, made_at)
+    were = named_pauses(old, made_at)
 
     def change(now: Settings, at: StatusHead) -> Settings:
         for name, value in _changes(old, now, made_at).items():
@@ -253,9 +254,8 @@ def _reconfigure(store: Store, step: int, *, dry_run: bool) -> Undone:
         backed = {n: getattr(old.config, n) for n in changed if n in QueueConfig.__slots__}
         config = replace(now.config, **backed)
         paused = old.paused if _PAUSED in changed else now.paused
-        pauses = {**_by_name(now.pauses), **{n: were.get(n) for n in changed if _is_pause(n)}}
-        kept = tuple(one for one in pauses.values() if one is not None)
-        return replace(now.reconfigured(config, at.pointers), paused=paused, pauses=kept)
+        back = put_back(now, {n: were.get(n) for n in changed if is_pause(n)})
+        return replace(back.reconfigured(config, at.pointers), paused=paused)
 
     if dry_run:
         at = store.status_head()
@@ -271,9 +271,9 @@ def _reconfigure(store: Store, step: int, *, dry_run: bool) -> Undone:
 
 def _plain_of(settings: Settings, at: datetime, names: Iterable[str]) -> dict[str, Any]:
     """Return settings by their names, as plain data."""
-    pauses = _pauses(settings, at)
+    named = named_pauses(settings, at)
     plain = {**settings.config.to_dict(), _PAUSED: settings.paused}
-    return {n: _until(pauses.get(n)) if _is_pause(n) else plain[n] for n in names}
+    return {n: _until(named.get(n)) if is_pause(n) else plain[n] for n in names}
 
 
 def _settings_around(store: Store, step: int) -> tuple[Settings, Settings, datetime]:
@@ -286,20 +286,7 @@ def _settings_around(store: Store, step: int) -> tuple[Settings, Settings, datet
     return store.settings(before), store.settings(head), datetime.fromisoformat(head.at)
 
 
-_PAUSED, _OF_KEY = "paused", "pause of "
-
-
-def _is_pause(name: str) -> bool:
-    return name.startswith(_OF_KEY)
-
-
-def _by_name(pauses: Iterable[Pause]) -> dict[str, Pause | None]:
-    """Return pauses of keys by what they are called."""
-    return {f"{_OF_KEY}{one.key!r} by {one.by}": one for one in pauses}
-
-
-def _pauses(settings: Settings, at: datetime) -> dict[str, Pause | None]:
-    return _by_name(settings.paused_at(at))
+_PAUSED = "paused"
 
 
 def _until(pause: Pause | None) -> str:
@@ -317,13 +304,13 @@ def _changes(old: Settings, new: Settings, at: datetime) -> dict[str, Any]:
     }
     if old.paused != new.paused:
         found[_PAUSED] = new.paused
-    were, are = _pauses(old, at), _pauses(new, at)
+    were, are = named_pauses(old, at), named_pauses(new, at)
     changed = (name for name in {**were, **are} if were.get(name) != are.get(name))
     return {**found, **{name: are.get(name) for name in changed}}
 
 
 def _name_of(changed: dict[str, Any]) -> str:
-    if all(map(_is_pause, changed)):
+    if all(map(is_pause, changed)):
         return "pause" if any(changed.values()) else "resume"
     if set(changed) != {_PAUSED}:
         return "configure"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -121,6 +122,21 @@ class Settings:
     def pause_of(self, by: str, key: str, now: datetime) -> Pause | None:
         """Return the pause of a key that is in force, if there is one."""
         return next((one for one in self.paused_at(now) if (one.by, one.key) == (by, key)), None)
+
+    def pause_on(self, keys: Sequence[Hashable], now: datetime) -> Pause | None:
+        """Return the pause that keeps an item of these keys back for longest."""
+        of = dict(zip(key_texts(self.config), keys, strict=False))
+        found = (one for one in self.paused_at(now) if of.get(one.by) == one.key)
+        return max(found, key=lambda one: (one.until is None, one.until or one.at), default=None)
+
+    def key_ends(self) -> dict[tuple[str, Hashable], float]:
+        """Return until when each key is paused, since 1970; infinity for an open end."""
+        ends = {(one.by, one.key): one.until for one in self.pauses}
+        return {key: math.inf if end is None else end.timestamp() for key, end in ends.items()}
+
+    def paused_as(self, other: Settings) -> Settings:
+        """Return the settings with the pauses of keys of other ones."""
+        return replace(self, pauses=other.pauses)
 
     # rule: pause of a key
     def with_pause(self, pause: Pause) -> Settings:

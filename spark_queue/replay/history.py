@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -140,10 +139,7 @@ def _pauses(store: Store, begin: float) -> Iterator[PastPause]:
     last: tuple[bool, PausedKeys] = (False, {})
     for row in sorted(rows, key=itemgetter("step")):
         found = Settings.from_json(store.name, row["settings"])
-        ends = {(one.by, one.key): one.until for one in found.pauses}
-        keys: PausedKeys = {
-            name: math.inf if end is None else _seconds(end) - begin for name, end in ends.items()
-        }
+        keys: PausedKeys = {name: end - begin for name, end in found.key_ends().items()}
         if (found.paused, keys) != last:
             last = (found.paused, keys)
             moment = _seconds(instant_of(row["moment"]))

@@ -110,7 +110,8 @@ class Chains:
         )
         told = {f"_{name}": value for name, value in row.items()}
         states, at = self._state_of(row["held_by"]), self._situation(reason)
-        text = explaining.detail(told, why, states, at, self.directory)
+        pause = explaining.pause_of(told, self.asked.settings, self.asked.now)
+        text = explaining.detail(told, why, states, at, self.directory, pause)
         explained = explaining.because(row["seq"], reason, text, by=why.by, until=row["until"])
         back = self._given_back(row["seq"])
         explained = explaining.with_more(replace(explained, given_back=back), row["more"])
@@ -175,8 +176,7 @@ class Chains:
     def _situation(self, reason: Reason) -> Situation:
         at = Situation(
             config=self.config,
-            paused=self.asked.paused,
-            pauses=self.asked.pauses,
+            paused=self.asked.settings.paused,
             now=self.asked.now.timestamp(),
             in_flight=0,
             paces=Paces(self.config),
@@ -325,7 +325,7 @@ def read_place(
         answers.rows("claim_rates"),
     )
     standing = {name: row[name] for name in ("ahead", "held_ahead", "members_ahead")}
-    if asked.paused:
+    if asked.settings.paused:
         return Place(**standing, least=None, most=None, why="the queue is paused")
     if not taking["per_second"]:
         return Place(**standing, least=None, most=None, why="nothing was claimed of late")

@@ -141,7 +141,7 @@ def read_tenants(
         The rates of the queue, with the keys that they keep back.
     """
     by, weights = asked.config.fair_key, asked.config.weights
-    paused = {one.key for one in asked.pauses if one.by == by}
+    paused = {one.key for one in asked.settings.paused_at(asked.now) if one.by == by}
     limits = [limit for limit in asked.config.limits if limit.by == by]
     paces = [rate for rate in asked.config.rates if rate.by == by is not None]
     starts = {one.key: one.next_at for rate in rates if rate.by == by for one in rate.keys}

@@ -235,10 +235,8 @@ def asked_of(store: Store, ends: Ends, window: timedelta, at: datetime | None = 
     return Question(
         now=now,
         since=now - window,
-        paused=settings.paused,
-        config=settings.config,
+        settings=settings,
         max_age=ReaderConfig.from_dict(facts.config).max_age,
-        pauses=settings.paused_at(now),
         play=partial(play, store, now),
     )
 
@@ -294,7 +292,7 @@ def _vitals(
         "as_of": asked.now,
         "window": asked.now - asked.since,
         "step": ends.head.step,
-        "paused": asked.paused,
+        "paused": asked.settings.paused,
         "service": _service(store, ends, asked, found["settings_changes"], directory),
         "overview": Overview(**overview, refused=_queue_head(store, ends).refused),
         "retries": tuple(RetryPoint(**row) for row in found["retries"]),
@@ -302,7 +300,7 @@ def _vitals(
         "errors": tuple(error_group(name, reader, row) for row in found["errors"]),
         "groups": holders.groups(found["groups"], directory, asked.now),
         "starving": tuple(StarvingKey(**row) for row in found["starving"]),
-        "paused_keys": asked.pauses,
+        "paused_keys": asked.settings.paused_at(asked.now),
         "full_limits": tuple(_full_limit(asked.config, row) for row in found["full_limits"]),
         **owed.facts(answers, found),
         "outranked": tuple(OutrankedPriority(**row) for row in found["outranked"]),
@@ -322,8 +320,8 @@ def _service(
     configured: Sequence[Answer],
     directory: Path | None,
 ) -> ServiceState:
-    hold, pauses = _queue_head(store, ends).hold, Pauses.of(configured)
-    pause, resume = pauses.paused or {}, pauses.resumed or {}
+    hold, known = _queue_head(store, ends).hold, Pauses.of(configured)
+    pause, resume = known.paused or {}, known.resumed or {}
     return ServiceState(
         paused_at=pause.get("at"),
         paused_by=pause.get("who"),
@@ -396,5 +394,5 @@ def _line(store: Store, behind: Sequence[Answer], ends: Ends, asked: Question) -
         steps=0 if first is None else last - first + 1,
         lost=facts.lost,
         last_step_at=datetime.fromisoformat(at) if at else None,
-        paused=asked.paused,
+        paused=asked.settings.paused,
     )

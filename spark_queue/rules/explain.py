@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from spark_queue.config import QueueConfig
-from spark_queue.flow import Pause, is_paced, limit_of
+from spark_queue.flow import is_paced, limit_of
 from spark_queue.rules import granting
 from spark_queue.rules.bounds import Played
 from spark_queue.rules.grouping import Member, in_the_way
@@ -81,8 +81,6 @@ class Situation:
     now: float
     in_flight: int
     """Items in flight, without those that the next claim ends."""
-    pauses: Sequence[Pause] = ()
-    """The pauses of keys in force."""
     paces: Paces | None = None
     """What keys owe."""
     flights: Mapping[Limited, Sequence[int]] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from spark_queue.acting import operator
-from spark_queue.flow import is_paced, longest_pause
+from spark_queue.flow import is_paced
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.job_descriptions import named
 from spark_queue.log.schema import (
@@ -342,10 +342,9 @@ def _followers(items: OpenItems) -> set[int]:
 
 def _kept_until(rows: Collection[Row], settings: Settings, now: datetime) -> dict[int, datetime]:
     """Return until when items of paused keys are kept back."""
-    pauses = settings.paused_at(now)
-    if not pauses:
+    if not settings.paused_at(now):
         return {}
-    found = {row["_seq"]: longest_pause(settings.config, pauses, keys_of(row)) for row in rows}
+    found = {row["_seq"]: settings.pause_on(keys_of(row), now) for row in rows}
     return {seq: one.until or _NEVER for seq, one in found.items() if one is not None}
 
 

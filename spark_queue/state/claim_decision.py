@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
 import pyarrow as pa
@@ -116,7 +115,8 @@ class StandingScheduler:
             return False
         if self._terms == terms:
             return True
-        if not self._terms.differs_in_pauses(terms):
+        settings = self._terms.settings.paused_as(terms.settings)
+        if replace(self._terms, settings=settings) != terms:
             return False
         self._terms = terms
         with self._whole_or_gone():
@@ -124,10 +124,7 @@ class StandingScheduler:
         return True
 
     def _pause_keys(self) -> None:
-        pauses = self._terms.settings.pauses
-        self._scheduler.pause_keys(
-            {(p.by, p.key): math.inf if p.until is None else seconds(p.until) for p in pauses}
-        )
+        self._scheduler.pause_keys(self._terms.settings.key_ends())
 
     def propose(self, head: StatusHead, request: Request, now: datetime) -> Grant | None:
         """Return the proposal of a claim as of a step; ``None`` if it needs more items."""

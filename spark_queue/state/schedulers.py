@@ -98,11 +98,6 @@ class ReaderTerms:
         judging = replace(without_keys(config), max_attempts=most)
         object.__setattr__(self, "judging", judging)
 
-    def differs_in_pauses(self, other: ReaderTerms) -> bool:
-        """Tell whether other terms are the same but for pauses of keys."""
-        settings = replace(self.settings, pauses=other.settings.pauses)
-        return settings == other.settings and self.reader_config == other.reader_config
-
 
 def scheduler(
     config: QueueConfig,

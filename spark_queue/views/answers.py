@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.flow import Pause
 from spark_queue.log.heads import QueueHead, StatusHead
+from spark_queue.log.settings import Settings
 from spark_queue.results import ItemProgress
 from spark_queue.rules.bounds import Played
 from spark_queue.sql import catalogue
@@ -88,13 +88,15 @@ class Question:
     now: datetime
     since: datetime
     """When the window begins."""
-    paused: bool
-    config: QueueConfig
+    settings: Settings
     max_age: timedelta | None
-    pauses: tuple[Pause, ...] = ()
-    """The pauses of keys in force."""
     play: Callable[..., Played] = Played
     """Plays a claim: of many more items where one is asked about, until it takes that."""
+
+    @property
+    def config(self) -> QueueConfig:
+        """The configuration in force."""
+        return self.settings.config
 
     def about(self, seq: int) -> Question:
         """Return the question about one item."""
@@ -105,7 +107,7 @@ class Question:
         return {
             "now": micros(self.now),
             "since": micros(self.since),
-            "paused": self.paused,
+            "paused": self.settings.paused,
             "play": self.play,
             # As a claim of one item after the other, which takes over what lapsed.
             "spared": [],

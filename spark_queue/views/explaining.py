@@ -11,7 +11,7 @@ from typing import Any
 
 from spark_queue.clock import utc
 from spark_queue.config import QueueConfig
-from spark_queue.flow import Pause, bounds_of, has_pass, longest_pause
+from spark_queue.flow import Pause, bounds_of, has_pass
 from spark_queue.log.disk.liveness import judge
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.schema import CLAIMED
@@ -48,12 +48,18 @@ def live(store: Store, seq: int) -> Explanation | None:
             # How often it was given back only the log says; and of the members before it none need
             # be known here.
             return None
-        limit = store.reader_config()
-        chains = replica.items.chains()
+        limit, chains = store.reader_config(), replica.items.chains()
         known = {**replica.items, seq: row}.values()
         rows = [{**other, "_expires_at": expires_at(other, limit)} for other in known]
-        at = now_of(store)
-    live = {row["_seq"]: LiveItem.of(row, at) for row in rows}
+        head = store.status_head()
+        settings, now = store.settings(head), store.clock.now()
+        at = Situation(
+            config=settings.config,
+            paused=settings.paused,
+            now=now.timestamp(),
+            in_flight=head.claimed,
+        )
+    live = {row["_seq"]: LiveItem.of(row, at, pause_of(row, settings, now)) for row in rows}
     live |= {
         one.seq: one for chain in chains for one in _follow_chain([live[seq] for seq in chain], at)
     }
@@ -62,13 +68,13 @@ def live(store: Store, seq: int) -> Explanation | None:
         # What starts before it only a claim says.
         return None
     group = row["_group_key"]
-    members = [live[r["_seq"]] for r in rows if group is not None and r["_group_key"] == group]
-    members.sort(key=lambda member: member.seq)
+    of_group = (r["_seq"] for r in rows if group is not None and r["_group_key"] == group)
+    members = [live[seq] for seq in sorted(of_group)]
     why = explain_live(live[seq], members, at)
     own = next(other for other in rows if other["_seq"] == seq)
     states = {member.seq: member.state for member in members}
-    text = detail(own, why, states, at, store.handle.place.directory())
-    until = until_of(own, why.reason, at)
+    text = detail(own, why, states, at, store.handle.place.directory(), one.pause)
+    until = until_of(own, why.reason, at, one.pause)
     return with_more(because(seq, why.reason, text, by=why.by, until=until), why.more)
 
 
@@ -90,14 +96,20 @@ class LiveItem(Timed):
     is_busy: bool = False
     limited: Sequence[Limited] = ()
     asked: Sequence[UnitsAsked] = ()
-    kept_until: float = -math.inf
+    pause: Pause | None = None
+    """The one that keeps it back for longest."""
     follows: int | None = None
     replaced_by: int | None = None
 
+    @property
+    def kept_until(self) -> float:
+        """Until when it is paused; minus infinity for never."""
+        return -math.inf if self.pause is None else _seconds(self.pause.until) or math.inf
+
     @classmethod
-    def of(cls, row: AnyRow, at: Situation) -> LiveItem:
-        """Look at a row; by limits and rates none is explained here."""
-        until, pause = row["_lease_expires_at"], pause_of(row, at)
+    def of(cls, row: AnyRow, at: Situation, pause: Pause | None) -> LiveItem:
+        """Look at a row; by bounds of keys none is explained here."""
+        until = row["_lease_expires_at"]
         return cls(
             seq=row["_seq"],
             state=row["_state"],
@@ -106,7 +118,7 @@ class LiveItem(Timed):
             available_at=_seconds(row["_available_at"]),
             expires_at=_seconds(row["_expires_at"]),
             freed_at=None if until is None else _seconds(freed_at(until, at.config)),
-            kept_until=-math.inf if pause is None else _seconds(pause.until) or math.inf,
+            pause=pause,
         )
 
 
@@ -120,25 +132,13 @@ def _follow_chain(chain: Sequence[LiveItem], at: Situation) -> list[LiveItem]:
     return found
 
 
-def now_of(store: Store) -> Situation:
-    """Return the rules' situation now; all claimed items are in flight."""
-    head = store.status_head()
-    settings, now = store.settings(head), store.clock.now()
-    return Situation(
-        config=settings.config,
-        paused=settings.paused,
-        pauses=settings.paused_at(now),
-        now=now.timestamp(),
-        in_flight=head.claimed,
-    )
-
-
 def detail(
     row: AnyRow,
     why: ItemReason,
     states: Mapping[int, State],
     at: Situation,
     directory: Path | None,
+    pause: Pause | None,
 ) -> str:
     """Say a reason in a sentence; life locks in a directory tell whether a holder lives."""
     holder = row["_worker_id"] or f"lease {row['_lease']}"
@@ -155,7 +155,7 @@ def detail(
         "key limit": _say_full(why.full) if why.full else "",
         "key rate": _say_short(why, at),
         "rate": _say_short(why, at),
-        "key paused": _say_pause(row, at),
+        "key paused": "" if pause is None else _say_pause(row, pause),
         "limit": _say_in_flight(at),
         "runnable": "it waits for its turn and a claim",
     }
@@ -194,18 +194,13 @@ def _say_short(why: ItemReason, at: Situation) -> str:
     return f"{whose} may start {said} again from {say_instant(until)} on"
 
 
-def pause_of(row: AnyRow, at: Situation) -> Pause | None:
+def pause_of(row: AnyRow, settings: Settings, now: datetime) -> Pause | None:
     """Return the pause that keeps an item back for longest."""
-    if not at.pauses:
-        return None
-    return longest_pause(at.config, at.pauses, keys_of(row))
+    return settings.pause_on(keys_of(row), now) if settings.paused_at(now) else None
 
 
-def _say_pause(row: AnyRow, at: Situation) -> str:
-    """Say which key of an item is paused, if one is."""
-    pause = pause_of(row, at)
-    if pause is None:
-        return ""
+def _say_pause(row: AnyRow, pause: Pause) -> str:
+    """Say which key of an item is paused."""
     until = "it is resumed" if pause.until is None else say_instant(pause.until)
     said = f"{pause.by} {pause.key!r} is paused until {until} by {pause.who}"
     expires_at = row["_expires_at"]
@@ -220,11 +215,11 @@ def _say_end(until: datetime, config: QueueConfig) -> str:
     return f"{say_instant(until)}{later}"
 
 
-def until_of(row: AnyRow, reason: Reason, at: Situation) -> datetime | None:
+def until_of(row: AnyRow, reason: Reason, at: Situation, pause: Pause | None) -> datetime | None:
     """Return until when a reason holds, where that is known."""
     if reason == "leased":
         return freed_at(utc(row["_lease_expires_at"]), at.config)
-    if reason == "key paused" and (pause := pause_of(row, at)) is not None:
+    if reason == "key paused" and pause is not None:
         return pause.until
     return utc(row["_available_at"]) if reason == "delayed" else None
 
