@@ -336,8 +336,8 @@ class Claim:
 def make_claim(at: Snapshot, request: Request, kind: type[_ClaimT]) -> _ClaimT:
     """Lease the items of a request, after a checkpoint that is due; forward ended ones."""
     store = at.store
-    if commands.checkpoint.is_due(at.status, request.limit):
-        commands.checkpoint.checkpoint(store)
+    if commands.admin.is_checkpoint_due(at.status, request.limit):
+        commands.admin.checkpoint(store)
         at = state.snapshot.Snapshot(store)
     claim = kind(store, commands.claims.claim(at, request))
     commands.forward_items.forward(store)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spark_queue import checks, commands, pause_texts, sql, views
+from spark_queue import checks, commands, flow_forms, sql, views
 from spark_queue.config_changes import merge
 from spark_queue.queue_views import Opened
 from spark_queue.reader_config import ReaderConfig, require_reader
@@ -103,14 +103,14 @@ class Operating(Opened):
             When the queue was made before there were pauses of keys, and not upgraded since.
         """
         if key is None:
-            pause_texts.require_no_key("pause", by=by, for_=for_)
+            flow_forms.require_no_key("pause", by=by, for_=for_)
             return self._give_out(paused=True)
         return commands.key_pauses.pause(self._store, key, by, for_)
 
     def resume(self, *, key: str | None = None, by: str | None = None) -> int:
         """Give out items again, or those of a key; otherwise as :meth:`pause`."""
         if key is None:
-            pause_texts.require_no_key("resume", by=by)
+            flow_forms.require_no_key("resume", by=by)
             return self._give_out(paused=False)
         return commands.key_pauses.resume(self._store, key, by)
 

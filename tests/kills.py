@@ -22,7 +22,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from spark_queue import LocalQueue, QueueConfig, Reject, RetryPolicy
-from spark_queue.commands import checkpoint
+from spark_queue.commands import admin
 
 RETURNS = "id bigint"
 
@@ -38,7 +38,7 @@ _RUN = {**_HANDS, "without Spark": "spark_queue.processing.local_processing"}
 _LOOP = dict.fromkeys(_HANDS, "spark_queue.processing.loop")
 _AHEAD = dict.fromkeys(_HANDS, "spark_queue.processing.loop _Ahead")
 _RECOVERY = dict.fromkeys(_HANDS, "spark_queue.commands.recovery")
-_CHECKPOINT = dict.fromkeys(_HANDS, "spark_queue.commands.checkpoint")
+_CHECKPOINT = dict.fromkeys(_HANDS, "spark_queue.commands.admin")
 _FORWARD = dict.fromkeys(_HANDS, "spark_queue.commands.forward_items")
 
 #: Each point: where the function is for each runner, its name, the kill before or behind its call,
@@ -252,7 +252,7 @@ def _install(point: str, runner: str) -> None:
 
     setattr(owner, name, call)
     if name == "checkpoint":
-        checkpoint.LONG_FOLD, checkpoint._CLAIMS = 1, 0
+        admin.LONG_FOLD, admin._CLAIMS = 1, 0
 
 
 def _die(*_: object) -> None:

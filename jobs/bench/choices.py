@@ -30,7 +30,7 @@ from choices_drawn import COLUMNS, LEASE, Drawn
 from spark_queue import ReaderConfig
 from spark_queue.clock import ManualClock
 from spark_queue.commands import readers, rows, settle
-from spark_queue.commands.checkpoint import checkpoint
+from spark_queue.commands.admin import checkpoint
 from spark_queue.commands.settle import refunds
 from spark_queue.config import OnDuplicate
 from spark_queue.errors import LeaseLostError

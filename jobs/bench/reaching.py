@@ -30,15 +30,15 @@ class _Reach:
 
     def note_views(self) -> None:
         """Have the library tell which views it makes statements of."""
-        from spark_queue.sql import statements  # noqa: PLC0415 - counted from its import on
+        from spark_queue.sql import catalogue  # noqa: PLC0415 - counted from its import on
 
-        read: Any = statements._of_stage  # noqa: SLF001 - of our own package
+        read: Any = catalogue._of_stage  # noqa: SLF001 - of our own package
 
         def noting(name: str, **options: bool) -> object:
             self.views.add(name)
             return read(name, **options)
 
-        statements._of_stage = noting  # type: ignore[assignment]  # noqa: SLF001 - as above
+        catalogue._of_stage = noting  # type: ignore[assignment]  # noqa: SLF001 - as above
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from spark_queue.commands import (
         admin as admin,
         batches as batches,
-        checkpoint as checkpoint,
         claims as claims,
         create_drop as create_drop,
         dry_runs as dry_runs,

@@ -40,6 +40,7 @@ from spark_queue.state.store import Store
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+
 _T = TypeVar("_T")
 
 #: Where items are that have not ended.
@@ -303,3 +304,36 @@ def revive_all(
         return _step(head, moved, READY, Affected(total, step=head.step, becomes={READY: total}))
 
     return on_status(store, action, decide)
+
+
+#: Rows since the last checkpoint from which a claim writes the next one first.
+LONG_FOLD = 500_000
+
+#: How many times the size of a claim the fold may be: its claims and settles are two rows an item.
+_CLAIMS = 6
+
+
+def checkpoint(store: Store) -> int:
+    """Write a checkpoint as a step of its own, and return the number of the step."""
+
+    def decide(at: Snapshot) -> Step[StatusHead, int]:
+        stage = planner_of(store).checkpoint(at)
+        return Step(
+            head=stage.head,
+            rows=stage.rows,
+            small=False,
+            counts={"fold": at.status.log_rows},
+            answer=stage.head.step,
+            engine=engine_of(stage.rows),
+        )
+
+    return on_status(store, "checkpoint", decide)
+
+
+# rule: checkpoint that is due
+def is_checkpoint_due(head: StatusHead, limit: int) -> bool:
+    """Whether the fold has become long enough to be worth a checkpoint.
+
+    Claims as large as a fold would else write one each time, which costs more than it saves.
+    """
+    return head.log_rows >= max(LONG_FOLD, _CLAIMS * limit)

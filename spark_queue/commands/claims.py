@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_queue import checks
-from spark_queue.commands import checkpoint, recovery, settle
+from spark_queue.commands import admin, recovery, settle
 from spark_queue.commands.settle import SettledStep
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.delta_log import DeltaLog
@@ -268,7 +268,7 @@ def settle_and_claim(
     def decide(at: Snapshot) -> Answer[tuple[SettledStep, GrantedClaim] | None]:
         now = store.clock.now()
         told = settle.as_noted(at, verdict)
-        if checkpoint.is_due(at.status, request.limit) or pausing_of(told):
+        if admin.is_checkpoint_due(at.status, request.limit) or pausing_of(told):
             return _NEITHER
         look_as_far(at)
         here = both = _here(at, lease, told, request, now)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_queue.commands import batches, readers, rows, shared_enqueue
+from spark_queue.commands import batches, pending_enqueue, readers, rows
 from spark_queue.commands.batches import SourceBatch
 from spark_queue.commands.enqueued import Enqueued
 from spark_queue.commands.rows import MarkedRows
@@ -145,8 +145,8 @@ def commit(
         return _Enqueue(marked, store.clock.now(), rules, None).decide(at)
 
     shared = None
-    if batch is None and shared_enqueue.may_share(frame, store, rules):
-        shared = shared_enqueue.share_step(store, frame, rules, decide_all, make)
+    if batch is None and pending_enqueue.may_share(frame, store, rules):
+        shared = pending_enqueue.share_step(store, frame, rules, decide_all, make)
     done = make(command.decide) if shared is None else shared
     if done.step:
         _trim(at)

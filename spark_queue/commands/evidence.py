@@ -34,7 +34,7 @@ from spark_queue.log.delta.claim_record import (
 from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk import jvms, removal, write_lock
 from spark_queue.log.disk.fsync import make_directory, sync_commits
-from spark_queue.log.object import conditional_commits
+from spark_queue.log.object import table_objects
 from spark_queue.log.output import output_columns
 from spark_queue.log.schema import CLAIMED, ITEM
 from spark_queue.log.session_options import promises_disk, whole_times
@@ -132,7 +132,7 @@ class Output:
         writer = writer.option("delta.setTransactionRetentionDuration", "interval 30 days")
         save = writer.save if self.address.is_path else writer.saveAsTable
         block = whole_times(self.spark)
-        with conditional_commits.writes(self.address.target, block, conditional_commits.LEAVE_IT):
+        with table_objects.writes(self.address.target, block, table_objects.LEAVE_IT):
             save(self.address.target)
 
     def _directory(self) -> Path | None:

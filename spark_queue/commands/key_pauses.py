@@ -15,10 +15,10 @@ from spark_queue.commands import admin
 from spark_queue.config import QueueConfig
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError, pause_of
 from spark_queue.flow import Pause, key_texts
+from spark_queue.flow_forms import expression_of
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.settings import Settings
 from spark_queue.log.step_events import logger
-from spark_queue.pause_texts import expression_of
 from spark_queue.rules.limiting import ITEM_KEYS, keys_of
 from spark_queue.saying import Said
 from spark_queue.state.store import Store

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from spark_queue.commands.checkpoint import LONG_FOLD
+from spark_queue.commands.admin import LONG_FOLD
 from spark_queue.doctor.subject import ReaderSubject, Subject
 from spark_queue.doctor.table import CheckedTable, Files
 from spark_queue.log import maintenance

@@ -24,9 +24,8 @@ from spark_queue.log.disk.staged_rows import FarStaging, Staging
 from spark_queue.log.disk.table_place import TablePlace
 from spark_queue.log.heads import Head
 from spark_queue.log.log_columns import fields_of
-from spark_queue.log.object.conditional_commits import create_table
 from spark_queue.log.object.table_copy import TableCopy
-from spark_queue.log.object.table_objects import commit_name
+from spark_queue.log.object.table_objects import commit_name, create_table
 from spark_queue.log.schema import SKIPPING_COLUMNS
 from spark_queue.log.session_options import promises_disk
 from spark_queue.log.storage import Storage

@@ -13,8 +13,7 @@ from spark_queue.log.addresses import TableAddress, is_on_object_store, require_
 from spark_queue.log.delta.log import Log
 from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.log_kinds import TableSource
-from spark_queue.log.object.file_system_storage import FileSystemStorage, is_file_system
-from spark_queue.log.object.object_storage import ObjectStorage
+from spark_queue.log.object.object_storage import FileSystemStorage, ObjectStorage, is_file_system
 from spark_queue.log.object.remote_storage import RemoteStorage
 from spark_queue.log.object.table_copy import TableCopy
 from spark_queue.log.session_options import PlainSession, Session

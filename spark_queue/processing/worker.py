@@ -38,9 +38,8 @@ from spark_queue.processing.executor import (
 )
 from spark_queue.processing.handler_span import Continuing
 from spark_queue.processing.handler_types import AnyHandler, Apart
-from spark_queue.processing.learnt import Learnt
 from spark_queue.processing.loop import Asked, ProcessResult, run_claims
-from spark_queue.processing.staged_outcomes import StagedOutcomes
+from spark_queue.processing.staged_outcomes import Learnt, StagedOutcomes
 from spark_queue.state.request import Request
 from spark_queue.state.settle_decision import NAMED, Verdict
 from spark_queue.state.store import Store

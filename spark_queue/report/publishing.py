@@ -14,12 +14,17 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from spark_queue.log.addresses import QueueAddress, TableAddress
-from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_columns_of
-from spark_queue.sql.catalogue import View, views
+from spark_queue.sql.catalogue import (
+    SETTING_COLUMNS,
+    View,
+    needed_by,
+    setting_columns_of,
+    view_of,
+    views,
+)
 from spark_queue.sql.database import AS_SPARK
 from spark_queue.sql.limit_pass import KEY_TABLES
 from spark_queue.sql.look import CONFIGURED, ENTERED, MOVES, VIEWED
-from spark_queue.sql.statements import needed_by, view_of
 
 #: The queue that the published file is about.
 EXAMPLE = "main.ops.files"

@@ -11,7 +11,6 @@ from spark_queue.rules import explain, following, granting
 from spark_queue.rules.following import dump, load
 from spark_queue.rules.outcomes import cancel, purge, renew, settle
 from spark_queue.rules.pacing import Debt
-from spark_queue.rules.pausing import PausedKeys
 from spark_queue.rules.places import State
 from spark_queue.rules.replacing import Replacing
 from spark_queue.rules.rule_model import (
@@ -26,6 +25,7 @@ from spark_queue.rules.rule_model import (
 )
 from spark_queue.rules.scheduler_state import TERMINAL, SchedulerState, check_hashable
 from spark_queue.rules.service_order import Horizon
+from spark_queue.rules.timing import PausedKeys
 
 _GrantT = TypeVar("_GrantT", Grant, Grant | None)
 

@@ -14,12 +14,11 @@ from spark_queue.rules.fairness import OneLine, Turns
 from spark_queue.rules.grouping import Serial, Ungrouped
 from spark_queue.rules.pacing import Charges, Debt
 from spark_queue.rules.parted import LimitedLines
-from spark_queue.rules.pausing import KeyPauses, PausedKeys
 from spark_queue.rules.places import Place, State, Terminal, freed_at
 from spark_queue.rules.ready import Line
 from spark_queue.rules.replacing import Replacing, ReplacingChains, place_of
 from spark_queue.rules.rule_model import Admitted, Grant, NewItem, Record
-from spark_queue.rules.timing import Timing
+from spark_queue.rules.timing import KeyPauses, PausedKeys, Timing
 
 TERMINAL: frozenset[str] = frozenset(get_args(Terminal))
 

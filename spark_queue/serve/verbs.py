@@ -24,8 +24,7 @@ from spark_queue.config_changes import (
     undo_lines,
 )
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.flow_forms import FLOW, FlowForm
-from spark_queue.pause_texts import expression_of, read_span, require_no_key
+from spark_queue.flow_forms import FLOW, FlowForm, expression_of, read_span, require_no_key
 from spark_queue.results import Affected, Undone
 from spark_queue.serve.watching import FOR_A_REFRESH, WatchedQueue
 from spark_queue.wording import number, plural

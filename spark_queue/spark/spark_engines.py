@@ -20,10 +20,10 @@ from spark_queue.overriding import override
 from spark_queue.spark.frames import bring, frame_of, having, plain
 from spark_queue.spark.spark_entries import BroughtEntries, FrameEntries
 from spark_queue.sql import log_rows
+from spark_queue.sql.catalogue import over, query, statement
 from spark_queue.sql.database import Database
 from spark_queue.sql.log_rows import DEBTS, TooManyRowsError, Within
 from spark_queue.sql.sql_engines import LogRows, SqlEngine, Tables
-from spark_queue.sql.statements import over, query, statement
 from spark_queue.state import spark_frames
 from spark_queue.state.store import Store
 

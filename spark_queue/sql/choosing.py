@@ -16,12 +16,11 @@ from spark_queue.log.schema import CLAIMED, ITEM
 from spark_queue.overriding import override
 from spark_queue.rules.bounds import Played
 from spark_queue.sql import limit_pass, log_rows
-from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_values
+from spark_queue.sql.catalogue import SECOND, SETTING_COLUMNS, setting_values
 from spark_queue.sql.decisions import EvidenceFirst
 from spark_queue.sql.limit_pass import KeysInFlight, LimitPass
 from spark_queue.sql.reach import is_sure, nearest, reaches, wanted_of
 from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables, give_order
-from spark_queue.sql.statements import SECOND
 from spark_queue.state.claim_decision import debt_rows, reached_by
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.request import Choice, Request

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_queue.errors import InvalidConfigError
 from spark_queue.log.disk import scratch
-from spark_queue.sql.statements import query, statement
+from spark_queue.sql.catalogue import query, statement
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

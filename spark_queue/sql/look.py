@@ -15,11 +15,8 @@ from spark_queue.log.log_columns import Columns, LogColumn
 from spark_queue.log.schema import ITEM, QUEUE_COLUMNS, REFUSED, SCHEDULE, SHOWN, STATUS_COLUMNS
 from spark_queue.rules.bounds import Played
 from spark_queue.sql import limit_pass, log_rows
-from spark_queue.sql.asked_settings import SETTING_COLUMNS
-from spark_queue.sql.catalogue import NAME
-from spark_queue.sql.played_claims import debts_of, taken_table
-from spark_queue.sql.sql_engines import LogRows, Tables, give_order
-from spark_queue.sql.statements import leaves_of
+from spark_queue.sql.catalogue import NAME, SETTING_COLUMNS, leaves_of
+from spark_queue.sql.sql_engines import LogRows, Tables, debts_of, give_order, taken_table
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 

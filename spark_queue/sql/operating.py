@@ -27,7 +27,7 @@ from spark_queue.rules.limiting import keys_of
 from spark_queue.rules.places import freed_at
 from spark_queue.rules.replacing import waits_of
 from spark_queue.sql import log_rows
-from spark_queue.sql.asked_settings import setting_values
+from spark_queue.sql.catalogue import setting_values
 from spark_queue.sql.decisions import RESTORED, TAKEN, Coming, Made, Moved
 from spark_queue.sql.look import MOVED, QueueLook, instant_of, micros_of, newest_rows
 from spark_queue.sql.session_planner import Planner

@@ -15,7 +15,7 @@ from spark_queue.retry_policy import RetryPolicy
 from spark_queue.rules.outcomes import TOO_OFTEN, retry_draw
 from spark_queue.saying import WAITING
 from spark_queue.sql import log_rows
-from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_values
+from spark_queue.sql.catalogue import SETTING_COLUMNS, setting_values
 from spark_queue.sql.sql_engines import HERE, SqlEngine, Tables
 from spark_queue.state.schedulers import punted_at
 from spark_queue.state.settle_decision import (

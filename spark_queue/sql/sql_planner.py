@@ -18,7 +18,7 @@ from spark_queue.log.settings import Settings
 from spark_queue.rules.bounds import Played
 from spark_queue.rules.rule_model import Reason
 from spark_queue.sql import checkpointing, choosing, log_rows, settlement
-from spark_queue.sql.asked_settings import setting_values
+from spark_queue.sql.catalogue import setting_values
 from spark_queue.sql.choosing import SqlChoice
 from spark_queue.sql.decisions import StagedCheckpoint
 from spark_queue.sql.look import micros_of

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_queue.commands import asking, checkpoint, create_drop, readers
+from spark_queue.commands import admin, asking, create_drop, readers
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.flow import RULES
 from spark_queue.log.heads import QueueHead, StatusHead, following
@@ -204,7 +204,7 @@ class DeltaJournal:
         del passed  # Whole generations are dropped, by the positions that the tables hold.
         for place in readers.every(self._store):
             if place.status_head().log_rows >= _LONG:
-                checkpoint.checkpoint(place)
+                admin.checkpoint(place)
         if self._commits - self._tidied >= _MANY:
             self._tidied = self._commits
             self._tables.tidy(self._retention, self._archive_to)

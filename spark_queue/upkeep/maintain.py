@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from spark_queue.commands import admin, checkpoint, forward_items, readers, recovery
+from spark_queue.commands import admin, forward_items, readers, recovery
 from spark_queue.commands.dry_runs import GONE, together
 from spark_queue.log.delta.table_properties import keeps_rows
 from spark_queue.log.disk import liveness, staged_rows
@@ -110,7 +110,7 @@ def _keep_up(reader: Store, by: Rewriter[Any], given: Store) -> _Upkeep:
     dead, replaced = _bury(reader, given), admin.end_replaced(reader)
     forward_items.forward(reader)
     head = reader.status_head()
-    step = checkpoint.checkpoint(reader) if head.log_rows else head.checkpoint.step
+    step = admin.checkpoint(reader) if head.log_rows else head.checkpoint.step
     if not keeps_rows(reader.status.properties()):
         by.drop(reader, "status", OPEN_LANE, before=step)
     return _Upkeep(expired, dead, replaced, step)

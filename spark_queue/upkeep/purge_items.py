@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_queue.commands import admin, checkpoint, readers
+from spark_queue.commands import admin, readers
 from spark_queue.commands.dry_runs import GONE
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log import maintenance
@@ -168,7 +168,7 @@ def _remove(store: Store, by: Rewriter[Any], found: Any) -> None:
     for reader in every:
         if reader.status_head().log_rows:
             # The turns that its line was given outlive an item.
-            checkpoint.checkpoint(reader)
+            admin.checkpoint(reader)
     ended = [
         end_of(
             reader, by.among(admin.read_finished(reader, "true"), found, is_in=True), by, "purge"

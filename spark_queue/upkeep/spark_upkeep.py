@@ -11,7 +11,7 @@ from spark_queue.commands import readers
 from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta.log import Log
 from spark_queue.log.maintenance import Tidied
-from spark_queue.log.object import conditional_commits
+from spark_queue.log.object import table_objects
 from spark_queue.log.output import output_columns
 from spark_queue.log.schema import ITEM
 from spark_queue.log.session_options import PlainSession, kept_by, small_steps, whole_times
@@ -90,7 +90,7 @@ class SparkRewriter(Rewriter[DataFrame]):
             writer = writer.option("txnAppId", name).option("txnVersion", gen + 1)
             save = writer.save if address.is_path else writer.saveAsTable
             block = whole_times(spark)
-            with conditional_commits.writes(address.target, block, conditional_commits.LEAVE_IT):
+            with table_objects.writes(address.target, block, table_objects.LEAVE_IT):
                 save(address.target)
 
         return keep

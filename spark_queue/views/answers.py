@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,22 +11,25 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from spark_queue.clock import utc
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.log.heads import QueueHead, StatusHead
 from spark_queue.log.settings import Settings
 from spark_queue.results import ItemProgress
 from spark_queue.rules.bounds import Played
 from spark_queue.sql import catalogue
-from spark_queue.sql.asked_settings import setting_values
+from spark_queue.sql.catalogue import needed_by, setting_values
 from spark_queue.sql.log_rows import micros
 from spark_queue.sql.look import QueueLook, instant_of, micros_of
-from spark_queue.sql.statements import needed_by
 from spark_queue.state.store import Store
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_queue.config import QueueConfig
+
 
 #: A step of the status log, an instant, or (``None``) now.
 AsOf = int | datetime | None
@@ -204,3 +208,28 @@ class ViewSource(ABC):
         leases : mapping
             The lease of each item that is meant.
         """
+
+
+#: What is read of a row of progress.
+PROGRESS_COLUMNS = ("_seq", "_lease", "_step", "_at", "_body")
+
+
+def newest_progress(
+    rows: pa.Table, leases: Mapping[int, int], last: int
+) -> dict[int, ItemProgress]:
+    """Return the newest progress of items, by ``_seq``.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table
+        Rows of progress.
+    leases : mapping
+        The lease of each item that is meant: what was said under another one is over.
+    last : int
+        The last step that counts.
+    """
+    found = {}
+    for row in rows.sort_by("_step").to_pylist():
+        if row["_step"] <= last and leases.get(row["_seq"]) == row["_lease"]:
+            found[row["_seq"]] = ItemProgress(**json.loads(row["_body"]), at=utc(row["_at"]))
+    return found

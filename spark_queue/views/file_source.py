@@ -28,7 +28,7 @@ from spark_queue.sql.limit_pass import BOUND_TABLES
 from spark_queue.sql.log_rows import debts_of, plain
 from spark_queue.sql.look import CONFIGURED, ENTERED, MOVES
 from spark_queue.state.store import Store
-from spark_queue.views import item_progress
+from spark_queue.views import answers
 from spark_queue.views.answers import Answer, Answers, Ends, Question, ViewSource, by_seq
 
 #: Rows of a log in the form of views, by the path of the file that they are in.
@@ -288,8 +288,8 @@ class FileSource(ViewSource):
         def may_matter(file: LogFile) -> bool:
             return file.may_have("_step", first, last) and may_have(file)
 
-        rows = rows_of(store, "status", item_progress.COLUMNS, may_matter, kind=PROGRESS)
-        return item_progress.newest(rows, leases, last)
+        rows = rows_of(store, "status", answers.PROGRESS_COLUMNS, may_matter, kind=PROGRESS)
+        return answers.newest_progress(rows, leases, last)
 
 
 def _whole(rows: _Rows) -> pa.Table:

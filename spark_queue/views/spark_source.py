@@ -23,7 +23,7 @@ from spark_queue.sql.log_rows import TooManyRowsError
 from spark_queue.sql.look import QueueLook
 from spark_queue.sql.where import Where
 from spark_queue.state.store import Store
-from spark_queue.views import item_progress
+from spark_queue.views import answers
 from spark_queue.views.answers import Answer, Answers, Ends, Question, ViewSource, by_seq
 
 
@@ -88,8 +88,8 @@ class SparkSource(ViewSource):
         self, store: Store, leases: Mapping[int, int], last: int
     ) -> dict[int, ItemProgress]:
         is_meant = (F.col("_kind") == PROGRESS) & F.col("_seq").isin(list(leases))
-        rows = store.status.read().where(is_meant).select(*item_progress.COLUMNS)
-        return item_progress.newest(rows.toArrow(), leases, last)
+        rows = store.status.read().where(is_meant).select(*answers.PROGRESS_COLUMNS)
+        return answers.newest_progress(rows.toArrow(), leases, last)
 
 
 def _look(store: Store, options: Mapping[str, Any]) -> QueueLook[Any]:

@@ -19,7 +19,7 @@ from spark_queue.log.schema import ITEM, OUTCOME, QUEUE_COLUMNS, READY, REFUSED,
 from spark_queue.results import Lag, QueueStats
 from spark_queue.sql import log_rows
 from spark_queue.sql.arrow_look import ArrowLook
-from spark_queue.sql.asked_settings import setting_values
+from spark_queue.sql.catalogue import setting_values
 from spark_queue.sql.file_rows import item_files, log_of, once_more, refused_of
 from spark_queue.sql.look import HISTORY, STATUS, FrameT, QueueLook, instant_of
 from spark_queue.state.snapshot import Snapshot

@@ -22,8 +22,8 @@ from spark_queue.config_changes import merge
 from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import DuplicateItemError, LeaseLostError
 from spark_queue.flow import stored_texts, stored_units
+from spark_queue.flow_forms import expression_of
 from spark_queue.local_queue import LocalQueue
-from spark_queue.pause_texts import expression_of
 from spark_queue.queue_views import store_of
 from spark_queue.rules import Ack, Dead, Defer, Grant, Nack, NewItem, Outcome, Release, Scheduler
 from spark_queue.rules.rule_model import Admitted

@@ -23,7 +23,7 @@ from deltalake import write_deltalake
 from spark_queue import Waited
 from spark_queue.acting import acting_as
 from spark_queue.claim import LocalClaim, Said
-from spark_queue.commands import checkpoint, wait_for_end
+from spark_queue.commands import admin, wait_for_end
 from spark_queue.errors import (
     CannotUndoError,
     DuplicateItemError,
@@ -184,7 +184,7 @@ def test_a_claim_writes_the_checkpoint_that_is_due(
     twins: Twins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is a step before that of the claim, whoever claims."""
-    monkeypatch.setattr(checkpoint, "LONG_FOLD", 1)
+    monkeypatch.setattr(admin, "LONG_FOLD", 1)
     pair = twins()
     pair.play(lambda one: one.queue.enqueue(_items(*"abcdefgh")))
 

@@ -20,7 +20,7 @@ from spark_queue.delta_queue import DeltaQueue
 from spark_queue.errors import InvalidArgumentError, Reject, RetryAfter
 from spark_queue.flow import Rate
 from spark_queue.log.step_events import StepFacts
-from spark_queue.processing import learnt, loop
+from spark_queue.processing import loop, staged_outcomes
 from spark_queue.processing.loop import ProcessResult
 from spark_queue.retry_policy import RetryPolicy
 from spark_queue.state import spark_frames
@@ -150,7 +150,7 @@ def test_what_a_worker_died_of_is_found_and_dead(
     queue: DeltaQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that were in one claim with it are done, and none of them is charged."""
-    monkeypatch.setattr(learnt, "_OTHERS_END", 1.0)
+    monkeypatch.setattr(staged_outcomes, "_OTHERS_END", 1.0)
     queue.configure(max_losses=1)
     queue.cancel("id >= 5")
 
@@ -178,7 +178,7 @@ def test_an_item_that_kills_or_does_not_fit_is_charged_alone(
 
     A claim takes all of a group, and with ``skip`` those behind a failure are done in it.
     """
-    monkeypatch.setattr(learnt, "_OTHERS_END", 4.0)
+    monkeypatch.setattr(staged_outcomes, "_OTHERS_END", 4.0)
     queue.configure(on_failure="skip", max_losses=2, max_attempts=1)
 
     def handle(item: dict[str, Any]) -> dict[str, Any]:

@@ -16,8 +16,7 @@ from spark_queue import LocalQueue
 from spark_queue.errors import FileAccessError, InvalidArgumentError, SetupError
 from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.object import remote_storage
-from spark_queue.log.object.file_system_storage import FileSystemStorage
-from spark_queue.log.object.object_storage import ObjectStorage
+from spark_queue.log.object.object_storage import FileSystemStorage, ObjectStorage
 from spark_queue.log.storage import UPKEEP, Storage
 from tests.logs.logs import file_system, storage_log
 from tests.logs.memory_storage import MemoryStorage

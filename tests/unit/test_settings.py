@@ -12,7 +12,7 @@ from spark_queue import LocalQueue, QueueConfig
 from spark_queue.cli.commands.setting_commands import LiveOptions
 from spark_queue.config import LIVE_SETTINGS, SETTINGS, Setting
 from spark_queue.serve.verbs import VERBS
-from spark_queue.sql.asked_settings import SETTING_COLUMNS, setting_values
+from spark_queue.sql.catalogue import SETTING_COLUMNS, setting_values
 from tests.unit.docs import settings_page
 
 _LIVE = [row for row in SETTINGS if row.is_live]

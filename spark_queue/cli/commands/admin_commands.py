@@ -33,7 +33,7 @@ from spark_queue.cli.scope import Scope
 from spark_queue.cli.words import plain
 from spark_queue.config_changes import new_config, with_options
 from spark_queue.errors import InvalidArgumentError
-from spark_queue.pause_texts import expression_of, plain_pause, read_span, require_no_key
+from spark_queue.flow_forms import expression_of, plain_pause, read_span, require_no_key
 from spark_queue.reader_config import ReaderConfig
 from spark_queue.wording import instant, visible
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from spark_queue.errors import LogDamagedError
-from spark_queue.log.delta.head_rows import HeadRows
 from spark_queue.log.delta.integrity import Trace, cut_at, trace
 from spark_queue.log.delta.log import APP_ID
+from spark_queue.log.delta.log_files import HeadRows
 from spark_queue.log.heads import QueueHead, StatusHead
 from spark_queue.log.step_events import LogName
 

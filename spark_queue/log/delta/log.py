@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_queue.log.delta.commits import Commit
-from spark_queue.log.delta.head_rows import HeadRows
+from spark_queue.log.delta.log_files import HeadRows
 from spark_queue.log.delta.table_creation import why_spark
 from spark_queue.log.heads import Head
 from spark_queue.log.schema import SKIPPING_COLUMNS

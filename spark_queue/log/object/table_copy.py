@@ -20,17 +20,9 @@ from spark_queue.log.delta.commits import summed_up
 from spark_queue.log.disk import scratch
 from spark_queue.log.disk.leftover_files import Ages, named_files, replaced_files, sweep
 from spark_queue.log.disk.table_place import TablePlace
-from spark_queue.log.object.conditional_commits import FEATURE, create_table, text_of
-from spark_queue.log.object.copied_files import keep, keep_commit, shorten
+from spark_queue.log.object import table_objects
 from spark_queue.log.object.pending_rows import PendingRows
-from spark_queue.log.object.table_objects import (
-    LAST,
-    LOG,
-    commit_name,
-    leftovers,
-    names_of,
-    summary_name,
-)
+from spark_queue.log.object.table_objects import FEATURE, LAST, LOG, commit_name, keep, summary_name
 from spark_queue.log.storage import LogMoved, Storage, ask_all
 from spark_queue.overriding import override
 
@@ -185,7 +177,7 @@ class TableCopy(TablePlace):
 
     def make(self, schema: str, properties: Mapping[str, str]) -> None:
         """Make an empty table; see :func:`create_table`."""
-        create_table(self._storage, schema, properties)
+        table_objects.create_table(self._storage, schema, properties)
 
     def is_ours(self) -> bool:
         """Return whether this library has made the table, so that its commits are conditional."""
@@ -260,7 +252,7 @@ class TableCopy(TablePlace):
         if is_moved or taken is None:
             self._left += files
             raise LogMoved
-        text = text_of(actions, contents if self._is_log else {}, taken)
+        text = table_objects.text_of(actions, contents if self._is_log else {}, taken)
         # What others ask for next is read beside it.
         asks = [partial(self._create, version, text), *self.pending.reads()]
         is_won = self.version < version and bool(ask_all(lambda ask: ask(), asks)[0])
@@ -290,7 +282,7 @@ class TableCopy(TablePlace):
         FileDamagedError
             It is not whole: without it the log would seem to be shorter.
         """
-        keep_commit(self.directory, self.url, version, text)
+        table_objects.keep_commit(self.directory, self.url, version, text)
         self.pending.note(version, text)
         self.version, self._changed = max(self.version, version), time.monotonic()
 
@@ -321,7 +313,7 @@ class TableCopy(TablePlace):
             self.publish(name)
         left, self._left = self._left, []
         self._storage.delete(left)
-        shorten(self.directory, version, live())
+        table_objects.shorten(self.directory, version, live())
 
     def sweep(self, ages: Ages | None) -> int:
         """See :meth:`TablePlace.sweep`: commits that are summed up, and files that none names."""
@@ -333,7 +325,7 @@ class TableCopy(TablePlace):
         named = named_files(self.directory)
         if named is None or not summed:
             return 0
-        gone = leftovers(self._storage, named, summed, ages, is_log=self._is_log)
+        gone = table_objects.leftovers(self._storage, named, summed, ages, is_log=self._is_log)
         self._storage.delete(gone)
         return len(gone)
 
@@ -341,7 +333,9 @@ class TableCopy(TablePlace):
         """Remove the table."""
         # A storage that lists nothing, as some may, has what is known.
         known = named_files(self.directory) or ()
-        names = {*self._storage.list()} or names_of(self.version, self._summary(), known)
+        names = {*self._storage.list()} or table_objects.names_of(
+            self.version, self._summary(), known
+        )
         # Without its first commit there is no table, and somebody may make one.
         self._storage.delete([commit_name(0)])
         self._storage.delete(names - {commit_name(0)})

@@ -25,11 +25,11 @@ from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk import jvms, write_lock
 from spark_queue.log.heads import Head
 from spark_queue.log.job_descriptions import described
-from spark_queue.log.object import conditional_commits
+from spark_queue.log.object import table_objects
 from spark_queue.log.object.remote_commits import FarCommits
 from spark_queue.log.schema import HEAD, ITEM, META_LANE
 from spark_queue.log.session_options import is_fresh, size_files, small_steps, whole_times
-from spark_queue.log.spark.spark_columns import SparkColumns, missing, with_head
+from spark_queue.log.spark.spark_types import SparkColumns, missing, with_head
 from spark_queue.log.storage import Storage
 from spark_queue.overriding import override
 
@@ -312,7 +312,7 @@ class SparkLog(DeltaLog[_Head]):
         """Describe the jobs of a block in which Spark writes to the table."""
         write_lock.leave_behind(self.find_directory(), lambda: jvms.trace_of(self.session))
         block = whole_times(self.session, self._for(what))
-        return conditional_commits.writes(self.address.target, block)
+        return table_objects.writes(self.address.target, block)
 
     def _rewrites(self, what: str) -> AbstractContextManager[None]:
         """Do the same for one in which rows, or files, are taken out: no copy stays behind."""

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from spark_queue.clock import ManualClock
 from spark_queue.commands import claims
-from spark_queue.commands.checkpoint import checkpoint
+from spark_queue.commands.admin import checkpoint
 from spark_queue.commands.settle import log_settle
 from spark_queue.config import QueueConfig
 from spark_queue.errors import LeaseLostError

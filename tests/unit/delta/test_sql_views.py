@@ -24,12 +24,12 @@ from spark_queue.sql import (
     limit_pass,
     log_rows,
     look,
-    played_claims,
     settlement,
+    sql_engines,
 )
+from spark_queue.sql.catalogue import OF_STATUS, SECOND, needed_by
 from spark_queue.sql.database import Database
 from spark_queue.sql.log_rows import plain
-from spark_queue.sql.statements import OF_STATUS, SECOND, needed_by
 
 _FILES = {
     file.name: file.read_text(encoding="utf-8")
@@ -77,7 +77,7 @@ def _look() -> dict[str, pa.Table]:
         "sized": _queue("_seq", "_step", "_enqueued_at").append_column("bytes", sizes),
         "found": _status(*look.MOVED, "_lease_expires_at"),
         "asked": look.ASKED.empty_table(),
-        "taken": played_claims.taken_table(Played()),
+        "taken": sql_engines.taken_table(Played()),
         **_order(),
     }
 
@@ -90,7 +90,7 @@ def _order() -> dict[str, pa.Table]:
         name: getattr(limit_pass, name.upper()).empty_table()
         for name in (*limit_pass.KEY_TABLES, "chosen", "closed", "reached")
     }
-    limits["debts"] = played_claims.DEBTS.empty_table()
+    limits["debts"] = sql_engines.DEBTS.empty_table()
     limits["chosen_when_full"] = limits["chosen"]
     return {"weights": weights, "weights_after": weights, "pointers": pointers, **limits}
 

@@ -13,7 +13,7 @@ import pytest
 
 from spark_queue import LocalQueue
 from spark_queue.clock import ManualClock
-from spark_queue.commands.checkpoint import checkpoint
+from spark_queue.commands.admin import checkpoint
 from spark_queue.errors import SchemaMismatchError
 from spark_queue.log import schema
 from spark_queue.reader_config import ReaderConfig

@@ -16,8 +16,8 @@ from spark_queue.commands import pending_enqueue
 from spark_queue.config import QueueConfig
 from spark_queue.errors import FileAccessError
 from spark_queue.local_queue import LocalQueue
-from spark_queue.log.object.conditional_commits import text_of
 from spark_queue.log.object.pending_rows import FOLDER, PendingRows
+from spark_queue.log.object.table_objects import text_of
 from spark_queue.log.step_events import StepFacts
 from spark_queue.reader_config import ReaderConfig
 from tests.logs.memory_storage import MemoryStorage

@@ -16,7 +16,7 @@ import pytest
 from spark_queue import DurableQueue, InvalidConfigError, LocalQueue, QueueConfig, Rate
 from spark_queue.clock import Clock, ManualClock
 from spark_queue.commands import settle
-from spark_queue.commands.checkpoint import checkpoint
+from spark_queue.commands.admin import checkpoint
 from spark_queue.local_queue import LocalReader
 from spark_queue.log.step_events import LogName
 from spark_queue.rules.bounds import Pass

@@ -13,7 +13,7 @@ import pytest
 
 from spark_queue import LocalQueue, QueueConfig, Rate
 from spark_queue.clock import ManualClock
-from spark_queue.commands.checkpoint import checkpoint
+from spark_queue.commands.admin import checkpoint
 from spark_queue.commands.settle import settle
 from spark_queue.log.schema import CLAIMED, CONFIG, ITEM, OPEN_LANE, RATE, READY
 from spark_queue.log.settings import Settings

@@ -12,7 +12,7 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.commands import admin
-from spark_queue.commands.checkpoint import checkpoint
+from spark_queue.commands.admin import checkpoint
 from spark_queue.errors import LeaseLostError
 from spark_queue.local_queue import LocalQueue
 from spark_queue.retry_policy import RetryPolicy

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spark_queue.processing.claim_parts import WorkerDied
-from spark_queue.processing.learnt import Learnt
+from spark_queue.processing.staged_outcomes import Learnt
 
 CRASH = RuntimeError("Job aborted: Python worker exited unexpectedly (crashed)")
 
