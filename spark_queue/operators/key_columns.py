@@ -8,18 +8,7 @@ from functools import reduce
 from operator import and_
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    AtomicType,
-    DataType,
-    NullType,
-    NumericType,
-    StringType,
-    StructField,
-    StructType,
-    VariantType,
-)
+from pyspark.sql import Column, DataFrame, functions as F, types as T
 
 from spark_queue.checks import require_weights
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, did_you_mean
@@ -125,7 +114,7 @@ def one(df: DataFrame, what: str, given: str | Column) -> Column:
     )
 
 
-def fields_of(df: DataFrame, what: str, columns: Sequence[Column]) -> list[StructField]:
+def fields_of(df: DataFrame, what: str, columns: Sequence[Column]) -> list[T.StructField]:
     """Return the names and types of columns.
 
     Raises
@@ -139,7 +128,7 @@ def fields_of(df: DataFrame, what: str, columns: Sequence[Column]) -> list[Struc
 
 def keys_of(
     df: DataFrame, what: str, given: Columns | None
-) -> tuple[list[Column], list[StructField]]:
+) -> tuple[list[Column], list[T.StructField]]:
     """Return the columns of a key, with their names and types.
 
     Raises
@@ -186,7 +175,7 @@ def require_ascending(df: DataFrame, order: Sequence[Column]) -> None:
 
 def add_key_columns(
     df: DataFrame, what: str, given: Columns
-) -> tuple[DataFrame, list[str], list[StructField]]:
+) -> tuple[DataFrame, list[str], list[T.StructField]]:
     """Add the columns of a key under private names; return these, and what the columns are."""
     columns, fields = keys_of(df, what, given)
     named = {private(f"{what}_{n}"): column for n, column in enumerate(columns)}
@@ -220,7 +209,7 @@ def require_free(df: DataFrame, name: str) -> None:
         raise InvalidArgumentError(f"the frame has a column {name!r}: rename it")
 
 
-def require_beside(what: str, df: DataFrame, keys: Sequence[StructField]) -> None:
+def require_beside(what: str, df: DataFrame, keys: Sequence[T.StructField]) -> None:
     """Raise where a frame that goes with another has not the keys of that.
 
     Raises
@@ -241,7 +230,7 @@ def require_beside(what: str, df: DataFrame, keys: Sequence[StructField]) -> Non
             )
 
 
-def field_named(df: DataFrame, what: str, name: str) -> StructField:
+def field_named(df: DataFrame, what: str, name: str) -> T.StructField:
     """Return a column of a frame that goes with another, in any case.
 
     Raises
@@ -255,7 +244,7 @@ def field_named(df: DataFrame, what: str, name: str) -> StructField:
     raise InvalidArgumentError(f"{what} has no column {name!r}{did_you_mean(name, df.columns)}")
 
 
-def require_number(what: str, kind: DataType) -> None:
+def require_number(what: str, kind: T.DataType) -> None:
     """Raise where a column is no number.
 
     Raises
@@ -263,7 +252,7 @@ def require_number(what: str, kind: DataType) -> None:
     SchemaMismatchError
         It names the column and its type.
     """
-    if not isinstance(kind, NumericType):
+    if not isinstance(kind, T.NumericType):
         raise SchemaMismatchError(what, f"is {kind.simpleString()}, not a number")
 
 
@@ -282,7 +271,7 @@ def require_shares(weights: Mapping[str, float] | None, keys: int) -> None:
         raise InvalidArgumentError("weights name keys of one column; the key has several")
 
 
-def _analyze(what: str, make: Callable[[], DataFrame]) -> StructType:
+def _analyze(what: str, make: Callable[[], DataFrame]) -> T.StructType:
     try:
         return make().schema
     except AnalysisException as exc:
@@ -291,14 +280,14 @@ def _analyze(what: str, make: Callable[[], DataFrame]) -> StructType:
         ) from exc
 
 
-def _require_equality(field: StructField) -> None:
+def _require_equality(field: T.StructField) -> None:
     odd = _without_equality(field.dataType)
     if odd is None:
         return
     hint = (
         "texts that differ count as equal there; take its bytes as they are, by "
         "F.collate(column, 'UTF8_BINARY'), or F.lower of that"
-        if isinstance(odd, StringType)
+        if isinstance(odd, T.StringType)
         else "name the part of it that makes two rows the same"
     )
     raise SchemaMismatchError(field.name, f"is {field.dataType.simpleString()}, no key: {hint}")
@@ -308,32 +297,32 @@ def _require_equality(field: StructField) -> None:
 _IN_SPACE = ("geometry", "geography")
 
 
-def _without_equality(kind: DataType) -> DataType | None:
+def _without_equality(kind: T.DataType) -> T.DataType | None:
     """Return the part of a type that does not say which values are the same; None for none."""
-    if isinstance(kind, StructType):
+    if isinstance(kind, T.StructType):
         return next(filter(None, (_without_equality(f.dataType) for f in kind.fields)), None)
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, T.ArrayType):
         return _without_equality(kind.elementType)
-    if isinstance(kind, StringType):
+    if isinstance(kind, T.StringType):
         return None if kind.isUTF8BinaryCollation() else kind
-    is_plain = isinstance(kind, AtomicType | NullType) and not isinstance(kind, VariantType)
+    is_plain = isinstance(kind, T.AtomicType | T.NullType) and not isinstance(kind, T.VariantType)
     # Types of space came with Spark 4.1, and have no order.
     has_one = is_plain and not kind.simpleString().startswith(_IN_SPACE)
     return None if has_one else kind
 
 
-def _is_alike(here: DataType, there: DataType) -> bool:
+def _is_alike(here: T.DataType, there: T.DataType) -> bool:
     """Whether values of two types compare as what they are, without a cast to a text."""
-    if isinstance(here, StructType) and isinstance(there, StructType):
+    if isinstance(here, T.StructType) and isinstance(there, T.StructType):
         pairs = list(zip(here.fields, there.fields, strict=False))
         return len(here) == len(there) and all(
             a.name.lower() == b.name.lower() and _is_alike(a.dataType, b.dataType) for a, b in pairs
         )
-    if isinstance(here, ArrayType) and isinstance(there, ArrayType):
+    if isinstance(here, T.ArrayType) and isinstance(there, T.ArrayType):
         return _is_alike(here.elementType, there.elementType)
-    if isinstance(here, NumericType) and isinstance(there, NumericType):
+    if isinstance(here, T.NumericType) and isinstance(there, T.NumericType):
         return True
-    return NullType() in (here, there) or here.simpleString() == there.simpleString()
+    return T.NullType() in (here, there) or here.simpleString() == there.simpleString()
 
 
 def _is_case_sensitive(df: DataFrame) -> bool:

@@ -8,16 +8,7 @@ from functools import reduce
 from operator import or_
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    DataType,
-    DateType,
-    MapType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import Column, DataFrame, functions as F, types as T
 
 from spark_queue.columns import key_rules
 from spark_queue.columns.columns import UNFIT, UNSET, add_keys, of_spark
@@ -153,28 +144,28 @@ def _position(rows_of: dict[int, int]) -> Column:
     return within + F.element_at(F.array(*[F.lit(o) for o in offsets]), partition + 1)
 
 
-def _unnamed_signs(schema: StructType) -> dict[str, Column]:
+def _unnamed_signs(schema: T.StructType) -> dict[str, Column]:
     """Return, by column, a test for times that Python cannot hold."""
     signs = {field.name: _is_unnamed(F.col(f"`{field.name}`"), field.dataType) for field in schema}
     return {name: sign for name, sign in signs.items() if sign is not None}
 
 
-def _is_unnamed(value: Column, kind: DataType) -> Column | None:
-    if isinstance(kind, TimestampType):
+def _is_unnamed(value: Column, kind: T.DataType) -> Column | None:
+    if isinstance(kind, T.TimestampType):
         return ~F.unix_micros(value).between(*instants.MICROSECONDS)
-    if isinstance(kind, TimestampNTZType | DateType):
+    if isinstance(kind, T.TimestampNTZType | T.DateType):
         return ~F.year(value).between(1, 9999)
-    if isinstance(kind, StructType):
+    if isinstance(kind, T.StructType):
         return _any_of(_is_unnamed(value.getField(one.name), one.dataType) for one in kind)
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, T.ArrayType):
         return _has_unnamed(value, kind.elementType)
-    if isinstance(kind, MapType):
+    if isinstance(kind, T.MapType):
         keys = _has_unnamed(F.map_keys(value), kind.keyType)
         return _any_of([keys, _has_unnamed(F.map_values(value), kind.valueType)])
     return None
 
 
-def _has_unnamed(values: Column, kind: DataType) -> Column | None:
+def _has_unnamed(values: Column, kind: T.DataType) -> Column | None:
     if _is_unnamed(F.lit(None), kind) is None:
         return None
     return F.exists(values, lambda one: _certain(_is_unnamed(one, kind)))

@@ -6,24 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, SparkSession, functions as F, types
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FractionalType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F, types, types as T
 
 from spark_queue.errors import (
     InvalidArgumentError,
@@ -60,9 +43,9 @@ from spark_queue.streaming.stream_rules import ARRIVAL, BucketRules
 BUCKETS = 64
 
 #: Dates and times. Spark 4.0 has no class of them all.
-_DATETIME = getattr(types, "DatetimeType", (DateType, TimestampType, TimestampNTZType))
+_DATETIME = getattr(types, "DatetimeType", (T.DateType, T.TimestampType, T.TimestampNTZType))
 
-_WHOLE = (ByteType, ShortType, IntegerType, LongType)
+_WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 
 def require_state_store(spark: SparkSession) -> None:
@@ -117,7 +100,7 @@ def require_streaming(what: str, df: object) -> None:
         )
 
 
-def require_same_type(what: str, here: DataType, there: DataType) -> None:
+def require_same_type(what: str, here: T.DataType, there: T.DataType) -> None:
     """Raise where keys of two frames would not compare.
 
     Raises
@@ -132,7 +115,7 @@ def require_same_type(what: str, here: DataType, there: DataType) -> None:
         )
 
 
-def require_sequence(what: str, kind: DataType) -> None:
+def require_sequence(what: str, kind: T.DataType) -> None:
     """Raise where a column cannot be a sequence.
 
     Raises
@@ -140,13 +123,13 @@ def require_sequence(what: str, kind: DataType) -> None:
     SchemaMismatchError
         It names the column and its type.
     """
-    if not isinstance(kind, (*_WHOLE, TimestampType)):
+    if not isinstance(kind, (*_WHOLE, T.TimestampType)):
         raise SchemaMismatchError(
             what, f"is {kind.simpleString()}: a sequence is a whole number or a timestamp"
         )
 
 
-def require_time(what: str, kind: DataType) -> None:
+def require_time(what: str, kind: T.DataType) -> None:
     """Raise where a column is no time.
 
     Raises
@@ -154,7 +137,7 @@ def require_time(what: str, kind: DataType) -> None:
     SchemaMismatchError
         It names the column and its type.
     """
-    if not isinstance(kind, TimestampType):
+    if not isinstance(kind, T.TimestampType):
         raise SchemaMismatchError(what, f"is {kind.simpleString()}: a time is a timestamp")
 
 
@@ -198,7 +181,7 @@ class Stream:
     number: Column | None = None
     outcome: Column | None = None
 
-    def events(self, buckets: int, kept: StructType) -> DataFrame:
+    def events(self, buckets: int, kept: T.StructType) -> DataFrame:
         """Return the stream's rows as events, each with its bucket.
 
         Arrivals are kept as they are, in a column of the type ``kept``, which is null for others.
@@ -248,7 +231,7 @@ class Stream:
         if what == "at" and self.at_is_a_time:
             require_time(name, kind)
         require_sequence(name, kind)
-        whole = F.unix_micros(column) if isinstance(kind, TimestampType) else column.cast("long")
+        whole = F.unix_micros(column) if isinstance(kind, T.TimestampType) else column.cast("long")
         missing = F.raise_error(
             F.lit(
                 f"{name} is null in a row: leave such rows out, by where() on the stream, and "
@@ -298,13 +281,13 @@ def answer(
         outputMode="append",
         timeMode="None",
     )
-    out = StructType([*arrivals.schema.fields, StructField(NUMBER, DoubleType())])
+    out = T.StructType([*arrivals.schema.fields, T.StructField(NUMBER, T.DoubleType())])
     rows = answers.mapInArrow(unpack, out)
     added = [] if add is None else [add(F.col(NUMBER))]
     return rows.select(*all_columns(arrivals), *added)
 
 
-def _require_comparable(streams: Sequence[Stream]) -> list[DataType]:
+def _require_comparable(streams: Sequence[Stream]) -> list[T.DataType]:
     """Raise where the keys of two streams do not compare, and return their types."""
     keyed = [stream for stream in streams if stream.key is not None]
     first, *others = keyed
@@ -320,46 +303,46 @@ def _require_comparable(streams: Sequence[Stream]) -> list[DataType]:
     return here
 
 
-def _key_types(stream: Stream) -> list[DataType]:
+def _key_types(stream: Stream) -> list[T.DataType]:
     assert stream.key is not None  # noqa: S101 - for the type checker: they have one
     _, fields = keys_of(stream.df, f"the key of {stream.what}", stream.key)
     return [field.dataType for field in fields]
 
 
-def _text(key: Column, kind: DataType) -> Column:
+def _text(key: Column, kind: T.DataType) -> Column:
     """Return a key as text, such that different keys have different texts, in any session."""
-    if isinstance(kind, BinaryType):
+    if isinstance(kind, T.BinaryType):
         return F.hex(key)
     exact = _exact(key, kind)
-    if isinstance(kind, ArrayType | StructType):
+    if isinstance(kind, T.ArrayType | T.StructType):
         return F.to_json(exact, {"ignoreNullFields": "false"})
     return exact.cast("string")
 
 
-def _exact(value: Column, kind: DataType) -> Column:
+def _exact(value: Column, kind: T.DataType) -> Column:
     """Return a value that JSON keeps whole: of times it cuts digits, by the zone of the session."""
-    if isinstance(kind, TimestampType):
+    if isinstance(kind, T.TimestampType):
         return F.unix_micros(value)
     if isinstance(kind, _DATETIME):
         return value.cast("string")
-    if isinstance(kind, FractionalType) and not isinstance(kind, DecimalType):
+    if isinstance(kind, T.FractionalType) and not isinstance(kind, T.DecimalType):
         # There are two zeros, which are equal.
         return F.when(value == 0, F.lit(0.0).cast(kind)).otherwise(value)
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, T.ArrayType):
         return F.transform(value, lambda one: _exact(one, kind.elementType))
-    if isinstance(kind, StructType):
+    if isinstance(kind, T.StructType):
         fields = [_exact(value[f.name], f.dataType).alias(f.name) for f in kind.fields]
         return F.when(value.isNotNull(), F.struct(*fields))
     return value
 
 
-def _has_new_text(kind: DataType) -> bool:
+def _has_new_text(kind: T.DataType) -> bool:
     """Whether a key had another text in format 1: times within others were cut by JSON."""
-    if isinstance(kind, ArrayType):
+    if isinstance(kind, T.ArrayType):
         return _has_time(kind.elementType)
-    return isinstance(kind, StructType) and any(_has_time(f.dataType) for f in kind.fields)
+    return isinstance(kind, T.StructType) and any(_has_time(f.dataType) for f in kind.fields)
 
 
-def _has_time(kind: DataType) -> bool:
-    is_time = isinstance(kind, _DATETIME) and not isinstance(kind, DateType)
+def _has_time(kind: T.DataType) -> bool:
+    is_time = isinstance(kind, _DATETIME) and not isinstance(kind, T.DateType)
     return is_time or _has_new_text(kind)

@@ -14,19 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Row
+from pyspark.sql import Row, types as T
 from pyspark.sql.streaming.stateful_processor import (
     MapState,
     StatefulProcessor,
     StatefulProcessorHandle,
-)
-from pyspark.sql.types import (
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
 )
 
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
@@ -176,19 +168,21 @@ FORMAT = 3
 #: The names of the state variables: the facts of a bucket, and its pages.
 STATE, PAGES = "bucket", "pages"
 
-STATE_SCHEMA = StructType(
+STATE_SCHEMA = T.StructType(
     [
-        StructField("format", IntegerType()),
-        StructField("buckets", IntegerType()),
-        StructField("body", StringType()),
-        StructField("counts", StringType()),
-        StructField("rows", BinaryType()),
+        T.StructField("format", T.IntegerType()),
+        T.StructField("buckets", T.IntegerType()),
+        T.StructField("body", T.StringType()),
+        T.StructField("counts", T.StringType()),
+        T.StructField("rows", T.BinaryType()),
     ]
 )
 
-PAGE_KEY = StructType([StructField("page", LongType())])
+PAGE_KEY = T.StructType([T.StructField("page", T.LongType())])
 
-PAGE_SCHEMA = StructType([StructField("body", StringType()), StructField("rows", BinaryType())])
+PAGE_SCHEMA = T.StructType(
+    [T.StructField("body", T.StringType()), T.StructField("rows", T.BinaryType())]
+)
 
 #: The columns of an event, without its row.
 EVENT_COLUMNS = Event._fields[:-1]

@@ -7,22 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window, functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    ByteType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql import Column, DataFrame, SparkSession, Window, functions as F, types as T
 
 from spark_queue.errors import SchemaMismatchError
 from spark_queue.log.addresses import TableAddress
@@ -43,14 +28,19 @@ _FILLING = frozenset({"generatedColumns", "identityColumns"})
 _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 
 #: Decimal digits of whole numbers.
-_DIGITS: Mapping[type[DataType], int] = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
+_DIGITS: Mapping[type[T.DataType], int] = {
+    T.ByteType: 3,
+    T.ShortType: 5,
+    T.IntegerType: 10,
+    T.LongType: 19,
+}
 
 #: Types of numbers, each with those that hold all of its values.
-_WIDER: Mapping[type[DataType], tuple[type[DataType], ...]] = {
-    ByteType: (ShortType, IntegerType, LongType, FloatType, DoubleType),
-    ShortType: (IntegerType, LongType, FloatType, DoubleType),
-    IntegerType: (LongType, DoubleType),
-    FloatType: (DoubleType,),
+_WIDER: Mapping[type[T.DataType], tuple[type[T.DataType], ...]] = {
+    T.ByteType: (T.ShortType, T.IntegerType, T.LongType, T.FloatType, T.DoubleType),
+    T.ShortType: (T.IntegerType, T.LongType, T.FloatType, T.DoubleType),
+    T.IntegerType: (T.LongType, T.DoubleType),
+    T.FloatType: (T.DoubleType,),
 }
 
 #: What Delta says of rows that it refuses.
@@ -62,16 +52,16 @@ _REFUSALS = (
 )
 
 
-def schema_of(text: str) -> StructType:
+def schema_of(text: str) -> T.StructType:
     """Return columns from the JSON of a commit."""
-    return StructType.fromJson(json.loads(text))
+    return T.StructType.fromJson(json.loads(text))
 
 
 def require(
     spark: SparkSession,
     address: TableAddress,
-    there: StructType,
-    rows: StructType,
+    there: T.StructType,
+    rows: T.StructType,
     table: str,
     source: str,
 ) -> None:
@@ -123,7 +113,7 @@ def _may_fill(spark: SparkSession, address: TableAddress) -> bool:
     return row is not None and not _FILLING.isdisjoint(row[0] or ())
 
 
-def widen(rows: DataFrame, there: StructType) -> DataFrame:
+def widen(rows: DataFrame, there: T.StructType) -> DataFrame:
     """Return rows with their numbers of the types that the table has."""
     kinds = {field.name.lower(): field.dataType for field in there}
     wider = {
@@ -134,12 +124,12 @@ def widen(rows: DataFrame, there: StructType) -> DataFrame:
     return rows.withColumns(wider) if wider else rows
 
 
-def with_required(returns: StructType, there: StructType) -> StructType:
+def with_required(returns: T.StructType, there: T.StructType) -> T.StructType:
     """Return the columns of results, those NOT NULL that the table has so."""
     required = {field.name.lower() for field in there if not field.nullable}
-    return StructType(
+    return T.StructType(
         [
-            StructField(field.name, field.dataType, nullable=False, metadata=field.metadata)
+            T.StructField(field.name, field.dataType, nullable=False, metadata=field.metadata)
             if field.name.lower() in required
             else field
             for field in returns
@@ -159,7 +149,7 @@ def refusal_of(error: Exception) -> str:
 
 
 def find_refused(
-    rows: DataFrame, there: StructType, properties: Mapping[str, str], output: str
+    rows: DataFrame, there: T.StructType, properties: Mapping[str, str], output: str
 ) -> DataFrame:
     """Return ``_seq`` of the rows that an output refuses, and ``_why``.
 
@@ -222,7 +212,9 @@ def fail_refused(stage: DataFrame, refused: DataFrame, groups: DataFrame | None)
     )
 
 
-def _constraints(there: StructType, properties: Mapping[str, str]) -> Iterator[tuple[str, Column]]:
+def _constraints(
+    there: T.StructType, properties: Mapping[str, str]
+) -> Iterator[tuple[str, Column]]:
     """Return what a table asks of a row: as a text, and as a condition."""
     for path in _required_paths(there):
         quoted = ".".join(f"`{name}`" for name in path)
@@ -238,49 +230,49 @@ def _constraints(there: StructType, properties: Mapping[str, str]) -> Iterator[t
             yield f"CHECK constraint {name.removeprefix(_CHECK)!r} ({check})", F.expr(check)
 
 
-def _required_paths(columns: StructType) -> Iterator[tuple[str, ...]]:
+def _required_paths(columns: T.StructType) -> Iterator[tuple[str, ...]]:
     """Return the paths of columns that are NOT NULL, those in structs, too."""
     for field in columns:
         if not field.nullable:
             yield (field.name,)
-        if isinstance(field.dataType, StructType):
+        if isinstance(field.dataType, T.StructType):
             yield from ((field.name, *path) for path in _required_paths(field.dataType))
 
 
-def _filling(field: StructField) -> Column:
+def _filling(field: T.StructField) -> Column:
     """Return what a table puts into a column that a row lacks."""
     said = (field.metadata.get(name) for name in _FILLED)
     text = next((text for text in said if isinstance(text, str)), None)
     return (F.lit(None) if text is None else F.expr(text)).cast(field.dataType)
 
 
-def _fits(ours: DataType, theirs: DataType) -> bool:
+def _fits(ours: T.DataType, theirs: T.DataType) -> bool:
     """Tell whether Delta takes values of a type into a column of another."""
     return _is_same(ours, theirs) or _widens(ours, theirs)
 
 
-def _is_same(ours: DataType, theirs: DataType) -> bool:
+def _is_same(ours: T.DataType, theirs: T.DataType) -> bool:
     """Tell whether two types are one, but for what may be null and what a struct lacks."""
-    if isinstance(ours, ArrayType) and isinstance(theirs, ArrayType):
+    if isinstance(ours, T.ArrayType) and isinstance(theirs, T.ArrayType):
         return _is_same(ours.elementType, theirs.elementType)
-    if isinstance(ours, MapType) and isinstance(theirs, MapType):
+    if isinstance(ours, T.MapType) and isinstance(theirs, T.MapType):
         pairs = ((ours.keyType, theirs.keyType), (ours.valueType, theirs.valueType))
         return all(_is_same(*pair) for pair in pairs)
-    if isinstance(ours, StructType) and isinstance(theirs, StructType):
+    if isinstance(ours, T.StructType) and isinstance(theirs, T.StructType):
         kinds = {field.name.lower(): field.dataType for field in theirs}
         return all(
             field.name.lower() in kinds and _is_same(field.dataType, kinds[field.name.lower()])
             for field in ours
         )
     # Texts of any collation are texts.
-    are_texts = isinstance(ours, StringType) and isinstance(theirs, StringType)
+    are_texts = isinstance(ours, T.StringType) and isinstance(theirs, T.StringType)
     return are_texts or ours.simpleString() == theirs.simpleString()
 
 
-def _widens(ours: DataType, theirs: DataType) -> bool:
+def _widens(ours: T.DataType, theirs: T.DataType) -> bool:
     """Tell whether a type of numbers holds all values of another."""
-    if isinstance(theirs, DecimalType):
-        if isinstance(ours, DecimalType):
+    if isinstance(theirs, T.DecimalType):
+        if isinstance(ours, T.DecimalType):
             whole = theirs.precision - theirs.scale >= ours.precision - ours.scale
             return ours != theirs and whole and theirs.scale >= ours.scale
         return theirs.precision - theirs.scale >= _DIGITS.get(type(ours), math.inf)

@@ -8,23 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, functions as F
+from pyspark.sql import Column, DataFrame, functions as F, types as T
 from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.pandas.types import to_arrow_schema  # noqa: TID251 - this is the one place
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from spark_queue.clock import utc
 from spark_queue.log.delta import table_properties
@@ -32,22 +18,22 @@ from spark_queue.log.heads import Head, to_json
 from spark_queue.log.log_columns import Columns
 from spark_queue.log.schema import HEAD, META_LANE, foreign_names, is_item_log, later_of
 
-_TYPES: dict[str, DataType] = {
-    "boolean": BooleanType(),
-    "int": IntegerType(),
-    "bigint": LongType(),
-    "double": DoubleType(),
-    "string": StringType(),
-    "timestamp": TimestampType(),
+_TYPES: dict[str, T.DataType] = {
+    "boolean": T.BooleanType(),
+    "int": T.IntegerType(),
+    "bigint": T.LongType(),
+    "double": T.DoubleType(),
+    "string": T.StringType(),
+    "timestamp": T.TimestampType(),
 }
 
 
-def struct_of(columns: Columns) -> StructType:
+def struct_of(columns: Columns) -> T.StructType:
     """Return columns as a schema of Spark."""
-    return StructType([StructField(name, _TYPES[kind]) for name, kind in columns.kinds])
+    return T.StructType([T.StructField(name, _TYPES[kind]) for name, kind in columns.kinds])
 
 
-def arrow_schema_of(schema: StructType) -> pa.Schema:
+def arrow_schema_of(schema: T.StructType) -> pa.Schema:
     """Return a schema of Spark as Arrow has it, with instants in UTC."""
     # Before Spark 4.2 they always are, and there is no such argument.
     if "timezone" in inspect.signature(to_arrow_schema).parameters:
@@ -56,10 +42,10 @@ def arrow_schema_of(schema: StructType) -> pa.Schema:
 
 
 #: Types whose values Arrow reads as Spark does.
-_PLAIN = (BinaryType, BooleanType, DoubleType, IntegerType, LongType, StringType)
+_PLAIN = (T.BinaryType, T.BooleanType, T.DoubleType, T.IntegerType, T.LongType, T.StringType)
 
 
-def table(columns: Mapping[str, list[Any]], schema: StructType) -> pa.Table:
+def table(columns: Mapping[str, list[Any]], schema: T.StructType) -> pa.Table:
     """Return columns of values as a table.
 
     Parameters
@@ -77,26 +63,26 @@ def table(columns: Mapping[str, list[Any]], schema: StructType) -> pa.Table:
     return pa.table(columns_of(columns, schema))
 
 
-def columns_of(columns: Mapping[str, list[Any]], schema: StructType) -> dict[str, pa.Array]:
+def columns_of(columns: Mapping[str, list[Any]], schema: T.StructType) -> dict[str, pa.Array]:
     """Return the values of columns; parameters and errors are those of :func:`table`."""
     return {name: column(values, schema[name]) for name, values in columns.items()}
 
 
-def column(values: list[Any], field: StructField) -> pa.Array:
+def column(values: list[Any], field: T.StructField) -> pa.Array:
     """Return the values of one column; the errors are those of :func:`table`."""
     if isinstance(field.dataType, _PLAIN):
-        return pa.array(values, arrow_schema_of(StructType([field])).field(0).type)
+        return pa.array(values, arrow_schema_of(T.StructType([field])).field(0).type)
     return _convert(values, field)
 
 
-def _convert(values: Sequence[Any], field: StructField) -> pa.Array:
+def _convert(values: Sequence[Any], field: T.StructField) -> pa.Array:
     """Read values as Spark Connect does: times without a zone, rows, what they hold."""
     rows = [(value,) for value in values]
-    one = StructType([field])
+    one = T.StructType([field])
     return LocalDataToArrowConversion.convert(rows, one, use_large_var_types=False).column(0)
 
 
-def plain(value: Any, kind: DataType) -> Any:
+def plain(value: Any, kind: T.DataType) -> Any:
     """Return a value that Spark has collected as a process without Spark reads it.
 
     An instant is in UTC and says so, where Spark gives the time of this process's zone; bytes are
@@ -104,26 +90,26 @@ def plain(value: Any, kind: DataType) -> Any:
     """
     if value is None:
         return None
-    if isinstance(kind, TimestampType):
+    if isinstance(kind, T.TimestampType):
         return utc(value)
-    if isinstance(kind, BinaryType):
+    if isinstance(kind, T.BinaryType):
         return bytes(value)
     return _parts(value, kind)
 
 
-def _parts(value: Any, kind: DataType) -> Any:
-    if isinstance(kind, ArrayType):
+def _parts(value: Any, kind: T.DataType) -> Any:
+    if isinstance(kind, T.ArrayType):
         return [plain(one, kind.elementType) for one in value]
-    if isinstance(kind, MapType):
+    if isinstance(kind, T.MapType):
         return {_key(key, kind.keyType): plain(one, kind.valueType) for key, one in value.items()}
-    if isinstance(kind, StructType):
+    if isinstance(kind, T.StructType):
         return {part.name: plain(value[at], part.dataType) for at, part in enumerate(kind)}
     return value
 
 
-def _key(value: Any, kind: DataType) -> Any:
+def _key(value: Any, kind: T.DataType) -> Any:
     # A row can be one, and a dictionary cannot.
-    return value if isinstance(kind, StructType) else plain(value, kind)
+    return value if isinstance(kind, T.StructType) else plain(value, kind)
 
 
 def column_named(name: str) -> Column:
@@ -188,7 +174,7 @@ class SparkColumns:
         wanted = table_properties.with_users(known, [field["name"] for field in fields])
         said = []
         if new:
-            added = StructType.fromJson(json.loads(json.dumps({"type": "struct", "fields": new})))
+            added = T.StructType.fromJson(json.loads(json.dumps({"type": "struct", "fields": new})))
             said.append(f"ALTER TABLE {table} ADD COLUMNS ({added.toDDL()})")
         if listed := [f"'{name}' = '{value}'" for name, value in wanted.items() - known.items()]:
             said.append(f"ALTER TABLE {table} SET TBLPROPERTIES ({', '.join(listed)})")
