@@ -20,11 +20,12 @@ from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.output.outputs import ResultTable
 from spark_queue.log.session_options import promises_disk
 from spark_queue.saying import Said
-from spark_queue.sql import without_spark
 from spark_queue.sql.arrow_look import ArrowLook
 from spark_queue.sql.log_rows import TooManyRowsError
 from spark_queue.sql.look import newest_rows
-from spark_queue.state.open_items import RememberedClaim, Row
+from spark_queue.sql.session_planner import TOO_MUCH
+from spark_queue.state import replica_choice, replica_rows
+from spark_queue.state.open_items import FOLLOWED, RememberedClaim, Row
 from spark_queue.state.settle_decision import GONE, LOSE, ByARescuer, Every, Gone, Some
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
@@ -91,7 +92,7 @@ def settle_by_output(store: Store, lease: int, claim_id: str, gone: Gone) -> Set
 
 def ask(store: Store, lease: int, claim_id: str) -> None:
     """Check that a claim's output can be read, changing nothing."""
-    grant = without_spark.grant_of(store, lease)
+    grant = grant_of(store, lease)
     table = None if grant is None else _evidence(store, grant)
     if table is not None:
         table.peek(claim_id)
@@ -107,7 +108,7 @@ def _settle_rest(
     store: Store, lease: int, claim_id: str, otherwise: Said, without: Gone | ByARescuer
 ) -> SettledStep:
     """Settle a claim's open items by its output, or by a verdict without one."""
-    grant = without_spark.grant_of(store, lease)
+    grant = grant_of(store, lease)
     table = None if grant is None else _evidence(store, grant)
     if grant is None or table is None:
         return settle.settle(store, lease, without, action="recover")
@@ -115,6 +116,25 @@ def _settle_rest(
     record = table.record(claim_id) if done else None
     said = outcomes_of(grant.left, done, record, otherwise)
     return settle.settle(store, lease, ByARescuer(Some(said)), action="recover")
+
+
+def grant_of(store: Store, lease: int) -> RememberedClaim | None:
+    """Return a claim as this process remembers it, or else as the status log has it.
+
+    Raises
+    ------
+    SparkNeededError
+        When only Spark reads the log.
+    """
+    with store.cache().lock:
+        replica = replica_choice.at_hand(Snapshot(store))
+        known = None if replica is None else replica.grants.get(lease)
+    if known is not None:
+        return known
+    log = store.native("status")
+    if log is None:
+        raise SparkNeededError(f"to look at a claim of {store.name!r}", TOO_MUCH)
+    return replica_rows.grant_of(log.rows_of(log.files(), FOLLOWED), lease)
 
 
 def _evidence(store: Store, grant: RememberedClaim) -> ResultTable | None:

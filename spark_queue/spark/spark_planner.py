@@ -129,7 +129,6 @@ def of(store: Store) -> SparkPlanner:
 class SparkPlanner(Planner):
     """Planner that uses the session of its store."""
 
-    store: Store
     look: ClassVar = SparkLook
 
     @named("read what is enqueued")

@@ -33,6 +33,6 @@ def play(store: Store, now: datetime, item: int | None = None) -> Played:
 def last_planner_of(store: Store) -> Planner:
     """Return who decides by the session of a store: Spark, or one who refuses."""
     is_alone = isinstance(store.session, PlainSession)
-    name = "spark_queue.sql.without_spark" if is_alone else "spark_queue.spark.spark_planner"
+    name = "spark_queue.sql.session_planner" if is_alone else "spark_queue.spark.spark_planner"
     planner: Planner = import_module(name).of(store)
     return planner

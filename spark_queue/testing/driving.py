@@ -16,7 +16,7 @@ import pyarrow as pa
 from spark_queue import checks
 from spark_queue.claim import LocalClaim
 from spark_queue.clock import ManualClock
-from spark_queue.commands import recovery
+from spark_queue.commands import asking, recovery
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.local_queue import LocalVerbs
 from spark_queue.log.schema import ACKED, CLAIMED
@@ -25,7 +25,6 @@ from spark_queue.processing.event_loop import Awaiting, EventLoop
 from spark_queue.processing.handler_types import AnyHandler, BatchHandler, ItemHandler, TableT
 from spark_queue.processing.loop import Asked, ProcessResult, run_claims
 from spark_queue.queue_views import store_of
-from spark_queue.sql import without_spark
 from spark_queue.sql.where import choose
 from spark_queue.state.store import Store
 from spark_queue.views import views
@@ -206,7 +205,7 @@ def lose_lease(held: LocalVerbs | LocalClaim, **columns: object) -> int:
 
 def _lose(store: Store, lease: int) -> int:
     """Settle a claim as lost; return how many items are, without what its output has."""
-    grant = without_spark.grant_of(store, lease)
+    grant = asking.grant_of(store, lease)
     if grant is None:
         return 0
     done = recovery.lose(store, lease, grant.claim_id)
