@@ -7,6 +7,7 @@ the size of what waits behind them does not matter.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,10 +21,12 @@ from spark_queue.log.disk.file_scans import Part
 from spark_queue.log.heads import Checkpoint
 from spark_queue.log.schema import KEY, META_LANE, QUEUE_COLUMNS
 from spark_queue.log.settings import SLACK, Settings, are_after, are_unpassed, turns_of
-from spark_queue.overriding import override
 from spark_queue.rules.dedup_keys import kept_for
-from spark_queue.state.open_items import NAMED, Place, Row
-from spark_queue.state.window import WAITED, WAITING, KeyHashes, LineKey, Source
+from spark_queue.state.open_items import NAMED, WAITED, WAITING, LineKey, Place, Row
+
+#: Runs of hashes that are looked at one by one, besides those too large to be merged.
+_RUNS = 16
+_LARGE = 1_000_000
 
 #: A turn and a seq.
 _Turn = tuple[float, float]
@@ -47,8 +50,70 @@ _CHAINED = ("_step", "_seq", "_priority", "_round", "_fair_key", "_chain")
 _NAMED = (*WAITING, "_step", "_dedup_key")
 
 
+class KeyHashes:
+    """The hashes of dedup keys, each with the seqs of the items that have it.
+
+    It takes 16 bytes an item: the hash, which tells in a microsecond that a key is new, and the
+    seq, by which the one file is found that has the item of a key that is not. The key of an item
+    that has ended may be among them.
+
+    Attributes
+    ----------
+    step : int
+        All items up to this step of the item log are here that may hold a key.
+    """
+
+    def __init__(self) -> None:
+        self.step = -1
+        self._runs: list[_HashRun] = []
+
+    def __len__(self) -> int:
+        return sum(len(run.hashes) for run in self._runs)
+
+    def add(self, hashes: pa.ChunkedArray, seqs: pa.ChunkedArray) -> None:
+        """Add items: their hashes, where they have any, and their seqs."""
+        items = pa.table({"hash": hashes, "seq": seqs})
+        items = items.filter(pc.is_valid(items["hash"]))
+        if items.num_rows:
+            self._runs.append(_HashRun(items))
+        small = [run for run in self._runs if len(run.hashes) < _LARGE]
+        if len(small) > _RUNS:
+            large = [run for run in self._runs if len(run.hashes) >= _LARGE]
+            self._runs = [*large, _HashRun(pa.concat_tables(run.items for run in small))]
+
+    def seqs_of(self, hashed: int) -> list[int]:
+        """Return the items that have a key of a hash."""
+        return [seq for run in self._runs for seq in run.seqs_of(hashed)]
+
+
+class _HashRun:
+    """Items in the order of their hashes."""
+
+    __slots__ = ("hashes", "items", "seqs")
+
+    def __init__(self, items: pa.Table) -> None:
+        order = pc.sort_indices(items["hash"].combine_chunks())
+        self.items = items.take(order).combine_chunks()
+        # Each is one array, without nulls and from its first value on, and can be viewed.
+        self.hashes, self.seqs = (_view(self.items[name]) for name in ("hash", "seq"))
+
+    def seqs_of(self, hashed: int) -> list[int]:
+        found, at = [], bisect_left(self.hashes, hashed)
+        while at < len(self.hashes) and self.hashes[at] == hashed:
+            found.append(self.seqs[at])
+            at += 1
+        return found
+
+
+def _view(column: pa.ChunkedArray) -> memoryview:
+    (values,) = column.cast(pa.int64()).chunks
+    _, data = values.buffers()
+    whole: memoryview = memoryview(data).cast("q")
+    return whole[values.offset : values.offset + len(values)]
+
+
 @dataclass(slots=True)
-class TablesAhead(Source):
+class TablesAhead:
     """The item log, for one reader, as of a step.
 
     Attributes
@@ -86,20 +151,23 @@ class TablesAhead(Source):
     hashes: KeyHashes = field(default_factory=KeyHashes)
     named_to: int = 0
 
-    @override
     def as_of(self, step: int, priorities: Sequence[int]) -> None:
+        """Look at the item log as of a step, and at items of these priorities."""
         self.step, self.priorities = step, tuple(priorities)
 
-    @override
     def go_on(self, hashes: KeyHashes) -> None:
+        """Go on with keys that were learnt of the same log."""
         self.hashes = hashes
 
-    @override
     def remember_to(self, step: int) -> None:
+        """Note that the keys of later steps are remembered elsewhere."""
         self.named_to = step
 
-    @override
     def next_turns(self, after: Place, most: int) -> tuple[pa.Table, Place | None]:
+        """Return the next untouched items in order, and the place up to which they are all.
+
+        The place is ``None`` where nothing waits behind it.
+        """
         found, left = [_WAITING.empty_table()], most
         for priority in sorted(self.priorities, reverse=True):
             if -priority < after[0]:
@@ -115,8 +183,12 @@ class TablesAhead(Source):
                 return pa.concat_tables(found), (-priority, math.inf, 0)
         return pa.concat_tables(found), None
 
-    @override
     def untouched_items(self) -> pa.Table:
+        """Return the turns and keys of items that had not been touched when it was made.
+
+        Those that have entered since are among them.
+        """
+
         def may(file: LogFile) -> bool:
             return any(self._may_wait(file, priority, _BEGIN) for priority in self.priorities)
 
@@ -129,8 +201,8 @@ class TablesAhead(Source):
             )
         return pa.concat_tables(found)
 
-    @override
     def chained_items(self) -> set[int]:
+        """Return the items that were open when it was made, and replace each other."""
         later = self._open_of(("_chain",), lambda rows: pc.is_valid(rows["_chain"]))
         named = sorted(pc.unique(later["_chain"]).to_pylist())
         among = pa.array(named, pa.int64())
@@ -162,8 +234,11 @@ class TablesAhead(Source):
                 found.append(rows.filter(self._were_open(rows)))
         return pa.concat_tables(found)
 
-    @override
     def items_of(self, hashes: Collection[int], seqs: Collection[int]) -> Iterator[Row]:
+        """Return items that may have dedup keys of some hashes, and items of some seqs.
+
+        Each says by :data:`~spark_queue.state.open_items.WAITED` whether it had not been touched.
+        """
         if hashes:
             self._learn_hashes()
         wanted = sorted({*seqs, *(seq for one in hashes for seq in self.hashes.seqs_of(one))})
@@ -175,8 +250,8 @@ class TablesAhead(Source):
                 rows = rows.filter(pc.and_(pc.is_in(rows["_seq"], among), known))
                 yield from rows.append_column(WAITED, self._were_waiting(rows)).to_pylist()
 
-    @override
     def ends_of(self, lines: Collection[LineKey]) -> Mapping[LineKey, float]:
+        """Return the last tag of each line that has given one out."""
         found: dict[LineKey, float] = {}
         keys = pa.array({key for _, key in lines}, pa.string())
         for part in self._parts(lambda file: file.gen == META_LANE):

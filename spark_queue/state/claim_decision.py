@@ -28,7 +28,7 @@ from spark_queue.rules.granting import REPLACED
 from spark_queue.rules.pacing import Debt, moment_of
 from spark_queue.rules.places import freed_at
 from spark_queue.rules.timing import add_loss
-from spark_queue.state.open_items import Row
+from spark_queue.state.open_items import LineKey, Row
 from spark_queue.state.replica import Replica
 from spark_queue.state.replica_rows import status_table
 from spark_queue.state.request import MARGIN, Choice, Request
@@ -40,7 +40,6 @@ from spark_queue.state.schedulers import (
     seconds,
     without_keys,
 )
-from spark_queue.state.window import LineKey
 
 #: When a lease ends that does not end by time.
 _NEVER = datetime.max.replace(tzinfo=timezone.utc)

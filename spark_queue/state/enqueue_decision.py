@@ -18,10 +18,10 @@ from spark_queue.rules.fairness import tag_of
 from spark_queue.rules.places import Holding
 from spark_queue.rules.replacing import Replacing
 from spark_queue.state import schedulers
-from spark_queue.state.open_items import Holders, Row, has_begun
+from spark_queue.state.open_items import Holders, LineKey, Row, has_begun
 from spark_queue.state.request import EnqueueFacts
 from spark_queue.state.schedulers import Measure, seconds
-from spark_queue.state.window import LineKey, TooManyItemsError
+from spark_queue.state.window import TooManyItemsError
 
 #: Columns decided for each row of a frame.
 _DECIDED = (

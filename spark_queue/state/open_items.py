@@ -22,6 +22,9 @@ Place = tuple[float, float, float]
 #: A row of a log, by column.
 Row = dict[str, Any]
 
+#: A fair key at a priority.
+LineKey = tuple[int, str | None]
+
 #: Of dedup keys the newest item, when it was enqueued, and whether it is open.
 Holders: TypeAlias = dict[str, tuple[int, datetime, bool]]
 
@@ -44,6 +47,12 @@ KEPT = (*ENTERED_WITH, "_chain_at")
 FOLLOWED = ("_kind", "_step", "_at", "_body", *STATE, "_by", "_key", "_tat", "_refunds")
 
 #: The time of enqueue of an item for which it does not matter.
+#: Columns read of an item that waits, and was never touched.
+WAITING = ("_seq", "_gen", *SCHEDULE, "_errors", "_chain_at")
+
+#: Whether an item waited, untouched, when a window was made, or has entered since.
+WAITED = "_waited"
+
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _BY_NAME = [("name", "ascending"), ("_seq", "ascending")]

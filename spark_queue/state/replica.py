@@ -28,6 +28,7 @@ from spark_queue.state.open_items import (
     KEPT,
     STATE,
     Holders,
+    LineKey,
     OpenItems,
     Place,
     RememberedClaim,
@@ -38,7 +39,7 @@ from spark_queue.state.open_items import (
     is_given_back,
     standing_for,
 )
-from spark_queue.state.window import LineKey, TooManyItemsError, Window
+from spark_queue.state.window import TooManyItemsError, Window
 
 #: How many claims are remembered besides the ones with items in flight.
 _CLAIMS = 100

@@ -19,9 +19,8 @@ from spark_queue.rules import Scheduler
 from spark_queue.rules.dedup_keys import kept_for
 from spark_queue.rules.following import FORMAT
 from spark_queue.rules.pacing import Paces, instant_of, moment_of
-from spark_queue.state.open_items import Holders, Row, has_begun
+from spark_queue.state.open_items import Holders, LineKey, Row, has_begun
 from spark_queue.state.replica import Replica
-from spark_queue.state.window import LineKey
 
 
 @dataclass(slots=True)

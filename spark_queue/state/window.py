@@ -9,30 +9,22 @@ stands.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_queue.config import QueueConfig
 from spark_queue.log.heads import Pointer
-from spark_queue.log.schema import READY, SCHEDULE, TERMINAL
+from spark_queue.log.schema import READY, TERMINAL
 from spark_queue.log.settings import Settings
 from spark_queue.rules.fairness import is_passed
 from spark_queue.rules.service_order import rank_of
-from spark_queue.state.open_items import Peer, Place, Ranks, Row
+from spark_queue.state.open_items import WAITED, Peer, Place, Ranks, Row
 
-#: A fair key at a priority.
-LineKey = tuple[int, str | None]
-
-#: Columns read of an item that waits.
-WAITING = ("_seq", "_gen", *SCHEDULE, "_errors", "_chain_at")
-
-#: Whether an item waited, untouched, when the window was made, or has entered since.
-WAITED = "_waited"
+if TYPE_CHECKING:
+    from spark_queue.state.backlog import TablesAhead
 
 #: Before everything.
 NOWHERE: Place = (-math.inf, -math.inf, 0)
@@ -40,63 +32,9 @@ NOWHERE: Place = (-math.inf, -math.inf, 0)
 #: Items that come into memory at a time, where the order of service has come to the horizon.
 _NEXT = 200
 
-#: Runs that are looked at one by one, besides those too large to be merged.
-_RUNS = 16
-_LARGE = 1_000_000
-
 
 class TooManyItemsError(Exception):
     """More items would have to be in memory than a process keeps there."""
-
-
-class Source(Protocol):
-    """The tables, up to the known step of the item log."""
-
-    hashes: KeyHashes
-    """The dedup keys of the items, as far as they were learnt."""
-
-    def as_of(self, step: int, priorities: Sequence[int]) -> None:
-        """Look at the item log as of a step, and at items of these priorities."""
-
-    def go_on(self, hashes: KeyHashes) -> None:
-        """Go on with keys that were learnt of the same log."""
-
-    def remember_to(self, step: int) -> None:
-        """Note that the keys of later steps are remembered elsewhere."""
-
-    def next_turns(self, after: Place, most: int) -> tuple[pa.Table, Place | None]:
-        """Return the next untouched items in order, and the place up to which they are all.
-
-        Parameters
-        ----------
-        after : Place
-            Those up to here are known.
-        most : int
-            How many are returned at most; fewer where that is the end of what waits.
-
-        Returns
-        -------
-        tuple
-            The columns :data:`WAITING`, and a place; ``None`` where nothing waits behind it.
-        """
-
-    def untouched_items(self) -> pa.Table:
-        """Return ``turn`` and the columns of :class:`~spark_queue.state.open_items.Ranks`.
-
-        Of all items that had not been touched when the window was made, or have entered since.
-        """
-
-    def chained_items(self) -> set[int]:
-        """Return the items that were open when the window was made, and replace each other."""
-
-    def items_of(self, hashes: Collection[int], seqs: Collection[int]) -> Iterable[Row]:
-        """Return items that may have dedup keys of some hashes, and items of some seqs.
-
-        Each says by :data:`WAITED` whether it had not been touched when the window was made.
-        """
-
-    def ends_of(self, lines: Collection[LineKey]) -> Mapping[LineKey, float]:
-        """Return the last tag of each line that has given one out."""
 
 
 @dataclass(slots=True)
@@ -105,7 +43,7 @@ class Window:
 
     Attributes
     ----------
-    source : Source
+    source : TablesAhead
         Where the rest is.
     settings : Settings
         The settings by which places are worked out.
@@ -133,7 +71,7 @@ class Window:
         Items that others in memory replace, or are replaced by, and that may be in the tables.
     """
 
-    source: Source
+    source: TablesAhead
     settings: Settings
     ahead: int
     since: int = 0
@@ -289,65 +227,3 @@ def is_tangled(config: QueueConfig) -> bool:
 def _is_passed(place: Place, pointers: Mapping[int, Pointer]) -> bool:
     rank, turn, seq = place
     return is_passed(turn, seq, pointers.get(int(-rank), (0.0, 0)))
-
-
-class KeyHashes:
-    """The hashes of dedup keys, each with the seqs of the items that have it.
-
-    It takes 16 bytes an item: the hash, which tells in a microsecond that a key is new, and the
-    seq, by which the one file is found that has the item of a key that is not. The key of an item
-    that has ended may be among them.
-
-    Attributes
-    ----------
-    step : int
-        All items up to this step of the item log are here that may hold a key.
-    """
-
-    def __init__(self) -> None:
-        self.step = -1
-        self._runs: list[_HashRun] = []
-
-    def __len__(self) -> int:
-        return sum(len(run.hashes) for run in self._runs)
-
-    def add(self, hashes: pa.ChunkedArray, seqs: pa.ChunkedArray) -> None:
-        """Add items: their hashes, where they have any, and their seqs."""
-        items = pa.table({"hash": hashes, "seq": seqs})
-        items = items.filter(pc.is_valid(items["hash"]))
-        if items.num_rows:
-            self._runs.append(_HashRun(items))
-        small = [run for run in self._runs if len(run.hashes) < _LARGE]
-        if len(small) > _RUNS:
-            large = [run for run in self._runs if len(run.hashes) >= _LARGE]
-            self._runs = [*large, _HashRun(pa.concat_tables(run.items for run in small))]
-
-    def seqs_of(self, hashed: int) -> list[int]:
-        """Return the items that have a key of a hash."""
-        return [seq for run in self._runs for seq in run.seqs_of(hashed)]
-
-
-class _HashRun:
-    """Items in the order of their hashes."""
-
-    __slots__ = ("hashes", "items", "seqs")
-
-    def __init__(self, items: pa.Table) -> None:
-        order = pc.sort_indices(items["hash"].combine_chunks())
-        self.items = items.take(order).combine_chunks()
-        # Each is one array, without nulls and from its first value on, and can be viewed.
-        self.hashes, self.seqs = (_view(self.items[name]) for name in ("hash", "seq"))
-
-    def seqs_of(self, hashed: int) -> list[int]:
-        found, at = [], bisect_left(self.hashes, hashed)
-        while at < len(self.hashes) and self.hashes[at] == hashed:
-            found.append(self.seqs[at])
-            at += 1
-        return found
-
-
-def _view(column: pa.ChunkedArray) -> memoryview:
-    (values,) = column.cast(pa.int64()).chunks
-    _, data = values.buffers()
-    whole: memoryview = memoryview(data).cast("q")
-    return whole[values.offset : values.offset + len(values)]

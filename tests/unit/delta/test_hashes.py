@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from spark_queue.state import window
-from spark_queue.state.window import KeyHashes
+from spark_queue.state.backlog import KeyHashes
 
 
 def _column(*values: int | None) -> pa.ChunkedArray:
