@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from spark_queue.log.session_options import PlainSession, Session
 
@@ -19,22 +19,8 @@ _Args = ParamSpec("_Args")
 _T = TypeVar("_T")
 
 
-class _OfAQueue(Protocol):
-    """What knows a queue, and with what it was opened."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def session(self) -> Session: ...
-
-
-class _HasStore(Protocol):
-    @property
-    def store(self) -> _OfAQueue: ...
-
-
-_Self = TypeVar("_Self", bound=_HasStore)
+#: A method of an object with a ``store``.
+_Method: TypeAlias = Callable[Concatenate[Any, _Args], _T]
 
 
 @contextmanager
@@ -56,16 +42,12 @@ def described(session: Session, what: str) -> Iterator[None]:
         context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]
 
 
-def named(
-    what: str,
-) -> Callable[[Callable[Concatenate[_Self, _Args], _T]], Callable[Concatenate[_Self, _Args], _T]]:
+def named(what: str) -> Callable[[_Method[_Args, _T]], _Method[_Args, _T]]:
     """Describe the jobs of a method by its queue and what it is for."""
 
-    def decorate(
-        method: Callable[Concatenate[_Self, _Args], _T],
-    ) -> Callable[Concatenate[_Self, _Args], _T]:
+    def decorate(method: _Method[_Args, _T]) -> _Method[_Args, _T]:
         @wraps(method)
-        def run(self: _Self, /, *args: _Args.args, **kwargs: _Args.kwargs) -> _T:
+        def run(self: Any, /, *args: _Args.args, **kwargs: _Args.kwargs) -> _T:
             store = self.store
             with described(store.session, f"queue {store.name}: {what}"):
                 return method(self, *args, **kwargs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar
 
 from spark_queue.log.delta.log import Log
 from spark_queue.log.heads import QueueHead, Registered, StatusHead
@@ -43,15 +43,7 @@ class _LazyProperty(Generic[_T]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    @overload
-    def __get__(self, instance: None, owner: type) -> _LazyProperty[_T]: ...
-
-    @overload
-    def __get__(self, instance: object, owner: type) -> _T: ...
-
-    def __get__(self, instance: object | None, owner: type) -> _LazyProperty[_T] | _T:
-        if instance is None:
-            return self
+    def __get__(self, instance: Any, owner: type) -> _T:
         value = instance.__dict__[self._name] = self._compute(instance)
         return value
 
