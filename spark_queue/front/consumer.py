@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 
 from spark_queue import checks
 from spark_queue.errors import LeaseLostError, QueueShutDownError
@@ -39,9 +39,6 @@ _MAX_FAILURES = 5
 #: Seconds before an outcome is written for the second time; doubled each time.
 _PAUSE = 0.02
 
-#: A name for the outcomes of :meth:`Claim.settle`.
-OutcomeName = Literal["ack", "nack", "defer", "release", "dead"]
-
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -64,15 +61,10 @@ class PendingOutcome:
     """What a taker says of an item."""
 
     delivery: Delivery
-    said: OutcomeName
-    error: str | None
+    said: Said
     future: Future[None]
     failures: int = 0
     """How often it could not be written."""
-    after: timedelta | None = None
-    """How long the item waits."""
-    pause: str | None = None
-    """By which key of it no item starts for as long."""
 
 
 class Consumer:
@@ -193,18 +185,11 @@ class Consumer:
             self._is_asked = True
             self._outcomes.wake()
 
-    def settle(
-        self,
-        delivery: Delivery,
-        said: OutcomeName,
-        error: str | None = None,
-        after: timedelta | None = None,
-        pause: str | None = None,
-    ) -> Future[None]:
+    def settle(self, delivery: Delivery, said: Said) -> Future[None]:
         """Note what a taker says of an item; it is written with others."""
         checks.require_kind("delivery", delivery, Delivery)
         future: Future[None] = Promise(self._outcomes.context)
-        outcome = PendingOutcome(delivery, said, error, future, after=after, pause=pause)
+        outcome = PendingOutcome(delivery, said, future)
         self._outcomes.add(outcome)
         return outcome.future
 
@@ -262,7 +247,7 @@ class Consumer:
     def _let_go(self, delivery: Delivery) -> None:
         """Release an item that came too late for its taker."""
         with suppress(QueueShutDownError):
-            self.settle(delivery, "release")
+            self.settle(delivery, Said("release"))
 
     def _next_group(self, patience: float) -> list[PendingOutcome]:
         """Return pending outcomes; nothing when the queue needs a look."""
@@ -349,9 +334,7 @@ class Consumer:
         try:
             if claim is None:
                 raise LeaseLostError(sorted(first))  # noqa: TRY301 - told like any other loss
-            claim.settle_each(
-                {seq: Said(one.said, one.error, one.after, one.pause) for seq, one in first.items()}
-            )
+            claim.settle_each({seq: one.said for seq, one in first.items()})
         except LeaseLostError as exc:
             # An error names a thousand; where there may be more, none counts as settled.
             lost = set(exc.seqs if len(exc.seqs) < NAMED else first)
@@ -359,7 +342,7 @@ class Consumer:
             self._fail(outcomes, exc)
             return
         self._settles.succeed()
-        if any(one.pause is not None for one in outcomes):
+        if any(one.said.pause is not None for one in outcomes):
             self._give_back_ahead()
         for outcome in outcomes:
             _answer(outcome, first[outcome.delivery.seq], lost)

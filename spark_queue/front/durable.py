@@ -16,7 +16,7 @@ from spark_queue import checks, extras
 from spark_queue.config import OnDuplicate
 from spark_queue.errors import InvalidArgumentError, pause_of, require_after
 from spark_queue.front.aio_durable import AioDurableQueue, settle_by_end
-from spark_queue.front.consumer import Consumer, Delivery, OutcomeName
+from spark_queue.front.consumer import Consumer, Delivery
 from spark_queue.front.producer import Batcher, Producer, Put, PutResult
 from spark_queue.front.queue_ends import (
     Inlet,
@@ -31,6 +31,7 @@ from spark_queue.memory.waiting.processes import Owner
 from spark_queue.memory.waiting.timer import Timeout
 from spark_queue.queue import Batch, Queue, Rows
 from spark_queue.results import EnqueueResult
+from spark_queue.saying import Said
 from spark_queue.state.request import FITTING
 from spark_queue.wording import text_of
 
@@ -255,7 +256,7 @@ class DurableQueue:
             Done when that is durable; it fails with :class:`LeaseLostError` where another holder
             had the item by then, and with the error of a write that failed.
         """
-        return self._settle(delivery, "ack")
+        return self._settle(delivery, Said("ack"))
 
     def nack(
         self,
@@ -271,7 +272,7 @@ class DurableQueue:
         """
         wait = None if after is None else require_after("after", after)
         by = pause_of(pause, has_end=wait is not None)
-        return self._settle(delivery, "nack", text_of(error), wait, by)
+        return self._settle(delivery, Said("nack", text_of(error), wait, by))
 
     def defer(
         self,
@@ -284,15 +285,15 @@ class DurableQueue:
         """Have an item wait, uncharged: see :meth:`Claim.defer`. The future is as for an ack."""
         text = None if error is None else text_of(error)
         wait = require_after("after", after)
-        return self._settle(delivery, "defer", text, wait, pause_of(pause))
+        return self._settle(delivery, Said("defer", text, wait, pause_of(pause)))
 
     def release(self, delivery: Delivery) -> Future[None]:
         """Give an item back to its place, uncharged. The future is as for :meth:`ack`."""
-        return self._settle(delivery, "release")
+        return self._settle(delivery, Said("release"))
 
     def dead(self, delivery: Delivery, error: str) -> Future[None]:
         """Send an item to the dead letters. The future is as for :meth:`ack`."""
-        return self._settle(delivery, "dead", text_of(error))
+        return self._settle(delivery, Said("dead", text_of(error)))
 
     def sync(self) -> None:
         """Return when everything that was put and settled before is durable, or has failed."""
@@ -312,16 +313,9 @@ class DurableQueue:
         self._consumer.close()
         self._consuming.join()
 
-    def _settle(
-        self,
-        delivery: Delivery,
-        said: OutcomeName,
-        error: str | None = None,
-        after: timedelta | None = None,
-        pause: str | None = None,
-    ) -> Future[None]:
+    def _settle(self, delivery: Delivery, said: Said) -> Future[None]:
         self._owner.require()
-        return self._consumer.settle(delivery, said, error, after, pause)
+        return self._consumer.settle(delivery, said)
 
 
 def _ends(into: DeltaQueue | LocalQueue, source: object) -> tuple[Inlet, Outlet]:

@@ -18,7 +18,7 @@ import pytest
 
 from spark_queue.clock import ManualClock
 from spark_queue.errors import LeaseLostError, QueueShutDownError
-from spark_queue.front.consumer import Consumer, Delivery, OutcomeName, PendingOutcome
+from spark_queue.front.consumer import Consumer, Delivery, PendingOutcome
 from spark_queue.front.producer import Put
 from spark_queue.front.queue_ends import Outlet
 from spark_queue.saying import Said
@@ -174,8 +174,8 @@ def start() -> Iterator[Start]:
         thread.join(PATIENCE)
 
 
-def _say(consumer: Consumer, delivery: Delivery, said: OutcomeName = "ack") -> Future[None]:
-    return consumer.settle(delivery, said)
+def _say(consumer: Consumer, delivery: Delivery, said: str = "ack") -> Future[None]:
+    return consumer.settle(delivery, Said(said))
 
 
 def _until(condition: Callable[[], bool]) -> None:
@@ -586,7 +586,7 @@ def test_of_many_losses_nobody_is_told_that_all_is_well() -> None:
     consumer._leases.add(cast("Any", claim), claim.seqs)
     source.steal()
     said = [
-        PendingOutcome(Delivery(seq, claim.lease, 0, {}), "ack", None, Future())
+        PendingOutcome(Delivery(seq, claim.lease, 0, {}), Said("ack"), Future())
         for seq in claim.seqs
     ]
     consumer._settle(claim.lease, said)
