@@ -1,4 +1,4 @@
-"""Forms of limits, rates and pauses of keys: how one is typed, changed and told."""
+"""Forms of limits and rates, and of a pause: how one is typed, changed and told."""
 
 from __future__ import annotations
 

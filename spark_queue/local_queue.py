@@ -231,7 +231,7 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
 class LocalReader(LocalVerbs, ReaderFacts["pa.Table", "pa.Schema"]):
     """A queue without Spark as one of its readers sees it; made by :meth:`LocalQueue.reader`.
 
-    What it claims, settles, pauses and configures is its own; the items are shared.
+    Its claims, its settings and its pause are its own; the items are shared.
     """
 
     def __init__(self, store: Store) -> None:

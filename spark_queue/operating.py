@@ -86,8 +86,8 @@ class Operating(Opened):
             By which expression it is one: that of ``fair_key`` (the default), of ``group_key``, or
             of a limit.
         for_ : timedelta or float, optional
-            For how long, or for how many seconds; by default until :meth:`resume`. Of two pauses of
-            a key the longer one wins; 0 resumes the key.
+            For how long, or for how many seconds; by default until :meth:`resume`. The longer of
+            two wins; 0 resumes the key.
 
         Returns
         -------
@@ -100,7 +100,7 @@ class Operating(Opened):
             When ``by`` or ``for_`` is given without a key, the queue has no key of the expression,
             or ``for_`` is below 0.
         InvalidConfigError
-            When the queue was made before there were pauses of keys, and not upgraded since.
+            When the queue was made before a key could be paused, and not upgraded since.
         """
         if key is None:
             flow_forms.require_no_key("pause", by=by, for_=for_)

@@ -79,7 +79,7 @@ class Opened:
 
     @property
     def paused_keys(self) -> tuple[Pause, ...]:
-        """The keys that are paused, until when, and by whom."""
+        """The paused keys, each with its end and its author."""
         store = self._store
         return store.settings(store.status_head()).paused_at(store.clock.now())
 

@@ -140,7 +140,7 @@ class SparkVerbs(Working[DataFrame, StructType, Claim]):
 class Reader(SparkVerbs, ReaderFacts[DataFrame, StructType]):
     """A queue as one of its readers sees it; made by :meth:`DeltaQueue.reader`.
 
-    What it claims, settles, pauses and configures is its own; the items are shared.
+    Its claims, its settings and its pause are its own; the items are shared.
     """
 
     def __init__(self, store: Store) -> None:

@@ -288,7 +288,7 @@ class _Relay(threading.Thread):
 #: rest.
 _SHARE = 4
 
-#: In MiB: the first is Spark's own default, and beyond the last one pauses grow.
+#: In MiB: the first is Spark's own default, and beyond the last one its collector stops for longer.
 _LEAST, _MOST = 1 << 10, 16 << 10
 
 #: What bounds a container, by the two versions of control groups.

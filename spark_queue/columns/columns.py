@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession, functions as F
@@ -297,16 +297,16 @@ def _units(config: QueueConfig) -> Column:
 def _unfit(config: QueueConfig, fields: Sequence[Field], *, is_again: bool) -> Column:
     """Return why the units of each row are refused; null where they are not."""
     texts = stored_units(config)
-    rates = {text: () if is_again else rates_by_units(config, text) for text in texts}
-    return F.coalesce(*(why for text in texts for why in _why_unfit(text, rates[text], fields)))
+    known = None if is_again else config
+    return F.coalesce(*(why for text in texts for why in _why_unfit(text, known, fields)))
 
 
-def _why_unfit(text: str, rates: Iterable[Rate], fields: Sequence[Field]) -> Iterator[Column]:
+def _why_unfit(text: str, config: QueueConfig | None, fields: Sequence[Field]) -> Iterator[Column]:
     units = F.expr(text).cast("double")
     is_one = F.coalesce((units > 0) & (units < float("inf")), F.lit(False))
     told = F.coalesce(_number_text(units), F.lit("None"))
     yield F.when(~is_one, F.format_string(pacing.NO_UNITS, F.lit(shorten(text)), told))
-    for rate in rates:
+    for rate in () if config is None else rates_by_units(config, text):
         most = _burst(rate, fields)
         whose = F.lit(pacing.whose(rate))
         why = F.format_string(pacing.TOO_MANY_UNITS, told, whose, _number_text(most))

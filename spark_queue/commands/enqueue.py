@@ -56,9 +56,6 @@ if TYPE_CHECKING:
 #: What rows may have beside the user's columns, and be decided here: what they were, before.
 DECIDABLE = frozenset({"_origin", "_round", "_errors", "_enqueued_at", "_body"})
 
-#: Limits of a reader that what becomes of its items makes room under.
-_OF_ROOM = ("max_items", "max_bytes")
-
 _NOTHING = Enqueued(step=0, inserted=0, duplicates=0)
 
 
@@ -162,8 +159,7 @@ def _older_than(store: Store) -> float:
         return 0.0
     with store.queue.still(KNOWN_FOR), store.status.still(KNOWN_FOR):
         at = Snapshot(store)
-        named = {name for facts in at.queue.readers.values() for name in facts.config}
-        is_free = at.settings.config.dedup_key is None and named.isdisjoint(_OF_ROOM)
+        is_free = at.settings.config.dedup_key is None and not pending_enqueue.has_bounded_room(at)
         return KNOWN_FOR if is_free else 0.0
 
 

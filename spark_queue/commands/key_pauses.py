@@ -149,7 +149,7 @@ _OF_KEY = "pause of "
 
 
 def is_pause(name: str) -> bool:
-    """Tell whether a name is that of the pause of a key."""
+    """Whether the name of a setting is the pause of a key."""
     return name.startswith(_OF_KEY)
 
 

@@ -41,7 +41,7 @@ DecideRows = Callable[[MarkedRows, Snapshot], Answer[Enqueued]]
 _ROWS, _BYTES = 2_000, 256 * 1024
 
 #: Limits of a reader that may refuse rows: each is told so by its own step.
-_OF_ROOM = ("max_items", "max_bytes")
+_OF_ROOM = frozenset({"max_items", "max_bytes"})
 
 _SETTINGS = b"settings"
 
@@ -52,15 +52,19 @@ def pending_rows_of(store: Store, rules: EnqueueRules) -> PendingRows | None:
     return log.pending if isinstance(log, DeltaLog) and rules == EnqueueRules() else None
 
 
+def has_bounded_room(at: Snapshot) -> bool:
+    """Whether a reader may refuse rows, or has room for some again as its items end."""
+    return any(not _OF_ROOM.isdisjoint(facts.config) for facts in at.queue.readers.values())
+
+
 def _is_open(at: Snapshot) -> bool:
     """Return whether processes may make steps for each other.
 
     They may not where a row may be refused by an error, which is for its own process, or where a
     front keeps others out.
     """
-    limits = {name for facts in at.queue.readers.values() for name in facts.config}
     is_held = bool(at.queue.hold.by or at.handle.holder)
-    return at.settings.config.on_duplicate == "skip" and limits.isdisjoint(_OF_ROOM) and not is_held
+    return at.settings.config.on_duplicate == "skip" and not has_bounded_room(at) and not is_held
 
 
 class PendingEnqueue:

@@ -1,8 +1,8 @@
 """Settle and renew: the verdict of a lease's holder on its items, as one step.
 
 A settle counts for an item while the newest row of the item is still the holder's: nobody
-claimed it since, and it has not ended. What a later claim has taken is reported, not written. The
-same step pauses keys, where a holder asks for it, and gives units back of what was not begun.
+claimed it since, and it has not ended. What a later claim has taken is reported, not written.
+The same step pauses a key, where a holder asks for it, and gives units back of what was not begun.
 """
 
 from __future__ import annotations

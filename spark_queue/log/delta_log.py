@@ -245,7 +245,7 @@ class DeltaLog(LogTable[_Head]):
         return False
 
     def _has_made(self, head: Head) -> bool:
-        """Return whether the newest step is that of a head; others may have made one instead."""
+        """Whether the newest step has the token of a head; others may have made one."""
         if self.step_of(self._table()) != head.step:
             return False
         newest = self.head() if self.is_remote else head

@@ -140,7 +140,7 @@ def is_fresh(session: Session) -> bool:
 
 
 def promises_disk(session: Session) -> bool:
-    """Tell whether a session promises that what is told survives a power cut."""
+    """Whether commits are fsynced."""
     return kept_by(session) == "disk"
 
 

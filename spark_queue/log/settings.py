@@ -164,7 +164,7 @@ class Settings:
         return replace(self, pauses=tuple(left))
 
     def _pauses_left(self, now: datetime) -> Iterator[Pause]:
-        """Return the pauses without those that ended as long ago as they lasted."""
+        """Return the pauses that have not ended as long ago as they lasted."""
         for one in self.pauses:
             if one.until is None or one.until + (one.until - one.at) > now:
                 yield one

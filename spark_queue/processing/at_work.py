@@ -165,7 +165,7 @@ class AtWork:
 
 
 class PausedHere:
-    """Keys that a handler pauses while a claim is at work: what is of them goes back.
+    """Paused keys of a claim that is at work: their items go back.
 
     What is claimed later obeys the settings; items that are claimed know it by this.
 
@@ -180,7 +180,7 @@ class PausedHere:
         self._seqs: set[int] = set()
 
     def note(self, seq: int, pause: str | None) -> None:
-        """Note by which key of an item the handler pauses, if it does."""
+        """Note the key of an item that its handler asks to pause, if it does."""
         keys = {} if pause is None else self._keys_by(pause)
         if keys.get(seq) is not None:
             self._seqs |= {one for one, key in keys.items() if key == keys[seq]}

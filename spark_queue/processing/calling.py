@@ -89,7 +89,7 @@ class HandlerCalls:
     at_work : AtWork, optional
         Told of the items that the handler is at; says which of them are lost.
     paused : PausedHere, optional
-        Told of the keys that the handler pauses: what is of them, and has not begun, goes back.
+        Told of the keys to pause: items of them that have not begun go back.
     """
 
     def __init__(

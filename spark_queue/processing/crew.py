@@ -164,7 +164,7 @@ class Crew:
     at_work: AtWork = field(default_factory=AtWork)
     """The items that threads are at."""
     paused: PausedHere = field(default_factory=PausedHere)
-    """The keys that the handler pauses."""
+    """The keys that the handler asked to pause."""
     _threads: list[ItemThread] = field(default_factory=list)
     _lost: list[ItemThread] = field(default_factory=list)
     """Threads that hang at an item, and count as busy."""

@@ -1,4 +1,4 @@
-"""Outcomes of a claim that ran on executors, and what is known of its handler from then on."""
+"""Outcomes of a claim that ran on executors, and knowledge of its handler."""
 
 from __future__ import annotations
 

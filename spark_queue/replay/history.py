@@ -62,7 +62,7 @@ class PastItem(Job):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastPause:
-    """What was paused from an instant on."""
+    """A pause of the queue, and of keys, from an instant on."""
 
     at: float
     """Seconds from the first item on."""
@@ -133,7 +133,7 @@ def history(queue: LocalQueue | LocalReader | DeltaQueue | Reader) -> Past:
 
 
 def _pauses(store: Store, begin: float) -> Iterator[PastPause]:
-    """Yield what was paused from each change of that on."""
+    """Yield each change of the pauses."""
     with planner_of(store).look(store, has_values=False) as at:
         rows = at.rows("settings_changes")
     last: tuple[bool, PausedKeys] = (False, {})

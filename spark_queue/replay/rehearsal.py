@@ -197,7 +197,7 @@ def _play(
 
 
 def _changes(pauses: Sequence[PastPause]) -> Iterator[Change]:
-    """Yield what was paused, and the end of each pause of a key."""
+    """Yield each pause, and its end for each key."""
     for one in pauses:
         yield one.at, partial(_pause, one)
         yield from ((end, _look_again) for end in one.keys.values() if end < math.inf)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from spark_queue.config_changes import each_change
 from spark_queue.log.disk.liveness import judge
+from spark_queue.log.settings import Settings
 from spark_queue.report.commands import undo_command
 from spark_queue.report.lines import HeldGroup, ItemLine, OperatorStep, WorkerLine
 from spark_queue.results import ItemProgress, Liveness
@@ -143,15 +145,16 @@ def _changes(text: str, before: str | None) -> Iterator[tuple[str, str]]:
     new, old = json.loads(text), json.loads(before)
     if new["paused"] != old["paused"]:
         yield "paused" if new["paused"] else "resumed", ""
-    were, are = (
-        {(by, key): end for by, key, end, *_ in one.get("pauses", ())} for one in (old, new)
-    )
+    were, are = (Settings.from_json("", one).key_ends() for one in (before, text))
     for by, key in {**were, **are}:
         if (by, key) not in are:
             yield "resumed", f"{by} {key!r}"
         elif are[by, key] != were.get((by, key), 0):
             end = are[by, key]
-            until = "it is resumed" if end is None else instant(instant_of(end))
+            is_open = end == math.inf
+            until = (
+                "it is resumed" if is_open else instant(datetime.fromtimestamp(end, timezone.utc))
+            )
             yield "paused", f"{by} {key!r} until {until}"
     changes = sorted(each_change(old["config"], new["config"]))
     if changes:

@@ -1,4 +1,4 @@
-"""Alarms about keys: what bounds them, and their pauses."""
+"""Alarms about keys: their bounds, and how long they are paused."""
 
 from __future__ import annotations
 

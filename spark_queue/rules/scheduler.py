@@ -322,7 +322,7 @@ class Scheduler:
     def pause_keys(self, keys: PausedKeys) -> None:
         """Start nothing of some keys, and take nothing of them over, up to an instant each.
 
-        These are all pauses from now on. What runs goes on, and a claim ends what it would end.
+        From now on no other key is paused. What runs goes on, and a claim ends what it would end.
         """
         self._state.begin()
         self._state.pause_keys(keys)

@@ -102,7 +102,7 @@ class EvidenceFirst(Exception):  # noqa: N818 - what is to be done; it is not sh
 
 @dataclass(frozen=True, slots=True)
 class GivenRows:
-    """What is enqueued, before it is checked.
+    """Rows to enqueue, not yet checked.
 
     Attributes
     ----------

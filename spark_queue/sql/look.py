@@ -287,7 +287,7 @@ class QueueLook(ABC, Generic[FrameT]):
         return self._played
 
     def _of_keys(self, leaf: str) -> pa.Table:
-        """Return the bounds and pauses of keys as of the last step that is looked at."""
+        """Return what keeps keys back as of the last step that is looked at."""
         settings = self.store.settings(self._head())
         now = instant_of(int(str(self._asked["now"])))
         self.database.variants |= limit_pass.question_variants(

@@ -166,7 +166,7 @@ def taken_table(played: Played) -> pa.Table:
 def debts_of(
     store: Store, head: StatusHead, logs: LogRows[Any], find: Callable[[], Played]
 ) -> pa.Table:
-    """Return what keys of rates owe after a claim; nothing is read of a queue without rates."""
+    """Return what keys of rates owe after a claim; nothing is read of a queue that is not paced."""
     config = store.settings(head).config
     if not is_paced(config):
         return DEBTS.empty_table()

@@ -200,7 +200,7 @@ class Each:
 
     outcomes: DataFrame
     pausing: Mapping[int, Said] = field(default_factory=dict)
-    """What of it pauses keys."""
+    """What of it asks for a pause of a key."""
 
     def judge(self, lease: KnownLease) -> Judged | None:
         """Make the rows of a settle; ``None`` for a large frame."""
@@ -304,7 +304,7 @@ def charge_deferrals(verdict: Verdict) -> Verdict:
 
 
 def pausing_of(verdict: Verdict) -> Mapping[int, Said] | Said | None:
-    """Return what is said of items where that pauses a key; or of all; or nothing."""
+    """Return the outcomes that ask for the pause of a key; of each item, or of all."""
     if isinstance(verdict, Some):
         return {seq: one for seq, one in verdict.outcomes.items() if one.pause is not None}
     if isinstance(verdict, Each):

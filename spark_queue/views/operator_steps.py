@@ -1,4 +1,4 @@
-"""Steps of operators: pauses in force, and steps whose rows were purged."""
+"""Steps of operators: the pause in force, and steps whose rows were purged."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def with_users(properties: Mapping[str, str], names: Iterable[str]) -> dict[str,
 
 
 def known_columns(schema: str, properties: Mapping[str, str]) -> str:
-    """Return the columns of a table, those marked that somebody has added beside the queue."""
+    """Return the columns of a table; those that the queue did not add are marked."""
     listed = properties.get(_USERS)
     return schema if listed is None else mark_foreign(schema, _names(listed))
 

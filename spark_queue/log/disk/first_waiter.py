@@ -79,7 +79,7 @@ class FirstWaiter:
         self._file.give_up()
 
     def patience(self) -> float:
-        """Return for how many seconds nobody is first before this one is."""
+        """Return the seconds without a first one after which this one is first."""
         idle = self._clock() - self._worked
         return min(max(_PART * idle, _LEAST), _MOST)
 
