@@ -23,12 +23,10 @@ from spark_queue.sql.look import newest_rows
 from spark_queue.sql.operating import release_claimed
 from spark_queue.state import spark_frames
 from spark_queue.state.store import Store
-from spark_queue.stores.journal_tables import JournalTables, Touched, by_column
+from spark_queue.stores.journal_tables import ENTRY_COLUMNS, JournalTables, Touched, by_column
 from spark_queue.stores.ownership import GivenBack
 from spark_queue.upkeep.purge_items import drop_generations
 from spark_queue.upkeep.spark_upkeep import REWRITER
-
-_ENTRY_COLUMNS = ("_seq", "_enqueued_at", "_expires_at", "_errors", "_body")
 
 
 class SparkTables(JournalTables):
@@ -53,8 +51,8 @@ class SparkTables(JournalTables):
     def entries(self, first: int, last: int) -> list[Entry[Any]]:
         size = bytes_of(self._schema).alias("_size")
         found = self._items().where(F.col("_seq").between(first, last))
-        found = found.select(*_ENTRY_COLUMNS, size, F.struct(*self._schema.names).alias("_item"))
-        return [self._entry(row) for row in found.collect()]
+        found = found.select(*ENTRY_COLUMNS, size, F.struct(*self._schema.names).alias("_item"))
+        return [self._entry_of(row) for row in found.collect()]
 
     @override
     def next_id(self, first: int) -> int | None:
@@ -116,7 +114,7 @@ class SparkTables(JournalTables):
     def _items(self) -> DataFrame:
         return self._store.queue.read().where(F.col("_kind") == ITEM)
 
-    def _entry(self, row: Row) -> Entry[Any]:
+    def _entry_of(self, row: Row) -> Entry[Any]:
         return Entry(
             id=row["_seq"],
             item=self._as_item(row["_item"]),
