@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from spark_queue.state import window
+from spark_queue.state import backlog
 from spark_queue.state.backlog import KeyHashes
 
 
@@ -23,7 +23,7 @@ def test_a_hash_names_all_items_that_have_it() -> None:
 
 def test_many_additions_are_found_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was added in small runs is found after they were merged; large runs are left alone."""
-    monkeypatch.setattr(window, "_LARGE", 10)
+    monkeypatch.setattr(backlog, "_LARGE", 10)
     known = KeyHashes()
     known.add(_column(*range(100, 120)), _column(*range(20)))
     for n in range(40):
