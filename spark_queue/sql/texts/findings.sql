@@ -1,5 +1,5 @@
 -- Starving keys, outranked priorities, stuck items.
--- Uses: status, history, standing.
+-- Uses: status, history, standing, claim.
 -- Tables: asked, items, rate_overrides, rates, taken.
 
 -- starving(fair_key, items, since instant, seq, turns, turns_of_others)
