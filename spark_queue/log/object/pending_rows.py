@@ -133,7 +133,10 @@ class PendingRows:
 
     def is_in_none(self, name: str) -> bool:
         """Return whether no commit has taken an object in, or ever will."""
-        return self.is_over(name) and self.find(name) is None and self.is_known(name)
+        taken = self._taken
+        is_told = self.is_over(name) and name not in taken and self.is_known(name)
+        # Another thread may have begun to read the log anew, and know less of it by now.
+        return is_told and taken is self._taken
 
     def wait(self, name: str, look: Callable[[], object]) -> bool:
         """Wait until rows are in the log, or never will be; False if it is time for an own step."""

@@ -312,6 +312,25 @@ def test_rows_are_taken_in_by_the_next_commits_or_never(log: Log) -> None:
     assert log.rows.choice(65) is None
 
 
+def test_rows_are_not_said_to_be_in_none_while_the_log_is_read_anew(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may begin with the log between two looks of one that waits."""
+    name = log.leave(b"a")
+    log.commit(1, name)
+    for version in range(2, 66):
+        log.commit(version)
+
+    def begin_after(asked: str) -> bool:
+        is_over = PendingRows.is_over(log.rows, asked)
+        log.rows.begin()
+        log.commit(0)
+        return is_over
+
+    monkeypatch.setattr(log.rows, "is_over", begin_after)
+    assert not log.rows.is_in_none(name)
+
+
 def test_what_is_over_goes_when_its_writer_leaves_more(log: Log) -> None:
     """A store that lists a folder from its beginning finds no more there than writers wait for."""
     taken, waits = log.leave(b"a"), log.leave(b"b")
