@@ -120,6 +120,10 @@ class Played:
         choices: tuple[OnDuplicate | None, ...] = (None, None, "skip", "replace")
         asked = self._draw.choice(choices)
         self._compare_enqueue(given, EnqueueRules(on_duplicate=asked))
+        if self.config.fair_key is None:
+            # Rows without keys, too: in a queue of one line Spark only numbers them.
+            keyless = [row | {"id": None} for row in given]
+            self._compare_enqueue(keyless, EnqueueRules(on_duplicate=asked))
         self._queue.enqueue(given, on_duplicate=asked)
 
     def _compare_enqueue(self, given: list[dict[str, Any]], asked: EnqueueRules) -> None:
@@ -145,6 +149,7 @@ class Played:
                 now=now,
             )
             found, facts = admission.admit(rows.check_rows(read, given), entry, engine)
+            self.counts["numbered"] += facts.engine != engine.name
             told = (facts.duplicates, dict(facts.tops), facts.replacing)
             second = (texts_of(found), *told)
             if first != second:

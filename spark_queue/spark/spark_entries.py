@@ -49,6 +49,18 @@ class FrameEntries(EntryRows):
         )
 
     @override
+    def rows_by_number(self, frame: Frame, entry: EnqueueState) -> tuple[DataFrame, int] | None:
+        stage = frame.stage()
+        if stage.has_keys or not entry.has_one_line(stage.rows.columns):
+            return None
+        rows = stage.rows.withColumn("_seq", F.col("_pos") + entry.before.last_seq).drop("_pos")
+        unset = {name: value for name, value in UNSET.items() if value is not None}
+        own = {"_gen": entry.before.gen, "_kind": ITEM, "_enqueued_at": entry.now}
+        said = {n: F.lit(value) for n, value in (unset | own).items() if n not in rows.columns}
+        # rule again: one line without keys
+        return rows.withColumns(said | {"_round": F.col("_seq").cast("double")}), stage.count
+
+    @override
     def keyed_of(self, entry: EnqueueState, batch: EntryBatch) -> Any:
         items = plain(_items(entry).select(*KEYED))
         return having(items, batch.rows, "dedup_hash").localCheckpoint()

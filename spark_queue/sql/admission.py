@@ -21,7 +21,7 @@ from spark_queue.sql.planner_choice import planner_of
 from spark_queue.sql.sql_engines import SqlEngine, Tables, give_order
 from spark_queue.state.request import EnqueueFacts, duplicates_error
 from spark_queue.state.snapshot import Snapshot
-from spark_queue.state.steps import is_small
+from spark_queue.state.steps import engine_of, is_small
 from spark_queue.state.store import Store
 
 ASKED = pa.schema(
@@ -76,6 +76,11 @@ def admit(frame: Frame, entry: EnqueueState, engine: SqlEngine) -> tuple[Any, En
         When more rows would be read than the engine takes.
     """
     room = _room_of(entry.readers)
+    numbered = None if room.is_bounded() else engine.entries.rows_by_number(frame, entry)
+    if numbered is not None:
+        step, count = numbered
+        tops = {0: tag_of(entry.before.last_seq + count)}
+        return step, EnqueueFacts(count, 0, 0, tops, engine_of(step))
     batch = engine.entries.batch_of(frame, entry, room)
     with closing(engine.start({})) as database:
         decision = _Decision(engine, database, entry, batch, room)

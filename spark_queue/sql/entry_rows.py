@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -18,7 +18,7 @@ from spark_queue.log.heads import Pointer, QueueHead
 from spark_queue.log.schema import GROUP, ITEM, KEY, META_LANE, QUEUE_COLUMNS, REFUSED, REFUSED_LANE
 from spark_queue.log.settings import Settings
 from spark_queue.sql import log_rows
-from spark_queue.sql.decisions import Frame
+from spark_queue.sql.decisions import RESTORED, Frame
 from spark_queue.sql.file_rows import log_of, once_more, sizes_in
 from spark_queue.sql.log_rows import TooManyRowsError
 from spark_queue.state.request import EnqueueRules
@@ -77,6 +77,12 @@ class EnqueueState:
     """The queue as each of its readers sees it that claims."""
     now: datetime
 
+    def has_one_line(self, names: Collection[str]) -> bool:
+        """Return whether rows without dedup keys, of these columns, stand by their numbers."""
+        config = self.settings.config
+        is_new = self.rules.replacing is None and set(RESTORED).isdisjoint(names)
+        return config.fair_key is None and config.priority is None and is_new
+
     def least_tags(self) -> dict[int, float]:
         """Return lower bounds of the stored tags ahead of the order, by priority."""
         turns = {p: self.pointers[p][0] for p in self.before.tops if p in self.pointers}
@@ -130,6 +136,12 @@ class EntryRows(Protocol):
             When they are too many for the engine, or not such as it takes.
         """
 
+    def rows_by_number(self, frame: Frame, entry: EnqueueState) -> tuple[Any, int] | None:
+        """Return a step's rows and their number, where nothing is decided but that.
+
+        ``None`` where rows have dedup keys, or an order of service other than their numbers.
+        """
+
     def keyed_of(self, entry: EnqueueState, batch: EntryBatch) -> Any:
         """Return items that may have a key of the batch: :data:`KEYED`."""
 
@@ -173,6 +185,11 @@ def batch_of(frame: Frame, entry: EnqueueState, room: Room) -> EntryBatch:
         count=rows.num_rows,
         has_keys=rows["_dedup_hash"].null_count < rows.num_rows,
     )
+
+
+def rows_by_number(frame: Frame, entry: EnqueueState) -> None:
+    """Return ``None``: a decision about rows that are here costs little."""
+    del frame, entry
 
 
 def batch_rows(rows: pa.Table, sizes: pa.Array | None, entry: EnqueueState) -> pa.Table:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from spark_queue.claim import Claim
 from spark_queue.clock import ManualClock
 from spark_queue.config import QueueConfig
 from spark_queue.delta_queue import DeltaQueue
+from spark_queue.flow import Limit, Rate
 from spark_queue.local_queue import LocalQueue
 from spark_queue.log.settings import UNWEIGHTED
 from spark_queue.queue_views import store_of
@@ -75,6 +77,59 @@ def test_turns_are_added_up_alike(spark: SparkSession, place: str) -> None:
         seen.append(told.select("_step", "_seq", "_state", "_turn", "_overdue").collect())
         spark.conf.unset(SMALL_STEPS)
     assert seen[0] == seen[1]
+
+
+#: Queues whose rows have no dedup key, turn or priority, but for the last: it replaces items.
+_ONE_LINE = [
+    QueueConfig(group_key="g", max_in_flight=2),
+    QueueConfig(
+        dedup_key="missing",
+        limits=(Limit(by="t", default=1),),
+        rates=(Rate(by="g", limit=3, per=timedelta(seconds=9), burst=9, units="n"),),
+    ),
+    QueueConfig(
+        dedup_key="missing",
+        on_duplicate="replace",
+        debounce=timedelta(seconds=5),
+        at_most=timedelta(seconds=8),
+    ),
+]
+
+
+@pytest.mark.parametrize("config", _ONE_LINE)
+def test_rows_that_are_only_numbered_are_those_of_the_rules(
+    spark: SparkSession, place: str, clock: ManualClock, config: QueueConfig
+) -> None:
+    """Law 3: a frame without keys has the same rows, whichever planner decides it."""
+    computed = (
+        "concat('t', id % 2) AS t",
+        "if(id % 3 = 0, NULL, concat('g', id % 2)) AS g",
+        "cast(1 + id % 4 AS int) AS n",
+        "cast(NULL AS string) AS missing",
+        "if(id % 5 = 0, NULL, timestamp_seconds(id)) AS available_at",
+        "if(id % 7 = 0, NULL, id + 0.5D) AS cost",
+    )
+    seen = []
+    for planner in ("memory", "spark"):
+        spark.conf.set(SMALL_STEPS, planner)
+        target = f"{place}/{planner}"
+        queue = DeltaQueue.create(
+            spark, target, "t string, g string, n int, missing string", config, clock=clock
+        )
+        # Some of its parts are empty, in the second all but one.
+        for kept in ("id > 20 AND id % 4 > 0", "id > 80"):
+            parts = spark.range(90, numPartitions=6).where(kept)
+            queue.enqueue(parts.selectExpr(*computed))
+        items = spark.read.format("delta").load(f"{target}/queue").where("_kind = 'item'")
+        seen.append([_given(row) for row in items.orderBy("_seq").collect()])
+        spark.conf.unset(SMALL_STEPS)
+    assert seen[0] == seen[1]
+    assert [row["_seq"] for row in seen[0]] == list(range(1, len(seen[0]) + 1))
+
+
+def _given(row: Row) -> dict[str, Any]:
+    """Return the columns of a row that are not null."""
+    return {name: value for name, value in row.asDict().items() if value is not None}
 
 
 def test_an_undo_is_decided_alike(
