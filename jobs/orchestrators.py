@@ -25,6 +25,12 @@ PROGRAMS = Path(__file__).with_suffix("")
 #: What is installed beside the library, itself first.
 PACKAGES: Mapping[str, Sequence[str]] = {
     "dagster": ("dagster==1.13.29",),
+    "prefect": ("prefect==3.9.1",),
+    "dbt": (
+        *("dbt-core==1.11.16", "dbt-duckdb==1.11.1"),
+        *("duckdb==1.5.5", "duckdb-extension-delta==1.5.5"),
+    ),
+    "databricks": ("databricks-bundles==1.22.1",),
 }
 
 Results = dict[str, dict[str, str]]

@@ -224,7 +224,7 @@ SPARK_WORDS = (
     "CREATE MACRO explode(list) AS unnest(list)",
 )
 
-_SNAPSHOT_HEADER = """-- What the views of a queue show, of the hour before this is run: tables of DuckDB.
+_SNAPSHOT_HEADER = """-- What the views of a queue show, of the hour before this runs, in DuckDB.
 -- Made by `python -m spark_queue.report.publishing {queue} --form {form}`.
 """
 

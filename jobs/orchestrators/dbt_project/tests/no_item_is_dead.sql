@@ -1,0 +1,2 @@
+-- What was redriven does not count.
+SELECT dead FROM {{ ref('condition') }} WHERE dead > 0
