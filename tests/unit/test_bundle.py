@@ -41,6 +41,19 @@ def test_bundle_has_the_parts_that_there_are(bundle: dict[str, Any]) -> None:
     assert all(variable["description"] for variable in bundle["variables"].values())
 
 
+def test_each_resource_has_a_key_of_its_own(bundle: dict[str, Any]) -> None:
+    """A job and a dashboard of one key are refused by the client before anything is deployed."""
+    keys = [key for kind in bundle["resources"].values() for key in kind]
+    assert len(keys) == len({*keys}) > 1
+
+
+def test_no_target_is_in_a_folder_that_all_may_write(bundle: dict[str, Any]) -> None:
+    """What runs with the rights of the one who deploys is theirs alone to change."""
+    roots = [target.get("workspace", {}).get("root_path") for target in bundle["targets"].values()]
+    assert any(roots)
+    assert not any(root and root.startswith("/Workspace/Shared") for root in roots)
+
+
 def test_job_is_as_the_service_takes_it(bundle: dict[str, Any]) -> None:
     """Nothing in a job is unknown to the service, or of another type."""
     job = bundle["resources"]["jobs"]["queue"]
@@ -75,7 +88,7 @@ def test_bundle_installs_this_release(bundle: dict[str, Any]) -> None:
 
 def test_dashboard_is_as_the_service_takes_it(bundle: dict[str, Any]) -> None:
     """Its file is that of the documents, and nothing else is unknown to the service."""
-    board = bundle["resources"]["dashboards"]["queue"]
+    board = bundle["resources"]["dashboards"]["report"]
     file = board.pop("file_path")
     assert (_FOLDER / file).is_file()
     dashboards = import_module("databricks.sdk.service.dashboards")
