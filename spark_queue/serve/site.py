@@ -78,6 +78,7 @@ class Site:
         """Return the application, for these names of the machine."""
         reads = [
             Route("/", self._get(self._board)),
+            Route("/go", self._get(self._go)),
             Route("/queues/{seat}", self._get(self._queue)),
             Route("/queues/{seat}/find", self._get(self._find)),
             Route("/queues/{seat}/items", self._get(self._items)),
@@ -168,6 +169,19 @@ class Site:
 
     def _verbs(self) -> tuple[str, ...]:
         return tuple(VERBS) if self.acts else ()
+
+    def _go(self, request: Request) -> Response:
+        """Redirect from the name of a queue to its page, or to the items that are asked for."""
+        asked = dict(request.query_params)
+        number = self.board.number_of(asked.pop("queue", ""))
+        if number is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND)
+        base = pages.base_of(number, asked.pop("reader", None))
+        if "item" in asked:
+            to = pages.link_item(base, _number(asked["item"]))
+        else:
+            to = pages.find(base, **asked) if asked else base
+        return RedirectResponse(to, HTTPStatus.SEE_OTHER)
 
     def _find(self, request: Request) -> Response:
         """Redirect to the item of a number, or else to the items of a key."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -242,6 +243,12 @@ class Board:
     def __iter__(self) -> Iterator[WatchedQueue]:
         """Go through the queues as they were named."""
         return (self.seat(number) for number in range(len(self._names)))
+
+    def number_of(self, name: str) -> int | None:
+        """Return the number of a queue by its name, or by another path to the same place."""
+        places = [os.path.abspath(one) for one in self._names]  # noqa: PTH100 - or it is no path
+        place = os.path.abspath(name)  # noqa: PTH100 - as above
+        return places.index(place) if name and place in places else None
 
     def seat(self, number: int, reader: str | None = None) -> WatchedQueue:
         """Return a queue as a reader sees it.

@@ -59,6 +59,26 @@ def test_number_leads_to_its_item_and_a_key_to_those_that_have_it(make: Make, pa
     assert "No item is like that." in browser.get("/queues/0/find?find=x").text
 
 
+def test_a_name_leads_to_the_pages_of_its_queue(make: Make, pages: Pages) -> None:
+    """A job that knows the queue, not its number, links to it, to an item, or to some of them."""
+    first, second = make(), make(fair_key="tenant")
+    second.enqueue({"id": "1", "tenant": "a&b", "path": "p"})
+    browser = pages(first, second)
+
+    def lead(**fields: str) -> str:
+        answer = browser.get("/go", params=fields, follow_redirects=False)
+        return str(answer.headers.get("location", answer.status_code))
+
+    assert [lead(queue=one.name) for one in (first, second)] == ["/queues/0", "/queues/1"]
+    assert lead(queue=f"{first.name}/../{Path(second.name).name}/") == "/queues/1"
+    assert lead(queue=second.name, item="1") == "/queues/1/items/1"
+    found = lead(queue=second.name, tenant="a&b")
+    assert found == "/queues/1/items?tenant=a%26b"
+    assert 'href="/queues/1/items/1"' in browser.get(found).text
+    assert lead(queue=second.name, reader="mail") == "/queues/1@mail"
+    assert [lead(), lead(queue="elsewhere"), lead(queue=first.name, item="x")] == ["404"] * 3
+
+
 @pytest.mark.parametrize(
     ("asked", "found"),
     [
