@@ -1,43 +1,47 @@
 import os
 from datetime import timedelta
+from urllib.parse import urlencode
 
 import dagster as dg
-import pyarrow.compute as pc
 from night import find_files, read_file
 
-import spark_queue
 from spark_queue import LocalQueue, QueueConfig
 
 QUEUE, OUTPUT = os.environ["NIGHT_QUEUE"], os.environ["NIGHT_OUTPUT"]
+PAGES = os.environ.get("NIGHT_PAGES", "http://127.0.0.1:8765")  # where `spark-queue serve` runs
+RETRIED = dg.RetryPolicy(max_retries=3, delay=1)
 
 
-@dg.asset(retry_policy=dg.RetryPolicy(max_retries=2, delay=1))
-def files(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
-    """Files in the queue, once for each run and all its retries."""
-    run = context.run.root_run_id or context.run_id
+def open_queue():
     config = QueueConfig(fair_key="tenant", dedup_key="path")
-    queue = LocalQueue.create(QUEUE, "tenant string, path string", config, exist_ok=True)
-    done = queue.enqueue(find_files(run), batch=(f"files of {run}", 1))
-    return dg.MaterializeResult(
-        metadata={"inserted": done.inserted, "repeated": done.repeated is not None}
-    )
+    return LocalQueue.create(QUEUE, "tenant string, path string", config, exist_ok=True)
 
 
-@dg.asset(retry_policy=dg.RetryPolicy(max_retries=2, delay=1), deps=[files])
-def sizes(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
-    """A row for each file, exactly once, through any crash."""
-    queue = spark_queue.open(QUEUE)
+def page_of(**fields):
+    return dg.MetadataValue.url(f"{PAGES}/go?{urlencode({'queue': QUEUE, **fields})}")
+
+
+@dg.asset(retry_policy=RETRIED)
+def files(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+    """Files in the queue, once for a run and all that it is retried as."""
+    run = context.run.root_run_id or context.run_id
+    done = open_queue().enqueue(find_files(run), batch=(f"files of {run}", 1))
+    told = {"inserted": done.inserted, "repeated": done.repeated is not None}
+    return dg.MaterializeResult(metadata={**told, "page": page_of()})
+
+
+@dg.asset(retry_policy=RETRIED, deps=[files])
+def sizes() -> dg.MaterializeResult:
+    """A row for each file, exactly once."""
+    queue = open_queue()
     done = queue.process(
         read_file,
         returns="path string, size int",
         output=OUTPUT,
         time_limit=timedelta(minutes=10),
     )
-    if queue.counts()["dead"]:
-        context.log.warning("some files are dead: spark-queue dead %s", QUEUE)
-    return dg.MaterializeResult(
-        metadata={"read": done.acked, "stopped": done.stopped, **queue.counts()}
-    )
+    told = {"read": done.acked, "stopped": done.stopped, **queue.counts()}
+    return dg.MaterializeResult(metadata={**told, "dead ones": page_of(state="dead")})
 
 
 nightly = dg.define_asset_job("nightly", selection=[files, sizes])
@@ -46,15 +50,12 @@ work = dg.define_asset_job("work", selection=[sizes])
 
 @dg.sensor(job=work, minimum_interval_seconds=5)
 def new_files(context: dg.SensorEvaluationContext):
-    """A run for the files that came since the last look, whoever enqueued them."""
-    if not LocalQueue.exists(QUEUE):
-        return dg.SkipReason("there is no queue yet")
-    newest = pc.max(spark_queue.open(QUEUE).status(short=True)["_seq"]).as_py() or 0
-    if newest <= int(context.cursor or 0):
+    """A run for the files that came since the last look, from any program."""
+    counts = open_queue().counts()
+    came = sum(count for state, count in counts.items() if state != "refused")
+    if came == int(context.cursor or 0):
         return dg.SkipReason("no new files")
-    return dg.SensorResult(
-        run_requests=[dg.RunRequest(run_key=f"files to {newest}")], cursor=str(newest)
-    )
+    return dg.SensorResult(run_requests=[dg.RunRequest(run_key=f"to {came}")], cursor=str(came))
 
 
 defs = dg.Definitions(assets=[files, sizes], jobs=[nightly, work], sensors=[new_files])

@@ -33,7 +33,9 @@ def find_files(run: str) -> list[dict[str, str]]:
 
 
 def read_file(item: dict[str, Any]) -> dict[str, Any]:
-    """Return what is in a file; one named ``broken`` has nothing."""
+    """Return the size of a file; there are none in a run named ``broken``."""
+    if "broken" in item["path"]:
+        raise spark_queue.Reject("it is empty")
     with Path(os.environ["NIGHT_PLACE"], "read").open("a", encoding="utf-8") as log:
         log.write(f"{item['path']}\n")
         position = log.tell()
