@@ -281,7 +281,10 @@ def queue_head(text: str) -> QueueHead:
 
 def _queue_head(plain: dict[str, Any]) -> QueueHead:
     tops = {int(priority): float(tag) for priority, tag in plain.pop("tops").items()}
-    readers = {int(number): _parse_reader(facts) for number, facts in plain.pop("readers").items()}
+    readers = {
+        int(number): Registered(**facts | {"pointers": _pointers(facts["pointers"])})
+        for number, facts in plain.pop("readers").items()
+    }
     hold = Hold(**plain.pop("hold"))
     streams = {source: Mark.of(mark) for source, mark in plain.pop("streams").items()}
     return QueueHead(**plain, tops=tops, readers=readers, hold=hold, streams=streams)
@@ -311,10 +314,6 @@ def _status_head(plain: dict[str, Any]) -> StatusHead:
 def following(head: _Head, **changes: Any) -> _Head:
     """Return the head of the next step, with a token of its own."""
     return replace(head, step=head.step + 1, token=new_token(), **changes)
-
-
-def _parse_reader(plain: Mapping[str, Any]) -> Registered:
-    return Registered(**{**plain, "pointers": _pointers(plain["pointers"])})
 
 
 def _pointers(plain: Mapping[str, list[Any]]) -> dict[int, Pointer]:

@@ -70,10 +70,6 @@ class Tally:
         for one in asked:
             self.debts[one.key] = one.charge(self._debt(one), self.now)
 
-    def closed_keys(self) -> list[Limited]:
-        """Return the closed keys."""
-        return [*self.closed]
-
     def _starts_at(self, asked: UnitsAsked) -> int:
         return asked.starts_at(self._debt(asked))
 
@@ -199,7 +195,7 @@ class Pass:
 
     def closed_keys(self) -> list[Limited]:
         """Return the keys of which nothing more starts."""
-        return [key for key, left in self.left.items() if left <= 0] + self.tally.closed_keys()
+        return [key for key, left in self.left.items() if left <= 0] + [*self.tally.closed]
 
     def debts(self) -> tuple[tuple[str, Hashable, Debt], ...]:
         """Return what keys owe that the claim charged."""

@@ -139,7 +139,8 @@ class SchedulerState:
                 continue
             if record.is_replaced and not again:
                 continue
-            answer = self.admit(_afresh(record.new), origin=seq)
+            new = dataclasses.replace(record.new, available_at=None, expires_at=None)
+            answer = self.admit(new, origin=seq)
             if answer.duplicate_of is None and not again:
                 redriven.add(seq)
             admitted.append(answer)
@@ -372,10 +373,6 @@ def check_hashable(new: NewItem) -> None:
     """Refuse keys that cannot be compared, before anything is changed."""
     keys: tuple[Hashable, ...] = (new.dedup_key, new.fair_key, new.group_key, new.flow_keys)
     hash(keys)
-
-
-def _afresh(new: NewItem) -> NewItem:
-    return dataclasses.replace(new, available_at=None, expires_at=None)
 
 
 # rule: holder of a lease

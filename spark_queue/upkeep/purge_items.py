@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -250,7 +250,8 @@ def drop_generations(
     if archive is not None:
         for gen in due:
             archive(gen.number)
-    return _drop_all(store, due, seen, by) if due else []
+    # Each by itself, up to the first with an item that a reader got back: no step waits for all.
+    return [*takewhile(lambda gen: _try_drop(store, gen, seen, by), due)]
 
 
 def due(store: Store, retention: timedelta, by: Rewriter[Any]) -> list[Generation]:
@@ -303,7 +304,8 @@ def _due(store: Store, by: Rewriter[Any], before: datetime, newest: int) -> list
     Oldest first; the oldest one that is kept ends the list, so that what is kept is all of the
     later.
     """
-    closed = _until_needed(_closed_before(store, newest, by), _needed_generations(store, by, {}))
+    gens, needed = _closed_before(store, newest, by), _needed_generations(store, by, {})
+    closed = takewhile(lambda gen: gen.number not in needed, gens)
     ended = last_ends(store, by)
     done = (replace(gen, last=ended.get(gen.number)) for gen in closed)
     return list(takewhile(lambda gen: gen.last is None or gen.last <= before, done))
@@ -318,10 +320,6 @@ def _closed_before(store: Store, before: int, by: Rewriter[Any]) -> list[Generat
         for row in found
         if row["gen"] < before
     ]
-
-
-def _until_needed(gens: Iterable[Generation], needed: Collection[int]) -> list[Generation]:
-    return list(takewhile(lambda gen: gen.number not in needed, gens))
 
 
 def _needed_generations(store: Store, by: Rewriter[Any], seen: Seen) -> set[int]:
@@ -341,16 +339,6 @@ def last_ends(store: Store, by: Rewriter[Any]) -> dict[int, datetime]:
             for row in at.rows("generation_ends"):
                 ends[row["gen"]] = max(ends.get(row["gen"], 0), row["last"])
     return {gen: instant_of(last) for gen, last in ends.items()}
-
-
-def _drop_all(
-    store: Store, due: Iterable[Generation], seen: Seen, by: Rewriter[Any]
-) -> list[Generation]:
-    """Drop generations, up to the first with an item that a reader got back; return which.
-
-    Each by itself, so that no step has to wait until all are gone.
-    """
-    return list(takewhile(lambda gen: _try_drop(store, gen, seen, by), due))
 
 
 def _try_drop(store: Store, gen: Generation, seen: Seen, by: Rewriter[Any]) -> bool:

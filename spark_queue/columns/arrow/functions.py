@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -146,10 +147,6 @@ class Function:
     """Tells whether it is the same here for what it is called with."""
 
 
-def _concat(call: Node, values: list[pa.Array]) -> pa.Array:
-    return each(lambda *texts: "".join(texts), *_texts(call, values))
-
-
 def _concat_ws(call: Node, values: list[pa.Array]) -> pa.Array:
     rows = zip(*(texts.to_pylist() for texts in _texts(call, values)), strict=True)
     joined = (
@@ -233,15 +230,11 @@ def _has_bytes(call: Node) -> bool:
     return all(node.letter in "ty" or node.what == COLUMN for node in call.of)
 
 
-def _pmod(_call: Node, values: list[pa.Array]) -> pa.Array:
-    return _remainders(lambda number, of: number % of, values)
+def _mod(number: int, of: int) -> int:
+    return number % of if number >= 0 else -(-number % of)
 
 
-def _mod(_call: Node, values: list[pa.Array]) -> pa.Array:
-    return _remainders(lambda n, of: n % of if n >= 0 else -(-n % of), values)
-
-
-def _remainders(rest: Callable[[int, int], int], values: list[pa.Array]) -> pa.Array:
+def _remainders(rest: Callable[[int, int], int], _call: Node, values: list[pa.Array]) -> pa.Array:
     rows = zip(*(value.to_pylist() for value in values), strict=True)
     return pa.array([None if n is None else rest(n, of) for n, of in rows], pa.int64())
 
@@ -258,17 +251,17 @@ def _is_wide(call: Node) -> bool:
 
 
 FUNCTIONS = {
-    **dict.fromkeys(["%", "mod"], Function(_mod)),
+    **dict.fromkeys(["%", "mod"], Function(partial(_remainders, _mod))),
     **dict.fromkeys(["cast", "try_cast"], Function(_cast, _is_wide)),
     **dict.fromkeys(["coalesce", "ifnull", "nvl"], Function(_coalesce)),
     **dict.fromkeys(["sha", "sha1"], Function(partial(_checksum, "sha1"))),
     **dict.fromkeys(["substr", "substring"], Function(_substring, _has_places)),
-    "concat": Function(_concat),
+    "concat": Function(lambda call, of: each(lambda *one: "".join(one), *_texts(call, of))),
     "concat_ws": Function(_concat_ws),
     "ltrim": Function(partial(_trim, str.lstrip)),
     "md5": Function(partial(_checksum, "md5")),
     "nullif": Function(_nullif, lambda call: call.letter != "n"),
-    "pmod": Function(_pmod),
+    "pmod": Function(partial(_remainders, operator.mod)),
     "rtrim": Function(partial(_trim, str.rstrip)),
     "sha2": Function(_sha2, lambda call: _is_whole(call.of[1])),
     "string": Function(lambda call, values: text_of(values[0], call.of[0].kind)),

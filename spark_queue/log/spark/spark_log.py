@@ -294,7 +294,7 @@ class SparkLog(DeltaLog[_Head]):
         except Exception as exc:
             if self._is_ours(head):
                 return True
-            if _is_conflict(exc):
+            if any(sign in str(exc) for sign in _CONFLICTS):
                 return False
             raise
         # By the token: of another's step the number is the same.
@@ -370,10 +370,6 @@ def is_delta(spark: SparkSession, address: TableAddress) -> bool:
             return False
         raise
     return rows is not None and rows[0] == "delta"
-
-
-def _is_conflict(exc: Exception) -> bool:
-    return any(sign in str(exc) for sign in _CONFLICTS)
 
 
 def _is_missing(exc: Exception) -> bool:
