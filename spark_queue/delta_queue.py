@@ -23,7 +23,6 @@ from spark_queue.columns.columns import (
 )
 from spark_queue.columns.kinds import Field
 from spark_queue.commands import create_drop, enqueue, readers
-from spark_queue.commands.batches import SourceBatch
 from spark_queue.commands.enqueued import Enqueued
 from spark_queue.commands.readers import Start
 from spark_queue.config import QueueConfig, require_config
@@ -31,15 +30,13 @@ from spark_queue.log.addresses import QueueAddress
 from spark_queue.log.log_columns import fields_of
 from spark_queue.log.object_tables import ObjectTables, StorageOptions
 from spark_queue.log.step_events import Listener
-from spark_queue.queue import Order, Queue, drop_queue
+from spark_queue.queue import EnqueueCall, Queue, drop_queue
 from spark_queue.reader import Reader, SparkVerbs
 from spark_queue.reader_config import require_reader
 from spark_queue.results import Affected
 from spark_queue.spark.frames import require_frame
 from spark_queue.state import existence
-from spark_queue.state.request import EnqueueRules
 from spark_queue.state.store import Store
-from spark_queue.tracing import Traces
 
 
 class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
@@ -266,23 +263,13 @@ class DeltaQueue(SparkVerbs, Queue[DataFrame, StructType, Claim, Reader]):
     def _make_reader(self, reader: Store) -> Reader:
         return Reader(reader)
 
-    def _enter(
-        self,
-        rows: object,
-        order_by: Order,
-        rules: EnqueueRules,
-        trace: Traces,
-        batch: SourceBatch | None,
-    ) -> Enqueued:
-        require_order(order_by)
-        require_frame(rows)
+    def _enter(self, call: EnqueueCall) -> Enqueued:
+        require_order(call.order_by)
+        require_frame(call.rows)
+        rows, order_by, rules, trace, batch = call
+        order = cast("OrderBy", order_by)
         return enqueue.enqueue(
-            self._main,
-            rows,
-            order_by=cast("OrderBy", order_by),
-            rules=rules,
-            batch=batch,
-            trace=trace,
+            self._main, rows, order_by=order, rules=rules, batch=batch, trace=trace
         )
 
     def _place_of(self, path: str | Path) -> str:

@@ -19,7 +19,7 @@ from spark_queue.log import object_tables
 from spark_queue.log.addresses import QueueAddress, is_name
 from spark_queue.log.object_tables import StorageOptions
 from spark_queue.log.session_options import PlainSession
-from spark_queue.queue import Order, Queue, drop_queue
+from spark_queue.queue import EnqueueCall, Queue, drop_queue
 from spark_queue.queue_views import ReaderFacts
 from spark_queue.session import DURABILITY
 from spark_queue.state import existence
@@ -33,13 +33,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_queue.columns.kinds import Field
-    from spark_queue.commands.batches import SourceBatch
     from spark_queue.commands.enqueued import Enqueued
     from spark_queue.log.step_events import Listener
     from spark_queue.report.finding import Checkup, Thresholds
     from spark_queue.results import Affected
-    from spark_queue.state.request import EnqueueRules
-    from spark_queue.tracing import Traces
     from spark_queue.views.views import QueueViews
 
 #: Rows to enqueue: one or many dictionaries, or a table.
@@ -201,22 +198,14 @@ class LocalQueue(LocalVerbs, Queue["pa.Table", "pa.Schema", LocalClaim, "LocalRe
         """
         return drop_queue(_store(path, "disk", None, None, storage), dry_run=dry_run)
 
-    def _enter(
-        self,
-        rows: object,
-        order_by: Order,
-        rules: EnqueueRules,
-        trace: Traces,
-        batch: SourceBatch | None,
-    ) -> Enqueued:
-        given = [dict(rows)] if isinstance(rows, Mapping) else rows
-        order, main = cast("str | None", order_by), self._main
+    def _enter(self, call: EnqueueCall) -> Enqueued:
+        given = [dict(call.rows)] if isinstance(call.rows, Mapping) else call.rows
+        order, main = cast("str | None", call.order_by), self._main
         check = partial(commands.rows.check_rows, main, given, order_by=order)
         frame = state.steps.known_first(main, check)
-        tracing.require_one_each(trace, len(frame.rows), is_ordered=order_by is not None)
-        return commands.enqueue.commit(
-            state.snapshot.Snapshot(main), frame.with_trace(trace), rules, batch=batch
-        )
+        tracing.require_one_each(call.trace, len(frame.rows), is_ordered=order is not None)
+        marked, at = frame.with_trace(call.trace), state.snapshot.Snapshot(main)
+        return commands.enqueue.commit(at, marked, call.rules, batch=call.batch)
 
     def _place_of(self, path: str | Path) -> str:
         return _as_path(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, overload
 
 from spark_queue import checks, commands, sql, state, tracing, upkeep
 from spark_queue.columns import arrow
@@ -50,6 +50,16 @@ Batch: TypeAlias = "tuple[str, int]"
 Order: TypeAlias = "str | Column | Sequence[str | Column] | None"
 
 
+class EnqueueCall(NamedTuple):
+    """Rows to enqueue, and how."""
+
+    rows: object
+    order_by: Order
+    rules: EnqueueRules
+    trace: Traces
+    batch: SourceBatch | None
+
+
 class Queue(
     Working[FrameT, SchemaT, ClaimT],
     ReaderRegistry[ReaderT],
@@ -83,14 +93,12 @@ class Queue(
             polars, DuckDB, daft and DataFusion do. It has the queue's columns, of its types or of
             such as have no value that those have not (an ``int`` for a ``bigint``). A ``DataFrame``
             needs a session, dictionaries a queue without one. Four columns more may come with them:
-            ``available_at`` (timestamp:
-            not claimed before), ``expires_at`` (timestamp: not claimed from then on), ``cost`` (a
-            number above 0, 1 by default: how much of its key's turn the item takes) and
-            ``max_attempts`` (a whole number: the item is dead after so many failures, and the
-            queue's own setting does not count).
+            ``available_at`` (timestamp: not claimed before), ``expires_at`` (timestamp: not claimed
+            from then on), ``cost`` (a number above 0, 1 by default: how much of its key's turn the
+            item takes) and ``max_attempts`` (a whole number: the item is dead after so many
+            failures, and the queue's own setting does not count).
         order_by : str, Column or list of them, optional
-            The order in which rows enter; their own order by default. Without Spark it has names
-            of columns alone.
+            The order in which rows enter; their own by default. Without Spark: names of columns.
         on_duplicate : "skip", "raise" or "replace", optional
             What to do with rows whose key is taken; by default what the queue is configured for.
             Refuse them and say so, or refuse all, or take them: of a key the newest row runs. It
@@ -156,7 +164,7 @@ class Queue(
         main, views = self._main, self._views
         traces, marked = tracing.stored_traces(trace), commands.batches.read_batch(batch)
         given = arrow.rows.table_of_stream(rows)
-        done = self._enter(given, order_by, rules, traces, marked)
+        done = self._enter(EnqueueCall(given, order_by, rules, traces, marked))
         return EnqueueResult(
             step=done.step,
             inserted=done.inserted,
@@ -358,14 +366,7 @@ class Queue(
         """
         return type(self)(upkeep.clones.clone(self._main, self._place_of(path)))
 
-    def _enter(
-        self,
-        rows: object,
-        order_by: Order,
-        rules: EnqueueRules,
-        trace: Traces,
-        batch: SourceBatch | None,
-    ) -> Enqueued:
+    def _enter(self, call: EnqueueCall) -> Enqueued:
         """Check rows, and enqueue them."""
         raise NotImplementedError
 

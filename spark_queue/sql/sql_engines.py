@@ -166,7 +166,7 @@ def taken_table(played: Played) -> pa.Table:
 def debts_of(
     store: Store, head: StatusHead, logs: LogRows[Any], find: Callable[[], Played]
 ) -> pa.Table:
-    """Return what keys of rates owe after a claim; nothing is read of a queue that is not paced."""
+    """Return the debts of keys after a claim; nothing is read of a queue that is not paced."""
     config = store.settings(head).config
     if not is_paced(config):
         return DEBTS.empty_table()
@@ -174,7 +174,7 @@ def debts_of(
 
 
 def _debts_table(rows: pa.Table, config: QueueConfig, played: Played) -> pa.Table:
-    """Return what keys of rates owe by rows of a log, in nanoseconds, and after a claim."""
+    """Return the debts of keys by rows of a log, in nanoseconds, and after a claim."""
     paces = Paces(config)
     owed = read_debts(rows)
     owed |= {(by, key): debt for by, key, debt in paces.name_debts(played.debts)}
