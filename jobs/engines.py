@@ -1,268 +1,127 @@
-"""Which engines read the tables of queues that were made without Spark, and what each gets wrong.
+"""Which engines read the tables of queues, and what each gets wrong.
 
-``python jobs/engines.py --place DIR [--only duckdb ...]`` makes an environment for each engine,
-asks it about a table of each kind, holds the rows against those that pyarrow finds in their files,
-keeps what is not right in ``engines.json``, and prints the table of ``docs/engines.md``. With
-``--all`` it prints each answer that is not right.
+``python jobs/engines.py --place DIR [--only duckdb ...]`` makes tables without Spark, by Spark and
+on an object store (``gofakes3`` on the loopback), and an environment for each engine. It asks each
+about a table of each kind, holds the rows against those that pyarrow finds in their files, keeps
+what is not right in ``engines.json``, and prints the table of ``docs/engines.md``. With ``--all``
+it prints each answer that is not right. What is in ``DIR`` is used again: environments, and the
+tables of Spark. One JVM runs at a time.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import pickle
+import shutil
 import subprocess
 import sys
-import tempfile
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime, timedelta, timezone
-from decimal import Decimal
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
+from obstore.store import S3Store
+
+from engine_list import ENGINES
+from engine_tables import BUCKET, FILTERED, KINDS, MAKINGS, Alone, Question, make_tables, questions
 from environments import make_environment
 
-from spark_queue import LocalQueue, QueueConfig, journaled_queue
-
+HERE = Path(__file__).parent
 RESULTS = Path(__file__).with_suffix(".json")
 
-Where = tuple[str, str, Any]
 #: What is not right, by table and by what was asked about it: ``wrong`` or ``refused``.
 Faults = dict[str, dict[str, str]]
+#: What came of an engine, by how tables were made; or why nothing was asked.
+Outcome = dict[str, Faults | str]
+
+_EVERYTHING = "everything"
 
 
-class Engine(NamedTuple):
-    """An engine: what is installed (itself first), and what is run there.
+class Tables:
+    """Tables of each making and kind below a folder, and on a store."""
 
-    The program has a function of a path and a condition that returns rows as Arrow has them. The
-    condition is SQL where there are forms for literals, else the column, the word and the value.
-    """
+    def __init__(self, place: Path, port: int) -> None:
+        self.place = place
+        self._endpoint = f"http://127.0.0.1:{port}"
+        for folder in "alone", "store":
+            shutil.rmtree(place / folder, ignore_errors=True)
+        make_tables(f"{place}/alone", Alone())
+        _make_by_spark(place / "spark")
+        options: dict[str, Any] = {
+            "endpoint": self._endpoint,
+            "access_key_id": "test",
+            "secret_access_key": "test",
+            "region": "us-east-1",
+            "virtual_hosted_style_request": False,
+            "client_options": {"allow_http": True},
+        }
+        make_tables(f"{BUCKET}/store", Alone(options))
+        store = S3Store("bucket", **options)
+        for listed in store.list():
+            for one in listed:
+                file = place / one["path"]
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(store.get(one["path"]).bytes())
+        self.asked = [
+            one
+            for making in MAKINGS
+            for one in questions(
+                making, [kind for kind in KINDS if self._of(making, kind).exists()]
+            )
+        ]
+        there = {(one.making, one.table) for one in self.asked}
+        self.rows = {one: rows_of(self._of(*one)) for one in there}
 
-    packages: Sequence[str]
-    program: str
-    forms: Mapping[type, str] | None = None
+    @property
+    def environment(self) -> dict[str, str]:
+        """How a process reaches the store, by the names that most engines know."""
+        return {
+            "AWS_ENDPOINT_URL": self._endpoint,
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_REGION": "us-east-1",
+            "AWS_ALLOW_HTTP": "true",
+        }
 
+    def path(self, asked: Question) -> str:
+        """Return where an engine finds the table of a question."""
+        there = self._of(asked.making, asked.table)
+        is_stored = MAKINGS[asked.making] == "store"
+        return f"{BUCKET}/{there.relative_to(self.place)}" if is_stored else str(there)
 
-_ARROW_FORMS = {
-    datetime: "arrow_cast('{}', 'Timestamp(Microsecond, Some(\"UTC\"))')",
-    date: "DATE '{}'",
-    Decimal: "arrow_cast('{}', 'Decimal128(38, 18)')",
-    float: "arrow_cast('{}', 'Float64')",
-    bytes: "X'{}'",
-}
-_DUCKDB_FORMS = {
-    datetime: "TIMESTAMPTZ '{}+00'",
-    date: "DATE '{}'",
-    Decimal: "'{}'::DECIMAL(38, 18)",
-    float: "'{}'::DOUBLE",
-    bytes: "from_hex('{}')",
-}
-_CLICKHOUSE_FORMS = {
-    datetime: "toDateTime64('{}', 6, 'UTC')",
-    date: "toDate32('{}')",
-    Decimal: "toDecimal128('{}', 18)",
-    float: "toFloat64('{}')",
-    bytes: "unhex('{}')",
-}
+    def _of(self, making: str, kind: str) -> Path:
+        return self.place / MAKINGS[making] / KINDS[kind]
 
-#: A column compared with a value, for engines that have expressions.
-_COMPARED = """
-def compared(column, word, value):
-    if word == "IS NULL":
-        return column.is_null()
-    return column == value if word == "=" else column < value if word == "<" else column > value
-"""
-
-ENGINES: Mapping[str, Engine] = {
-    "deltalake": Engine(
-        ("deltalake==1.6.6", "pyarrow==26.0.1"),
-        """
-from deltalake import DeltaTable, QueryBuilder
-def rows(path, where):
-    asked = QueryBuilder().register("t", DeltaTable(path))
-    return asked.execute(f"SELECT * FROM t WHERE {where}").read_all()
-""",
-        _ARROW_FORMS,
-    ),
-    "arrow": Engine(
-        ("pyarrow==26.0.1", "deltalake==1.6.6"),
-        _COMPARED
-        + """
-import pyarrow.dataset as ds
-from deltalake import DeltaTable
-def rows(path, where):
-    met = where and compared(ds.field(where[0]), *where[1:])
-    return DeltaTable(path).to_pyarrow_dataset().to_table(filter=met)
-""",
-    ),
-    "datafusion": Engine(
-        ("datafusion==55.0.0", "deltalake==1.6.6", "pyarrow==26.0.1"),
-        """
-from datafusion import SessionContext
-from deltalake import DeltaTable
-def rows(path, where):
-    context = SessionContext()
-    context.register_table("t", DeltaTable(path))
-    return context.sql(f"SELECT * FROM t WHERE {where}").to_arrow_table()
-""",
-        _ARROW_FORMS,
-    ),
-    "polars": Engine(
-        ("polars==2.1.0", "deltalake==1.6.6", "pyarrow==26.0.1"),
-        _COMPARED
-        + """
-import polars as pl
-def rows(path, where):
-    frame = pl.scan_delta(path)
-    if where is not None:
-        frame = frame.filter(compared(pl.col(where[0]), *where[1:]))
-    return frame.collect().to_arrow()
-""",
-    ),
-    "daft": Engine(
-        ("daft==0.7.26", "deltalake==1.6.6", "pyarrow==23.0.1"),
-        _COMPARED
-        + """
-import daft
-def rows(path, where):
-    frame = daft.read_deltalake(path)
-    if where is not None:
-        frame = frame.where(compared(daft.col(where[0]), *where[1:]))
-    return frame.to_arrow()
-""",
-    ),
-    "duckdb": Engine(
-        ("duckdb==1.5.5", "duckdb-extension-delta==1.5.5", "pyarrow==26.0.1"),
-        """
-import duckdb
-from importlib.metadata import files
-# INSTALL delta would ask DuckDB's own server.
-packed = next(f for f in files("duckdb-extension-delta") if ".duckdb_ext" in f.name)
-connection = duckdb.connect()
-connection.execute(f"LOAD '{packed.locate()}'")
-def rows(path, where):
-    return connection.execute(f"SELECT * FROM delta_scan('{path}') WHERE {where}").to_arrow_table()
-""",
-        _DUCKDB_FORMS,
-    ),
-    "chdb": Engine(
-        ("chdb==4.4.0", "pyarrow==26.0.1"),
-        """
-import chdb
-def rows(path, where):
-    return chdb.query(f"SELECT * FROM deltaLakeLocal('{path}') WHERE {where}", "ArrowTable")
-""",
-        _CLICKHOUSE_FORMS,
-    ),
-}
-
-#: Runs a program: pickled pairs of a path and a condition come in, rows as IPC or errors go out.
-_RUN = """
-import pickle, sys
-import pyarrow as pa
-def told(path, where):
-    try:
-        table = pa.table(rows(path, where))
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as stream:
-            stream.write_table(table)
-        return sink.getvalue().to_pybytes()
-    except Exception as exc:
-        return f"{type(exc).__name__}: {exc}"
-answers = [told(*one) for one in pickle.load(sys.stdin.buffer)]
-sys.stdout.buffer.write(pickle.dumps(answers))
-"""
-
-_NOON = datetime(2026, 3, 1, 12, 0, 0, 123456, timezone.utc)
-
-#: The columns of a user, and their values at the edges of their types.
-_COLUMNS: Mapping[str, Sequence[Any]] = {
-    "at timestamp": (
-        datetime(9999, 12, 31, 23, 59, 59, 999999, timezone.utc),
-        datetime(1, 1, 1, tzinfo=timezone.utc),
-        _NOON,
-    ),
-    "day date": (date(9999, 12, 31), date(1, 1, 1), date(2026, 3, 1)),
-    "ratio double": (float("nan"), -0.0, 0.0),
-    "amount decimal(38,18)": (
-        Decimal("9" * 20 + "." + "9" * 18),
-        Decimal("-1e-18"),
-        Decimal("0e-18"),
-    ),
-    "large bigint": (2**63 - 1, -(2**63), 2**53 + 1),
-    "raw binary": (b"\x00\xff", b"", b"a"),
-    "text string": ("a", "", "b%"),
-    "flag boolean": (True, False, True),
-}
-
-#: An output may have lists and structs, too.
-_OUTPUT: Mapping[str, Sequence[Any]] = {
-    **_COLUMNS,
-    "tags array<string>": (["a", None], [], ["b"]),
-    "point struct<x: bigint, y: double>": ({"x": 1, "y": None}, {"x": None, "y": None}, None),
-}
+    def right(self, asked: Question) -> pa.Table:
+        """Return what pyarrow has for a question."""
+        return right_rows(self.rows[asked.making, asked.table], asked)
 
 
-class Question(NamedTuple):
-    """What is asked: of which table, about what, for which columns, under which condition."""
-
-    table: str
-    about: str
-    columns: list[str]
-    where: Where | None
-
-
-def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return the values of columns as rows, and a row of nulls."""
-    names = [column.split()[0] for column in columns]
-    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return [*rows, dict.fromkeys(names)]
+def _make_by_spark(place: Path) -> None:
+    """Make the tables of Spark, unless they are there; its JVM ends before engines are asked."""
+    if not (place / "made").exists():
+        shutil.rmtree(place, ignore_errors=True)
+        script = str(HERE / "engine_tables.py")
+        subprocess.run([sys.executable, script, str(place)], check=True)  # noqa: S603 - our own
+        (place / "made").touch()
 
 
-def make_tables(place: Path) -> dict[str, Path]:
-    """Make a table of each kind by what needs no Spark; return their places."""
-    schema, rows = ", ".join(_COLUMNS), _rows(_COLUMNS)
-    results = {row["text"]: row for row in _rows(_OUTPUT)}
-    jobs, log, done = (str(place / name) for name in ("jobs", "log", "done"))
-    output, archive = str(place / "output"), str(place / "archive")
-    queue = LocalQueue.create(jobs, schema, QueueConfig(fair_key="text"))
-    queue.enqueue(rows)
-    returns = ", ".join(_OUTPUT)
-    queue.process(lambda item: results[item["text"]], returns=returns, output=output, limit=3)
-    with journaled_queue(LocalQueue.create(log, schema)) as journal:
-        journal.put_many(rows)
-    old = LocalQueue.create(done, schema)
-    old.enqueue(rows)
-    old.process(lambda _: None)
-    old.maintain(retention=timedelta(milliseconds=1), archive_to=archive)
-    places = {"items": f"{jobs}/queue", "status": f"{jobs}/status", "output": output}
-    places |= {"journal": f"{log}/queue", "archive": archive}
-    return {name: Path(path) for name, path in places.items()}
+@contextmanager
+def made_tables(place: Path) -> Iterator[Tables]:
+    """Make the tables in a folder, and a store that lives as long as they are asked about."""
+    sys.path.append(str(HERE / "bench"))
+    from object_store import served  # noqa: PLC0415 - it lies beside the benchmarks
 
-
-def questions(tables: Mapping[str, Path]) -> Iterator[Question]:
-    """Yield what is asked of each table."""
-    status = ["_step", "_seq", "_kind"]
-    yield Question("status", "rows", status, None)
-    yield Question("status", "states", status, ("_state", "=", "acked"))
-    yield Question("status", "states", status, ("_lease", "IS NULL", None))
-    yield Question("status", "instants", [*status, "_at"], ("_at", ">", _NOON))
-    for table in tables.keys() - {"status"}:
-        yield Question(table, "rows", ["_seq"], None)
-        for column, values in (_OUTPUT if table == "output" else _COLUMNS).items():
-            name = column.split()[0]
-            yield Question(table, f"`{name}`", ["_seq", name], None)
-            yield Question(table, f"`{name}` filtered", ["_seq"], (name, "IS NULL", None))
-            # NaN equals itself in some engines, and nothing in others: both are right.
-            for value in values if column in _COLUMNS else ():
-                if value == value:  # noqa: PLR0124
-                    yield Question(table, f"`{name}` filtered", ["_seq"], (name, "=", value))
-        for word in "<", ">":
-            yield Question(table, "`at` filtered", ["_seq"], ("at", word, _NOON))
+    place.mkdir(parents=True, exist_ok=True)
+    with served(str(place)) as port:
+        yield Tables(place, port)
 
 
 def rows_of(path: Path) -> pa.Table:
@@ -300,67 +159,113 @@ def judge(right: pa.Table, answer: bytes | str) -> str | None:
 
 
 def ask(
-    place: Path, engine: str, tables: Mapping[str, Path], asked: Sequence[Question]
-) -> list[Any]:
-    """Return the answers of an engine, in an environment of its own; errors are texts."""
-    packages, program, forms = ENGINES[engine]
+    place: Path, engine: str, tables: Tables, asked: Sequence[Question]
+) -> list[bytes | str] | str:
+    """Return the answers of an engine, in an environment of its own; or why there are none."""
+    known = ENGINES[engine]
     try:
-        python = make_environment(place / engine, packages)
-    except subprocess.CalledProcessError:
-        return ["it does not install"] * len(asked)
-    told = [
-        (str(tables[one.table]), one.where if forms is None else _sql(one.where, forms))
-        for one in asked
-    ]
+        python = make_environment(place / engine, known.packages)
+    except subprocess.CalledProcessError as exc:
+        return f"does not install: {_last_line(exc.stderr)}"
+    written = (lambda where: where) if known.dialect is None else known.dialect.sql
+    command = [str(python), str(HERE / "readers" / f"with_{known.program or engine}.py")]
+    around = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    # Columns are taken from the same rows.
+    told = [(tables.path(one), written(one.where)) for one in asked]
+    once = list(dict.fromkeys(told))
     # ClickHouse reads only what is below the folder that it runs in.
-    below = next(iter(tables.values())).parents[1]
-    command = [str(python), "-c", program + _RUN]
-    done = subprocess.run(  # noqa: S603
-        command, input=pickle.dumps(told), stdout=subprocess.PIPE, cwd=below, check=False
+    done = subprocess.run(  # noqa: S603 - our own program
+        command,
+        input=pickle.dumps(once),
+        capture_output=True,
+        cwd=tables.place,
+        env=around | (tables.environment if known.is_on_stores else {}) | {**known.environment},
+        check=False,
     )
     if done.returncode:
-        return ["the process ended"] * len(asked)
-    answers: list[Any] = pickle.loads(done.stdout)  # noqa: S301 - of our own child
-    return answers
+        said = done.stderr.decode(errors="replace")
+        print(said, file=sys.stderr)  # noqa: T201
+        return f"does not start: {_last_line(said)}"
+    answers: dict[Any, bytes | str] = dict(
+        zip(once, pickle.loads(done.stdout), strict=True)  # noqa: S301 - of our own child
+    )
+    return [answers[one] for one in told]
 
 
-def _sql(where: Where | None, forms: Mapping[type, str]) -> str:
-    if where is None:
-        return "true"
-    name, word, value = where
-    if value is None:
-        return f'"{name}" IS NULL'
-    if isinstance(value, bytes):
-        text = value.hex()
-    elif isinstance(value, Decimal):
-        text = f"{value:f}"
-    else:
-        text = str(value).removesuffix("+00:00")
-    form = forms.get(type(value), "'{}'" if isinstance(value, str) else "{}")
-    return f'"{name}" {word} {form.format(text)}'
+def _last_line(said: str) -> str:
+    return (said.strip().splitlines() or ["it said nothing"])[-1]
 
 
-def table(results: Mapping[str, Faults]) -> str:
+def outcome_of(place: Path, engine: str, tables: Tables, *, is_told: bool) -> Outcome:
+    """Ask an engine what it can be asked, and return what came of it."""
+    is_on_stores = ENGINES[engine].is_on_stores
+    asked = [one for one in tables.asked if is_on_stores or MAKINGS[one.making] != "store"]
+    answers = ask(place, engine, tables, asked)
+    if isinstance(answers, str):
+        return dict.fromkeys(MAKINGS, answers)
+    return judged(tables, asked, answers, is_told=is_told)
+
+
+def judged(
+    tables: Tables, asked: Sequence[Question], answers: Sequence[bytes | str], *, is_told: bool
+) -> Outcome:
+    """Return what is not right, and print it where that is asked for."""
+    found: dict[str, Faults] = {}
+    abouts: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for one, answer in zip(asked, answers, strict=True):
+        faults = found.setdefault(one.making, {}).setdefault(one.table, {})
+        abouts[one.making, one.table].add(one.about)
+        fault = judge(tables.right(one), answer)
+        if fault is None:
+            continue
+        # Wrong is worse than refused.
+        faults[one.about] = max(fault, faults.get(one.about, ""))
+        if is_told:
+            print(one, fault, answer if fault == "refused" else "")  # noqa: T201
+    for (making, kind), all_of_it in abouts.items():
+        faults = found[making][kind]
+        if faults.keys() == all_of_it and len({*faults.values()}) == 1:
+            found[making][kind] = {_EVERYTHING: next(iter(faults.values()))}
+    return {**found}
+
+
+def table(results: Mapping[str, Outcome]) -> str:
     """Return what is kept as a table of Markdown."""
-    kinds = list(next(iter(results.values())))
-    lines = [("engine", *kinds), ("---",) * (len(kinds) + 1)]
-    for engine, faults in results.items():
-        name = ENGINES[engine].packages[0].replace("==", " ")
-        lines.append((name, *(_cell(faults[kind]) for kind in kinds)))
+    lines = [("engine", *MAKINGS), ("---",) * (len(MAKINGS) + 1)]
+    for engine, outcome in results.items():
+        known = ENGINES[engine]
+        name = known.name or known.packages[0].replace("==", " ")
+        lines.append((name, *(_cell(outcome.get(making, "not asked")) for making in MAKINGS)))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _cell(faults: Mapping[str, str]) -> str:
-    told = [
-        f"{word}: {', '.join(sorted(about for about, said in faults.items() if said == word))}"
-        for word in sorted(set(faults.values()))
-    ]
+def _cell(faults: Faults | str) -> str:
+    if isinstance(faults, str):
+        return faults.replace("|", "\\|")
+    told = []
+    for word in ("wrong", "refused"):
+        found: dict[str, list[str]] = defaultdict(list)
+        for kind, abouts in faults.items():
+            for about in (about for about, said in abouts.items() if said == word):
+                found[about].append(kind)
+        same: dict[str, list[str]] = defaultdict(list)
+        for about, kinds in found.items():
+            same[", ".join(kinds)].append(about)
+        said = ", ".join(f"{_abouts(abouts)} ({kinds})" for kinds, abouts in same.items())
+        told += [f"{word}: {said}"] if said else []
     return "; ".join(told) or "right"
 
 
-def kept() -> dict[str, Faults]:
+def _abouts(abouts: Sequence[str]) -> str:
+    """Return what was asked about, filters together."""
+    filters = [one.removesuffix(FILTERED) for one in abouts if one.endswith(FILTERED)]
+    plain = [one for one in abouts if not one.endswith(FILTERED)]
+    return ", ".join([*plain, *([f"filters on {', '.join(filters)}"] if filters else [])])
+
+
+def kept() -> dict[str, Outcome]:
     """Return what came of the last run."""
-    found: dict[str, Faults] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+    found: dict[str, Outcome] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
     return found
 
 
@@ -371,25 +276,14 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--only", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--all", action="store_true", help="print each answer that is not right")
     given = parser.parse_args(argv)
-    results = kept()
-    with tempfile.TemporaryDirectory() as place:
-        tables = make_tables(Path(place))
-        asked = list(questions(tables))
-        rows = {name: rows_of(path) for name, path in tables.items()}
+    with made_tables(given.place / "tables") as tables:
         for engine in given.only:
-            faults: Faults = {name: {} for name in tables}
-            answers = ask(given.place, engine, tables, asked)
-            for one, answer in zip(asked, answers, strict=True):
-                fault = judge(right_rows(rows[one.table], one), answer)
-                if fault is not None:
-                    # Wrong is worse than refused.
-                    faults[one.table][one.about] = max(fault, faults[one.table].get(one.about, ""))
-                    if given.all:
-                        print(engine, one, fault, answer if fault == "refused" else "")  # noqa: T201
-            results[engine] = faults
-    ordered = {name: results[name] for name in ENGINES if name in results}
-    RESULTS.write_text(f"{json.dumps(ordered, indent=2)}\n", "utf-8")
-    print(table(ordered))  # noqa: T201 - it is what was asked for
+            outcome = outcome_of(given.place, engine, tables, is_told=given.all)
+            # Others may have been asked meanwhile.
+            results = {**kept(), engine: outcome}
+            ordered = {name: results[name] for name in ENGINES if name in results}
+            RESULTS.write_text(f"{json.dumps(ordered, indent=2)}\n", "utf-8")
+    print(table(kept()))  # noqa: T201 - it is what was asked for
 
 
 if __name__ == "__main__":

@@ -13,21 +13,26 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def make_environment(folder: Path, packages: Sequence[str]) -> Path:
-    """Return the Python of an environment, made where it is missing.
+    """Return the Python of an environment, made where it is missing or has other packages.
 
     Raises
     ------
     subprocess.CalledProcessError
-        When the packages do not install. The next call begins from nothing.
+        When the packages do not install; it has what was said. The next call begins from nothing.
     """
     python, stamp = folder / "bin" / "python", folder / "installed"
-    if stamp.exists():
+    wanted = "\n".join(packages)
+    if stamp.exists() and stamp.read_text("utf-8") == wanted:
         return python
     env = {"DIST_EXTRA_CONFIG": str(ROOT / ".ci" / "build.cfg"), **os.environ}
     install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", *packages]
     for command in ([sys.executable, "-m", "venv", "--clear", str(folder)], install):
-        subprocess.run(command, env=env, check=True)  # noqa: S603 - our own words
-    stamp.touch()
+        done = subprocess.run(  # noqa: S603 - our own words
+            command, env=env, stderr=subprocess.PIPE, text=True, check=False
+        )
+        sys.stderr.write(done.stderr)
+        done.check_returncode()
+    stamp.write_text(wanted, "utf-8")
     return python
 
 

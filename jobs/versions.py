@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from environments import ROOT, make_environment, play
-
 from spark_queue.extras import SUPPORTED
 
 RESULTS = ROOT / "jobs" / "versions.json"

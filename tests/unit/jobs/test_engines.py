@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from datetime import datetime, timezone
+from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 _ROOT = Path(__file__).parents[3]
+_READERS = _ROOT / "jobs" / "readers"
 
 
 @pytest.fixture
@@ -25,6 +30,12 @@ def test_the_document_has_what_came_of_each_engine(engines: Any) -> None:
     results = engines.kept()
     assert results.keys() == engines.ENGINES.keys()
     assert engines.table(results) in (_ROOT / "docs" / "engines.md").read_text("utf-8")
+
+
+def test_each_engine_has_a_program(engines: Any) -> None:
+    """And each program is that of an engine."""
+    named = {engine.program or name for name, engine in engines.ENGINES.items()}
+    assert {file.stem for file in _READERS.glob("with_*.py")} == {f"with_{name}" for name in named}
 
 
 @pytest.mark.parametrize(
@@ -50,11 +61,65 @@ def test_rows_are_right_in_any_order_and_by_each_value(
 
 def test_each_table_of_a_queue_is_asked_about(engines: Any, tmp_path: Path) -> None:
     """Each kind of table is there, with rows that some question finds."""
-    tables = engines.make_tables(tmp_path)
-    asked = list(engines.questions(tables))
-    rows = {name: engines.rows_of(path) for name, path in tables.items()}
+    tables = import_module("engine_tables")
+    tables.make_tables(str(tmp_path), tables.Alone())
+    asked = list(tables.questions("without Spark", tables.KINDS))
+    rows = {kind: engines.rows_of(tmp_path / path) for kind, path in tables.KINDS.items()}
     found = {one.table for one in asked if engines.right_rows(rows[one.table], one).num_rows}
     assert found == {"items", "status", "output", "journal", "archive"}
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        (None, "true"),
+        (("text", "=", "b%"), "`text` = 'b%'"),
+        (("text", "IS NULL", None), "`text` IS NULL"),
+        (("large", "=", -(2**63)), "`large` = CAST('-9223372036854775808' AS BIGINT)"),
+        (
+            ("amount", "=", Decimal("0e-18")),
+            "`amount` = CAST('0.000000000000000000' AS DECIMAL(38, 18))",
+        ),
+        (("raw", "=", b"\x00\xff"), "`raw` = X'00ff'"),
+        (
+            ("at", ">", datetime(1, 1, 1, tzinfo=timezone.utc)),
+            "`at` > TIMESTAMP '0001-01-01 00:00:00+00:00'",
+        ),
+    ],
+)
+def test_a_condition_is_written_in_the_words_of_an_engine(
+    engines: Any, where: Any, text: str
+) -> None:
+    """Each value has all its digits, and its type."""
+    assert engines.ENGINES["sail"].dialect.sql(where) == text
+
+
+def test_a_line_says_what_is_wrong_and_of_which_tables(engines: Any) -> None:
+    """Filters of the same tables are together; what did not install has what was said."""
+    outcome = {
+        "without Spark": {
+            "items": {"`at` filtered": "refused", "`day` filtered": "refused"},
+            "output": {"`tags`": "wrong", "`at` filtered": "refused", "`day` filtered": "refused"},
+            "status": {},
+        },
+        "by Spark": {"items": {"everything": "refused"}, "status": {}},
+    }
+    missing = dict.fromkeys(engines.MAKINGS, "does not start: no")
+    daft, ray = engines.table({"daft": outcome, "ray": missing}).splitlines()[2:]
+    wrong = "wrong: `tags` (output); refused: filters on `at`, `day` (items, output)"
+    assert daft == f"| daft 0.7.26 | {wrong} | refused: everything (items) | not asked |"
+    assert ray == "| ray 2.60.0 | does not start: no | does not start: no | does not start: no |"
+
+
+def test_programs_of_engines_are_run_alone(tmp_path: Path) -> None:
+    """One prints the rows of a table, and those of a condition."""
+    from deltalake import write_deltalake  # noqa: PLC0415 - its import takes a while
+
+    write_deltalake(str(tmp_path / "t"), pa.table({"x": [1, 2]}))
+    command = [sys.executable, str(_READERS / "with_deltalake.py"), str(tmp_path / "t")]
+    for words, rows in ([], [{"x": 1}, {"x": 2}]), (["x > 1"], [{"x": 2}]):
+        said = subprocess.check_output([*command, *words], text=True)  # noqa: S603 - our own
+        assert said == f"{rows}\n"
 
 
 def _sent(columns: dict[str, pa.Array]) -> bytes:
