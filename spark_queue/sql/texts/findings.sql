@@ -124,18 +124,24 @@ FROM sq_transitions m
 CROSS JOIN sq_asked a
 WHERE m.at > a.since AND m.granted
 
--- units_of_rates(nth, key, seq, state, enqueued_at instant, units)
--- What each item has of each rate: its key, and its units.
-SELECT u.nth, u.key, u.seq, u.state, u.enqueued_at, u.units
+-- units_of_rates(nth, key, seq, state, enqueued_at instant, units, starts)
+-- What each item has of each rate that its key has: its units, and how many of the key may start in a second.
+SELECT u.nth, u.key, u.seq, u.state, u.enqueued_at, u.units, u.starts
 FROM (
   SELECT
-    s.seq, s.state, s.enqueued_at, m.nth,
-    CASE WHEN m.by = '' THEN '' ELSE $limited_key(s, m) END AS key,
-    coalesce(cast(get_json_object(s.units, m.units_path) AS double), 1e0) AS units
-  FROM sq_status s
-  CROSS JOIN sq_rates m
+    k.*, CASE WHEN o.nth IS NULL THEN k.most ELSE o.most END * 1e9 / k.per AS starts
+  FROM (
+    SELECT
+      s.seq, s.state, s.enqueued_at, m.nth, m.most, m.per,
+      CASE WHEN m.by = '' THEN '' ELSE $limited_key(s, m) END AS key,
+      coalesce(cast(get_json_object(s.units, m.units_path) AS double), 1e0) AS units
+    FROM sq_status s
+    CROSS JOIN sq_rates m
+  ) k
+  LEFT JOIN sq_rate_overrides o ON k.nth = o.nth AND k.key = o.key
+  WHERE k.key IS NOT NULL
 ) u
-WHERE u.key IS NOT NULL
+WHERE u.starts IS NOT NULL
 
 -- started(nth, units)
 -- How many units of each rate started in the window.
@@ -146,11 +152,13 @@ CROSS JOIN sq_asked a
 WHERE m.granted AND m.at > a.since
 GROUP BY u.nth
 
--- halves(nth, key, ready, newer, newest)
--- Of each key of a rate the units that wait, that came in the second half of the window, and in all of it.
+-- halves(nth, key, starts, ready, newer, newest)
+-- Of each key of a rate the units that may start in a second, that wait, that came in the second half of the
+-- window, and in all of it.
 SELECT
   u.nth,
   u.key,
+  max(u.starts) AS starts,
   sum(CASE WHEN u.state = 'ready' THEN u.units ELSE 0e0 END) AS ready,
   sum(CASE WHEN u.enqueued_at > a.since + (a.now - a.since) / 2 THEN u.units ELSE 0e0 END) AS newer,
   sum(CASE WHEN u.enqueued_at > a.since THEN u.units ELSE 0e0 END) AS newest
@@ -167,11 +175,9 @@ FROM (
   SELECT c.*, row_number() OVER (PARTITION BY c.nth ORDER BY c.ready / (c.comes - c.starts), c.key) AS place
   FROM (
     SELECT
-      h.nth, h.key, h.ready, 2e6 * least(h.newer, h.newest - h.newer) / (a.now - a.since) AS comes,
-      CASE WHEN o.nth IS NULL THEN m.most ELSE o.most END * 1e9 / m.per AS starts
+      h.nth, h.key, h.ready, h.starts,
+      2e6 * least(h.newer, h.newest - h.newer) / (a.now - a.since) AS comes
     FROM sq_halves h
-    JOIN sq_rates m ON h.nth = m.nth
-    LEFT JOIN sq_rate_overrides o ON h.nth = o.nth AND h.key = o.key
     CROSS JOIN sq_asked a
     WHERE h.ready > 0
   ) c

@@ -278,6 +278,15 @@ def test_a_rate_keeps_a_key_back_until_the_first_that_waits_has_its_units(
     assert kept_back(queue.report()) == ()
 
 
+def test_what_starts_of_keys_without_a_number_is_none_of_the_rate(make: Make) -> None:
+    """A rate that one key has counts that key's units."""
+    rates = (Rate(by="tenant", limit=None, per=_MINUTE, burst=9, overrides={"a": 60}),)
+    queue = make(fair_key="tenant", rates=rates)
+    queue.enqueue(_rows("1", "2", tenant="a") + _rows("3", tenant="b"))
+    assert queue.claim(9).count == 3
+    assert [line.started for line in queue.report().rates] == [2]
+
+
 def test_who_waits_for_a_limit_of_its_key_is_in_no_held_group(make: Make) -> None:
     """Items of a full key are in the way of their own group alone."""
     queue = make(fair_key="tenant", group_key="path", limits=(Limit(by="tenant", default=1),))
