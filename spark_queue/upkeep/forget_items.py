@@ -61,7 +61,7 @@ class End:
     note: str
 
 
-def end_of(reader: Store, found: Any, by: Rewriter[Any], why: str) -> End:
+def end_of(reader: Store, found: Any, by: Rewriter, why: str) -> End:
     """Count items of a reader that go, and note the steps of operators before.
 
     Parameters

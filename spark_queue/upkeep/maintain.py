@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from spark_queue.commands import admin, forward_items, readers, recovery
 from spark_queue.commands.dry_runs import GONE, together
@@ -88,7 +88,7 @@ def maintainable(store: Store, retention: timedelta | None) -> Affected:
     return together(parts)
 
 
-def _rewriter(store: Store, archive_to: str | None) -> tuple[Store, Rewriter[Any]]:
+def _rewriter(store: Store, archive_to: str | None) -> tuple[Store, Rewriter]:
     """Return the rewriter of a queue, and the queue in its session."""
     by = rewriter_of(store)
     if archive_to is not None or isinstance(store.session, PlainSession):
@@ -98,7 +98,7 @@ def _rewriter(store: Store, archive_to: str | None) -> tuple[Store, Rewriter[Any
     return spark_upkeep.without_spark(store) or (store, by)
 
 
-def _keep_up(reader: Store, by: Rewriter[Any], given: Store) -> _Upkeep:
+def _keep_up(reader: Store, by: Rewriter, given: Store) -> _Upkeep:
     """Log the ends of a reader's items that are due, and write a checkpoint of its log.
 
     Parameters

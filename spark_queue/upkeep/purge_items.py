@@ -107,7 +107,7 @@ class Purgeable:
     stays: Counter[str]
 
 
-def purgeable(store: Store, where: Any, by: Rewriter[Any]) -> Purgeable | None:
+def purgeable(store: Store, where: Any, by: Rewriter) -> Purgeable | None:
     """Return the finished items that match, unneeded; ``None`` without a reader.
 
     The condition sees the states of the first reader; without a log it has none.
@@ -120,7 +120,7 @@ def purgeable(store: Store, where: Any, by: Rewriter[Any]) -> Purgeable | None:
     return _drop_needed(store, by, meant, {})
 
 
-def _purge(store: Store, where: Any, by: Rewriter[Any]) -> Affected:
+def _purge(store: Store, where: Any, by: Rewriter) -> Affected:
     """Remove items, and return how many there were, and how many stay."""
     started, seen = time.monotonic(), see_all(store)
     meant = purgeable(store, where, by)
@@ -137,7 +137,7 @@ def _purge(store: Store, where: Any, by: Rewriter[Any]) -> Affected:
     return Affected(meant.count, becomes={GONE: meant.count}, stays=meant.stays)
 
 
-def _drop_needed(store: Store, by: Rewriter[Any], meant: Purgeable, seen: Seen) -> Purgeable:
+def _drop_needed(store: Store, by: Rewriter, meant: Purgeable, seen: Seen) -> Purgeable:
     """Leave out items that a reader needs, and redriven ones whose origin stays.
 
     It is by its successor that an item is known to have been redriven, or taken back.
@@ -163,7 +163,7 @@ def _drop_needed(store: Store, by: Rewriter[Any], meant: Purgeable, seen: Seen) 
     return Purgeable(found, count, meant.stays + stays)
 
 
-def _remove(store: Store, by: Rewriter[Any], found: Any) -> None:
+def _remove(store: Store, by: Rewriter, found: Any) -> None:
     every = list(readers.every(store))
     for reader in every:
         if reader.status_head().log_rows:
@@ -234,7 +234,7 @@ class Generation:
 
 
 def drop_generations(
-    store: Store, retention: timedelta, by: Rewriter[Any], archive: Archive | None = None
+    store: Store, retention: timedelta, by: Rewriter, archive: Archive | None = None
 ) -> list[Generation]:
     """Drop generations that finished before the retention; close the current one.
 
@@ -254,7 +254,7 @@ def drop_generations(
     return [*takewhile(lambda gen: _try_drop(store, gen, seen, by), due)]
 
 
-def due(store: Store, retention: timedelta, by: Rewriter[Any]) -> list[Generation]:
+def due(store: Store, retention: timedelta, by: Rewriter) -> list[Generation]:
     """Return the generations that :func:`drop_generations` would drop; nothing is written."""
     if _keeps_all(store, retention):
         return []
@@ -263,7 +263,7 @@ def due(store: Store, retention: timedelta, by: Rewriter[Any]) -> list[Generatio
     return _due(store, by, now - retention, newest)
 
 
-def drop_refused(store: Store, retention: timedelta, by: Rewriter[Any]) -> None:
+def drop_refused(store: Store, retention: timedelta, by: Rewriter) -> None:
     """Drop the rows that were refused before the retention, where the log is read here.
 
     How many there ever were stays in the head.
@@ -298,7 +298,7 @@ def _close(store: Store, now: datetime, retention: timedelta) -> None:
     on_items(store, "close generation", decide)
 
 
-def _due(store: Store, by: Rewriter[Any], before: datetime, newest: int) -> list[Generation]:
+def _due(store: Store, by: Rewriter, before: datetime, newest: int) -> list[Generation]:
     """Return the generations below a number with whose items all readers are done.
 
     Oldest first; the oldest one that is kept ends the list, so that what is kept is all of the
@@ -311,7 +311,7 @@ def _due(store: Store, by: Rewriter[Any], before: datetime, newest: int) -> list
     return list(takewhile(lambda gen: gen.last is None or gen.last <= before, done))
 
 
-def _closed_before(store: Store, before: int, by: Rewriter[Any]) -> list[Generation]:
+def _closed_before(store: Store, before: int, by: Rewriter) -> list[Generation]:
     """Return the generations below a number that have items, oldest first."""
     with by.look(store, since=0, has_values=False) as at:
         found = at.rows("generations")
@@ -322,7 +322,7 @@ def _closed_before(store: Store, before: int, by: Rewriter[Any]) -> list[Generat
     ]
 
 
-def _needed_generations(store: Store, by: Rewriter[Any], seen: Seen) -> set[int]:
+def _needed_generations(store: Store, by: Rewriter, seen: Seen) -> set[int]:
     """Return the generations that some reader still needs."""
     live: set[int] = set()
     for reader in registered_readers(store):
@@ -331,7 +331,7 @@ def _needed_generations(store: Store, by: Rewriter[Any], seen: Seen) -> set[int]
     return live
 
 
-def last_ends(store: Store, by: Rewriter[Any]) -> dict[int, datetime]:
+def last_ends(store: Store, by: Rewriter) -> dict[int, datetime]:
     """Return when the last item of each generation finished, for the slowest reader."""
     ends: dict[int, int] = {}
     for reader in readers.with_logs(store):
@@ -341,14 +341,14 @@ def last_ends(store: Store, by: Rewriter[Any]) -> dict[int, datetime]:
     return {gen: instant_of(last) for gen, last in ends.items()}
 
 
-def _try_drop(store: Store, gen: Generation, seen: Seen, by: Rewriter[Any]) -> bool:
+def _try_drop(store: Store, gen: Generation, seen: Seen, by: Rewriter) -> bool:
     with standstill(store):
         if gen.number in _needed_generations(store, by, seen):
             return False
         return _drop(store, gen, seen, by)
 
 
-def _drop(store: Store, gen: Generation, asked: Collection[int], by: Rewriter[Any]) -> bool:
+def _drop(store: Store, gen: Generation, asked: Collection[int], by: Rewriter) -> bool:
     """Drop a generation, unless a newly registered reader needs it."""
     # The floor first: readers that register from now on do not count on these items.
     if not _raise_floor(store, gen, asked):

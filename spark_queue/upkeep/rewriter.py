@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Generic, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,10 +19,9 @@ from spark_queue.log.maintenance import Tidied
 from spark_queue.log.schema import OPEN_LANE, user_names
 from spark_queue.log.session_options import PlainSession
 from spark_queue.log.step_events import LogName
-from spark_queue.overriding import override
 from spark_queue.sql.arrow_look import ArrowLook
 from spark_queue.sql.file_rows import log_of, rows_of
-from spark_queue.sql.look import FrameT, QueueLook
+from spark_queue.sql.look import QueueLook
 from spark_queue.state.store import Store
 
 #: Keeps the items of a generation, by its number, in another table; twice is as once.
@@ -33,90 +31,29 @@ Archive: TypeAlias = Callable[[int], None]
 ARCHIVED = ("_seq", "_enqueued_at", "_origin")
 
 
-class Rewriter(ABC, Generic[FrameT]):
-    """The steps of upkeep that differ with Spark and without.
+class Rewriter:
+    """The steps of upkeep: by this process, file by file, or by an engine that overrides them.
 
     Frames of items have ``_seq`` and ``_gen``, and may have more.
     """
 
-    look: type[QueueLook[FrameT]]
+    look: type[QueueLook[Any]] = ArrowLook
 
-    @abstractmethod
-    def among(self, found: FrameT, others: FrameT, *, is_in: bool) -> FrameT:
+    def among(self, found: Any, others: Any, *, is_in: bool) -> Any:
         """Return the items that are among others, or that are not."""
-
-    @abstractmethod
-    def generations_of(self, found: FrameT) -> set[int]:
-        """Return the generations of items."""
-
-    @abstractmethod
-    def evaluate(self, found: FrameT) -> tuple[FrameT, int]:
-        """Return items computed once, and their number."""
-
-    @abstractmethod
-    def remove(self, reader: Store, which: LogName, found: FrameT) -> None:
-        """Take items out of a log."""
-
-    @abstractmethod
-    def drop(self, reader: Store, which: LogName, gen: int, before: int | None = None) -> None:
-        """Take a partition out of a log, or its rows of the steps before one."""
-
-    @abstractmethod
-    def open_archive(self, store: Store, path: str) -> Archive:
-        """Return the archive that gets generations before they are dropped.
-
-        Raises
-        ------
-        SchemaMismatchError
-            With the column that does not fit the table that is there.
-        """
-
-    @abstractmethod
-    def tidy(self, store: Store) -> Tidied:
-        """Merge small files of all logs, and remove replaced ones without readers."""
-
-
-def archive_name(store: Store) -> str:
-    """Return the name under which an archive records a queue's generations.
-
-    A queue that is made in the place of another one has its own.
-    """
-    return f"archive of {store.handle.place.identity()}"
-
-
-def rewriter_of(store: Store, *, reads_files: bool = False) -> Rewriter[Any]:
-    """Return the engine of a store; Spark is imported only if needed.
-
-    With ``reads_files`` it is the one of this process wherever that reads the item log.
-    """
-    is_here = isinstance(store.session, PlainSession)
-    if is_here or (reads_files and store.native("queue") is not None):
-        return REWRITER
-    by_spark = import_module("spark_queue.upkeep.spark_upkeep")
-    found: Rewriter[Any] = by_spark.OF_OBJECTS if store.queue.is_remote else by_spark.REWRITER
-    return found
-
-
-class FileRewriter(Rewriter[pa.Table]):
-    """Upkeep by this process, file by file."""
-
-    look = ArrowLook
-
-    @override
-    def among(self, found: pa.Table, others: pa.Table, *, is_in: bool) -> pa.Table:
         there = pc.is_in(found["_seq"], others["_seq"].combine_chunks())
         return found.filter(there if is_in else pc.invert(there))
 
-    @override
-    def generations_of(self, found: pa.Table) -> set[int]:
+    def generations_of(self, found: Any) -> set[int]:
+        """Return the generations of items."""
         return set(pc.unique(found["_gen"]).to_pylist())
 
-    @override
-    def evaluate(self, found: pa.Table) -> tuple[pa.Table, int]:
+    def evaluate(self, found: Any) -> tuple[Any, int]:
+        """Return items computed once, and their number."""
         return found, found.num_rows
 
-    @override
-    def remove(self, reader: Store, which: LogName, found: pa.Table) -> None:
+    def remove(self, reader: Store, which: LogName, found: Any) -> None:
+        """Take items out of a log."""
         seqs = found["_seq"].combine_chunks()
         first, last = pc.min(seqs).as_py(), pc.max(seqs).as_py()
         _rewrite(
@@ -126,13 +63,19 @@ class FileRewriter(Rewriter[pa.Table]):
             lambda rows: pc.is_in(rows["_seq"], seqs),
         )
 
-    @override
     def drop(self, reader: Store, which: LogName, gen: int, before: int | None = None) -> None:
+        """Take a partition out of a log, or its rows of the steps before one."""
         most = math.inf if before is None else before
         _rewrite(reader, which, _of(gen), lambda rows: pc.less(rows["_step"], most))
 
-    @override
     def open_archive(self, store: Store, path: str) -> Archive:
+        """Return the archive that gets generations before they are dropped.
+
+        Raises
+        ------
+        SchemaMismatchError
+            With the column that does not fit the table that is there.
+        """
         table = asking.output(store, path, "archive", "the queue")
         columns = _archive_rows(store, OPEN_LANE).schema
         if not table.exists():
@@ -145,8 +88,8 @@ class FileRewriter(Rewriter[pa.Table]):
 
         return keep
 
-    @override
     def tidy(self, store: Store) -> Tidied:
+        """Merge small files of all logs, and remove replaced ones without readers."""
         # A stream may be far behind, and reads files that were merged since.
         streams = any(facts.streams for facts in store.queue_head().readers.values())
         done = [_tidy(store, "queue", Ages() if streams else Ages(most=math.inf))]
@@ -154,7 +97,28 @@ class FileRewriter(Rewriter[pa.Table]):
         return Tidied(sum(log.merged for log in done), sum(log.removed for log in done))
 
 
-REWRITER = FileRewriter()
+def archive_name(store: Store) -> str:
+    """Return the name under which an archive records a queue's generations.
+
+    A queue that is made in the place of another one has its own.
+    """
+    return f"archive of {store.handle.place.identity()}"
+
+
+def rewriter_of(store: Store, *, reads_files: bool = False) -> Rewriter:
+    """Return the engine of a store; Spark is imported only if needed.
+
+    With ``reads_files`` it is the one of this process wherever that reads the item log.
+    """
+    is_here = isinstance(store.session, PlainSession)
+    if is_here or (reads_files and store.native("queue") is not None):
+        return REWRITER
+    by_spark = import_module("spark_queue.upkeep.spark_upkeep")
+    found: Rewriter = by_spark.OF_OBJECTS if store.queue.is_remote else by_spark.REWRITER
+    return found
+
+
+REWRITER = Rewriter()
 
 
 def _tidy(store: Store, which: LogName, ages: Ages) -> Tidied:

@@ -45,7 +45,7 @@ def shallow(store: Store, new: TableAddress, old: TableAddress, version: int) ->
 _MOST_ROWS = 1_000_000
 
 
-class SparkRewriter(Rewriter[DataFrame]):
+class SparkRewriter(Rewriter):
     """Upkeep by Spark."""
 
     look = SparkLook
@@ -130,7 +130,7 @@ class ObjectRewriter(SparkRewriter):
 OF_OBJECTS = ObjectRewriter()
 
 
-def without_spark(store: Store) -> tuple[Store, Rewriter[Any]] | None:
+def without_spark(store: Store) -> tuple[Store, Rewriter] | None:
     """Return a small queue as opened without Spark, and its rewriter.
 
     ``None`` where Spark is needed.
