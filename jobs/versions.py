@@ -2,17 +2,23 @@
 
 ``python jobs/versions.py --place DIR [--only 4.0 ...]`` makes an environment for each version,
 ``DIR/venvs-4.0`` and so on, plays ``versions_smoke.py`` there, keeps what came of it in
-``versions.json``, and prints the table of README. ``--check`` only compares that table with what is
-kept, and its exit code is 1 where they differ. An environment takes 700 MB, a version some minutes.
+``versions.json``, and prints the table of README. ``--check`` only compares that table with what
+is kept, and its exit code is 1 where they differ. ``--look`` only says what PyPI and Maven Central
+have by now, what of it was played, and what is missing. An environment takes 700 MB, a version some
+minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
+import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 from environments import ROOT, make_environment, play
 from spark_queue.extras import SUPPORTED
@@ -44,6 +50,12 @@ ROWS: Mapping[str, Sequence[str]] = {
     "Spark Connect": ("connect verbs", "connect work", "connect format"),
 }
 
+#: Where Maven Central says which versions a library for a line of Spark has.
+_MAVEN = "https://repo1.maven.org/maven2/io/delta/delta-spark_{}_2.13/maven-metadata.xml"
+
+#: A release, not a candidate of one.
+_RELEASE = re.compile(r"\d+\.\d+\.\d+")
+
 #: What a version may have to say of all parts: it was refused as the session was made.
 _SESSION = ("session", "plain session")
 
@@ -56,8 +68,14 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--place", type=Path, default=Path("/tmp/spark-queue"))  # noqa: S108
     parser.add_argument("--only", nargs="+", choices=PACKAGES, default=list(PACKAGES))
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--look", action="store_true")
     asked = parser.parse_args(argv)
     results = kept()
+    if asked.look:
+        pyspark, delta = released("pyspark"), released("delta-spark")
+        jars = {line: jars_of(line) for line in lines_of(pyspark)}
+        print("\n".join(compare(pyspark, delta, jars)))  # noqa: T201 - it is what was asked for
+        return 0
     if asked.check:
         same = table(results) in README.read_text("utf-8")
         print("README has this table" if same else f"README needs this table:\n\n{table(results)}")  # noqa: T201
@@ -68,6 +86,63 @@ def main(argv: Sequence[str]) -> int:
         RESULTS.write_text(f"{text}\n", "utf-8")
     print(table(results))  # noqa: T201 - it is what was asked for
     return 0
+
+
+def released(package: str) -> list[str]:
+    """Return the releases of a package on PyPI, the newest first."""
+    command = [sys.executable, "-m", "pip", "index", "versions", package]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    found = re.search(r"Available versions: (.*)", done.stdout)
+    return [one for one in (found[1].split(", ") if found else []) if _RELEASE.fullmatch(one)]
+
+
+def jars_of(line: str) -> list[str]:
+    """Return the releases of Delta's library for a line of Spark on Maven Central, in order."""
+    try:
+        with urlopen(_MAVEN.format(line), timeout=60) as answer:  # noqa: S310 - it is https
+            text = answer.read().decode()
+    except HTTPError as exc:
+        if exc.code == 404:  # noqa: PLR2004 - there is none
+            return []
+        raise
+    found: list[str] = re.findall(r"<version>(.*?)</version>", text)
+    return [one for one in found if _RELEASE.fullmatch(one)]
+
+
+def lines_of(pyspark: Sequence[str]) -> list[str]:
+    """Return the lines of Spark from the oldest supported one on, as in ``4.2``, in order."""
+    lines = {one.rpartition(".")[0] for one in pyspark}
+    oldest = min(map(_key, SUPPORTED))
+    return sorted((line for line in lines if _key(line) >= oldest), key=_key)
+
+
+def compare(
+    pyspark: Sequence[str], delta: Sequence[str], jars: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """Yield what there is for each line of Spark, and what is missing of it."""
+    for line, there in jars.items():
+        newest = max((one for one in pyspark if one.rpartition(".")[0] == line), key=_key)
+        packages = dict(one.split("==") for one in PACKAGES.get(line, ()))
+        played, jar = packages.get("pyspark"), max(there, key=_key, default=None)
+        words = [f"pyspark {newest}"]
+        if played != newest:
+            words.append(f"played: {played or 'none'}")
+        words.append("no jar of Delta" if jar is None else f"jar of Delta {jar}")
+        if jar is not None and packages.get("delta-spark") != jar:
+            words.append(f"played: {packages.get('delta-spark', 'none')}")
+        yield f"Spark {line}: {', '.join(words)}"
+    lacking = [one for one in delta if not any(one in there for there in jars.values())]
+    newer = [one for one in lacking if _key(one) > _key(_newest_played())]
+    yield f"delta-spark {delta[0]} on PyPI" + (f"; no jar of {', '.join(newer)}" if newer else "")
+
+
+def _newest_played() -> str:
+    named = [one.split("==") for packages in PACKAGES.values() for one in packages]
+    return max((version for name, version in named if name == "delta-spark"), key=_key)
+
+
+def _key(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def kept() -> Results:
