@@ -149,9 +149,8 @@ def in_memory() -> Iterator[None]:
     """Keep the rows of all tables in memory that are written meanwhile, and read what is there."""
     parquet = SimpleNamespace(ParquetFile=_File)
     with ExitStack() as patches:
-        patches.enter_context(mock.patch.object(append_files, "_write", _write))
-        for module in (append_files, commits):
-            patches.enter_context(mock.patch.object(module, "pq", parquet))
+        patches.enter_context(mock.patch.object(append_files, "write_file", _write))
+        patches.enter_context(mock.patch.object(commits, "pq", parquet))
         # What is read at once is read from its path here, too.
         patches.enter_context(mock.patch.object(commits, "_FOOTER", -1))
         # By their names as the type checker knows them: what is called otherwise is noticed there.

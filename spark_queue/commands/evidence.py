@@ -31,6 +31,7 @@ from spark_queue.log.delta.claim_record import (
     newest_commit,
     read_record,
 )
+from spark_queue.log.delta.table_properties import OF_RESULTS
 from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk import jvms, removal, write_lock
 from spark_queue.log.disk.fsync import make_directory, sync_commits
@@ -127,9 +128,7 @@ class Output:
                 # Spark takes the rest of a cut commit for a table.
                 with write_lock.holding(self.address.target, directory, timeout=_PATIENCE):
                     removal.remove_cut(directory)
-        writer = empty.write.format("delta").mode("ignore")
-        # Every claim leaves a transaction in the table's log; they are forgotten after a month.
-        writer = writer.option("delta.setTransactionRetentionDuration", "interval 30 days")
+        writer = empty.write.format("delta").mode("ignore").options(**OF_RESULTS)
         save = writer.save if self.address.is_path else writer.saveAsTable
         block = whole_times(self.spark)
         with table_objects.writes(self.address.target, block, table_objects.LEAVE_IT):

@@ -46,6 +46,8 @@ KEPT = {
     "delta.writePartitionColumnsToParquet": "true",
     "delta.feature.appendOnly": "supported",
     "delta.feature.invariants": "supported",
+    "delta.feature.vacuumProtocolCheck": "supported",
+    "delta.enableInCommitTimestamps": "true",
 }
 
 #: Properties that turn on what only Spark keeps.
@@ -55,7 +57,6 @@ OF_SPARK = {
     "delta.columnMapping.mode": "name",
     "delta.enableDeletionVectors": "true",
     "delta.enableRowTracking": "true",
-    "delta.enableInCommitTimestamps": "true",
     "delta.enableTypeWidening": "true",
     "delta.enableVariantShredding": "true",
     "delta.enableMaterializePartitionColumnsFeature": "true",
@@ -63,7 +64,6 @@ OF_SPARK = {
     "delta.feature.allowColumnDefaults": "supported",
     "delta.feature.generatedColumns": "supported",
     "delta.feature.identityColumns": "supported",
-    "delta.feature.vacuumProtocolCheck": "supported",
     "delta.feature.timestampNtz": "supported",
     "delta.feature.variantType": "supported",
     "delta.constraints.known": "_step >= 0",
@@ -138,6 +138,7 @@ def test_a_queue_is_made_against_the_defaults_of_a_session(
         "appendOnly": "true",
         "setTransactionRetentionDuration": "interval 1 days",
         "checkpoint.writeStatsAsJson": "false",
+        "enableDeletionVectors": "true",
         "dataSkippingStatsColumns": "_kind",
         "enableChangeDataFeed": "true",
     }

@@ -35,10 +35,10 @@ class ArrowStream(Protocol):
 
 
 def table_of_stream(given: object) -> object:
-    """Return rows that their library gives as Arrow as a table; all else is returned as it is.
+    """Return a table of rows that have the stream of Arrow's C interface.
 
-    That is what has the stream of Arrow's C interface, as frames of polars and relations of DuckDB
-    have, and a data set of Arrow. A frame of Spark has it, too, and stays one.
+    Frames of polars and relations of DuckDB have it. A data set of Arrow becomes a table, too; a
+    frame of Spark stays one, and so do all other rows.
 
     Raises
     ------

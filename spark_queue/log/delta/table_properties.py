@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote
 
 from spark_queue.errors import InvalidConfigError
+from spark_queue.log.delta.feature_actions import IN_COMMIT_TIME, ROW_TRACKING
 from spark_queue.log.schema import SKIPPING_COLUMNS, is_item_log, mark_foreign, user_names
 
 #: What a queue does about a property or a feature:
@@ -30,6 +31,8 @@ class Property(NamedTuple):
     meaning: str
     value: str = ""
     """What ``create`` sets; or what turns a feature on."""
+    is_appended: bool = False
+    """Whether results are appended without Spark to an output that has it."""
 
 
 _APPEND_ONLY = "delta.appendOnly"
@@ -55,6 +58,16 @@ _DROPPED = frozenset(
 
 #: Turns on what Spark writes of changes.
 _FEED = "delta.enableChangeDataFeed"
+
+#: Turn on features that platforms have on by default.
+_VECTORS, _ROW_IDS = "delta.enableDeletionVectors", "delta.enableRowTracking"
+_COMMIT_TIMES, _WIDENS = "delta.enableInCommitTimestamps", "delta.enableTypeWidening"
+
+#: Where it is true, rows get no ids.
+_SUSPENDED = "delta.rowTrackingSuspended"
+
+#: Checkpoints of several parts; and old commits that are not removed.
+PARTED_CHECKPOINTS, _PROTECTION = "v2Checkpoint", "checkpointProtection"
 
 #: It is not unset.
 _MAPPING = "delta.columnMapping.mode"
@@ -102,6 +115,12 @@ PROPERTIES = (
         "100",
     ),
     Property(
+        _VECTORS,
+        "set",
+        "Spark removes rows by new files, not by lists of rows that other engines have to know",
+        "false",
+    ),
+    Property(
         "delta.compatibility.symlinkFormatManifest.enabled",
         "spark",
         "manifests are written by Spark alone",
@@ -119,16 +138,27 @@ FEATURES = (
     Property("identityColumns", "spark", "computed by Spark", "GENERATED AS IDENTITY"),
     Property("allowColumnDefaults", "spark", "computed by Spark", "DEFAULT"),
     Property("columnMapping", "spark", "names in files are others", _MAPPING),
-    Property("deletionVectors", "spark", "rows go by a list", "delta.enableDeletionVectors"),
-    Property("rowTracking", "spark", "rows have ids", "delta.enableRowTracking"),
-    Property("domainMetadata", "spark", "what other features keep in the log", "other features"),
+    Property("deletionVectors", "spark", "rows go by a list", _VECTORS, is_appended=True),
+    Property(ROW_TRACKING, "spark", "rows have ids", _ROW_IDS, is_appended=True),
+    Property("domainMetadata", "kept", "what other features keep in the log", "other features"),
     Property("clustering", "spark", "OPTIMIZE sorts by it", "CLUSTER BY"),
-    Property("inCommitTimestamp", "spark", "commits say when", "delta.enableInCommitTimestamps"),
-    Property("typeWidening", "spark", "older files are cast", "delta.enableTypeWidening"),
-    Property("v2Checkpoint", "spark", "checkpoints of parts", "delta.checkpointPolicy"),
-    Property("vacuumProtocolCheck", "spark", "for VACUUM alone", "other features"),
-    Property("checkpointProtection", "spark", "for clean-up alone", "DROP FEATURE"),
-    Property("timestampNtz", "spark", _A_TYPE, "a column TIMESTAMP_NTZ"),
+    Property(IN_COMMIT_TIME, "kept", "commits say when they were made", _COMMIT_TIMES),
+    Property("typeWidening", "spark", "older files are cast", _WIDENS, is_appended=True),
+    Property(
+        PARTED_CHECKPOINTS,
+        "spark",
+        "checkpoints of parts, which only Spark writes",
+        "delta.checkpointPolicy",
+        is_appended=True,
+    ),
+    Property("vacuumProtocolCheck", "kept", "for VACUUM alone", "other features"),
+    Property(
+        _PROTECTION,
+        "kept",
+        "old commits stay, as without Spark nothing removes them",
+        "DROP FEATURE",
+    ),
+    Property("timestampNtz", "spark", _A_TYPE, "a column TIMESTAMP_NTZ", is_appended=True),
     Property("variantType", "spark", _A_TYPE, "a column VARIANT"),
     Property("collations", "spark", "texts are alike by rules", "COLLATE"),
     Property("variantShredding", "spark", "a type", "delta.enableVariantShredding"),
@@ -144,17 +174,21 @@ FEATURES = (
     Property("catalogManaged", "not", "commits are files of the log", "other features"),
 )
 
+#: Features that any table may have; and those that an output may have to which rows are appended.
 _PLAIN = frozenset(one.name for one in FEATURES if one.treatment == "kept")
+APPENDED = _PLAIN | {one.name for one in FEATURES if one.is_appended}
 
-#: Properties that turn on what only Spark keeps.
-_TURNING = frozenset(
-    one.name if one in PROPERTIES else one.value
-    for one in (*PROPERTIES, *FEATURES)
-    if one.treatment == "spark" and one.value
-)
+#: Properties that turn on what only Spark keeps, and the feature that comes with them.
+_TURNING = {one.value: one.name for one in FEATURES if one.treatment == "spark" and one.value}
+_TURNING |= {one.name: "" for one in PROPERTIES if one.treatment == "spark"}
 
 #: The property of an item log that lists the columns of the user's which the queue knows.
 _USERS = "spark_queue.columns"
+
+
+#: What a table of results is made with: a claim leaves a transaction in its log, which is forgotten
+#: after a month; and any engine may read it.
+OF_RESULTS = {_FORGETS: "interval 30 days", _VECTORS: "false"}
 
 
 def made_with(schema: str, skipping: str) -> dict[str, str]:
@@ -212,7 +246,7 @@ def find_changes(properties: Mapping[str, str]) -> list[tuple[Property, str]]:
 
 def keeps_rows(properties: Mapping[str, str]) -> bool:
     """Tell whether no row of a table may be removed."""
-    return properties.get(_APPEND_ONLY, "false").lower() == "true"
+    return _is_on(properties, _APPEND_ONLY)
 
 
 def require_removable(table: str, properties: Mapping[str, str]) -> None:
@@ -244,21 +278,40 @@ class Protocol(NamedTuple):
         features = {*(found.reader_features or ()), *(found.writer_features or ())}
         return cls(found.min_reader_version, found.min_writer_version, frozenset(features))
 
-    def is_read(self) -> bool:
-        """Tell whether it asks nothing of its readers."""
-        return self.reader <= _PLAIN_READER or (self.reader == _LISTS and self.features <= _PLAIN)
+    def is_read(self, known: frozenset[str] = _PLAIN) -> bool:
+        """Tell whether it asks of its readers no other features than those that are known."""
+        return self.reader <= _PLAIN_READER or (self.reader == _LISTS and self.features <= known)
 
-    def is_written(self, properties: Mapping[str, str]) -> bool:
+    def is_written(self, properties: Mapping[str, str], known: frozenset[str] = _PLAIN) -> bool:
         """Tell whether it asks of its writers what all of ours keep, as its properties are."""
         lists = self.writer == _LISTS_WRITTEN
-        return self.writer <= _PLAIN_WRITER or (lists and not self.list_active(properties))
+        return self.writer <= _PLAIN_WRITER or (lists and not self.list_active(properties, known))
 
-    def list_active(self, properties: Mapping[str, str]) -> set[str]:
-        """Return the features that ask for something: some do nothing while they are off."""
-        off = {"changeDataFeed"} if properties.get(_FEED, "false").lower() != "true" else set()
+    def list_active(
+        self, properties: Mapping[str, str], known: frozenset[str] = _PLAIN
+    ) -> set[str]:
+        """Return the other features that ask for something: some do nothing while they are off."""
+        off = {"changeDataFeed"} if not _is_on(properties, _FEED) else set()
         if not any(name.startswith(_CONSTRAINTS) for name in properties):
             off.add("checkConstraints")
-        return {*self.features} - _PLAIN - off
+        return {*self.features} - known - off
+
+    def list_asking(self, properties: Mapping[str, str]) -> frozenset[str]:
+        """Return the features that ask something of each commit."""
+        on = {IN_COMMIT_TIME} if _is_on(properties, _COMMIT_TIMES) else set()
+        if not _is_on(properties, _SUSPENDED):
+            on.add(ROW_TRACKING)
+        return self.features & on
+
+    def may_clean_up(self, properties: Mapping[str, str]) -> bool:
+        """Tell whether old commits may be removed."""
+        return properties.get(CLEANS_UP, "true").lower() != "false" and (
+            _PROTECTION not in self.features
+        )
+
+
+def _is_on(properties: Mapping[str, str], name: str) -> bool:
+    return properties.get(name, "false").lower() == "true"
 
 
 def is_left_to_spark(properties: Mapping[str, str]) -> bool:
@@ -276,18 +329,26 @@ def _way_back(name: str) -> str:
     return f"UNSET TBLPROPERTIES ('{name}')"
 
 
-def why_spark(table: str, protocol: Protocol, properties: Mapping[str, str]) -> str:
+def why_spark(
+    table: str,
+    protocol: Protocol,
+    properties: Mapping[str, str],
+    known: frozenset[str] = _PLAIN,
+) -> str:
     """Say what a table asks that only Spark knows, what it is for, and how to take it back.
 
     Parameters
     ----------
     table : str
         The table as SQL names it.
+    known : frozenset of str
+        The features that need no Spark.
     """
-    known = {one.name: one for one in FEATURES}
-    asked = sorted(protocol.list_active(properties))
-    turned = [name for name in properties if name in _TURNING or name.startswith(_CONSTRAINTS)]
-    named = [f"{name} ({known[name].meaning if name in known else 'unknown'})" for name in asked]
+    meanings = {one.name: one.meaning for one in FEATURES}
+    asked = sorted(protocol.list_active(properties, known))
+    turning = {name for name, feature in _TURNING.items() if feature not in known}
+    turned = [name for name in properties if name in turning or name.startswith(_CONSTRAINTS)]
+    named = [f"{name} ({meanings.get(name, 'unknown')})" for name in asked]
     if not named and not turned:
         return f"{table} asks for version {protocol.writer} of Delta's protocol for writers"
     back = [f"ALTER TABLE {table} {_way_back(name)}" for name in sorted(turned)]

@@ -23,11 +23,12 @@ from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from spark_queue.log import kernels as pc
 from spark_queue.log.delta.commits import OURS, Commit, LogFile, files_in, gens_in
+from spark_queue.log.delta.feature_actions import complete
 from spark_queue.log.disk.fsync import sync_directory
+from spark_queue.log.disk.row_files import FEW, without_nothing, write_file
 from spark_queue.log.disk.table_place import TablePlace
 
 #: The longest text that statistics repeat.
@@ -53,7 +54,7 @@ def statistics_of(rows: pa.Table, ranged: Sequence[str]) -> dict[str, Any]:
 
 def _ends(values: pa.ChunkedArray) -> tuple[Any, Any] | None:
     """Return the least and the highest value as statistics have them, where they can."""
-    if len(values) <= _FEW:
+    if len(values) <= FEW:
         known = [value for value in values.to_pylist() if value is not None]
         ends = (min(known), max(known)) if known else (None, None)
     else:
@@ -87,18 +88,8 @@ def written_statistics(count: int, *columns: Mapping[str, Any] | None) -> str:
     return json.dumps(stats, separators=(",", ":"))
 
 
-#: Rows that are read together: a step's are in the order of service, of which a claim reads a part.
-_GROUP, _GROUP_BYTES = 65_536, 32 * 2**20
-
 #: Partitions, and rows, that are put into one file at most, where a table is not partitioned.
 _MIXED, _MIXED_ROWS = 8, 20_000
-
-#: Rows up to which a dictionary of their values is larger than they are.
-_FEW = 16
-
-#: How they are written: half of their file would say of the few what their commit says, and the
-#: types of Arrow, which readers know. Its steps tell a file from others of its size.
-_OF_FEW = {"use_dictionary": False, "write_statistics": ["_step"], "store_schema": False}
 
 _ENGINE = "spark-queue"
 
@@ -124,6 +115,8 @@ class Appending:
     """What the names of files have in them."""
     mixes: str | None = None
     """The column by which rows are parted that lie together in one file, where they are few."""
+    features: frozenset[str] = frozenset()
+    """Features of the table that ask something of each commit."""
     _named: set[str] = field(default_factory=set)
     """Folders of partitions whose names are on the disk."""
 
@@ -192,7 +185,7 @@ class Appending:
             {"txn": number},
             *({"add": dict(add)} for add in adds),
         ]
-        return self.place.commit(version, actions, files=files, is_synced=is_synced)
+        return self.put(version, actions, files=files, is_synced=is_synced)
 
     def replace(
         self,
@@ -239,7 +232,27 @@ class Appending:
             *({"remove": remove} for remove in removes),
             *({"add": {**add, "dataChange": takes_away}} for add in adds),
         ]
-        return self.place.commit(version, actions, is_synced=is_synced)
+        return self.put(version, actions, is_synced=is_synced)
+
+    def put(
+        self,
+        version: int,
+        actions: Sequence[dict[str, Any]],
+        *,
+        files: Sequence[str] = (),
+        is_synced: bool = True,
+    ) -> bool:
+        """Commit actions with all that the table asks of a commit; False if the version is taken.
+
+        Parameters
+        ----------
+        files : sequence of str
+            Those that are not on the disk yet.
+        """
+        if self.features:
+            directory = self.place.directory
+            actions = complete(actions, directory, version, self.features)
+        return self.place.commit(version, actions, files=files, is_synced=is_synced)
 
     def parts(self, tables: Sequence[pa.Table]) -> Iterator[tuple[int, pa.Table]]:
         """Return the rows of each partition, without the column that it is named by."""
@@ -266,7 +279,7 @@ class Appending:
             return
         gens = rows[column]
         rest = rows if self.partition is None else rows.drop_columns([self.partition])
-        if rows.num_rows <= _FEW:
+        if rows.num_rows <= FEW:
             at = 0
             for gen, run in groupby(gens.to_pylist()):
                 count = len([*run])
@@ -290,11 +303,11 @@ class Appending:
         """Write one file in a folder whose own name is on the disk, and force it later."""
         folder = self._folder(gen, is_synced=is_synced)
         name = f"{folder}{OURS}{self.mark}{uuid.uuid4()}{self._gens(rows)}.snappy.parquet"
-        rows = _without_nothing(rows)
+        rows = without_nothing(rows)
         return {
             "path": name,
             "partitionValues": self._values(gen),
-            "size": _write(f"{self.place.directory}/{name}", rows),
+            "size": write_file(f"{self.place.directory}/{name}", rows),
             "modificationTime": _millis(),
             "dataChange": True,
             "stats": json.dumps(statistics_of(rows, self.ranged), separators=(",", ":")),
@@ -340,39 +353,6 @@ def _together(tables: Sequence[pa.Table]) -> pa.Table:
     """Return the rows of tables, each of which has the columns in which it has values."""
     first, *others = tables
     return pa.concat_tables(tables, promote_options="default") if others else first
-
-
-def _without_nothing(rows: pa.Table) -> pa.Table:
-    """Return rows without the columns that are null in all: readers of Delta know what is missing.
-
-    The row of a head has four columns of forty, and each takes its time to write and to read.
-    """
-    if not rows.num_rows:
-        return rows
-    columns = enumerate(rows.columns)
-    return rows.select([at for at, column in columns if column.null_count < rows.num_rows])
-
-
-def _write(path: str, rows: pa.Table) -> int:
-    """Write a new file, and return its size."""
-    options = {"row_group_size": _rows_together(rows), "write_page_checksum": True}
-    with open(path, "xb") as file:  # noqa: PTH123 - as above
-        if rows.num_rows > _FEW:
-            pq.write_table(rows, file, **options)
-            return file.tell()
-        # Arrow hands a file of Python each of its pieces; a buffer of its own costs less.
-        sink = pa.BufferOutputStream()
-        pq.write_table(rows, sink, **_OF_FEW, **options)
-        return file.write(sink.getvalue())
-
-
-def _rows_together(rows: pa.Table) -> int:
-    """Return how many rows are read together: those of a claim are few, where each is large."""
-    count = int(rows.num_rows)
-    if count <= _FEW:
-        return max(count, 1)
-    size = int(rows.nbytes)
-    return min(_GROUP, max(_GROUP_BYTES * count // max(size, 1), 1))
 
 
 def _millis() -> int:

@@ -7,10 +7,10 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -142,11 +142,17 @@ def _require_plain(directory: Path) -> None:
     log = directory / "_delta_log"
     _require_pointer(log, names)
     parts = [name for name in names if summed and name.startswith(f"{summed}.checkpoint")]
-    found = [*(_checkpoint(log / name) for name in parts), *map(_commit, commits)]
-    if any(version > PLAIN_READER for version in found):
-        raise SparkNeededError(
-            f"the table at {str(directory)!r}", "it asks for more than plain reads"
+    found = [one for name in parts for one in _checkpoint(log / name)]
+    found += [one for commit in commits for one in _commit(commit)]
+    asked = [one for one in found if one["minReaderVersion"] > PLAIN_READER]
+    if asked:
+        features = ", ".join(asked[-1].get("readerFeatures") or ())
+        why = (
+            f"it asks its readers for {features}"
+            if features
+            else "it asks for more than plain reads"
         )
+        raise SparkNeededError(f"the table at {str(directory)!r}", why)
 
 
 def _require_seals(directory: Path) -> None:
@@ -176,22 +182,20 @@ def _require_pointer(log: Path, names: list[str]) -> None:
             raise FileGoneError(log / f"{summed}.parquet")
 
 
-def _checkpoint(part: Path) -> int:
-    """Return the version of the protocol for readers that a part of a checkpoint asks for."""
+def _checkpoint(part: Path) -> list[Mapping[str, Any]]:
+    """Return the protocols in a part of a checkpoint."""
     with naming(part):
         table = pq.ParquetFile(part).read()
         table.validate(full=True)
         known = table["protocol"].to_pylist() if "protocol" in table.column_names else []
-        return max((one["minReaderVersion"] for one in known if one), default=0)
+        return [one for one in known if one]
 
 
-def _commit(commit: Path) -> int:
-    """Return the version of the protocol for readers that a commit asks for."""
+def _commit(commit: Path) -> list[Mapping[str, Any]]:
+    """Return the protocols in a commit."""
     with naming(commit):
         actions = read_whole(commit.read_text(encoding="utf-8"))
-        return max(
-            (act["protocol"]["minReaderVersion"] for act in actions if "protocol" in act), default=0
-        )
+        return [act["protocol"] for act in actions if "protocol" in act]
 
 
 _LAST = "_last_checkpoint"

@@ -50,7 +50,8 @@ def copy(directory: Path, to: Path, head: QueueHead | StatusHead, *, is_synced: 
 
     table = opened(directory)
     protocol = Protocol.of(table.protocol())
-    if not (protocol.is_read() and protocol.is_written(table.metadata().configuration)):
+    settings = table.metadata().configuration
+    if not (protocol.is_read() and protocol.is_written(settings)) or protocol.list_asking(settings):
         raise InvalidArgumentError(
             f"the table at {str(directory)!r} has features of Delta's, and cannot be cloned here: "
             "copy its rows into a new queue"

@@ -170,7 +170,7 @@ class OpenTable:
         }
         actions = [{"commitInfo": info}, {"metaData": defined}]
         version = self.table.version() + 1
-        if not self.place.commit(version, actions, is_synced=True):
+        if not self.append.put(version, actions):
             raise StepLostError(f"what adds {', '.join(names)}", 1)
 
     def is_due(self) -> bool:
@@ -239,9 +239,10 @@ class OpenTable:
             partition=PARTITION if is_parted else None,
             mixes=None if is_parted else PARTITION,
             ranged=ranged,
+            features=self.protocol.list_asking(settings),
         )
         self.interval = int(settings.get(table_properties.INTERVAL, _OFTEN))
-        self._cleans_up = settings.get(table_properties.CLEANS_UP, "true").lower() != "false"
+        self._cleans_up = self.protocol.may_clean_up(settings)
         self._summed = summed_up(self.directory) or 0
 
     def why_spark(self, table: str) -> str:

@@ -27,7 +27,7 @@ from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta import table_properties
 from spark_queue.log.delta.claim_record import ClaimRecord, find_record
 from spark_queue.log.delta.commits import OURS, read_file, summed_up
-from spark_queue.log.delta.table_properties import Protocol
+from spark_queue.log.delta.table_properties import APPENDED, OF_RESULTS, Protocol
 from spark_queue.log.disk import removal
 from spark_queue.log.disk.append_files import Appending
 from spark_queue.log.disk.delta_rs import added_files, opened, telling, write_checkpoint
@@ -46,9 +46,6 @@ _PATIENCE = 600.0
 
 #: After how many commits the log of such a table is summed up, where the table does not say.
 OFTEN = 100
-
-#: Every claim leaves a transaction in the table's log; they are forgotten after a month.
-KEPT = {"delta.setTransactionRetentionDuration": "interval 30 days"}
 
 #: The path of a file all of whose rows were written under one name.
 _MARKED = re.compile(rf"{OURS}([0-9A-Za-z]+)\.[0-9a-f-]{{36}}\.")
@@ -133,7 +130,7 @@ class ResultTable:
         require_plain_types(self._name, columns)
         schema = Schema.from_arrow(columns)
         if isinstance(self._place, TableCopy):
-            self._place.make(schema.to_json(), KEPT)
+            self._place.make(schema.to_json(), OF_RESULTS)
         else:
             self._make_here(schema)
 
@@ -145,7 +142,9 @@ class ResultTable:
             removal.remove_cut(self.directory)
             try:
                 with telling(self.directory):
-                    DeltaTable.create(str(self.directory), schema, mode="error", configuration=KEPT)
+                    DeltaTable.create(
+                        str(self.directory), schema, mode="error", configuration=OF_RESULTS
+                    )
             except SparkQueueError:
                 if not self.exists():
                     raise
@@ -276,11 +275,11 @@ class ResultTable:
             features = table.protocol().writer_features
             is_known = features == [self._place.feature]
             return None if is_known else f"it asks its writers for {features}"
-        protocol, known = Protocol.of(table.protocol()), table.metadata().configuration
-        is_plain = protocol.is_read() and protocol.is_written(known)
-        if not is_plain or table_properties.is_left_to_spark(known):
+        protocol, settings = Protocol.of(table.protocol()), table.metadata().configuration
+        is_known = protocol.is_read(APPENDED) and protocol.is_written(settings, APPENDED)
+        if not is_known or table_properties.is_left_to_spark(settings):
             name = TableAddress(str(self.directory), is_path=True).sql()
-            return table_properties.why_spark(name, protocol, known)
+            return table_properties.why_spark(name, protocol, settings, APPENDED)
         if table.metadata().partition_columns:
             return f"the table is partitioned by {', '.join(table.metadata().partition_columns)}"
         for field in table.schema().fields:
@@ -301,8 +300,13 @@ class ResultTable:
         # Of what it stands on nothing may be lost either.
         self._place.secure(birth, version, is_wanted=self._is_synced)
         # Of a file with statistics of some columns only, deltalake finds nothing by the others.
+        protocol, settings = Protocol.of(table.protocol()), table.metadata().configuration
         append = Appending(
-            place=self._place, partition=None, ranged=(), mark=_mark(transaction.name)
+            place=self._place,
+            partition=None,
+            ranged=(),
+            mark=_mark(transaction.name),
+            features=protocol.list_asking(settings),
         )
         made = append.commit(
             version + 1,
@@ -322,11 +326,12 @@ class ResultTable:
 
     def _sum_up(self, table: DeltaTable, version: int) -> None:
         """Write down, once in a while, what all commits come to."""
-        settings = table.metadata().configuration
+        settings, protocol = table.metadata().configuration, Protocol.of(table.protocol())
         often = int(settings.get(table_properties.INTERVAL, OFTEN))
-        if version - (summed_up(self.directory) or 0) < often:
+        is_due = version - (summed_up(self.directory) or 0) >= often
+        if not is_due or table_properties.PARTED_CHECKPOINTS in protocol.features:
             return
-        cleans_up = settings.get(table_properties.CLEANS_UP, "true").lower() != "false"
+        cleans_up = protocol.may_clean_up(settings)
         try:
             # On a storage somebody else may have done it.
             if version - self._place.summed_up() >= often:

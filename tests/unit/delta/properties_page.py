@@ -21,6 +21,7 @@ session or a platform. This page says what a queue does about each that Delta 4.
 | set | `create` sets it on both tables, against a session's defaults; `doctor` tells a change |
 | kept | every writer of the queue keeps it |
 | Spark | steps are left to Spark, which keeps it; without Spark it is refused by name |
+| Spark; appended | the same, but to an output that has it results are appended without Spark |
 | hint | Spark goes by it for files that it writes; no row depends on it |
 | not | a queue cannot have it, and is refused by name |
 
@@ -103,7 +104,8 @@ def _table(title: str, value: str, rows: Iterable[Property]) -> Iterator[str]:
     for one in rows:
         shown = f"`{one.value}`" if one.value.startswith("delta.") or title != "Features" else ""
         given = (shown or one.value) if one.value else ""
-        yield f"| `{one.name}` | {_WORDS[one.treatment]} | {given} | {one.meaning} |"
+        word = _WORDS[one.treatment] + ("; appended" if one.is_appended else "")
+        yield f"| `{one.name}` | {word} | {given} | {one.meaning} |"
 
 
 if __name__ == "__main__":

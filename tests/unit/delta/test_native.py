@@ -22,6 +22,7 @@ from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.disk import fsync as fsyncs
 from spark_queue.log.disk.fsync import sync_commits
 from spark_queue.log.disk.open_table import OpenTable
+from spark_queue.log.disk.row_files import write_file
 from spark_queue.log.heads import StatusHead, following
 from spark_queue.log.schema import SKIPPING_COLUMNS, STATUS_COLUMNS
 from spark_queue.log.spark.spark_types import struct_of
@@ -466,3 +467,28 @@ def test_values_that_statistics_cannot_hold_are_left_out(tmp_path: Path) -> None
 def _adds(table: DeltaTable) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     return found
+
+
+def test_floats_have_no_dictionary(tmp_path: Path) -> None:
+    """Spark looks for 0.0 in the dictionary of a column, and skips what has -0.0 alone."""
+    columns = {
+        "x": pa.array([-0.0, None] * 20),
+        "s": pa.array([{"y": -0.0, "text": "a"}] * 40),
+        "list": pa.array([[-0.0]] * 40, pa.list_(pa.float32())),
+        "map": pa.array([[("key", -0.0)]] * 40, pa.map_(pa.string(), pa.float64())),
+        "a.text": pa.array(["a"] * 40),
+    }
+    path = tmp_path / "rows.parquet"
+    assert write_file(str(path), pa.table(columns)) == path.stat().st_size
+
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    found = {
+        one.path_in_schema: one.has_dictionary_page
+        for one in map(group.column, range(group.num_columns))
+    }
+    assert {name for name, has_one in found.items() if has_one} == {
+        "s.text",
+        "map.key_value.key",
+        "a.text",
+    }
+    assert len(found) == 7

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, TableFeatures, write_deltalake
 
 from spark_queue.errors import SchemaMismatchError, SparkNeededError
 from spark_queue.log.disk.disk_storage import DiskStorage
@@ -156,13 +156,14 @@ def test_what_only_spark_may_write_is_refused(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "checked", COLUMNS.empty_table())
     DeltaTable(str(tmp_path / "checked")).alter.add_constraint({"few": "n < 5"})
     write_deltalake(tmp_path / "parted", COLUMNS.empty_table(), partition_by=["n"])
-    local = COLUMNS.append(pa.field("at", pa.timestamp("us")))
-    write_deltalake(tmp_path / "local", local.empty_table())
+    write_deltalake(tmp_path / "numbered", COLUMNS.empty_table())
+    numbered = DeltaTable(str(tmp_path / "numbered"))
+    numbered.alter.add_feature(TableFeatures.IdentityColumns, allow_protocol_versions_increase=True)
 
     for name, why in (
         ("checked", "delta.constraints.few"),
         ("parted", "partitioned by n"),
-        ("local", "timestampNtz"),
+        ("numbered", "identityColumns"),
     ):
         table = ResultTable(DiskStorage(tmp_path / name), is_synced=False)
         with pytest.raises(SparkNeededError, match=why):

@@ -46,6 +46,10 @@ ROWS = pa.table(
 )
 
 
+#: A relation of DuckDB 1.4 goes with its connection.
+BESIDE = duckdb.connect()
+
+
 class Stream:
     """Rows of a library that has the interface and nothing else."""
 
@@ -100,7 +104,7 @@ FRAMES: dict[str, Callable[[], Any]] = {
     "runs": _with_runs,
     "wider digits": lambda: _with(amount=pa.decimal256(38, 18)),
     "pandas of Arrow": lambda: ROWS.to_pandas(types_mapper=_arrow_dtype),
-    "DuckDB": lambda: duckdb.connect().from_arrow(ROWS),
+    "DuckDB": lambda: BESIDE.from_arrow(ROWS),
     "arro3": lambda: arro3.core.Table.from_arrow(ROWS),
     "a stream alone": lambda: Stream(ROWS),
     "an array alone": lambda: Array(ROWS),
@@ -144,7 +148,7 @@ def test_a_stream_is_read_once(make: Make) -> None:
     ("rows", "said"),
     [
         (pa.array([1, 2]), "Int64Array, not read by Arrow"),
-        (duckdb.connect(), "a frame that has Arrow's stream"),
+        (BESIDE, "a frame that has Arrow's stream"),
         (iter([{"n": 1}]), "a frame that has Arrow's stream"),
     ],
 )
@@ -162,14 +166,14 @@ def test_a_frame_has_to_fit_the_queue(make: Make) -> None:
     with pytest.raises(SchemaMismatchError, match="'n': is uint64"):
         queue.enqueue(Stream(pa.table({"n": pa.array([2**63], pa.uint64())})))
     with pytest.raises(SchemaMismatchError, match="'other'"):
-        queue.enqueue(duckdb.connect().sql("SELECT 1::BIGINT AS n, 2 AS other"))
+        queue.enqueue(BESIDE.sql("SELECT 1::BIGINT AS n, 2 AS other"))
     assert queue.counts()["ready"] == 0
 
 
 def test_an_error_of_the_library_is_its_own(make: Make) -> None:
     """A query that fails while it is read changes nothing."""
     queue = make("n bigint")
-    failing = duckdb.connect().sql("SELECT CAST(v AS BIGINT) AS n FROM (VALUES ('1'), ('q')) t(v)")
+    failing = BESIDE.sql("SELECT CAST(v AS BIGINT) AS n FROM (VALUES ('1'), ('q')) t(v)")
     with pytest.raises(duckdb.ConversionException, match="'q'"):
         queue.enqueue(failing)
     assert queue.counts()["ready"] == 0
