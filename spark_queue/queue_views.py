@@ -279,8 +279,8 @@ class Looking(Opened, Generic[FrameT, SchemaT]):
         sql.where.require_where(where)
         commands.wait_for_end.require_fixed(where)
         length = checks.length_of("timeout", timeout)
-        seconds = math.inf if length is None else length.total_seconds()
-        return commands.wait_for_end.wait_for_end(self._store, where, seconds, self._ends(as_of))
+        seconds, ends = math.inf if length is None else length.total_seconds(), self._ends(as_of)
+        return commands.wait_for_end.wait_for_end(self._store, where, seconds, ends)
 
     def doctor(self, thresholds: Thresholds | None = None) -> Checkup:
         """List the queue's faults: since when, how bad, and the remedy.

@@ -118,6 +118,8 @@ ARGUMENTS: list[Case] = [
     *_all(READER.advance, "step", NO_NUMBER),
     *_all(QUEUE.status, "as_of", NO_MOMENT),
     *_all(QUEUE.stats, "as_of", NO_MOMENT),
+    *_all(QUEUE.wait, "timeout", ("5", -1), where="true"),
+    *_all(QUEUE.wait, "as_of", NO_MOMENT, where="true"),
     *_all(QUEUE.explain, "seq", NO_NUMBER),
     *_all(QUEUE.history, "seq", NO_NUMBER[1:]),
     *_all(QUEUE.reader, "start", ("head", NAIVE, 1.5, -1, True), name="r"),
