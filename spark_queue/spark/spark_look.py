@@ -103,8 +103,7 @@ class SparkLook(QueueLook[DataFrame]):
             own = spark_frames.items(self.store).where(F.col("_kind") == ITEM)
             own = own.select("_seq", *map(column_named, others))
             shown = shown.join(own, "_seq").orderBy("_seq")
-        shown = shown.select(*map(column_named, names))
-        return [spark_types.plain(row, shown.schema) for row in shown.collect()]
+        return [*spark_types.rows_of(shown.select(*map(column_named, names)))]
 
     @override
     def rename(self, found: DataFrame, names: Mapping[str, str], nothing: str | None) -> DataFrame:

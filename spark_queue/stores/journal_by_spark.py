@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, functions as F
+from pyspark.sql import DataFrame, functions as F
 
-from spark_queue.clock import utc
 from spark_queue.columns import values
 from spark_queue.columns.values import bytes_of
 from spark_queue.log.heads import StatusHead
@@ -52,7 +51,7 @@ class SparkTables(JournalTables):
         size = bytes_of(self._schema).alias("_size")
         found = self._items().where(F.col("_seq").between(first, last))
         found = found.select(*ENTRY_COLUMNS, size, F.struct(*self._schema.names).alias("_item"))
-        return [self._entry_of(row) for row in found.collect()]
+        return [self._entry_of(row) for row in spark_types.rows_of(found)]
 
     @override
     def next_id(self, first: int) -> int | None:
@@ -114,20 +113,17 @@ class SparkTables(JournalTables):
     def _items(self) -> DataFrame:
         return self._store.queue.read().where(F.col("_kind") == ITEM)
 
-    def _entry_of(self, row: Row) -> Entry[Any]:
+    def _entry_of(self, row: Mapping[str, Any]) -> Entry[Any]:
+        found = row["_item"]
         return Entry(
             id=row["_seq"],
-            item=self._as_item(row["_item"]),
-            added_at=utc(row["_enqueued_at"]),
+            item=found if len(found) > 1 else found[self._schema.names[0]],
+            added_at=row["_enqueued_at"],
             size=row["_size"],
-            expires_at=None if row["_expires_at"] is None else utc(row["_expires_at"]),
+            expires_at=row["_expires_at"],
             errors=row["_errors"] or 0,
             origin=row["_body"],
         )
-
-    def _as_item(self, row: Row) -> Any:
-        found: dict[str, Any] = spark_types.plain(row, self._schema)
-        return found if len(found) > 1 else found[self._schema.names[0]]
 
 
 def of(store: Store) -> SparkTables:

@@ -204,7 +204,8 @@ def test_spark_writes_instants_as_every_reader_reads_them(
     setting, clock = "spark.sql.parquet.outputTimestampType", ManualClock()
     before = spark.conf.get(setting)
     queue = DeltaQueue.create(spark, f"{place}/queue", "id long, at timestamp", clock=clock)
-    queue.enqueue(spark.sql("SELECT 1L AS id, timestamp'9999-12-31 00:00:00Z' AS at"))
+    times = "VALUES (1L, timestamp'9999-12-31 00:00:00Z'), (2L, timestamp'0001-01-01 00:00:00Z')"
+    queue.enqueue(spark.sql(f"{times} AS t(id, at)"))
     queue.process(lambda item: {"at": item["at"]}, returns="at timestamp", output=f"{place}/out")
     clock.advance(timedelta(days=9))
     queue.maintain(retention=timedelta(days=1), archive_to=f"{place}/archive")
@@ -216,6 +217,7 @@ def test_spark_writes_instants_as_every_reader_reads_them(
         assert "INT64" in kinds, table
         assert "INT96" not in kinds, table
     for table in ("out", "archive"):
-        (row,) = DeltaTable(f"{place}/{table}").to_pyarrow_table().to_pylist()
-        assert row["at"] == datetime(9999, 12, 31, tzinfo=timezone.utc)
+        found = DeltaTable(f"{place}/{table}").to_pyarrow_table(columns=["at"])["at"].to_pylist()
+        first, last = (datetime(*day, tzinfo=timezone.utc) for day in ((1, 1, 1), (9999, 12, 31)))
+        assert sorted(found) == [first, last]
     assert spark.conf.get(setting) == before != "TIMESTAMP_MICROS"

@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, functions as F, types as T
+from pyspark.sql import Column, DataFrame, Row, functions as F, types as T
 from pyspark.sql.conversion import LocalDataToArrowConversion
 from pyspark.sql.pandas.types import to_arrow_schema  # noqa: TID251 - this is the one place
 
-from spark_queue.clock import utc
 from spark_queue.log.delta import table_properties
 from spark_queue.log.heads import Head, to_json
 from spark_queue.log.log_columns import Columns
@@ -82,34 +81,32 @@ def _convert(values: Sequence[Any], field: T.StructField) -> pa.Array:
     return LocalDataToArrowConversion.convert(rows, one, use_large_var_types=False).column(0)
 
 
-def plain(value: Any, kind: T.DataType) -> Any:
-    """Return a value that Spark has collected as a process without Spark reads it.
+def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a frame as a process without Spark reads them.
 
-    An instant is in UTC and says so, where Spark gives the time of this process's zone; bytes are
-    ``bytes``, and rows are dictionaries.
+    An instant is in UTC and says so, of any year: ``collect`` gives the time of this process's
+    zone, and fails where that has no name, as on the first day of the year 1.
     """
+    rows = frame.toArrow().cast(arrow_schema_of(frame.schema))
+    return [plain(row, frame.schema) for row in rows.to_pylist()]
+
+
+def plain(value: Any, kind: T.DataType) -> Any:
+    """Return a value that Arrow gives, with dictionaries for its maps."""
     if value is None:
         return None
-    if isinstance(kind, T.TimestampType):
-        return utc(value)
-    if isinstance(kind, T.BinaryType):
-        return bytes(value)
-    return _parts(value, kind)
-
-
-def _parts(value: Any, kind: T.DataType) -> Any:
     if isinstance(kind, T.ArrayType):
         return [plain(one, kind.elementType) for one in value]
     if isinstance(kind, T.MapType):
-        return {_key(key, kind.keyType): plain(one, kind.valueType) for key, one in value.items()}
+        return {_key(key, kind.keyType): plain(one, kind.valueType) for key, one in value}
     if isinstance(kind, T.StructType):
-        return {part.name: plain(value[at], part.dataType) for at, part in enumerate(kind)}
+        return {part.name: plain(value[part.name], part.dataType) for part in kind}
     return value
 
 
-def _key(value: Any, kind: T.DataType) -> Any:
-    # A row can be one, and a dictionary cannot.
-    return value if isinstance(kind, T.StructType) else plain(value, kind)
+def _key(key: Any, kind: T.DataType) -> Any:
+    # A dictionary cannot be one, and a row can.
+    return Row(**key) if isinstance(kind, T.StructType) else plain(key, kind)
 
 
 def column_named(name: str) -> Column:
