@@ -24,6 +24,7 @@ PROGRAMS = Path(__file__).with_suffix("")
 
 #: What is installed beside the library, itself first.
 PACKAGES: Mapping[str, Sequence[str]] = {
+    "airflow": ("apache-airflow==3.3.2",),
     "dagster": ("dagster==1.13.29",),
     "prefect": ("prefect==3.9.1",),
     "dbt": (

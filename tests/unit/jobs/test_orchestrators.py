@@ -1,0 +1,45 @@
+"""The job that plays programs with orchestrators, and the page that shows them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def orchestrators(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Import the job from where it lies."""
+    monkeypatch.syspath_prepend(str(_ROOT / "jobs"))
+    return import_module("orchestrators")
+
+
+def test_the_page_has_what_was_played_with_each(orchestrators: Any) -> None:
+    """The table is that of the last run, and each part held."""
+    results = orchestrators.kept()
+    assert results
+    assert {word for outcomes in results.values() for word in outcomes.values()} == {"yes"}
+    assert orchestrators.table(results) in orchestrators.PAGE.read_text("utf-8")
+
+
+def test_the_page_shows_each_program_as_it_is_played(orchestrators: Any) -> None:
+    """A block with a title is that file, whole."""
+    page = orchestrators.PAGE.read_text("utf-8")
+    blocks = re.findall(r'```\w+ title="([^"]+)"\n(.*?)```', page, re.DOTALL)
+    assert blocks
+    for name, text in blocks:
+        assert (orchestrators.PROGRAMS / name).read_text("utf-8") == text, name
+
+
+def test_what_failed_is_no_part_that_held(orchestrators: Any) -> None:
+    """A part that failed says so in the table, without its reason."""
+    results = {"dagster": {"a sensor": "failed: TimeoutError: a run: not in 240 s"}}
+    assert orchestrators.table(results).splitlines()[2] == (
+        f"| dagster {orchestrators.PACKAGES['dagster'][0].partition('==')[2]} | a sensor | failed |"
+    )
