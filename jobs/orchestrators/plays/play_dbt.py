@@ -10,7 +10,6 @@ from importlib.metadata import files
 from pathlib import Path
 
 import duckdb
-from night import read_file
 from playing import (
     PROGRAMS,
     expect,
@@ -34,6 +33,10 @@ def play_kill(place: Path) -> None:
     for code in (-9, 0):
         expect(_build(place, variables), code)
     expect_faults(place, "enqueue")
+    again = queue_at(place).enqueue(
+        [{"tenant": "ann", "path": "late"}], batch=("files of first", 1)
+    )
+    expect(again.repeated and again.repeated.inserted, 24)
     _work(place)
     expect_each_once(place, 24)
     expect(_build(place, variables), 0)
@@ -104,7 +107,11 @@ def _rows(place: Path, query: str) -> list[tuple]:
 
 
 def _work(place: Path) -> None:
-    queue_at(place).process(read_file, returns="path string, size int", output=str(place / "sizes"))
+    queue_at(place).process(
+        lambda item: {"path": item["path"], "size": len(item["path"])},
+        returns="path string, size int",
+        output=str(place / "sizes"),
+    )
 
 
 PARTS = {
