@@ -23,8 +23,8 @@ from spark_queue.columns.columns import (
 )
 from spark_queue.columns.kinds import Field
 from spark_queue.commands import create_drop, enqueue, readers
-from spark_queue.commands.enqueued import Enqueued
 from spark_queue.commands.readers import Start
+from spark_queue.commands.rows import Enqueued
 from spark_queue.config import QueueConfig, require_config
 from spark_queue.log.addresses import QueueAddress
 from spark_queue.log.log_columns import fields_of

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_queue.columns.kinds import Field
-    from spark_queue.commands.enqueued import Enqueued
+    from spark_queue.commands.rows import Enqueued
     from spark_queue.log.step_events import Listener
     from spark_queue.report.finding import Checkup, Thresholds
     from spark_queue.results import Affected

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spark_queue.columns.arrow.rows import ArrowStream
     from spark_queue.columns.kinds import Field
     from spark_queue.commands.batches import SourceBatch
-    from spark_queue.commands.enqueued import Enqueued
+    from spark_queue.commands.rows import Enqueued
     from spark_queue.config import OnDuplicate
     from spark_queue.results import Affected, EnqueueResult, Maintained, Upgraded
     from spark_queue.sql.where import Where
@@ -172,7 +172,7 @@ class Queue(
             refused=done.refused,
             busy=done.busy,
             repeated=done.repeated,
-            read_told=lambda: commands.enqueued.outcome_of_rows(done),
+            read_told=lambda: commands.rows.outcome_of_rows(done),
             read_outcomes=lambda: views.read_outcomes(main, done),
         )
 

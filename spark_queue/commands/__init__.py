@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         create_drop as create_drop,
         dry_runs as dry_runs,
         enqueue as enqueue,
-        enqueued as enqueued,
         forward_items as forward_items,
         key_pauses as key_pauses,
         readers as readers,

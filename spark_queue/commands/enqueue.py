@@ -19,8 +19,7 @@ import pyarrow as pa
 
 from spark_queue.commands import batches, pending_enqueue, readers, rows
 from spark_queue.commands.batches import SourceBatch
-from spark_queue.commands.enqueued import Enqueued
-from spark_queue.commands.rows import MarkedRows
+from spark_queue.commands.rows import Enqueued, MarkedRows
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.log.heads import QueueHead, following
 from spark_queue.log.schema import CHAINED, REFUSED, carries_traces

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from spark_queue.commands import batches, enqueue, rows as input_rows
 from spark_queue.commands.batches import OvertakenError, SourceBatch
-from spark_queue.commands.enqueued import Enqueued
+from spark_queue.commands.rows import Enqueued
 from spark_queue.errors import ReaderFullError, SparkNeededError, SparkQueueError
 from spark_queue.log.addresses import placed
 from spark_queue.log.heads import Mark

@@ -16,8 +16,7 @@ from typing import TypeGuard, cast
 
 import pyarrow as pa
 
-from spark_queue.commands.enqueued import Enqueued
-from spark_queue.commands.rows import MarkedRows, join_rows
+from spark_queue.commands.rows import Enqueued, MarkedRows, join_rows
 from spark_queue.errors import (
     DuplicateItemError,
     FileAccessError,

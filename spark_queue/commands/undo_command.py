@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from spark_queue.acting import operator
 from spark_queue.commands import admin, enqueue, rows
-from spark_queue.commands.enqueued import Enqueued
 from spark_queue.commands.key_pauses import is_pause, named_pauses, put_back
+from spark_queue.commands.rows import Enqueued
 from spark_queue.config import QueueConfig
 from spark_queue.errors import CannotUndoError, InvalidArgumentError
 from spark_queue.flow import Pause

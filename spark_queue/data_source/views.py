@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_queue.commands.enqueued import Enqueued
+from spark_queue.commands.rows import Enqueued
 from spark_queue.data_source.options import flag, instant, number, open_queue, open_reader
 from spark_queue.errors import InvalidArgumentError, did_you_mean
 from spark_queue.queue_views import main_store_of

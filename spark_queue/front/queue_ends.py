@@ -11,8 +11,7 @@ from typing import Any, Protocol
 from spark_queue.claim import Claim, LocalClaim
 from spark_queue.clock import Clock
 from spark_queue.commands import enqueue, recovery, settle
-from spark_queue.commands.enqueued import outcome_of_rows
-from spark_queue.commands.rows import check_rows
+from spark_queue.commands.rows import check_rows, outcome_of_rows
 from spark_queue.errors import InvalidArgumentError, SparkNeededError
 from spark_queue.flow import is_paced
 from spark_queue.local_queue import LocalQueue, LocalVerbs

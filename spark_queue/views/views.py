@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_queue.columns.arrow.arrow_types import schema_of
-from spark_queue.commands.enqueued import Enqueued
-from spark_queue.commands.rows import columns_of
+from spark_queue.commands.rows import Enqueued, columns_of
 from spark_queue.errors import OutcomesGoneError
 from spark_queue.log.schema import ITEM, OUTCOME, QUEUE_COLUMNS, READY, REFUSED, STATES, user_names
 from spark_queue.results import Lag, QueueStats

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from spark_queue import LocalQueue, QueueConfig
 from spark_queue.clock import ManualClock
 from spark_queue.commands import readers
-from spark_queue.commands.enqueued import Enqueued
+from spark_queue.commands.rows import Enqueued
 from spark_queue.errors import InvalidArgumentError, OutcomesGoneError, StepLostError
 from spark_queue.log import maintenance
 from spark_queue.log.delta.commits import newest_version, summed_up
