@@ -286,7 +286,9 @@ class RedoFile:
 def restore_below(directory: Path) -> None:
     """Restore all tables in a directory; see :meth:`RedoFile.restore`."""
     # What begins with a dot is being removed.
-    for file in directory.glob(f"[!.]*/{REDO_FILE}"):
+    with using(directory):
+        files = [*directory.glob(f"[!.]*/{REDO_FILE}")]
+    for file in files:
         RedoFile(file.parent).restore()
 
 
