@@ -183,6 +183,19 @@ def test_a_source_that_changes_is_read_once(spark: SparkSession, queue: DeltaQue
     assert refused.where("id <> of").count() == 0
 
 
+def test_rows_without_keys_that_change_are_counted_and_written_as_one_drawing(
+    spark: SparkSession, place: str
+) -> None:
+    """A frame that is another one each time it is computed has numbers without a gap."""
+    queue = DeltaQueue.create(spark, f"{place}/drawn", "id long, drawn double")
+    drawn = spark.range(2_000, numPartitions=6).select("id", F.rand().alias("drawn"))
+    done = queue.enqueue(drawn.where("drawn < 0.5"))
+    rows = queue.status().orderBy("_seq").select("_seq", "id", "drawn").collect()
+    assert [row["_seq"] for row in rows] == list(range(1, done.inserted + 1))
+    assert [row.id for row in rows] == sorted({row.id for row in rows})
+    assert max(row.drawn for row in rows) < 0.5
+
+
 def test_an_enqueue_does_not_lose_to_compaction(spark: SparkSession, queue: DeltaQueue) -> None:
     """Upkeep that lands in the middle of a step costs it nothing."""
     _between(queue, "queue", store_of(queue).queue.compact)
