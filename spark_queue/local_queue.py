@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, cast
 
 from spark_queue import checks, commands, state, tracing, views
 from spark_queue.claim import LocalClaim
@@ -28,7 +28,6 @@ from spark_queue.wording import shorten
 from spark_queue.working import Working
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
@@ -38,9 +37,6 @@ if TYPE_CHECKING:
     from spark_queue.report.finding import Checkup, Thresholds
     from spark_queue.results import Affected
     from spark_queue.views.views import QueueViews
-
-#: Rows to enqueue: one or many dictionaries, or a table.
-Rows: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any]] | pa.Table | pd.DataFrame"
 
 
 class LocalVerbs(Working["pa.Table", "pa.Schema", LocalClaim]):
