@@ -141,12 +141,12 @@ def link_shared(base: str, by: Shared, text: str | None) -> str:
     return f"{base}/{by}s/{id_of(text)}"
 
 
-def find(base: str, **fields: str) -> str:
+def find(base: str, /, **fields: str) -> str:
     """Return the page of the items that are like that."""
     return f"{base}/items?{query(**fields)}"
 
 
-def act(base: str, verb: str, **fields: str) -> str:
+def act(base: str, verb: str, /, **fields: str) -> str:
     """Return the form of an action, with some of its fields filled in."""
     return f"{base}/act/{verb}" + (f"?{query(**fields)}" if fields else "")
 

@@ -76,6 +76,7 @@ def test_a_name_leads_to_the_pages_of_its_queue(make: Make, pages: Pages) -> Non
     assert found == "/queues/1/items?tenant=a%26b"
     assert 'href="/queues/1/items/1"' in browser.get(found).text
     assert lead(queue=second.name, reader="mail") == "/queues/1@mail"
+    assert lead(queue=second.name, base="x") == "/queues/1/items?base=x"
     assert [lead(), lead(queue="elsewhere"), lead(queue=first.name, item="x")] == ["404"] * 3
 
 
