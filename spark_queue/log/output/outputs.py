@@ -206,11 +206,8 @@ class ResultTable:
         return len(self.rows(name)) > 0 if record is None else record.part is None
 
     def _uses(self, name: str) -> bool:
-        return self._number(name) is not None
-
-    def _number(self, name: str) -> int | None:
         with self._hold() as table:
-            return table.transaction_version(name)
+            return table.transaction_version(name) is not None
 
     def append(self, rows: pa.Table, name: str, version: int) -> None:
         """Append rows as a numbered transaction of a name, unless the table has had it."""
@@ -235,7 +232,8 @@ class ResultTable:
     def record(self, name: str) -> ClaimRecord | None:
         """Return what the commit of a claim says of its items without a row."""
         found = find_record(self.directory, name, self._place.bring_commit)
-        if found is None and self._number(name) == _ALL_DONE:
+        # Not under the right to write, for which who only looks would wait.
+        if found is None and self._opened().transaction_version(name) == _ALL_DONE:
             return ClaimRecord(claim_id=name, outcomes={}, is_whole=True)
         return found
 

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, Field
+from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
 from spark_queue.clock import ManualClock
 from spark_queue.log.delta.claim_record import ClaimRecord
 from spark_queue.log.disk.disk_storage import DiskStorage
+from spark_queue.log.output import outputs
 from spark_queue.log.output.outputs import ResultTable
+from spark_queue.log.storage import WRITER
 from spark_queue.processing import loop
 from spark_queue.saying import Said
 from tests.unit.local.conftest import Make
@@ -136,3 +138,22 @@ def test_a_worker_that_fails_behind_a_clean_up_repeats_nothing(
 
     assert queue.counts()["acked"] == 3
     assert DeltaTable(out).count() == 2
+
+
+def test_a_look_at_an_output_waits_for_no_writer(
+    make: Make, tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Doctor asks the output of a dead worker's claim, and leaves no file beside it."""
+    monkeypatch.setattr(outputs, "_PATIENCE", 0.1)
+    queue, theirs = make(), tmp_path / "out"
+    marks = {"_seq": pa.array([0], pa.int64()), "_claim_id": ["theirs"]}
+    write_deltalake(theirs, pa.table({"n": pa.array([0], pa.int64()), **marks}))
+    queue.enqueue({"id": "a"})
+    _claimed(queue, 1, theirs)
+    clock.advance(timedelta(hours=1))
+    files = {*theirs.rglob("*")}
+    calm = queue.doctor().ids()
+
+    assert {*theirs.rglob("*")} == files
+    with DiskStorage(theirs).lock(WRITER, 1):
+        assert queue.doctor().ids() == calm
