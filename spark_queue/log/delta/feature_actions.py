@@ -16,8 +16,8 @@ from spark_queue.log.delta.integrity import naming, read_actions
 
 IN_COMMIT_TIME, ROW_TRACKING = "inCommitTimestamp", "rowTracking"
 
-#: Where row ids are counted, in the log.
-_DOMAIN = "delta.rowTracking"
+#: Where row ids are counted, in the log, and by which word.
+_DOMAIN, _LAST = "delta.rowTracking", "rowIdHighWaterMark"
 
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*(parquet|json)")
 
@@ -67,7 +67,7 @@ def _number_rows(actions: Sequence[Action], version: int, last: int) -> list[Act
         ids = {"baseRowId": last + 1, "defaultRowCommitVersion": version}
         done.append({"add": {**add, **ids}})
         last += json.loads(add["stats"])["numRecords"]
-    said = json.dumps({"rowIdHighWaterMark": last}, separators=(",", ":"))
+    said = json.dumps({_LAST: last}, separators=(",", ":"))
     domain = {"domain": _DOMAIN, "configuration": said, "removed": False}
     return [*done, {"domainMetadata": domain}]
 
@@ -89,8 +89,11 @@ def _find_last_id(directory: Path, version: int) -> int:
 
 def _last_id(actions: Sequence[Mapping[str, Any]]) -> int | None:
     domains = [action.get("domainMetadata") or {} for action in actions]
-    said = [one["configuration"] for one in domains if one.get("domain") == _DOMAIN]
-    return int(json.loads(said[0])["rowIdHighWaterMark"]) if said else None
+    said = next((one for one in domains if one.get("domain") == _DOMAIN), None)
+    if said is None:
+        return None
+    # Ids begin again where the feature was dropped: its files lost theirs.
+    return -1 if said.get("removed") else int(json.loads(said["configuration"])[_LAST])
 
 
 def _checkpoints(directory: Path, version: int) -> Iterator[Sequence[Action]]:

@@ -158,6 +158,17 @@ def test_rows_get_the_next_ids(make: Make, out: Path, *, is_summed_up: bool) -> 
     assert found == [(1, 2), (3, 5)]
 
 
+def test_ids_begin_again_where_the_feature_was_dropped(out: Path) -> None:
+    """A domain that was removed counts no ids, whatever its text is."""
+    _turn_on(out, "rowTracking", "domainMetadata", rows=1)
+    removed = {"domain": "delta.rowTracking", "configuration": "", "removed": True}
+    _commit(out, {"domainMetadata": removed})
+    ResultTable(DiskStorage(out), is_synced=False).write(DeltaTable(out).to_pyarrow_table(), "mine")
+    actions = {name: value for one in _actions(out) for name, value in one.items()}
+    said = json.loads(actions["domainMetadata"]["configuration"])
+    assert (actions["add"]["baseRowId"], said) == (0, {"rowIdHighWaterMark": 0})
+
+
 def test_no_id_is_given_where_the_log_does_not_say_the_last_one(out: Path) -> None:
     """The error names the commit that is gone, and nothing is written."""
     _turn_on(out, "rowTracking", "domainMetadata", rows=1)
