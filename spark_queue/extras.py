@@ -32,6 +32,11 @@ def is_installed(package: str) -> bool:
         return False
 
 
+def is_of(given: object, *packages: str) -> bool:
+    """Tell whether a value is of a class of some packages, or of one that derives from it."""
+    return any(kind.__module__.partition(".")[0] in packages for kind in type(given).__mro__)
+
+
 def require_supported(spark_version: str) -> str:
     """Return the minor version of Spark.
 

@@ -19,6 +19,7 @@ from spark_queue.columns.arrow.rows import fit_rows, sort_rows
 from spark_queue.columns.kinds import Field
 from spark_queue.commands.batches import SourceBatch
 from spark_queue.errors import SparkNeededError
+from spark_queue.extras import is_of
 from spark_queue.log.heads import Mark
 from spark_queue.log.schema import (
     ITEM,
@@ -146,7 +147,7 @@ def checked_here(at: Snapshot, given: object, order_by: object) -> MarkedRows | 
 
     That is where they are a frame of Spark, are many, or have a key that only Spark computes.
     """
-    is_table = isinstance(given, pa.Table) or type(given).__module__.startswith("pandas.")
+    is_table = isinstance(given, pa.Table) or is_of(given, "pandas")
     if not is_table or order_by is not None or len(given) > FEW:  # type: ignore[arg-type]
         return None
     try:

@@ -14,6 +14,7 @@ from spark_queue import tracing
 from spark_queue.columns.arrow.arrow_types import cast, from_pandas, kind_of
 from spark_queue.columns.kinds import Field
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError
+from spark_queue.extras import is_of
 from spark_queue.log.schema import ITEM, OPTIONAL_COLUMNS, QUEUE_COLUMNS, TRACE
 from spark_queue.log.spark.spark_types import arrow_schema_of, struct_of
 from spark_queue.sql.database import most_rows
@@ -183,7 +184,7 @@ def require_frame(given: object) -> None:
         raise InvalidArgumentError("rows is a stream: start a query with enqueue_stream")
     if isinstance(given, DataFrame | pa.Table):
         return
-    if type(given).__module__.startswith("pandas.") and hasattr(given, "columns"):
+    if is_of(given, "pandas") and hasattr(given, "columns"):
         return
     raise InvalidArgumentError(
         f"rows is of type {type(given).__name__}: it must be a frame of Spark, of pandas, or one "

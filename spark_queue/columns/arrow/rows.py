@@ -19,6 +19,7 @@ from spark_queue.columns.arrow.functions import quote
 from spark_queue.columns.kinds import WIDTHS, Field, Kind
 from spark_queue.columns.measures import Measure, length, misfit, of_bytes, of_text
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, SparkNeededError
+from spark_queue.extras import is_of
 from spark_queue.log import instants
 from spark_queue.log.schema import INPUTS
 from spark_queue.wording import shorten
@@ -45,18 +46,18 @@ def table_of_stream(given: object) -> object:
     InvalidArgumentError
         When Arrow cannot read it.
     """
-    module = type(given).__module__
-    if isinstance(given, pa.Table) or module.startswith(("pandas.", "pyspark.")):
+    if isinstance(given, pa.Table) or is_of(given, "pandas", "pyspark"):
         return given
     try:
-        if hasattr(given, "__arrow_c_stream__"):
+        if hasattr(type(given), "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(given).read_all()
-        if hasattr(given, "__arrow_c_array__"):
+        if hasattr(type(given), "__arrow_c_array__"):
             return pa.Table.from_batches([pa.record_batch(given)])
     except (pa.ArrowException, ValueError, TypeError) as exc:
         name = type(given).__name__
         raise InvalidArgumentError(f"rows are of type {name}, not read by Arrow: {exc}") from exc
-    return cast_to("Any", given).to_table() if module == "pyarrow._dataset" else given
+    is_data_set = type(given).__module__ == "pyarrow._dataset"
+    return cast_to("Any", given).to_table() if is_data_set else given
 
 
 def fit_rows(given: object, columns: Sequence[Field]) -> pa.Table:
@@ -98,7 +99,7 @@ def _wanted(columns: tuple[Field, ...]) -> tuple[Mapping[str, Field], Sequence[s
 def _table(given: object, wanted: Mapping[str, Field]) -> pa.Table:
     if isinstance(given, pa.Table):
         return given
-    if type(given).__module__.startswith("pandas.") and hasattr(given, "columns"):
+    if is_of(given, "pandas") and hasattr(given, "columns"):
         return from_pandas(given, wanted)
     raise InvalidArgumentError(
         f"rows are of type {type(given).__name__}: they must be a table of Arrow, a frame of "

@@ -150,6 +150,7 @@ def test_a_stream_is_read_once(make: Make) -> None:
         (pa.array([1, 2]), "Int64Array, not read by Arrow"),
         (BESIDE, "a frame that has Arrow's stream"),
         (iter([{"n": 1}]), "a frame that has Arrow's stream"),
+        (pa.Table, "a frame that has Arrow's stream"),
     ],
 )
 def test_what_has_no_rows_is_refused(make: Make, rows: Any, said: str) -> None:
@@ -158,6 +159,18 @@ def test_what_has_no_rows_is_refused(make: Make, rows: Any, said: str) -> None:
     with pytest.raises(InvalidArgumentError, match=said):
         queue.enqueue(rows)
     assert queue.counts()["ready"] == 0
+
+
+def test_a_frame_that_derives_from_one_of_pandas_is_read_as_one(make: Make) -> None:
+    """Its index is no column, and whole numbers beside nulls are no floats."""
+    import pandas as pd  # noqa: PLC0415 - takes a while
+
+    class Frame(pd.DataFrame):
+        """A frame of a library that builds on pandas."""
+
+    queue = make("n bigint")
+    queue.enqueue(Frame({"n": [1.0, None]}, index=[7, 9]))
+    assert [row["n"] for row in queue.claim(9).rows] == [1, None]
 
 
 def test_a_frame_has_to_fit_the_queue(make: Make) -> None:
