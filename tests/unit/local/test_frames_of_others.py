@@ -165,7 +165,7 @@ def test_a_frame_that_derives_from_one_of_pandas_is_read_as_one(make: Make) -> N
     """Its index is no column, and whole numbers beside nulls are no floats."""
     import pandas as pd  # noqa: PLC0415 - takes a while
 
-    class Frame(pd.DataFrame):
+    class Frame(pd.DataFrame):  # type: ignore[misc]
         """A frame of a library that builds on pandas."""
 
     queue = make("n bigint")
