@@ -10,6 +10,9 @@ from operator import and_
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, functions as F, types as T
 
+# Spark 3.5 has no such type: its import is told by the version that is there.
+from pyspark.sql.types import VariantType
+
 from spark_queue.checks import require_weights
 from spark_queue.errors import InvalidArgumentError, SchemaMismatchError, did_you_mean
 from spark_queue.wording import line_of
@@ -305,7 +308,7 @@ def _without_equality(kind: T.DataType) -> T.DataType | None:
         return _without_equality(kind.elementType)
     if isinstance(kind, T.StringType):
         return None if kind.isUTF8BinaryCollation() else kind
-    is_plain = isinstance(kind, T.AtomicType | T.NullType) and not isinstance(kind, T.VariantType)
+    is_plain = isinstance(kind, T.AtomicType | T.NullType) and not isinstance(kind, VariantType)
     # Types of space came with Spark 4.1, and have no order.
     has_one = is_plain and not kind.simpleString().startswith(_IN_SPACE)
     return None if has_one else kind

@@ -335,8 +335,8 @@ def test_what_an_output_has_is_not_lost(
     lost: list[int] = []
     written = ResultTable.write
 
-    def write(*arguments: Any) -> bool:
-        ours = written(*arguments)
+    def write(*arguments: Any, **options: Any) -> bool:
+        ours = written(*arguments, **options)
         lost.append(lose_lease(queue))
         return ours
 
