@@ -150,12 +150,13 @@ class PendingEnqueue:
         if self.name is None:
             rows = self._gather()
             content = None if rows.count() > _ROWS else _content_of(rows, self._store)
-            if content is None or len(content) > _BYTES:
+            name = self._pending.name()
+            if name is None or content is None or len(content) > _BYTES:
                 return False
             # From here on others may have them, also where the store does not say so.
-            self._rows, self.name = rows, self._pending.name()
+            self._rows, self.name = rows, name
             try:
-                self._pending.put(self.name, content)
+                self._pending.put(name, content)
             except FileAccessError:
                 return False
         self._pending.wait(self.name, self._store.queue.look)

@@ -46,13 +46,13 @@ KEPT = (*ENTERED_WITH, "_chain_at")
 #: Columns read of a row of the status log.
 FOLLOWED = ("_kind", "_step", "_at", "_body", *STATE, "_by", "_key", "_tat", "_refunds")
 
-#: The time of enqueue of an item for which it does not matter.
 #: Columns read of an item that waits, and was never touched.
 WAITING = ("_seq", "_gen", *SCHEDULE, "_errors", "_chain_at")
 
 #: Whether an item waited, untouched, when a window was made, or has entered since.
 WAITED = "_waited"
 
+#: The time of enqueue of an item for which it does not matter.
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _BY_NAME = [("name", "ascending"), ("_seq", "ascending")]

@@ -71,8 +71,10 @@ class PendingRows:
 
     def begin(self) -> None:
         """Forget the log that was seen."""
-        self._table, self._since, self.last, self._noted = "", 0, -1, 0.0
+        # In this order: a thread that waits asks without a lock whether its rows are in none.
+        self.last = -1
         self._taken: dict[str, Taken] = {}
+        self._table, self._since, self._noted = "", 0, 0.0
         self._listed: list[str] = []
         self._found: dict[str, bytes] = {}
         self._looked = 0.0
@@ -106,9 +108,13 @@ class PendingRows:
         """Return whether others have committed a moment ago."""
         return time.monotonic() - self._noted < 2 * self._usual()
 
-    def name(self) -> str:
-        """Return a name for rows, which a commit will have of them."""
-        return f"{self.last:020}-{self._table}-{uuid.uuid4().hex}"
+    def name(self) -> str | None:
+        """Return a name for rows, which a commit will have of them.
+
+        ``None`` while no commit is known, as another thread begins with the log.
+        """
+        last, table = self.last, self._table
+        return f"{last:020}-{table}-{uuid.uuid4().hex}" if last >= 0 and table else None
 
     def put(self, name: str, content: bytes) -> None:
         """Put rows into the store, under a name as of now; those that are over go beside it."""

@@ -6,6 +6,7 @@ import errno
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from obstore.exceptions import PermissionDeniedError
 
 from spark_queue.commands import pending_enqueue
+from spark_queue.commands.rows import MarkedRows
 from spark_queue.config import QueueConfig
 from spark_queue.errors import FileAccessError
 from spark_queue.local_queue import LocalQueue
@@ -20,6 +22,7 @@ from spark_queue.log.object.pending_rows import FOLDER, PendingRows
 from spark_queue.log.object.table_objects import text_of
 from spark_queue.log.step_events import StepFacts
 from spark_queue.reader_config import ReaderConfig
+from spark_queue.state.store import Store
 from tests.logs.memory_storage import MemoryStorage
 from tests.logs.stores import ShakyStore
 from tests.unit.threads import in_thread, until
@@ -250,6 +253,28 @@ def test_who_begins_with_a_checkpoint_knows_its_version(busy: Busy) -> None:
     assert log.pending.last == log.newest(None) > 0
 
 
+def test_rows_are_not_left_while_another_thread_reads_the_log_anew(
+    busy: Busy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have no name then; these and the next ones enter all the same."""
+    content_of = pending_enqueue._content_of
+
+    def begin_after(rows: MarkedRows, store: Store) -> bytes | None:
+        content = content_of(rows, store)
+        store.queue.forget()
+        return content
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pending_enqueue, "_content_of", begin_after)
+        busy.lose(3)
+        assert busy.other.enqueue([{"path": "a"}]).inserted == 1
+    assert busy.pending() == []
+    thread, told = busy.leave(["b"])
+    _serve(busy, thread)
+    assert [done.inserted for done in told] == [1]
+    assert busy.paths() == ["a", "b"]
+
+
 class Log:
     """Pending rows of a log in memory, and its commits."""
 
@@ -266,6 +291,7 @@ class Log:
     def leave(self, content: bytes) -> str:
         """Leave rows, and return their name."""
         name = self.rows.name()
+        assert name is not None
         self.rows.put(name, content)
         return name
 
@@ -328,6 +354,31 @@ def test_rows_are_not_said_to_be_in_none_while_the_log_is_read_anew(
         return is_over
 
     monkeypatch.setattr(log.rows, "is_over", begin_after)
+    assert not log.rows.is_in_none(name)
+
+
+@pytest.mark.parametrize("done", range(6))
+def test_rows_are_not_said_to_be_in_none_by_a_log_that_is_half_forgotten(
+    log: Log, monkeypatch: pytest.MonkeyPatch, done: int
+) -> None:
+    """Whichever part of it another thread has forgotten by then."""
+    name = log.leave(b"a")
+    log.rows.skip(99)
+
+    def begin_half(asked: str) -> bool:
+        is_over, left = PendingRows.is_over(log.rows, asked), iter(range(done))
+
+        def assign(rows: PendingRows, attribute: str, value: object) -> None:
+            if next(left, None) is None:
+                raise InterruptedError
+            object.__setattr__(rows, attribute, value)
+
+        with monkeypatch.context() as patch, suppress(InterruptedError):
+            patch.setattr(PendingRows, "__setattr__", assign, raising=False)
+            log.rows.begin()
+        return is_over
+
+    monkeypatch.setattr(log.rows, "is_over", begin_half)
     assert not log.rows.is_in_none(name)
 
 
