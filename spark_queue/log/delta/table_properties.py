@@ -182,6 +182,9 @@ APPENDED = _PLAIN | {one.name for one in FEATURES if one.is_appended}
 _TURNING = {one.value: one.name for one in FEATURES if one.treatment == "spark" and one.value}
 _TURNING |= {one.name: "" for one in PROPERTIES if one.treatment == "spark"}
 
+#: Values by which a property turns nothing on.
+_OFF = ("false", "none", "classic")
+
 #: The property of an item log that lists the columns of the user's which the queue knows.
 _USERS = "spark_queue.columns"
 
@@ -347,7 +350,8 @@ def why_spark(
     meanings = {one.name: one.meaning for one in FEATURES}
     asked = sorted(protocol.list_active(properties, known))
     turning = {name for name, feature in _TURNING.items() if feature not in known}
-    turned = [name for name in properties if name in turning or name.startswith(_CONSTRAINTS)]
+    on = {name for name in turning & {*properties} if properties[name].lower() not in _OFF}
+    turned = [name for name in properties if name in on or name.startswith(_CONSTRAINTS)]
     named = [f"{name} ({meanings.get(name, 'unknown')})" for name in asked]
     if not named and not turned:
         return f"{table} asks for version {protocol.writer} of Delta's protocol for writers"

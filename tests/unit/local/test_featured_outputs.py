@@ -125,6 +125,15 @@ def test_other_features_are_refused_by_name(make: Make, out: Path, name: str) ->
     assert (called, {*out.glob("_delta_log/*")}) == ([], commits)
 
 
+def test_the_way_back_leaves_alone_what_turns_nothing_on(make: Make) -> None:
+    """A queue's tables have no lists of deleted rows, by a property that is no fault of them."""
+    queue = make("n long")
+    log = Path(queue.name) / "queue"
+    _turn_on(log, "checkConstraints", settings={"delta.constraints.known": "n >= 0"})
+    with pytest.raises(SparkNeededError, match=r"back: [^;]* DROP CONSTRAINT known; open"):
+        queue.enqueue({"n": 1})
+
+
 def test_a_commit_says_that_it_is_later_than_the_one_before(make: Make, out: Path) -> None:
     """Whatever the clock says, where a table asks commits when they were made."""
     _turn_on(out, "inCommitTimestamp")
