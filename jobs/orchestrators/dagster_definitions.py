@@ -52,10 +52,12 @@ work = dg.define_asset_job("work", selection=[sizes])
 def new_files(context: dg.SensorEvaluationContext):
     """A run for the files that came since the last look, from any program."""
     counts = open_queue().counts()
-    came = sum(count for state, count in counts.items() if state != "refused")
-    if came == int(context.cursor or 0):
+    there = sum(count for state, count in counts.items() if state != "refused")
+    runs, known = map(int, (context.cursor or "0 0").split())
+    if there == known:
         return dg.SkipReason("no new files")
-    return dg.SensorResult(run_requests=[dg.RunRequest(run_key=f"to {came}")], cursor=str(came))
+    cursor = f"{runs + 1} {there}"
+    return dg.SensorResult(run_requests=[dg.RunRequest(run_key=cursor)], cursor=cursor)
 
 
 defs = dg.Definitions(assets=[files, sizes], jobs=[nightly, work], sensors=[new_files])

@@ -57,9 +57,13 @@ def play_lost_answer(place: Path) -> None:
 
 
 def play_sensor(place: Path) -> None:
-    """Enqueue twice; the sensor asks for a run each time, and for none after a restart."""
+    """Enqueue thrice; the sensor asks for a run each time, and for none after a restart."""
     variables = _prepare(place)
-    for count in (1, 2):
+    for count, is_purged in ((1, False), (2, False), (3, True)):
+        if is_purged:
+            expect_each_once(place, 48)
+            # So many items as come next were there before.
+            queue_at(place).purge("true")
         run(
             ["dagster", "asset", "materialize", *_DEFINITIONS, "--select", "files"],
             place,
@@ -69,8 +73,8 @@ def play_sensor(place: Path) -> None:
             run(["dagster", "sensor", "start", *_DEFINITIONS, "new_files"], place, variables)
             wait_for("a run of the sensor", lambda: len(_asked(instance)) == count)  # noqa: B023
             wait_for("its end", lambda: not queue_at(place).wait("true", 0).left)
-    expect(len(_asked(instance)), 2)
-    expect_each_once(place, 48)
+    expect(len(_asked(instance)), 3)
+    expect_each_once(place, 24, rows=72)
 
 
 def _asked(instance: DagsterInstance) -> list[str]:

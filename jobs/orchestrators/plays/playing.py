@@ -105,13 +105,16 @@ def expect(found: object, wanted: object) -> None:
         raise AssertionError(f"{found!r}, and not {wanted!r}")
 
 
-def expect_each_once(place: Path, count: int) -> None:
-    """Raise unless so many items are in the queue, each acked, with one row each in the output."""
+def expect_each_once(place: Path, count: int, rows: int | None = None) -> None:
+    """Raise unless so many items are in the queue, each acked, with one row each in the output.
+
+    The output may have more rows: of items that were purged.
+    """
     expect({state: n for state, n in queue_at(place).counts().items() if n}, {"acked": count})
     paths = pa.table(DeltaTable(place / "sizes").to_pyarrow_table(columns=["path"]))[
         "path"
     ].to_pylist()
-    expect((len(paths), len({*paths})), (count, count))
+    expect((len(paths), len({*paths})), (rows or count,) * 2)
 
 
 def expect_faults(place: Path, *faults: str) -> None:
