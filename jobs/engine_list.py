@@ -100,6 +100,12 @@ class Engine(NamedTuple):
     """What its program is told."""
 
 
+def _spark(version: str, delta: str, *more: str, is_on_stores: bool = False) -> Engine:
+    """Return a version of Spark, with what its frames become Arrow's by."""
+    packages = (f"pyspark=={version}", f"delta-spark=={delta}", "pyarrow==23.0.1", "pandas==2.3.3")
+    return Engine((*packages, *more), SPARK, "spark", is_on_stores=is_on_stores)
+
+
 _SHARING = ("delta-sharing==1.4.2", "deltalake==1.6.6", "pyarrow==23.0.1")
 
 ENGINES: Mapping[str, Engine] = {
@@ -125,6 +131,11 @@ ENGINES: Mapping[str, Engine] = {
         is_on_stores=False,
     ),
     "ray": Engine(("ray==2.60.0", "ray[data]==2.60.0", "deltalake==1.6.6", "pyarrow==26.0.1")),
+    "kernel": Engine(
+        ("deltalake==1.6.6", "pyarrow==26.0.1"),
+        name="Delta Kernel 4.4.0 (Java)",
+        is_on_stores=False,
+    ),
     "sharing": Engine(
         _SHARING, name="delta-sharing 1.4.2, `delta`", program="sharing", is_on_stores=False
     ),
@@ -135,4 +146,8 @@ ENGINES: Mapping[str, Engine] = {
         is_on_stores=False,
         environment={"SHARING_FORM": "parquet"},
     ),
+    "spark-3.5": _spark("3.5.9", "3.3.3", "numpy==1.26.4", "setuptools==80.9.0"),
+    "spark-4.0": _spark("4.0.1", "4.4.0"),
+    "spark-4.1": _spark("4.1.1", "4.4.0"),
+    "spark-4.2": _spark("4.2.0", "4.4.0", is_on_stores=True),
 }

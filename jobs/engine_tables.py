@@ -87,7 +87,7 @@ def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 #: How tables are made, and the folder in which they then are.
 MAKINGS = {"without Spark": "alone", "by Spark": "spark", "on an object store": "store"}
 
-#: Where a table of each kind is; of Spark there are the first three.
+#: Where a table of each kind is; Spark has no journal.
 KINDS = {
     "items": "jobs/queue",
     "status": "jobs/status",
@@ -148,12 +148,11 @@ def make_tables(place: str, engine: Engine) -> None:
     queue.enqueue(engine.frame(rows))
     returns = ", ".join(_OUTPUT)
     queue.process(lambda item: results[item["text"]], returns=returns, output=output, limit=3)
-    if not isinstance(engine, Alone):
-        return
-    with journaled_queue(engine.create(log, QueueConfig())) as journal:
-        journal.put_many(rows)
+    if isinstance(engine, Alone):
+        with journaled_queue(engine.create(log, QueueConfig())) as journal:
+            journal.put_many(rows)
     old = engine.create(done, QueueConfig())
-    old.enqueue(rows)
+    old.enqueue(engine.frame(rows))
     old.process(lambda _: None)
     old.maintain(retention=timedelta(milliseconds=1), archive_to=archive)
 
