@@ -21,10 +21,16 @@ from answering import answer
 
 VERSION = "4.4.0"
 JARS = Path(sys.prefix, "jars")
+#: The default engine does not name the interface that it is of among its dependencies.
+ARTIFACTS = ("delta-kernel-api", "delta-kernel-defaults")
+DEPENDENCY = (
+    "<dependency><groupId>io.delta</groupId><artifactId>{}</artifactId>"
+    "<version>{}</version></dependency>"
+)
 POM = f"""<project><modelVersion>4.0.0</modelVersion>
-<groupId>none</groupId><artifactId>none</artifactId><version>1</version><dependencies><dependency>
-<groupId>io.delta</groupId><artifactId>delta-kernel-defaults</artifactId><version>{VERSION}</version>
-</dependency></dependencies></project>"""
+<groupId>none</groupId><artifactId>none</artifactId><version>1</version><dependencies>
+{"".join(DEPENDENCY.format(name, VERSION) for name in ARTIFACTS)}
+</dependencies></project>"""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
