@@ -40,19 +40,25 @@ conf = {
     "spark.hadoop.fs.s3a.access.key": os.environ.get("AWS_ACCESS_KEY_ID", ""),
     "spark.hadoop.fs.s3a.secret.key": os.environ.get("AWS_SECRET_ACCESS_KEY", ""),
 }
-builder = SparkSession.builder.master("local[2]")
-for name, value in conf.items():
-    builder = builder.config(name, value)
-has_store = "AWS_ENDPOINT_URL" in os.environ
-more = [f"org.apache.hadoop:hadoop-aws:{hadoop_version()}"] if has_store else []
-spark = configure_spark_with_delta_pip(builder, more).getOrCreate()
-spark.sparkContext.setLogLevel("ERROR")
+
+
+@cache
+def session() -> SparkSession:
+    """Return a session; Spark 3.5 prints at its start."""
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    has_store = "AWS_ENDPOINT_URL" in os.environ
+    more = [f"org.apache.hadoop:hadoop-aws:{hadoop_version()}"] if has_store else []
+    spark = configure_spark_with_delta_pip(builder, more).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
 
 
 @cache
 def loaded(path: str) -> DataFrame:
     """Return a table, whose log is looked at once."""
-    return spark.read.format("delta").load(path)
+    return session().read.format("delta").load(path)
 
 
 def rows(path: str, where: str = "true") -> Any:
