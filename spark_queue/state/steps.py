@@ -164,8 +164,8 @@ def once_on_status(store: Store, action: str, decide: Decide[_T]) -> _T | None:
 def known_first(store: Store, attempt: Callable[[], _T]) -> _T:
     """Answer without writing, from heads known some seconds ago.
 
-    An attempt that raises is repeated if others have committed since. Logs that cost no request
-    are always looked at.
+    An attempt that raises is repeated over what is there now: others may have committed since, or
+    this process have added columns. Logs that cost no request are always looked at.
     """
     if not store.queue.is_remote:
         return attempt()
@@ -173,8 +173,8 @@ def known_first(store: Store, attempt: Callable[[], _T]) -> _T:
         try:
             return attempt()
         except SparkQueueError:
-            if not (store.queue.look() | store.status.look()):
-                raise
+            store.queue.look()
+            store.status.look()
     return attempt()
 
 
