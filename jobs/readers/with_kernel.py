@@ -37,10 +37,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 #: How values are written for the other side.
 WRITTEN: Mapping[type, Callable[[Any], Any]] = {
     float: str,
-    datetime: lambda at: (
-        (at - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)
-    ),
-    date: lambda day: (day - date(1970, 1, 1)).days,
+    datetime: lambda at: (at - EPOCH) // timedelta(microseconds=1),
+    date: lambda day: (day - EPOCH.date()).days,
     Decimal: "{:f}".format,
     bytes: bytes.hex,
 }

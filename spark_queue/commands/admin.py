@@ -40,7 +40,6 @@ from spark_queue.state.store import Store
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-
 _T = TypeVar("_T")
 
 #: Where items are that have not ended.

@@ -23,16 +23,18 @@ def orchestrators(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def test_the_page_has_what_was_played_with_each(orchestrators: Any) -> None:
     """The table is that of the last run, and each part held."""
     results = orchestrators.kept()
-    assert results
+    assert results.keys() == orchestrators.PACKAGES.keys()
     assert {word for outcomes in results.values() for word in outcomes.values()} == {"yes"}
     assert orchestrators.table(results) in orchestrators.PAGE.read_text("utf-8")
 
 
 def test_the_page_shows_each_program_as_it_is_played(orchestrators: Any) -> None:
-    """A block with a title is that file, whole."""
+    """A block with a title is that file, whole, and no program is without one."""
     page = orchestrators.PAGE.read_text("utf-8")
     blocks = re.findall(r'```\w+ title="([^"]+)"\n(.*?)```', page, re.DOTALL)
-    assert blocks
+    files = [file for file in orchestrators.PROGRAMS.rglob("*.*") if file.suffix != ".pyc"]
+    names = {str(file.relative_to(orchestrators.PROGRAMS)) for file in files}
+    assert {name for name, _ in blocks} == {n for n in names if not n.startswith("plays/")}
     for name, text in blocks:
         assert (orchestrators.PROGRAMS / name).read_text("utf-8") == text, name
 
