@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,8 @@ from spark_queue.log.schema import CANCELLED, CLAIMED, EXPIRED, ITEM
 from spark_queue.log.settings import Settings
 from spark_queue.log.step_events import LogName
 from spark_queue.queue_views import Opened, store_of
-from spark_queue.replay.play import Job
+from spark_queue.replay.play import Change, Job
+from spark_queue.rules import Scheduler
 from spark_queue.rules.timing import PausedKeys
 from spark_queue.sql.file_rows import rows_of
 from spark_queue.sql.look import instant_of
@@ -144,6 +147,23 @@ def _pauses(store: Store, begin: float) -> Iterator[PastPause]:
             last = (found.paused, keys)
             moment = _seconds(instant_of(row["moment"]))
             yield PastPause(at=moment - begin, paused=found.paused, keys=keys)
+
+
+def changes_by_pauses(past: Past) -> list[Change]:
+    """Return each pause, and its end for each key, in order."""
+    begun = ((one.at, partial(_pause, one)) for one in past.pauses)
+    ends = {end for one in past.pauses for end in one.keys.values() if end < math.inf}
+    return sorted([*begun, *((end, _look_again) for end in ends)], key=itemgetter(0))
+
+
+def _look_again(_scheduler: Scheduler) -> None:
+    """Do nothing: the next claim sees that time has passed."""
+
+
+def _pause(one: PastPause, scheduler: Scheduler) -> None:
+    if one.paused != scheduler.paused:
+        (scheduler.pause if one.paused else scheduler.resume)()
+    scheduler.pause_keys(one.keys)
 
 
 @dataclass(frozen=True, slots=True)

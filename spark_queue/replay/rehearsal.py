@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from spark_queue import checks
 from spark_queue.config import SETTINGS, QueueConfig
 from spark_queue.config_changes import merge
-from spark_queue.replay.history import NOBODY, Past, PastItem, PastPause
-from spark_queue.replay.play import NEVER, Change, Run, run
+from spark_queue.replay.history import NOBODY, Past, PastItem, changes_by_pauses
+from spark_queue.replay.play import NEVER, Run, run
 from spark_queue.replay.summary import SHOWN, UserSummary, by_user, percentile
 from spark_queue.rules import NewItem, Scheduler
 from spark_queue.wording import in_html
@@ -192,25 +190,7 @@ def _play(
     orders = {row.name: getattr(config, row.name) for row in SETTINGS if row.orders}
     rules = QueueConfig(**orders, lease=NEVER)
     scheduler = Scheduler(rules, keep_finished=False)
-    changes = sorted(_changes(past.pauses), key=itemgetter(0))
-    return run(past.items, workers, scheduler, _item, on_progress, changes)
-
-
-def _changes(pauses: Sequence[PastPause]) -> Iterator[Change]:
-    """Yield each pause, and its end for each key."""
-    for one in pauses:
-        yield one.at, partial(_pause, one)
-        yield from ((end, _look_again) for end in one.keys.values() if end < math.inf)
-
-
-def _look_again(_scheduler: Scheduler) -> None:
-    """Do nothing: the next claim sees that time has passed."""
-
-
-def _pause(one: PastPause, scheduler: Scheduler) -> None:
-    if one.paused != scheduler.paused:
-        (scheduler.pause if one.paused else scheduler.resume)()
-    scheduler.pause_keys(one.keys)
+    return run(past.items, workers, scheduler, _item, on_progress, changes_by_pauses(past))
 
 
 def _with_stuck(past: Past, runs: list[Run[PastItem]]) -> list[Run[PastItem]]:

@@ -14,15 +14,10 @@ from spark_queue.report.finding import (
     require_thresholds,
     span,
 )
-from spark_queue.report.key_alarms import (
-    key_paused,
-    limit_full,
-    rate_below_inflow,
-    rate_clocks,
-    rate_unreached,
-)
+from spark_queue.report.key_alarms import key_paused, limit_full
 from spark_queue.report.lines import HeldGroup, RetryPoint, WorkerLine
 from spark_queue.report.model import StarvingKey, StuckItem, Vitals
+from spark_queue.report.paced import rate_below_inflow, rate_clocks, rate_unreached
 from spark_queue.results import Liveness
 from spark_queue.wording import agree, plural
 

@@ -23,7 +23,7 @@ from spark_queue.report.lines import (
     WorkerLine,
 )
 from spark_queue.report.model import HOUR, ItemReport, Report, SharedReport
-from spark_queue.report.paced import rate_lines, read_tenants
+from spark_queue.report.paced import read_tenants
 from spark_queue.results import ItemProgress
 from spark_queue.sql.where import require_where
 from spark_queue.state.store import Store
@@ -250,8 +250,8 @@ class Followed:
             wanted = (row for row in rows if id_of(row[key]) == digest)
             yield from (_line_of(by, self._store, row, asked.now) for row in wanted)
             return
-        paced = {"paced_keys": answers.rows("paced_keys")} if is_paced(asked.config) else {}
-        found = read_tenants(rows, asked, rate_lines(asked.config, paced))
+        paced = answers.rows("paced_keys") if is_paced(asked.config) else ()
+        found = read_tenants(rows, asked, paced)
         yield from (one for one in found if id_of(one.fair_key) == digest)
 
     def _columns_of(self, seqs: Sequence[int]) -> Mapping[int, Mapping[str, Any]]:

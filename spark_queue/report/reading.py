@@ -264,7 +264,7 @@ def _report(
         **vitals,
         depth=tuple(DepthPoint(**row) for row in found["depth"]),
         flow=tuple(FlowPoint(**row) for row in found["flow"]),
-        tenants=read_tenants(found["tenants"], asked, vitals["rates"]),
+        tenants=read_tenants(found["tenants"], asked, found.get("paced_keys", ())),
         readers=tuple(_readers(store, source, found["behind"], ends, asked)),
         steps=holders.steps(found["steps"], name, reader),
         columns=tuple(user_names(store.columns())),
