@@ -10,7 +10,7 @@ from typing import Any
 from spark_queue.config import LIVE_SETTINGS, SETTINGS, QueueConfig, Setting
 from spark_queue.errors import InvalidArgumentError, InvalidConfigError
 from spark_queue.flow import Limit, Rate, merge_limits, rules_of
-from spark_queue.flow_forms import FLOW, LIMITS, NONE, FlowForm, Plain, most_text
+from spark_queue.flow_forms import FLOW, LIMITS, NONE, FlowForm, Plain
 from spark_queue.wording import number as number_text, shorten
 
 #: The number of a key that has none of its own.
@@ -207,9 +207,9 @@ def _rule_changes(
         old, new = (NONE if one is None else form.value(one) for one in both)
         if old != new:
             yield form.name(by), old, new
-        keys = [dict(one["overrides"]) if one else {} for one in both]
+        keys = [form.key_values(one) if one else {} for one in both]
         for key in {**keys[0], **keys[1]}:
-            old, new = (most_text(of[key]) if key in of else _DEFAULT for of in keys)
+            old, new = (of.get(key, _DEFAULT) for of in keys)
             if old != new:
                 yield f"{form.word} of {shlex.quote(key)} by {by}", old, new
 

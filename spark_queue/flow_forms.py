@@ -12,6 +12,7 @@ from typing import Any
 from spark_queue import checks
 from spark_queue.errors import InvalidArgumentError
 from spark_queue.flow import Keyed, Limit, Pause, Rate, key_texts
+from spark_queue.overriding import override
 from spark_queue.wording import instant, number as number_text, shorten
 
 #: How many seconds a unit has in which a pause is said.
@@ -124,6 +125,10 @@ class FlowForm(ABC):
     def value(self, rule: Plain) -> str:
         """Return what a rule, as plain data, allows each key."""
 
+    def key_values(self, rule: Plain) -> dict[str, str]:
+        """Return what a rule, as plain data, allows the keys with numbers of their own."""
+        return {key: most_text(most) for key, most in dict(rule["overrides"]).items()}
+
     def name(self, by: str | None) -> str:
         """Return what a rule is called."""
         return f"{self.word} by {by}" if by else f"{self.word} of the queue"
@@ -213,11 +218,16 @@ class _Rates(FlowForm):
         return rule or Rate(by=by, limit=None, per=per), most
 
     def value(self, rule: Plain) -> str:
-        if rule["limit"] is None and not (rule["burst"] and rule["overrides"]):
+        if rule["limit"] is None and rule["burst"] is None:
             return NONE
         burst = "" if rule["burst"] is None else f",burst={number_text(rule['burst'])}"
         units = "" if rule["units"] is None else f",units={rule['units']}"
         return f"{most_text(rule['limit'], NONE)}/{_span_text(rule['per'])}{burst}{units}"
+
+    @override
+    def key_values(self, rule: Plain) -> dict[str, str]:
+        per, found = _span_text(rule["per"]), super().key_values(rule)
+        return {key: one if one == UNLIMITED else f"{one}/{per}" for key, one in found.items()}
 
 
 LIMITS = _Limits(

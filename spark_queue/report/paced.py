@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_queue.config import QueueConfig
 from spark_queue.flow import Rate
-from spark_queue.flow_forms import RATES
+from spark_queue.flow_forms import NONE, RATES
 from spark_queue.report.commands import command_on
 from spark_queue.report.finding import Finding, Thresholds, list_names
 from spark_queue.report.lines import Tenant
@@ -124,8 +124,8 @@ def _line(rate: Rate, found: Mapping[str, Sequence[Answer]]) -> RateLine:
 
 def rate_text(rate: Rate, limit: float | None) -> str:
     """Return what a rate allows a key with some number, as it is typed."""
-    plain: Mapping[str, Any] = {**asdict(rate), "per": rate.per.total_seconds()}
-    return RATES.value({**plain, "limit": limit, "overrides": {}})
+    plain = {**asdict(rate), "per": rate.per.total_seconds(), "limit": limit}
+    return NONE if limit is None else RATES.value(plain)
 
 
 def read_tenants(

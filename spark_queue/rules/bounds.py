@@ -235,15 +235,18 @@ class Played:
     closed : mapping
         The keys of rates of which it would take nothing more, each with the instant at which the
         first item that it leaves has its units.
+    next_at : float or None
+        When the first of these has all of its own.
     """
 
     starting: AbstractSet[int] = frozenset()
     debts: Mapping[Limited, Debt] = field(default_factory=dict)
     closed: Mapping[Limited, int] = field(default_factory=dict)
+    next_at: float | None = None
 
     @classmethod
     def of(cls, starting: AbstractSet[int], taking: Pass | None) -> Played:
         """Return it by the items of a pass that has ended."""
         if taking is None:
             return cls(starting)
-        return cls(starting, taking.tally.debts, taking.tally.closed)
+        return cls(starting, taking.tally.debts, taking.tally.closed, taking.next_at())

@@ -234,15 +234,8 @@ def next_event_at(state: SchedulerState, now: float, *, by_rates: bool) -> float
         return None
     at = state.timing.next_at()
     if by_rates and is_paced(state.config):
-        due = (record for record in state.records.values() if record.place in ("due", "lost"))
-        at = min(filter(None, (at, _next_units(state.bounds.paces, due, now))), default=None)
+        at = min(filter(None, (at, granting.play(state, now).next_at)), default=None)
     return None if at is None else max(at, now)
-
-
-def _next_units(paces: Paces, due: Iterable[Record], now: float) -> float | None:
-    """Return when the first of some items has its units that has them not now."""
-    found = (paces.due_at(record.asked, instant_of(now)) for record in due)
-    return min((seconds_of(at) for at in found if at is not None), default=None)
 
 
 def _explain_end(item: Live, at: Situation) -> ItemReason:

@@ -274,10 +274,6 @@ class Paces:
         found = ((one, one.due_at(self.debts.get(one.key, NO_DEBT), now)) for one in asked)
         return [(one, at) for one, at in found if at > now]
 
-    def due_at(self, asked: Iterable[UnitsAsked], now: int) -> int | None:
-        """Return when all keys have their units; ``None`` where they have them now."""
-        return max((at for _, at in self.lacking(asked, now)), default=None)
-
     def after(self, debts: Mapping[Limited, Debt]) -> Paces:
         """Return the same rates where some keys owe something else."""
         found = copy(self)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Any
 
 from spark_queue.acting import operator
-from spark_queue.flow import is_paced
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.job_descriptions import named
 from spark_queue.log.schema import (
@@ -21,21 +20,13 @@ from spark_queue.log.schema import (
     moves_of,
     user_names,
 )
-from spark_queue.log.settings import Settings
 from spark_queue.results import SAMPLED, SAMPLES, Affected
-from spark_queue.rules.limiting import keys_of
-from spark_queue.rules.places import freed_at
-from spark_queue.rules.replacing import waits_of
 from spark_queue.sql import log_rows
 from spark_queue.sql.catalogue import setting_values
-from spark_queue.sql.decisions import RESTORED, TAKEN, Coming, Made, Moved
+from spark_queue.sql.decisions import RESTORED, TAKEN, Made, Moved
 from spark_queue.sql.look import MOVED, QueueLook, instant_of, micros_of, newest_rows
 from spark_queue.sql.session_planner import Planner
-from spark_queue.state import replica_choice
-from spark_queue.state.open_items import ChainMember, OpenItems, Row
-from spark_queue.state.replica import Replica
 from spark_queue.state.request import GrantedClaim
-from spark_queue.state.schedulers import next_units
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 
@@ -192,37 +183,6 @@ class ItemPlanner:
             over=over,
         )
 
-    @named("look at what waits")
-    def coming(self, at: Snapshot, now: datetime) -> Coming:
-        """Return when time alone lets an item run; never in a paused queue."""
-        with at.cache.lock:
-            replica = replica_choice.at_hand(at)
-            if replica is not None and replica.horizon() is None:
-                return _coming_of(replica, at.settings, now)
-        return self.coming_by_tables(at, now)
-
-    def coming_by_tables(self, at: Snapshot, now: datetime) -> Coming:
-        """Return the same by the tables; see :meth:`coming`."""
-        config, instant = at.settings.config, log_rows.micros(now)
-        asked = {
-            "now": instant,
-            "max_age": micros_of(at.reader_config.max_age),
-            "spared": [],
-            "run": 1,
-            **setting_values(config),
-        }
-        with self._look(asked=asked) as look:
-            look.fold(at)
-            (found,) = look.rows("next_times")
-            paced = look.rows("next_units")[0]["missing"] if is_paced(config) else None
-        held_until = _instant(found["held_until"])
-        if at.settings.paused:
-            return Coming(held_until=held_until)
-        counts = {name: found[name] for name in ("delayed", "paused", "follows")}
-        units = None if paced is None else instant - -paced // 1_000
-        due = min((one for one in (found["due"], units) if one is not None), default=None)
-        return Coming(held_until=held_until, due=_instant(due), **counts)
-
     @named("count what waits")
     def outstanding_bytes(self, at: Snapshot) -> int:
         """Return the bytes of the reader's open items."""
@@ -299,58 +259,3 @@ def release_claimed(look: type[QueueLook[Any]], store: Store, head: StatusHead) 
         total = sum(_count_states(at, rows).values())
         said = {"kind": ITEM, "state": READY, "at": store.clock.now()}
         return at.logs.status_rows(rows, said), total
-
-
-#: When a pause ends that lasts until its key is resumed.
-_NEVER = datetime.max.replace(tzinfo=timezone.utc)
-
-
-# rule again: next event
-def _coming_of(replica: Replica, settings: Settings, now: datetime) -> Coming:
-    """Count delayed items in memory; none in a paused queue."""
-    rows = replica.items.values()
-    kept = _kept_until(rows, settings, now)
-    frees = (
-        max(freed_at(row["_lease_expires_at"], settings.config), kept.get(row["_seq"], now))
-        for row in rows
-        if row["_state"] == CLAIMED
-    )
-    held_until = _instant_of(min(frees, default=_NEVER))
-    if settings.paused:
-        return Coming(held_until=held_until)
-    ready = [row for row in rows if row["_state"] == READY]
-    following = _followers(replica.items)
-    times = {row["_seq"]: row["_available_at"] or now for row in ready}
-    paused, follows = len(kept.keys() & times.keys()), len(following - kept.keys())
-    late = {seq: max(at, kept.get(seq, now)) for seq, at in times.items() if seq not in following}
-    delayed = sum(at > now and seq not in kept for seq, at in late.items())
-    waiting = [row for row in ready if late.get(row["_seq"]) == now]
-    paced = next_units(replica, settings.config, waiting, now) or _NEVER
-    due = _instant_of(min([paced, *(at for at in late.values() if at > now)]))
-    return Coming(held_until=held_until, delayed=delayed, paused=paused, follows=follows, due=due)
-
-
-def _followers(items: OpenItems) -> set[int]:
-    """Return the items that wait until one of their key is over that has begun."""
-    found: set[int] = set()
-    for chain in items.chains():
-        _, newest, busy = waits_of([ChainMember.of(items[seq]) for seq in chain])
-        if newest is not None and busy is not None:
-            found.add(newest.seq)
-    return found
-
-
-def _kept_until(rows: Collection[Row], settings: Settings, now: datetime) -> dict[int, datetime]:
-    """Return until when items of paused keys are kept back."""
-    if not settings.paused_at(now):
-        return {}
-    found = {row["_seq"]: settings.pause_on(keys_of(row), now) for row in rows}
-    return {seq: one.until or _NEVER for seq, one in found.items() if one is not None}
-
-
-def _instant_of(time: datetime) -> datetime | None:
-    return time if time < _NEVER else None
-
-
-def _instant(micros: int | None) -> datetime | None:
-    return None if micros is None else instant_of(micros)

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from spark_queue.errors import SparkNeededError
-from spark_queue.flow import has_pass
+from spark_queue.flow import has_pass, is_paced
 from spark_queue.log.heads import StatusHead
 from spark_queue.log.job_descriptions import named
+from spark_queue.log.schema import CLAIMED, READY
 from spark_queue.log.settings import Settings
 from spark_queue.rules.bounds import Played
+from spark_queue.rules.limiting import keys_of
+from spark_queue.rules.places import freed_at
+from spark_queue.rules.replacing import waits_of
 from spark_queue.rules.rule_model import Reason
 from spark_queue.sql import checkpointing, choosing, log_rows, settlement
 from spark_queue.sql.catalogue import setting_values
 from spark_queue.sql.choosing import SqlChoice
-from spark_queue.sql.decisions import StagedCheckpoint
-from spark_queue.sql.look import micros_of
+from spark_queue.sql.decisions import Coming, StagedCheckpoint
+from spark_queue.sql.look import instant_of, micros_of
 from spark_queue.sql.operating import ItemPlanner
 from spark_queue.sql.session_planner import Planner
 from spark_queue.sql.sql_engines import SqlEngine, engines_of, first_able
+from spark_queue.state import claim_decision, replica_choice
+from spark_queue.state.open_items import ChainMember, OpenItems, Row
+from spark_queue.state.replica import Replica
 from spark_queue.state.request import Choice, Request
 from spark_queue.state.settle_decision import StagedSettle, Verdict
 from spark_queue.state.snapshot import Snapshot
@@ -83,10 +90,33 @@ class SqlPlanner(ItemPlanner):
             # A claim of a few of them is decided here all the same.
             return Played()
 
-    @named("count what waits")
-    def count_reasons(self, at: Snapshot, now: datetime) -> dict[Reason, int]:
-        """Return how many open items there are by the reason why they are not running."""
-        asked = {
+    @named("look at what waits")
+    def coming(self, at: Snapshot, now: datetime) -> Coming:
+        """Return when time alone lets an item run; never in a paused queue."""
+        with at.cache.lock:
+            replica = replica_choice.at_hand(at)
+            if replica is not None and replica.horizon() is None:
+                return _coming_of(replica, at, now)
+        return self.coming_by_tables(at, now)
+
+    def coming_by_tables(self, at: Snapshot, now: datetime) -> Coming:
+        """Return the same by the tables; see :meth:`coming`."""
+        with self._look(asked=self._asked(at, now)) as look:
+            look.fold(at)
+            (found,) = look.rows("next_times")
+            is_rated = is_paced(at.settings.config)
+            paced = look.rows("next_units")[0]["missing"] if is_rated else None
+        held_until = _instant(found["held_until"])
+        if at.settings.paused:
+            return Coming(held_until=held_until)
+        counts = {name: found[name] for name in ("delayed", "paused", "follows")}
+        units = None if paced is None else log_rows.micros(now) - -paced // 1_000
+        due = min((one for one in (found["due"], units) if one is not None), default=None)
+        return Coming(held_until=held_until, due=_instant(due), **counts)
+
+    def _asked(self, at: Snapshot, now: datetime) -> dict[str, object]:
+        """Return the row of a question about what waits."""
+        return {
             "now": log_rows.micros(now),
             "paused": at.settings.paused,
             "play": partial(self.play, now),
@@ -95,7 +125,11 @@ class SqlPlanner(ItemPlanner):
             "run": 1,
             **setting_values(at.settings.config),
         }
-        with self._look(asked=asked, has_values=False) as look:
+
+    @named("count what waits")
+    def count_reasons(self, at: Snapshot, now: datetime) -> dict[Reason, int]:
+        """Return how many open items there are by the reason why they are not running."""
+        with self._look(asked=self._asked(at, now), has_values=False) as look:
             for name in ("status", "with_place_of_status"):
                 look.share(name)
             return {row["reason"]: row["items"] for row in look.rows("counts_by_reason")}
@@ -174,3 +208,57 @@ class SqlPlanner(ItemPlanner):
 def of(store: Store, beyond: Planner) -> SqlPlanner:
     """Return the planner of a store."""
     return SqlPlanner(store, beyond)
+
+
+#: When a pause ends that lasts until its key is resumed.
+_NEVER = datetime.max.replace(tzinfo=timezone.utc)
+
+
+# rule again: next event
+def _coming_of(replica: Replica, at: Snapshot, now: datetime) -> Coming:
+    """Count delayed items in memory; none in a paused queue."""
+    rows, settings = replica.items.values(), at.settings
+    kept = _kept_until(rows, settings, now)
+    frees = (
+        max(freed_at(row["_lease_expires_at"], settings.config), kept.get(row["_seq"], now))
+        for row in rows
+        if row["_state"] == CLAIMED
+    )
+    held_until = _instant_of(min(frees, default=_NEVER))
+    if settings.paused:
+        return Coming(held_until=held_until)
+    ready = [row for row in rows if row["_state"] == READY]
+    following = _followers(replica.items)
+    times = {row["_seq"]: row["_available_at"] or now for row in ready}
+    paused, follows = len(kept.keys() & times.keys()), len(following - kept.keys())
+    late = {seq: max(by, kept.get(seq, now)) for seq, by in times.items() if seq not in following}
+    delayed = sum(by > now and seq not in kept for seq, by in late.items())
+    starts = claim_decision.next_start(replica, at.status, at.terms, now) or _NEVER
+    due = _instant_of(min([starts, *(by for by in late.values() if by > now)]))
+    return Coming(held_until=held_until, delayed=delayed, paused=paused, follows=follows, due=due)
+
+
+def _followers(items: OpenItems) -> set[int]:
+    """Return the items that wait until one of their key is over that has begun."""
+    found: set[int] = set()
+    for chain in items.chains():
+        _, newest, busy = waits_of([ChainMember.of(items[seq]) for seq in chain])
+        if newest is not None and busy is not None:
+            found.add(newest.seq)
+    return found
+
+
+def _kept_until(rows: Collection[Row], settings: Settings, now: datetime) -> dict[int, datetime]:
+    """Return until when items of paused keys are kept back."""
+    if not settings.paused_at(now):
+        return {}
+    found = {row["_seq"]: settings.pause_on(keys_of(row), now) for row in rows}
+    return {seq: one.until or _NEVER for seq, one in found.items() if one is not None}
+
+
+def _instant_of(time: datetime) -> datetime | None:
+    return time if time < _NEVER else None
+
+
+def _instant(micros: int | None) -> datetime | None:
+    return None if micros is None else instant_of(micros)

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta, timezone
 import pyarrow as pa
 
 from spark_queue.config import QueueConfig
+from spark_queue.flow import is_paced
 from spark_queue.log.heads import Pointer, StatusHead
 from spark_queue.log.schema import (
     CANCELLED,
@@ -291,12 +292,30 @@ def look_ahead(replica: Replica, head: StatusHead, terms: ReaderTerms, now: date
     """Return what a claim of a queue that is not paused has before it; errors as :func:`choose`."""
     if replica.is_empty():
         return Outlook(is_open=False, until=None)
+    standing, grant = _try_one(replica, head, terms, now)
+    is_open = bool(grant.items or grant.expired or grant.dead or grant.replaced)
+    return Outlook(is_open, standing.next_at(grant, now))
+
+
+# rule again: next event
+def next_start(
+    replica: Replica, head: StatusHead, terms: ReaderTerms, now: datetime
+) -> datetime | None:
+    """Return when the first item may start that a claim leaves as it lacks units of a rate."""
+    if replica.is_empty() or not is_paced(terms.settings.config):
+        return None
+    at = _try_one(replica, head, terms, now)[1].next_at
+    return None if at is None else datetime.fromtimestamp(at, timezone.utc)
+
+
+def _try_one(
+    replica: Replica, head: StatusHead, terms: ReaderTerms, now: datetime
+) -> tuple[StandingScheduler, Grant]:
+    """Propose a claim of any one item."""
     standing = standing_of(replica, terms, head, now)
     # Another run would cost a pass over all groups.
     any_one = Request(limit=1, lease=_ANY, worker_id="", run=standing.run, claim_id="")
-    grant = _propose(standing, replica, head, any_one, now)
-    is_open = bool(grant.items or grant.expired or grant.dead or grant.replaced)
-    return Outlook(is_open, standing.next_at(grant, now))
+    return standing, _propose(standing, replica, head, any_one, now)
 
 
 def _propose(

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any
 
 from spark_queue.config import QueueConfig
-from spark_queue.flow import is_paced
 from spark_queue.log.heads import Pointer
 from spark_queue.log.schema import CLAIMED, READY
 from spark_queue.log.settings import Settings
@@ -18,7 +17,7 @@ from spark_queue.reader_config import ReaderConfig
 from spark_queue.rules import Scheduler
 from spark_queue.rules.dedup_keys import kept_for
 from spark_queue.rules.following import FORMAT
-from spark_queue.rules.pacing import Paces, instant_of, moment_of
+from spark_queue.rules.pacing import Paces
 from spark_queue.state.open_items import Holders, LineKey, Row, has_begun
 from spark_queue.state.replica import Replica
 
@@ -157,19 +156,6 @@ def paces_of(replica: Replica, config: QueueConfig) -> Paces:
     for (by, key), debt in replica.debts.items():
         paces.learn(by, key, debt)
     return paces
-
-
-# rule again: next event
-def next_units(
-    replica: Replica, config: QueueConfig, rows: Iterable[Row], now: datetime
-) -> datetime | None:
-    """Return when the first of some items that wait has its units, that has them not now."""
-    if not is_paced(config):
-        return None
-    paces, at = paces_of(replica, config), instant_of(seconds(now))
-    found = (paces.due_at(paces.find_in(row), at) for row in rows)
-    frees = min((one for one in found if one is not None), default=None)
-    return None if frees is None else moment_of(frees + 999)
 
 
 def punted_at(reader_config: ReaderConfig) -> int | None:

@@ -365,6 +365,24 @@ def test_a_burst_of_keys_with_numbers_of_their_own_is_told(run: Run, tmp_path: P
     assert LocalQueue.open(path).config.rates == (replace(rate, burst=6),)
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--rate-of", "acme=10/60s"), "rate of acme by t: default -> 10/60s"),
+        (("--rate-of", "acme=unlimited/2h"), "rate of acme by t: default -> unlimited"),
+        (("--rate", "t=none/60s,burst=6"), "rate by t: none -> none/60s,burst=6"),
+    ],
+)
+def test_the_first_words_of_a_rate_are_told_with_its_time(
+    run: Run, tenants: str, words: tuple[str, ...], told: str
+) -> None:
+    """A number alone says nothing, and a burst counts for the keys that get one later."""
+    assert _configure(run, tenants, *words, "--dry-run").out.splitlines()[0] == told
+    assert _configure(run, tenants, *words).out.splitlines()[0] == told
+    undone = run("undo", "--engine", "local", tenants, "2").out.splitlines()
+    assert undone[0] == f"{told.partition(':')[0]} is {told.partition(': ')[2].split()[0]} again"
+
+
 def test_a_queue_is_made_with_limits_and_rates(run: Run, tmp_path: Path) -> None:
     """The options of create are those of configure."""
     path = str(tmp_path / "q")
@@ -389,7 +407,7 @@ def test_people_see_each_number_of_a_rate(run: Run, paced: str) -> None:
     )
     told = [
         "rate by t: 100/60s -> 100/60s,burst=7",
-        "rate of acme by t: 9 -> default",
+        "rate of acme by t: 9/60s -> default",
         "rate of the queue: 1000/1s -> none",
     ]
     shown = _configure(run, paced, *words, "--dry-run").out.splitlines()

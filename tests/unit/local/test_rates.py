@@ -136,7 +136,7 @@ def test_debts_are_known_after_a_checkpoint_and_in_another_process(tmp_path: Pat
 def test_a_clock_that_is_ahead_stops_others_for_no_more_than_the_time_of_the_rate(
     tmp_path: Path, ahead: int, *, forgets: bool
 ) -> None:
-    """R6: who comes after it starts again at the rate, and no window has much more than allowed."""
+    """R6, FC-23: others start again at the rate, and no window has much more than allowed."""
     clocks = ManualClock(), ManualClock()
     clocks[0].advance(timedelta(seconds=max(ahead, 0)))
     clocks[1].advance(timedelta(seconds=max(-ahead, 0)))
@@ -207,6 +207,27 @@ def test_an_explanation_says_when_units_come_back(
     later = clock.now() + timedelta(seconds=60)
     queue.enqueue([{"id": "a3", "tenant": "a", "available_at": later}])
     assert queue.process(lambda _: None).until == later
+
+
+# rule: next event
+@pytest.mark.parametrize("engine", ["memory", "sql"])
+def test_a_process_that_ends_says_when_the_first_of_a_key_has_its_units(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R5, R9: a smaller item behind it has its units sooner, and does not pass."""
+    if engine == "sql":
+        monkeypatch.setattr(SqlPlanner, "coming", SqlPlanner.coming_by_tables)
+    clock = ManualClock()
+    rate = Rate(by="tenant", limit=10, per=10 * SECOND, burst=10, units="size")
+    config, schema = QueueConfig(fair_key="tenant", rates=(rate,)), "tenant string, size int"
+    queue = LocalQueue.create(tmp_path / "queue", schema, config, clock=clock)
+    sizes = [("a", 10), ("a", 5), ("a", 1), ("b", 10), ("b", 7)]
+    queue.enqueue([{"tenant": tenant, "size": size} for tenant, size in sizes])
+    done = queue.process(lambda _: None)
+    assert (done.acked, dict(done.waiting)) == (2, {"key rate": 3})
+    assert done.until == clock.now() + 5 * SECOND == queue.explain(2).until
+    clock.advance(5 * SECOND)
+    assert queue.process(lambda _: None).acked == 1
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from spark_queue import Rate
 from spark_queue.rules import NewItem
 from tests.unit.rules.steps import admit, claim, drain, scheduler_of, settle
 
@@ -80,6 +81,18 @@ def test_next_event_at_is_the_earliest_of_delays_leases_and_deadlines() -> None:
     assert scheduler.next_event_at(12.0) == 12.0
     settle(scheduler, 1, 3)
     assert scheduler.next_event_at(0.0) is None
+
+
+def test_next_event_at_is_when_the_first_of_a_key_has_its_units() -> None:
+    """R5: a smaller item behind it has its units sooner, and does not pass."""
+    rate = Rate(limit=10, per=timedelta(seconds=10), burst=10, units="size")
+    scheduler = scheduler_of(rates=(rate,))
+    admit(scheduler, *[NewItem(units=(units,)) for units in (10.0, 5.0, 1.0)])
+    assert claim(scheduler, limit=3) == [1]
+    settle(scheduler, 1, 1)
+    assert scheduler.next_event_at(0.0) == 5.0
+    assert claim(scheduler, now=1.0) == []
+    assert claim(scheduler, now=5.0) == [2]
 
 
 def test_next_event_at_is_none_when_the_queue_is_paused() -> None:
