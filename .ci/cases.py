@@ -40,6 +40,7 @@ OWED = {
     "KT": (6, "many at once"),
     "K3": (6, "limits of readers, and where items go"),
     "LB": (22, "edges of the journaled queue"),
+    "FC": (58, "flow control by key"),
 }
 
 #: What nothing is owed for: numbers that were never given to a case, and cases that have no meaning
@@ -53,6 +54,7 @@ _NOT_OWED = {
     "KH": (7, 12, 19),
     "KT": (3,),
     "LB": (20,),
+    "FC": (5, 12, 13, 21, 24, 25, 33, 34, 42, *range(45, 57)),
 }
 
 UNUSED = {f"{name}-{number:02}" for name, numbers in _NOT_OWED.items() for number in numbers}

@@ -75,7 +75,7 @@ def test_a_batch_that_comes_again_writes_nothing_and_says_what_it_did(twins: Twi
 
 # rule: outcome of a row
 def test_a_batch_that_replaces_says_again_what_each_row_became(twins: Twins) -> None:
-    """Its rows replaced each other and follow one that began, whatever has ended since."""
+    """FC-44: its rows replaced each other and follow one that began, whatever has ended since."""
     pair = twins("dedup_key", on_duplicate="replace")
     columns = ["id", "outcome", "duplicate_of", "holder"]
 

@@ -40,7 +40,7 @@ def _turn(engine: Engine) -> list[str]:
 # rule: limit of a key, pass of a claim
 @needs("key limits", "operators")
 def test_a_key_has_no_more_in_flight_than_its_limit(make: Make) -> None:
-    """Law 10: a full key is passed, and it is said which it is and who is in flight of it."""
+    """Law 10, FC-01: a full key is passed, and it is said which it is and what is in flight."""
     engine = make("fair_key", limits=(_of_tenant(2),))
     engine.enqueue(_tenants("a1", "a2", "a3", "a4", "b1", "b2"))
     held = engine.claim(4)
@@ -56,7 +56,7 @@ def test_a_key_has_no_more_in_flight_than_its_limit(make: Make) -> None:
 # rule: limit of a key
 @needs("key limits", "leases")
 def test_an_item_whose_lease_ran_out_has_its_slot(make: Make) -> None:
-    """Law 10: it counts until a step says what becomes of it, and is taken over in a full key."""
+    """Law 10, FC-03: it counts until a step ends that, and is taken over in a full key."""
     engine = make("fair_key", limits=(_of_tenant(1),), lease=timedelta(seconds=60))
     engine.enqueue(_tenants("a1", "a2", "b1"))
     assert engine.claim(1).ids == ["a1"]
@@ -68,7 +68,7 @@ def test_an_item_whose_lease_ran_out_has_its_slot(make: Make) -> None:
 # rule: limit of a key, pass of a claim
 @needs("key limits")
 def test_an_item_needs_room_in_all_its_limits_and_takes_of_none_without(make: Make) -> None:
-    """Law 10: who is passed for one key takes no slot of another, and others of its line go on."""
+    """Law 10, FC-04: what is passed for one key takes no slot of another, and others go on."""
     engine = make("fair_key", limits=(_of_tenant(3), Limit(by="key", default=1)))
     engine.enqueue([*_tenants("a1", "a2", "a3", key="x"), *_tenants("a4", "a5", "a6", key="y")])
     engine.enqueue(_tenants("a7", "a8"))
@@ -79,7 +79,7 @@ def test_an_item_needs_room_in_all_its_limits_and_takes_of_none_without(make: Ma
 # rule: limit of a key
 @needs("key limits", "returns")
 def test_a_changed_limit_holds_from_the_next_claim_on(make: Make) -> None:
-    """Law 10: a lower one takes nothing back, a higher one serves first what waits."""
+    """Law 10, FC-06: a lower one takes nothing back, a higher one serves first what waits."""
     engine = make("fair_key", limits=(_of_tenant(2),))
     engine.enqueue(_tenants("a1", "a2", "a3", "a4"))
     held = engine.claim(10)
@@ -94,7 +94,7 @@ def test_a_changed_limit_holds_from_the_next_claim_on(make: Make) -> None:
 
 @needs("key limits")
 def test_a_limit_of_nothing_stops_a_key(make: Make) -> None:
-    """Law 10: 0 is a limit like any other; an override counts for its key alone."""
+    """Law 10, FC-10: 0 is a limit like any other; an override counts for its key alone."""
     engine = make("fair_key", limits=(_of_tenant(None, a=0, c=1),))
     engine.enqueue(_tenants("a1", "b1", "b2", "c1", "c2"))
     assert sorted(engine.claim(10).ids) == ["b1", "b2", "c1"]
@@ -103,10 +103,19 @@ def test_a_limit_of_nothing_stops_a_key(make: Make) -> None:
     assert sorted(engine.claim(10).ids) == ["b3", "none"]
 
 
+@needs("key limits", "operators")
+def test_a_key_that_has_a_limit_of_nothing_is_said_to_be_full(make: Make) -> None:
+    """Law 10, FC-10: its items wait for that limit, and no item in flight is named."""
+    engine = make("fair_key", limits=(_of_tenant(4, a=0),))
+    engine.enqueue(_tenants("a1", "b1"))
+    assert engine.why("a1") == ("key limit", None)
+    assert engine.why("b1") == ("runnable", None)
+
+
 # rule: limit of a key
 @needs("key limits", "retries", "time")
 def test_a_retry_that_waits_holds_no_slot(make: Make) -> None:
-    """Law 10: a limit is about load; a group is about order, and a failed head still holds it."""
+    """Law 10, FC-07: a limit is about load, and a group about order."""
     engine = make("fair_key", limits=(_of_tenant(1),), retry=IN_A_MINUTE)
     engine.enqueue(_tenants("a1", "a2"))
     engine.claim(10).settle("nack")
@@ -115,7 +124,7 @@ def test_a_retry_that_waits_holds_no_slot(make: Make) -> None:
 
 @needs("key limits", "retries", "time", "operators")
 def test_a_failed_head_holds_its_group_beside_a_limit(make: Make) -> None:
-    """Laws 4 and 10: with a group and ``block`` the next member waits for it."""
+    """Laws 4 and 10, FC-07: with a group and ``block`` the next member waits for it."""
     engine = make("fair_key", "group_key", limits=(_of_tenant(1),), retry=IN_A_MINUTE)
     engine.enqueue([Row(id="a1", tenant="a", group="g"), Row(id="a2", tenant="a", group="g")])
     engine.claim(10).settle("nack")
@@ -126,7 +135,7 @@ def test_a_failed_head_holds_its_group_beside_a_limit(make: Make) -> None:
 # rule: pass of a claim
 @needs("key limits", "on demand")
 def test_a_key_that_was_full_takes_at_most_two_turns_a_round(make: Make) -> None:
-    """Laws 5 and 10: turns that it missed are not saved up, and others go on."""
+    """Laws 5 and 10, FC-08: turns that it missed are not saved up, and others go on."""
     engine = make("fair_key", limits=(_of_tenant(None, a=1),))
     engine.enqueue([Row(id=f"a{n:02d}", tenant="a") for n in range(12)])
     held = engine.claim(1)
@@ -142,7 +151,7 @@ def test_a_key_that_was_full_takes_at_most_two_turns_a_round(make: Make) -> None
 # rule: limit of a key
 @needs("key limits", "on demand")
 def test_nothing_of_a_key_overtakes_what_waits_for_its_limit(make: Make) -> None:
-    """Law 10: by turn a key with room goes before the others of its line that have none."""
+    """Law 10, FC-09: by turn a key with room goes before the others of its line that have none."""
     engine = make("fair_key", limits=(Limit(by="key", default=1),))
     engine.enqueue([Row(id="a1", tenant="t", key="a"), Row(id="a2", tenant="t", key="a")])
     engine.enqueue([Row(id="c1", tenant="u"), Row(id="c2", tenant="u"), Row(id="c3", tenant="u")])
@@ -153,7 +162,7 @@ def test_nothing_of_a_key_overtakes_what_waits_for_its_limit(make: Make) -> None
 @planned
 @needs("key limits", "operators", "runs")
 def test_a_head_without_room_is_never_passed_by_its_group(make: Make) -> None:
-    """Laws 4 and 10: later members stay behind it, whatever room their own keys have."""
+    """Laws 4 and 10, FC-35: later members stay behind it, whatever room their own keys have."""
     engine = make("group_key", group_limit=2, limits=(_of_tenant(1),), on_failure="skip")
     engine.enqueue([Row(id="a1", tenant="a"), Row(id="a2", tenant="a", group="g")])
     engine.enqueue([Row(id="b1", tenant="b", group="g"), Row(id="c1", tenant="c")])
@@ -168,7 +177,7 @@ def test_a_head_without_room_is_never_passed_by_its_group(make: Make) -> None:
 # rule: limit of a key
 @needs("key limits", "leases", "time", "states")
 def test_what_a_claim_ends_leaves_its_slots_to_that_claim(make: Make) -> None:
-    """Law 10: an item past its time and one that lost its last lease free all their keys."""
+    """Law 10, FC-14: an item past its time and one that lost its last lease free all their keys."""
     engine = make(
         "fair_key",
         limits=(_of_tenant(1), Limit(by="key", default=1)),
@@ -210,7 +219,7 @@ def test_which_keys_have_limits_is_fixed_but_for_those_that_a_queue_has(make: Ma
 # rule: deferral of an item
 @needs("deferrals", "retries", "returns", "time")
 def test_a_deferred_item_is_charged_nothing_and_keeps_its_place(make: Make) -> None:
-    """Law 6: it comes back when its time is over, not before, and before later ones."""
+    """Law 6, FC-29: it comes back when its time is over, not before, and before later ones."""
     engine = make("fair_key", max_attempts=3, retry=AT_ONCE)
     engine.enqueue(_tenants("a1", "a2", "a3"))
     for _ in range(2):
@@ -231,7 +240,7 @@ def test_a_deferred_item_is_charged_nothing_and_keeps_its_place(make: Make) -> N
 # rule: deferral of an item
 @needs("deferrals", "retries", "states")
 def test_an_item_that_is_always_deferred_is_dead_in_the_end(make: Make) -> None:
-    """Law 6: deferrals are counted apart from failures, and the last one ends it."""
+    """Law 6, FC-30: deferrals are counted apart from failures, and the last one ends it."""
     engine = make(max_attempts=1, max_deferrals=3)
     engine.enqueue([Row(id="a")])
     for _ in range(2):
@@ -371,7 +380,7 @@ def test_a_lapsed_item_of_a_paused_key_is_not_taken_over_and_keeps_its_slots(mak
 # rule: pause of a key
 @needs("key pauses", "leases", "time", "states")
 def test_a_pause_keeps_no_item_from_its_end(make: Make) -> None:
-    """Law 9: an item past its deadline expires, one that lost its last lease is dead."""
+    """Law 9, FC-32: an item past its deadline expires, one that lost its last lease is dead."""
     engine = make("fair_key", lease=timedelta(seconds=60), max_losses=1)
     engine.enqueue([Row(id="a1", tenant="a"), Row(id="a2", tenant="a", ttl=30)])
     assert engine.claim(1).ids == ["a1"]
@@ -381,13 +390,29 @@ def test_a_pause_keeps_no_item_from_its_end(make: Make) -> None:
     assert engine.states() == {"a1": "dead", "a2": "expired"}
 
 
+# rule: paused queue
+@needs("operators", "leases", "time", "states")
+def test_a_paused_queue_ends_nothing_until_it_is_resumed(make: Make) -> None:
+    """Law 9, FC-32: claims write nothing of it; the first one after that ends what is over."""
+    engine = make(lease=timedelta(seconds=60), max_losses=1)
+    engine.enqueue([Row(id="a"), Row(id="b", ttl=30)])
+    assert engine.claim(1).ids == ["a"]
+    engine.pause()
+    engine.advance(60)
+    assert engine.claim(10).ids == []
+    assert engine.states() == {"a": "claimed", "b": "ready"}
+    engine.resume()
+    assert engine.claim(10).ids == []
+    assert engine.states() == {"a": "dead", "b": "expired"}
+
+
 # rule: pause of a key, waiting head of a group
 @needs("key pauses", "operators", "time")
 @pytest.mark.parametrize("on_failure", ["block", "skip"])
 def test_a_paused_head_holds_its_group_as_one_that_waits_for_its_time(
     make: Make, on_failure: str
 ) -> None:
-    """Laws 4 and 9: with ``block`` the next member waits for it, with ``skip`` it passes."""
+    """Laws 4 and 9, FC-35: with ``block`` the next member waits for it, with ``skip`` it passes."""
     engine = make("fair_key", "group_key", on_failure=on_failure)
     engine.enqueue([Row(id="a1", tenant="a", group="g"), Row(id="b1", tenant="b", group="g")])
     engine.pause(key="a", for_=60)
@@ -454,7 +479,7 @@ def _served(engine: Engine, *instants: float, limit: int = 100) -> dict[float, l
 # rule: rate of a key
 @needs("key limits", "time")
 def test_a_key_starts_one_after_the_other_at_its_rate(make: Make) -> None:
-    """Law 11: nothing is saved up while a key rests, beyond the burst."""
+    """Law 11, FC-15: nothing is saved up while a key rests, beyond the burst."""
     engine = make("fair_key", rates=(_rate(10, per=10),))
     engine.enqueue(_tenants("a1", "a2", "a3", "a4", "a5", "a6", "b1"))
     instants = (0, 0.5, 0.999999, 1, 1.5, 2, 102, 102.5, 103)
@@ -470,7 +495,7 @@ def test_a_key_starts_one_after_the_other_at_its_rate(make: Make) -> None:
 # rule: rate of a key
 @needs("key limits", "time")
 def test_a_burst_starts_at_once_and_the_rest_at_the_rate(make: Make) -> None:
-    """Law 11: in any window at most the limit and the burst start."""
+    """Law 11, FC-16: in any window at most the limit and the burst start."""
     engine = make(rates=(_rate(4, per=2, by=None, burst=5),))
     engine.enqueue([Row(id=f"i{n:02d}") for n in range(11)])
     instants = [n / 10 for n in range(31)]
@@ -483,10 +508,23 @@ def test_a_burst_starts_at_once_and_the_rest_at_the_rate(make: Make) -> None:
         assert sum(within) <= 9
 
 
+# rule: rate of a key
+@needs("key limits", "time")
+def test_no_edge_of_a_clock_lets_more_start(make: Make) -> None:
+    """Law 11, FC-17: just before and after a second, a minute and an hour one starts each."""
+    engine = make(rates=(_rate(5, by=None, burst=1),))
+    engine.enqueue([Row(id=f"i{n:02d}") for n in range(40)])
+    instants = [edge + off for edge in (1, 2, 60, 3_600) for off in (-0.1, 0.099, 0.1)]
+    found = _served(engine, *instants)
+    assert {at: len(ids) for at, ids in found.items()} == {
+        edge + off: 1 for edge in (1, 2, 60, 3_600) for off in (-0.1, 0.1)
+    }
+
+
 # rule: rate of a key, units of an item
 @needs("key limits", "time")
 def test_a_head_waits_for_its_units_and_others_do_not(make: Make) -> None:
-    """Law 11: a smaller item does not pass the head of its key; waiting costs nothing."""
+    """Law 11, FC-18: a smaller item does not pass the head of its key; waiting costs nothing."""
     engine = make("fair_key", rates=(_rate(10, per=60, burst=10, units="prio"),))
     rows = [("a1", 8), ("a2", 5), ("a3", 1), ("b1", 1)]
     engine.enqueue([Row(id=name, tenant=name[0], priority=units) for name, units in rows])
@@ -500,7 +538,7 @@ def test_a_head_waits_for_its_units_and_others_do_not(make: Make) -> None:
 # rule: units of an item
 @needs("key limits", "time", "returns")
 def test_more_units_than_the_burst_are_refused_or_start_when_nothing_is_owed(make: Make) -> None:
-    """Law 11: an item that could never start does not enter; a lowered burst strands none."""
+    """Law 11, FC-19: what could never start does not enter; a lowered burst strands none."""
     engine = make("fair_key", rates=(_rate(10, per=10, burst=12, units="prio"),))
     with pytest.raises(InvalidArgumentError, match=r"13 units .* burst is 12"):
         engine.enqueue([Row(id="a0", tenant="a", priority=13)])
@@ -531,7 +569,7 @@ def test_units_of_centuries_keep_back_their_own_key_alone(make: Make) -> None:
 # rule: rate of a key
 @needs("key limits", "retries", "time", "leases")
 def test_each_start_is_charged_retries_and_lost_items_too(make: Make) -> None:
-    """Law 11: the world saw a call each time."""
+    """Law 11, FC-20: the world saw a call each time."""
     engine = make(
         "fair_key",
         rates=(_rate(1, per=10),),
@@ -553,7 +591,7 @@ def test_each_start_is_charged_retries_and_lost_items_too(make: Make) -> None:
 # rule: rate of a key, debt under a changed rate, debt of a key
 @needs("key limits", "time")
 def test_a_changed_rate_counts_for_what_waits(make: Make) -> None:
-    """Law 11: what is owed stays as many units, so that a raised rate moves the line at once."""
+    """Law 11, FC-22: a debt stays as many units, so that a raised rate moves the line at once."""
     engine = make("fair_key", rates=(_rate(1),))
     engine.enqueue([Row(id=f"a{n}", tenant="a") for n in range(6)])
     assert engine.claim(10).ids == ["a0"]
@@ -568,7 +606,7 @@ def test_a_changed_rate_counts_for_what_waits(make: Make) -> None:
 # rule: rate of a key, pass of a claim
 @needs("key limits", "weights", "time")
 def test_the_rate_of_the_queue_is_spent_in_the_order_of_service(make: Make) -> None:
-    """Law 11: weights share what may start; a key short of its own units takes none of it."""
+    """Law 11, FC-27: weights share what may start, as they share all that starts."""
     engine = make("fair_key", weights={"a": 3.0}, rates=(_rate(4, by=None, burst=4),))
     engine.enqueue([Row(id=f"a{n:02d}", tenant="a") for n in range(40)])
     engine.enqueue([Row(id=f"b{n:02d}", tenant="b") for n in range(40)])
@@ -580,7 +618,7 @@ def test_the_rate_of_the_queue_is_spent_in_the_order_of_service(make: Make) -> N
 # rule: rate of a key, units of an item
 @needs("key limits", "weights", "time")
 def test_the_rate_of_the_queue_is_shared_by_units_where_they_are_the_cost(make: Make) -> None:
-    """Law 11: of any 40 units a key of thrice the weight has 30, but for an item at either end."""
+    """Law 11, FC-27: of any 40 units a key of weight 3 has 30, but for an item at either end."""
     rates = (_rate(4, by=None, burst=4, units="prio"),)
     engine = make("fair_key", weights={"a": 3.0}, rates=rates)
     engine.enqueue([Row(id=f"a{n:02d}", tenant="a", priority=2, cost=2.0) for n in range(30)])
@@ -594,7 +632,7 @@ def test_the_rate_of_the_queue_is_shared_by_units_where_they_are_the_cost(make: 
 # rule: rate of a key, pause of a key
 @needs("key limits", "key pauses", "time")
 def test_a_pause_saves_up_no_more_than_a_burst(make: Make) -> None:
-    """Laws 9 and 11: a key that was paused for an hour starts as after any rest."""
+    """Laws 9 and 11, FC-26: a key that was paused for an hour starts as after any rest."""
     engine = make("fair_key", rates=(_rate(1, burst=5),))
     engine.enqueue([Row(id=f"a{n:02d}", tenant="a") for n in range(20)])
     assert len(engine.claim(10).ids) == 5
@@ -649,7 +687,7 @@ def test_of_a_full_queue_none_is_taken_over_behind_a_head_without_units(make: Ma
 # rule: rate of a key, pass of a claim
 @needs("key limits", "time", "runs")
 def test_a_head_without_units_is_never_passed_by_its_group(make: Make) -> None:
-    """Laws 4 and 11: later members stay behind it, also of keys that have units."""
+    """Laws 4 and 11, FC-35: later members stay behind it, also of keys that have units."""
     engine = make("group_key", group_limit=2, rates=(_rate(1, per=10),), on_failure="skip")
     engine.enqueue([Row(id="a1", tenant="a"), Row(id="a2", tenant="a", group="g")])
     engine.enqueue([Row(id="b1", tenant="b", group="g"), Row(id="c1", tenant="c")])
@@ -675,7 +713,7 @@ def test_which_rates_there_are_is_fixed_but_for_keys_that_a_queue_has(make: Make
 @planned
 @needs("deferrals", "key pauses", "returns", "time", "on demand")
 def test_a_deferral_may_pause_the_key_of_its_item(make: Make) -> None:
-    """Laws 6 and 9: what else is of the key goes back uncharged, no other key waits."""
+    """Laws 6 and 9, FC-31: what else is of the key goes back uncharged, no other key waits."""
     engine = make("fair_key", max_attempts=1)
     engine.enqueue(_tenants("a1", "a2", "a3", "a4", "a5"))
     held = engine.claim(4)

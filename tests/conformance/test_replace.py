@@ -43,7 +43,7 @@ def _take(engine: Replacing) -> Held:
 # rule: replaced item of a key, outcome of a row
 @needs("replacing", "states")
 def test_the_last_row_of_a_key_runs_in_the_place_of_the_first(make: Make) -> None:
-    """Law 3: what waits is replaced by what comes; one item runs, where the first one stood."""
+    """Law 3, FC-39: what comes replaces what waits; one item runs, where the first stood."""
     engine = _replacing(make, "fair_key")
     assert _put(engine, "a") == ["inserted"]
     engine.enqueue([Row(id="x", key="x")])
@@ -63,7 +63,7 @@ def test_the_last_row_of_a_key_runs_in_the_place_of_the_first(make: Make) -> Non
 @needs("replacing", "states", "operators")
 @pytest.mark.parametrize("end", ["ack", "dead", "cancel"])
 def test_of_a_key_the_newest_runs_once_the_busy_one_is_over(make: Make, end: str) -> None:
-    """Law 3: an item that runs is not touched; the newest follows it, however it ends."""
+    """Law 3, FC-36: an item that runs is not touched; the newest follows it, however it ends."""
     engine = _replacing(make)
     _put(engine, "a")
     held = _take(engine)
@@ -86,7 +86,7 @@ def test_of_a_key_the_newest_runs_once_the_busy_one_is_over(make: Make, end: str
 @needs("replacing", "states", "leases", "time")
 @pytest.mark.parametrize("end", ["expired", "dead"])
 def test_what_a_claim_ends_lets_its_follower_start_in_that_claim(make: Make, end: str) -> None:
-    """Law 3: an item that expires as it waits for its retry, or loses its last lease."""
+    """Law 3, FC-36: an item that expires as it waits for its retry, or loses its last lease."""
     engine = _replacing(make, lease=timedelta(seconds=60), max_losses=1, retry=IN_A_MINUTE)
     _put(engine, "a", ttl=30 if end == "expired" else None)
     held = _take(engine)
@@ -102,7 +102,7 @@ def test_what_a_claim_ends_lets_its_follower_start_in_that_claim(make: Make, end
 # rule: busy item of a key
 @needs("replacing", "retries", "time")
 def test_a_retry_goes_before_the_change_that_came_meanwhile(make: Make) -> None:
-    """Law 3: an item that failed is busy until it is over: a, a, then the newest."""
+    """Law 3, FC-37, FC-40: an item that failed is busy until it is over: a, a, then the newest."""
     engine = _replacing(make, retry=IN_A_MINUTE)
     _put(engine, "a")
     held = _take(engine)
@@ -120,7 +120,7 @@ def test_a_retry_goes_before_the_change_that_came_meanwhile(make: Make) -> None:
 # rule: busy item of a key
 @needs("replacing", "retries", "leases", "time", "states")
 def test_a_holder_has_all_its_attempts_and_no_settle_fails_by_a_key(make: Make) -> None:
-    """Laws 3 and 7: a failure, a loss and the last failure are settled as without a second one."""
+    """Laws 3 and 7, FC-38: failures and a loss are settled as without a second one."""
     engine = _replacing(
         make, retry=IN_A_MINUTE, max_attempts=2, max_losses=2, lease=timedelta(seconds=30)
     )
@@ -142,7 +142,7 @@ def test_a_holder_has_all_its_attempts_and_no_settle_fails_by_a_key(make: Make) 
 # rule: busy item of a key
 @needs("replacing", "returns", "states")
 def test_an_item_that_was_only_given_back_is_replaced(make: Make) -> None:
-    """Law 3: it has not been tried, so the newest runs in its stead."""
+    """Law 3, FC-38, FC-58: it has not been tried, so the newest runs in its stead."""
     engine = _replacing(make)
     _put(engine, "a")
     held = _take(engine)
@@ -156,7 +156,7 @@ def test_an_item_that_was_only_given_back_is_replaced(make: Make) -> None:
 # rule: debounce of a key
 @needs("replacing", "time")
 def test_changes_put_a_run_off_until_they_pause_but_not_for_ever(make: Make) -> None:
-    """Law 3: by 5 seconds each, 20 at most; what comes while it runs begins anew."""
+    """Law 3, FC-41: by 5 seconds each, 20 at most; what comes while it runs begins anew."""
     engine = _replacing(make, debounce=timedelta(seconds=5), at_most=timedelta(seconds=20))
     for n in range(5):
         _put(engine, f"a{n}")
@@ -175,7 +175,7 @@ def test_changes_put_a_run_off_until_they_pause_but_not_for_ever(make: Make) -> 
 
 @needs("replacing")
 def test_a_key_is_free_again_when_its_item_is_over(make: Make) -> None:
-    """Law 3: what died has no successor but by a new row."""
+    """Law 3, FC-43: what died has no successor but by a new row."""
     engine = _replacing(make)
     _put(engine, "a")
     _take(engine).settle("dead")
@@ -190,7 +190,7 @@ def test_a_key_is_free_again_when_its_item_is_over(make: Make) -> None:
 def test_a_key_that_outlives_its_item_is_replaced_until_it_has_begun(
     make: Make, scope: Any
 ) -> None:
-    """Law 3: then who has it refuses the row, also at its end."""
+    """Law 3, FC-43: then who has it refuses the row, also at its end."""
     engine = _replacing(make, dedup_scope=scope)
     _put(engine, "a")
     assert _put(engine, "b") == ["replaces a"]
@@ -222,7 +222,7 @@ def test_a_refused_row_says_where_the_holder_of_its_key_is(make: Make, scope: An
 @planned
 @needs("replacing", "states")
 def test_of_one_step_the_last_row_of_a_key_enters(make: Make) -> None:
-    """Law 3: the others are refused, and name it; so it is behind one that runs, and before."""
+    """Law 3, FC-44: the others are refused, and name it; also behind one that runs."""
     engine = _replacing(make)
     assert _put(engine, "a1", "a2") == ["replaced a2", "inserted"]
     held = _take(engine)
@@ -328,7 +328,7 @@ def _before_commit(patch: pytest.MonkeyPatch, log: str, act: Callable[[], object
 def test_a_put_and_a_claim_of_one_instant(
     twins: Twins, monkeypatch: pytest.MonkeyPatch, race: str
 ) -> None:
-    """Law 3: the row replaces or follows, never neither; in the order of the heads all is alike."""
+    """Law 3, FC-39: the row replaces or follows, never neither, as the heads are ordered."""
     pair = twins("dedup_key", on_duplicate="replace")
     engine, twin, held = cast("Any", pair.engine), cast("Any", pair.twin), list[Held]()
     # It looks at the other log again, beside the write of its file.

@@ -180,7 +180,7 @@ def _facts(thing: Thing) -> tuple[Any, ...]:
 
 
 def test_a_long_history_of_all_settings_keeps_the_laws() -> None:
-    """Case 57: limits, rates, pauses, rows that replace, groups, weights and losses at once."""
+    """FC-57: limits, rates, pauses, rows that replace, groups, weights and losses at once."""
     history = _History(seed=57)
     for _ in range(_STEPS):
         history.step()

@@ -26,7 +26,7 @@ def _most_within(starts: list[float], per: float) -> int:
 def test_no_window_has_more_than_limit_and_burst(
     limit: int, per: float, burst: int, steps: list[tuple[int, int, int]]
 ) -> None:
-    """Law 11: wherever the window begins, however seldom and for how many one claims."""
+    """Law 11, FC-16, FC-17: wherever it begins, however seldom and for how many one claims."""
     rate = Rate(limit=limit, per=timedelta(seconds=per), burst=burst)
     scheduler, now, starts = Scheduler(QueueConfig(rates=(rate,))), 0, [0.0]
     scheduler.admit([NewItem()], 0.0)

@@ -12,7 +12,7 @@ _CHAOS = Path(__file__).parents[3] / "jobs" / "bench" / "chaos_processes.py"
 
 @pytest.mark.slow
 def test_killed_processes_lose_nothing_and_take_nothing_twice() -> None:
-    """Laws 1-4: 100 times SIGKILL among four processes: what was told holds, and all is served."""
+    """Laws 1-4, FC-02: after 100 SIGKILLs among four processes all holds, and is served."""
     words = ["--kills", "100", "--seed", "5", "--within", "0.25", "--json"]
     ended = run_python(_CHAOS, *words, timeout=1800)
 

@@ -280,7 +280,7 @@ def test_a_rate_below_what_comes_is_told_of_one_key_of_many(make: Make, clock: M
 def test_workers_whose_clocks_differ_by_more_than_a_burst_are_named(
     make: Make, clock: ManualClock
 ) -> None:
-    """Both are named, with the difference, where one of them charged a rate in the future."""
+    """FC-23: both are named, with the difference, where one charged a rate in the future."""
     rate = Rate(by="tenant", limit=60, per=HOUR)
     queue = make("tenant string", fair_key="tenant", rates=(rate,))
     queue.enqueue([{"tenant": "a"}] * 9)

@@ -95,7 +95,7 @@ class _Replay:
 # rule: rate of a key, debt of a key, debt under a changed rate, units that come back
 @pytest.mark.parametrize("seed", range(3))
 def test_a_history_is_decided_again_step_for_step(tmp_path: Path, seed: int) -> None:
-    """Case 28: by the rows of the settings each claim gets the same, and charges the same."""
+    """FC-28: by the rows of the settings each claim gets the same, and charges the same."""
     clock, draw = ManualClock(), random.Random(seed)  # noqa: S311 - of a test
     rates = (Rate(by="tenant", limit=2, per=SECOND, burst=3), Rate(limit=3, per=SECOND, burst=4))
     config = QueueConfig(fair_key="tenant", rates=rates, lease=timedelta(days=1))

@@ -95,7 +95,7 @@ def test_a_handler_has_its_item_again_when_it_said(clock: ManualClock, run: Run)
 # rule: deferral of an item
 @RUNS
 def test_a_handler_that_always_defers_has_a_dead_item(clock: ManualClock, run: Run) -> None:
-    """After ``max_deferrals``, not before, with no attempt; nothing is punted for it."""
+    """FC-30: after ``max_deferrals``, not before, with no attempt; nothing is punted for it."""
     queue = _queue(clock, max_deferrals=3, max_attempts=1)
     _put(queue, "a1")
     for _ in range(2):
@@ -251,7 +251,7 @@ def _pauses(queue: LocalQueue) -> dict[tuple[str, str], timedelta | None]:
 def test_a_handler_pauses_the_key_of_its_item(
     clock: ManualClock, run: Run, group_key: str | None
 ) -> None:
-    """What is of it, and has not begun, goes back uncharged; others go on; then all of it runs."""
+    """FC-31: what of it has not begun goes back uncharged; others go on; then all runs."""
     queue = _queue(clock, group_key=group_key, on_failure="skip")
     names = [f"a{n:02d}" for n in range(1, 51)]
     _put(queue, *names, "b1")

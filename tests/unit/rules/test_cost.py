@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from spark_queue.config import QueueConfig
+from spark_queue.flow import Limit
 from spark_queue.rules import Ack, Dead, Nack, NewItem, Scheduler
 from spark_queue.rules.heap import Heap
 from tests.unit.rules.steps import admit, claim, scheduler_of
@@ -18,12 +19,12 @@ def crowd(**settings: Any) -> list[NewItem]:
     return [NewItem(fair_key="A", **settings) for _ in range(CROWD)]
 
 
-@pytest.mark.parametrize("why", ["delayed", "grouped", "overdue", "waiting", "keys"])
+@pytest.mark.parametrize("why", ["delayed", "grouped", "overdue", "waiting", "keys", "full"])
 def test_claim_looks_at_few_items_when_many_stand_in_front(
     why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A claim costs what it takes, not what waits: a crowd in front of it is not walked over."""
-    scheduler = scheduler_of()
+    """FC-11: a claim costs what it takes, not what waits: a crowd in front is not walked over."""
+    scheduler = scheduler_of(limits=(Limit(by="f", default=1),) if why == "full" else ())
     options: dict[str, dict[str, Any]] = {
         "delayed": {"available_at": 99.0},
         "grouped": {"group_key": "x"},
@@ -37,6 +38,11 @@ def test_claim_looks_at_few_items_when_many_stand_in_front(
     if why == "keys":
         admit(scheduler, *[NewItem(fair_key=number) for number in range(CROWD)])
         claim(scheduler, 1)
+    if why == "full":
+        keys = [NewItem(fair_key=f"k{number}") for number in range(CROWD)]
+        admit(scheduler, *keys)
+        claim(scheduler, 1 + CROWD)
+        admit(scheduler, *keys)
     admit(scheduler, NewItem(fair_key="B"), NewItem(fair_key="C"))
     looks, first = [0], Heap.first
 
