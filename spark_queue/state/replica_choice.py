@@ -19,7 +19,7 @@ from spark_queue.state.backlog import TablesAhead
 from spark_queue.state.catch_up import TooLarge
 from spark_queue.state.open_items import ENTERED, FOLLOWED
 from spark_queue.state.replica import Replica
-from spark_queue.state.replica_rows import Since, newest_of, replica_of
+from spark_queue.state.replica_rows import newest_of, replica_of, rows_since
 from spark_queue.state.schedulers import Measure, Several
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.window import TooManyItemsError, Window
@@ -28,15 +28,13 @@ from spark_queue.state.window import TooManyItemsError, Window
 _AHEAD = 50_000
 
 
-def build(at: Snapshot, most: int, most_touched: float = math.inf) -> Replica | None:
+def build(at: Snapshot, most_touched: float = math.inf) -> Replica | None:
     """Build a replica from the status log, with a window on the other items.
 
     Parameters
     ----------
     at : Snapshot
         The queue, as a reader sees it.
-    most : int
-        Rows of the status log up to which it is read.
     most_touched : int
         Open items up to which those are brought that were claimed before.
 
@@ -54,7 +52,7 @@ def build(at: Snapshot, most: int, most_touched: float = math.inf) -> Replica | 
     if not isinstance(items, DeltaLog) or states is None:
         return None
     settings = at.settings
-    followed = _counted_rows(at, states, most)
+    followed = _counted_rows(at, states)
     if followed is None:
         return None
     newest = newest_of(followed.filter(pc.equal(followed["_kind"], ITEM)))
@@ -85,12 +83,12 @@ def build(at: Snapshot, most: int, most_touched: float = math.inf) -> Replica | 
     return replica
 
 
-def _counted_rows(at: Snapshot, log: Log[Any], most: int) -> pa.Table | None:
+def _counted_rows(at: Snapshot, log: Log[Any]) -> pa.Table | None:
     """Return the status log's rows that count; ``None`` where they are too many."""
     files, status = log.files(), at.status
     if status.checkpoint.step:
-        rows = Since(status.checkpoint, at.settings, (), most).rows_since(log)
-    elif sum(file.rows for file in files) <= most:
+        rows = rows_since(log, status.checkpoint.step, _READ)
+    elif sum(file.rows for file in files) <= _READ:
         rows = log.rows_of(files, FOLLOWED)
     else:
         rows = None
@@ -326,7 +324,7 @@ def _cut(at: Snapshot, before: Replica | None, most_touched: float = math.inf) -
     has_outgrown = before is not None and (before.window is not None or len(before.keys) > _KEYS)
     if not (is_large or has_outgrown or not _is_short(at.queue)):
         return None
-    replica = build(at, _READ, most_touched)
+    replica = build(at, most_touched)
     if replica is None or replica.window is None:
         return None
     source = replica.window.source
@@ -341,11 +339,12 @@ def _cut(at: Snapshot, before: Replica | None, most_touched: float = math.inf) -
 
 def _whole(at: Snapshot) -> Replica | None:
     """Return all that is open, and all keys; ``None`` where that is too much."""
-    if at.outstanding > _OPEN:
+    queue, status, items = at.queue, at.status, at.item_log
+    # Rows of a log in memory are there already, however many they are.
+    is_in_memory = items is not None and not items.has_files()
+    if at.outstanding > _OPEN or not (is_in_memory or _is_short(queue)):
         return None
-    queue, status = at.queue, at.status
-    is_short = _is_short(queue)
-    found = _all(at) if is_short else _since_checkpoint(at)
+    found = _all(at)
     if found is None:
         return None
     entered, followed = found
@@ -353,9 +352,8 @@ def _whole(at: Snapshot) -> Replica | None:
         entered.filter(pc.less_equal(entered["_step"], queue.step)),
         followed.filter(pc.less_equal(followed["_step"], status.step)),
         queue.readers[at.store.reader].since_step,
-        status.checkpoint.step if is_short else 0,
+        status.checkpoint.step,
     )
-    replica.has_forgotten |= not is_short
     replica.queue, replica.status = queue.token, status.token
     return replica
 
@@ -375,18 +373,3 @@ def _all(at: Snapshot) -> tuple[pa.Table, pa.Table] | None:
     if at.is_local:
         return None
     return store.rows_since("queue", 0, ENTERED), store.rows_since("status", 0, FOLLOWED)
-
-
-def _since_checkpoint(at: Snapshot) -> tuple[pa.Table, pa.Table] | None:
-    """Return the rows that still count; ``None`` where Spark finds them better.
-
-    A key that outlives its item may belong to any item there ever was.
-    """
-    settings, items, states, begins = at.settings, at.item_log, at.status_log, at.status.checkpoint
-    is_live = settings.config.dedup_key is None or settings.config.dedup_scope == "live"
-    if items is None or states is None or not begins.step or not is_live:
-        return None
-    since = Since(begins, settings, sorted(at.queue.tops), _READ)
-    followed = since.rows_since(states)
-    entered = None if followed is None else since.items_since(items, followed)
-    return None if followed is None or entered is None else (entered, followed)
