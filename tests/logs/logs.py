@@ -16,7 +16,6 @@ from spark_queue.log.delta import completeness
 from spark_queue.log.delta.commits import Commit, LogFile
 from spark_queue.log.delta.log import Log
 from spark_queue.log.delta_log import DeltaLog
-from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.heads import StatusHead, following
 from spark_queue.log.log_kinds import TableSource
 from spark_queue.log.object.table_copy import TableCopy
@@ -30,6 +29,7 @@ from spark_queue.state import catch_up, commit_step
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.testing.in_memory import MemoryTables
+from tests.logs.disk_objects import DiskObjects
 from tests.logs.memory_storage import MemoryStorage
 
 #: Columns that the exercise reads.
@@ -145,7 +145,7 @@ class TestedLog:
     def storage(self) -> Storage:
         """The objects of the log."""
         if self.directory is not None:
-            return DiskStorage(self.directory)
+            return DiskObjects(self.directory)
         found: Storage | None = self.rows_here._storage
         assert found is not None
         return found
@@ -212,7 +212,7 @@ def storage_log(make: Callable[[str], Storage] = MemoryStorage) -> TestedLog:
 
 def disk_log(place: str) -> TestedLog:
     """Return a log on a disk that is used as any storage is: by its calls, and through a copy."""
-    return storage_log(lambda url: DiskStorage(Path(place, url.rpartition("/")[2])))
+    return storage_log(lambda url: DiskObjects(Path(place, url.rpartition("/")[2])))
 
 
 def object_log(store: object | None = None) -> TestedLog:

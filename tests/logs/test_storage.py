@@ -14,16 +14,16 @@ from obstore.store import MemoryStore
 
 from spark_queue import LocalQueue
 from spark_queue.errors import FileAccessError, InvalidArgumentError, SetupError
-from spark_queue.log.disk.disk_storage import DiskStorage
 from spark_queue.log.object import remote_storage
 from spark_queue.log.object.object_storage import FileSystemStorage, ObjectStorage
 from spark_queue.log.storage import UPKEEP, Storage
+from tests.logs.disk_objects import DiskObjects
 from tests.logs.logs import file_system, storage_log
 from tests.logs.memory_storage import MemoryStorage
 from tests.logs.s3_server import faulty_s3
 
 KINDS: dict[str, Callable[[Path], Storage]] = {
-    "disk": DiskStorage,
+    "disk": DiskObjects,
     "memory": lambda place: MemoryStorage(f"memory:{place}"),
     "object": lambda place: ObjectStorage(MemoryStore(), f"memory://{place}", "q/queue"),
 }

@@ -6,7 +6,6 @@ import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,32 +13,28 @@ from typing import Any
 from spark_queue.log import addresses
 from spark_queue.log.delta import integrity
 from spark_queue.log.delta.commits import commit_path, newest_version, summed_up
-from spark_queue.log.delta.integrity import naming, seal, using
+from spark_queue.log.delta.integrity import seal, using
 from spark_queue.log.disk import leftover_files, removal
 from spark_queue.log.disk.fsync import (
     Birth,
     at_once,
     is_forced,
     note_forced,
-    put_file,
     sync_commits,
     sync_directory,
     sync_file,
     sync_named,
 )
 from spark_queue.log.disk.leftover_files import Ages
-from spark_queue.log.disk.redo_file import ENOUGH, REDO_FILE, RedoFile
+from spark_queue.log.disk.redo_file import ENOUGH, RedoFile
 from spark_queue.log.disk.table_place import TablePlace
-from spark_queue.log.disk.write_lock import LOCK_FILE, holding
-from spark_queue.log.storage import WRITER, Storage, names_after
+from spark_queue.log.disk.write_lock import holding
+from spark_queue.log.storage import WRITER
 from spark_queue.overriding import override
 
-#: Files that are no objects: they hold locks, or steps once more.
-_LOCKS = frozenset({removal.LOCK_FILE, LOCK_FILE, REDO_FILE})
 
-
-class DiskStorage(TablePlace, Storage):
-    """See :class:`Storage` and :class:`TablePlace`: the files of a directory, used in place.
+class DiskStorage(TablePlace):
+    """See :class:`TablePlace`: the files of a table on this machine's disk, used in place.
 
     Locks keep out all processes of this machine, in the order in which they come (ADR 22). What a
     step stands on is on the disk before it can be seen, and its name before it is told (ADR 21).
@@ -52,8 +47,6 @@ class DiskStorage(TablePlace, Storage):
         Whether small steps are forced by its redo file, which all who open the table know.
     """
 
-    took = 0.0
-
     def __init__(self, directory: Path, *, redoes: bool = False) -> None:
         self.directory = directory
         self._redo = RedoFile(directory) if redoes else None
@@ -65,54 +58,11 @@ class DiskStorage(TablePlace, Storage):
     def url(self) -> str:
         return str(self.directory)
 
-    @override
-    def list(self, after: str = "") -> dict[str, datetime]:
-        found = {}
-        for path in self.directory.rglob("*"):
-            # A file may go while this looks.
-            with suppress(FileNotFoundError):
-                if path.is_file() and path.name not in _LOCKS:
-                    name = path.relative_to(self.directory).as_posix()
-                    found[name] = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
-        return names_after(after, found)
-
-    @override
-    def read(self, name: str) -> bytes | None:
-        try:
-            with naming(self.directory / name):
-                return (self.directory / name).read_bytes()
-        except FileNotFoundError:
-            return None
-
-    @override
-    def put(self, name: str, content: bytes) -> None:
-        (self.directory / name).parent.mkdir(parents=True, exist_ok=True)
-        put_file(self.directory / name, content)
-
-    @override
-    def put_if_absent(self, name: str, content: bytes) -> bytes:
-        file = self.directory / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        while not link_file(file, content, is_synced=True):
-            found = self.read(name)
-            if found is not None:
-                return found
-        return content
-
-    @override
-    def delete(self, names: Iterable[str]) -> None:
-        for name in names:
-            (self.directory / name).unlink(missing_ok=True)
-
     def lock(self, name: str, timeout: float) -> AbstractContextManager[bool]:
-        """See :meth:`Storage.lock`; the writers' lock raises at its timeout."""
+        """See :meth:`TablePlace.lock`; the writers' lock raises at its timeout."""
         if name == WRITER:
             return _hold_writer(self.directory, timeout)
         return removal.resting(self.directory, timeout=timeout)
-
-    @override
-    def now(self) -> datetime:
-        return datetime.now(timezone.utc)
 
     @override
     def is_made(self) -> bool:
