@@ -8,6 +8,7 @@ exit code is 1 when a case is missing, or a test cites one that is not known.
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 from collections import Counter
@@ -54,10 +55,13 @@ _NOT_OWED = {
     "KH": (7, 12, 19),
     "KT": (3,),
     "LB": (20,),
-    "FC": (5, 12, 13, 21, 24, 25, 33, 34, 42, *range(45, 57)),
 }
 
+#: What each case is that has words of its own; its family has no others.
+TOLD: dict[str, str] = json.loads(Path(__file__).with_name("cases.json").read_text("utf-8"))
+
 UNUSED = {f"{name}-{number:02}" for name, numbers in _NOT_OWED.items() for number in numbers}
+UNUSED |= {case for n in range(1, OWED["FC"][0]) if (case := f"FC-{n:02}") not in TOLD}
 
 _CITATION = re.compile(
     r"(?<![A-Z\d])([A-Z][A-Z\d])[-_](\d{2})(?!\d)(?:\.\.(?:[A-Z][A-Z\d]-)?(\d{2}))?"
@@ -96,6 +100,10 @@ def _words(test: _Function) -> Iterator[str]:
                 yield node.value
 
 
+def _name(case: str) -> str:
+    return f"{case} ({TOLD[case]})" if case in TOLD else case
+
+
 def count(files: Iterable[Path]) -> Counter[str]:
     """Count how many tests cite each case."""
     return Counter(case for file in files for case in set(citations(file.read_text("utf-8"))))
@@ -110,7 +118,7 @@ def main() -> int:
         missing = [case for case in family if case not in found]
         print(f"{name}  {len(family) - len(missing):>3} of {len(family):<3} {what}")
         if missing:
-            print(f"      no test: {', '.join(missing)}")
+            print(f"      no test: {', '.join(map(_name, missing))}")
     unknown = sorted(set(found) - set(cases))
     if unknown:
         print(f"cited, and not known: {', '.join(unknown)}")

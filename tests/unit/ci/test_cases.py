@@ -65,3 +65,14 @@ def test_missing_and_unknown_cases_are_told(
         test.write_text(f'def test_a():\n    """{text}"""\n')
         assert cases.main() == code
         assert line in capsys.readouterr().out
+
+
+def test_a_missing_case_is_told_by_its_words(
+    cases: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where a family has words, each of its cases has, and no number without them is owed."""
+    assert set(cases.TOLD) == {case for case in cases.owed() if case.startswith("FC")}
+    monkeypatch.setattr(cases, "ROOT", tmp_path)
+    monkeypatch.setattr(cases, "OWED", {"FC": (1, "flow control by key")})
+    assert cases.main() == 1
+    assert "no test: FC-01 (a full key is passed" in capsys.readouterr().out
