@@ -113,8 +113,8 @@ ENGINES: Mapping[str, Engine] = {
     "arrow": Engine(("pyarrow==26.0.1", "deltalake==1.6.6")),
     "datafusion": Engine(("datafusion==55.0.0", "deltalake==1.6.6", "pyarrow==26.0.1"), ARROW),
     "polars": Engine(("polars==2.1.0", "deltalake==1.6.6", "pyarrow==26.0.1")),
-    # Of small objects it asks for more last bytes than there are, which gofakes3 refuses.
-    "daft": Engine(("daft==0.7.26", "deltalake==1.6.6", "pyarrow==23.0.1"), is_on_stores=False),
+    # It asks for pyiceberg where it writes Delta.
+    "daft": Engine(("daft==0.7.26", "deltalake==1.6.6", "pyarrow==23.0.1", "pyiceberg==0.12.0")),
     "duckdb": Engine(
         (
             "duckdb==1.5.5",
@@ -127,8 +127,13 @@ ENGINES: Mapping[str, Engine] = {
     "chdb": Engine(("chdb==4.4.0", "pyarrow==26.0.1"), CLICKHOUSE),
     "sail": Engine(("pysail==0.7.2", "pyspark-client==4.1.1", "pyarrow==26.0.1"), SPARK),
     "dask": Engine(
-        ("dask-deltatable==0.4.0", "dask==2026.8.0", "deltalake==1.6.6", "pyarrow==26.0.1"),
-        is_on_stores=False,
+        (
+            "dask-deltatable==0.4.0",
+            "dask==2026.8.0",
+            "deltalake==1.6.6",
+            "pyarrow==26.0.1",
+            "s3fs==2026.9.0",
+        ),
     ),
     "ray": Engine(("ray==2.60.0", "ray[data]==2.60.0", "deltalake==1.6.6", "pyarrow==26.0.1")),
     "kernel": Engine(

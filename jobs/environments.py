@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def make_environment(folder: Path, packages: Sequence[str]) -> Path:
-    """Return the Python of an environment, made where it is missing or has other packages.
+    """Return the Python of an environment, made where it lacks a package.
 
     Raises
     ------
@@ -21,8 +21,7 @@ def make_environment(folder: Path, packages: Sequence[str]) -> Path:
         When the packages do not install; it has what was said. The next call begins from nothing.
     """
     python, stamp = folder / "bin" / "python", folder / "installed"
-    wanted = "\n".join(packages)
-    if stamp.exists() and stamp.read_text("utf-8") == wanted:
+    if stamp.exists() and {*packages} <= {*stamp.read_text("utf-8").splitlines()}:
         return python
     env = {"DIST_EXTRA_CONFIG": str(ROOT / ".ci" / "build.cfg"), **os.environ}
     install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", *packages]
@@ -32,7 +31,7 @@ def make_environment(folder: Path, packages: Sequence[str]) -> Path:
         )
         sys.stderr.write(done.stderr)
         done.check_returncode()
-    stamp.write_text(wanted, "utf-8")
+    stamp.write_text("\n".join(packages), "utf-8")
     return python
 
 

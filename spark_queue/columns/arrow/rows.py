@@ -103,7 +103,8 @@ def _table(given: object, wanted: Mapping[str, Field]) -> pa.Table:
         return from_pandas(given, wanted)
     raise InvalidArgumentError(
         f"rows are of type {type(given).__name__}: they must be a table of Arrow, a frame of "
-        "pandas, a frame that has Arrow's stream (collect a lazy one), or a list of dicts"
+        "pandas, a frame that has Arrow's stream, or a list of dicts; collect a lazy frame, and "
+        "one of Spark by toArrow()"
     )
 
 

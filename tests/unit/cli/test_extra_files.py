@@ -15,7 +15,7 @@ _ROOT = Path(__file__).parents[3]
 #: Kept for those who have a checkout: the site, and what plays each Spark, engine and orchestrator.
 _OF_A_CHECKOUT = {
     *("conf/mkdocs.yml", "jobs/engines.py", "jobs/environments.py", "jobs/orchestrators.py"),
-    *("jobs/engine_list.py", "jobs/engine_tables.py"),
+    *("jobs/engine_list.py", "jobs/engine_tables.py", "jobs/frames.py"),
     *("jobs/versions.py", "jobs/versions_smoke.py"),
 }
 

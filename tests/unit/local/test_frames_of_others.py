@@ -161,6 +161,18 @@ def test_what_has_no_rows_is_refused(make: Make, rows: Any, said: str) -> None:
     assert queue.counts()["ready"] == 0
 
 
+def test_a_frame_of_spark_is_collected_by_its_caller(make: Make) -> None:
+    """Also one of Spark Connect, as Sail's; the error says how."""
+    from pyspark.sql.connect.dataframe import DataFrame  # noqa: PLC0415 - takes a while
+
+    queue = make("n bigint")
+    # Its constructor asks a server.
+    frame = object.__new__(DataFrame)
+    with pytest.raises(InvalidArgumentError, match=r"type DataFrame: .* Spark by toArrow\(\)"):
+        queue.enqueue(frame)
+    assert queue.counts()["ready"] == 0
+
+
 def test_a_frame_that_derives_from_one_of_pandas_is_read_as_one(make: Make) -> None:
     """Its index is no column, and whole numbers beside nulls are no floats."""
     import pandas as pd  # noqa: PLC0415 - takes a while
