@@ -60,6 +60,9 @@ _DEFAULTS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+    # Files of queues are small for what is in them, and Spark sends a table to where it is joined
+    # by the size of its files: ten million rows of 10 MB did not fit into the driver.
+    "spark.sql.sources.fileCompressionFactor": "10",
     **STREAMING_CONF,
 }
 

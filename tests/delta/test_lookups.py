@@ -53,6 +53,23 @@ def test_all_rows_of_a_log_are_not_sent_to_find_some(
     assert found.count() == 2
 
 
+@pytest.mark.skipif(REMOTE is not None, reason="a plan is read in the JVM")
+def test_all_rows_of_a_log_are_not_sent_to_tell_which_a_renewal_holds(
+    spark: SparkSession, place: str
+) -> None:
+    """By the size of their files Spark would: ten million rows did not fit into its driver."""
+    path = Path(place, "q")
+    queue = LocalQueue.create(path, "id int")
+    queue.enqueue([{"id": n} for n in range(3)])
+    lease = queue.claim(2)
+    lease.renew()
+    history = DeltaQueue.open(spark, str(path)).history().where("state = 'claimed'")
+    plan = history._jdf.queryExecution().executedPlan().toString()
+    assert "LeftAnti" in plan
+    assert not [line for line in plan.splitlines() if "Broadcast" in line and "Anti" in line]
+    assert history.count() == 4
+
+
 @pytest.mark.skipif(REMOTE is not None, reason="jobs are counted in the JVM")
 def test_values_that_are_here_ask_spark_for_nothing(spark: SparkSession) -> None:
     """A small step looks up some: each job would take it tens of milliseconds."""

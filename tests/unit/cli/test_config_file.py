@@ -88,6 +88,7 @@ def test_settings_for_spark_submit_are_those_of_a_local_session() -> None:
         "spark.sql.extensions",
         "spark.sql.catalog.spark_catalog",
         "spark.sql.session.timeZone",
+        "spark.sql.sources.fileCompressionFactor",
         *STREAMING_CONF,
     ):
         assert given[name].strip() == ours[name]
