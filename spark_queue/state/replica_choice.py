@@ -362,7 +362,7 @@ def _is_scattered(at: Snapshot) -> bool:
     """Whether the logs on this disk have too many files, or files not to be read here."""
     if not at.is_local and not at.are_files_read:
         return False
-    return any(log is None or log.file_count() > _FILES for log in (at.item_log, at.status_log))
+    return any(log is None or len(log.files()) > _FILES for log in (at.item_log, at.status_log))
 
 
 def _all(at: Snapshot) -> tuple[pa.Table, pa.Table] | None:

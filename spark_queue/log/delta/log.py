@@ -161,16 +161,6 @@ class Log(HeadRows[_Head]):
         del head
         return None
 
-    def is_readable(self, known: int | None = None) -> bool:  # noqa: ARG002
-        """Tell whether this process reads its files, and appends to them, without Spark.
-
-        Parameters
-        ----------
-        known : int, optional
-            The newest version of the table, where the caller has just looked.
-        """
-        return False
-
     def has_files(self) -> bool:
         """Tell whether SQL can read its rows in this process, however many they are."""
         return self.is_readable()
@@ -178,17 +168,9 @@ class Log(HeadRows[_Head]):
     def forget(self) -> None:
         """Forget what this has opened of a table: another one may be in its place."""
 
-    def may_look(self) -> bool:
-        """Tell whether its files are read here, so that statistics show where rows are."""
-        return self.is_readable()
-
     def properties(self) -> Mapping[str, str]:
         """Return the properties of the table."""
         return {}
-
-    def why_spark(self) -> str:
-        """Say why only Spark reads or writes its files."""
-        return "they ask for more than plain reads, or have files without statistics"
 
     def commit(
         self,

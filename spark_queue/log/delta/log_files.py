@@ -60,8 +60,10 @@ def read_parts(
             yield read(columns).filter(mine)
 
 
-class LogFrames:
-    """Frames of Spark over the rows of a log, and what Spark does to them.
+class LogFiles(ABC):
+    """Files of a log with their rows, frames of Spark over them, and what Spark does to them.
+
+    Where only Spark reads the files, what asks for them raises :class:`SparkNeededError`.
 
     Parameters
     ----------
@@ -96,7 +98,7 @@ class LogFrames:
         del seqs
         self._needs_spark("to remove items", _NO_SESSION)
 
-    def require_own_transactions(self) -> None:
+    def require_own_transactions(self) -> None:  # noqa: B027
         """Raise where every write of the session would be taken for one step.
 
         Raises
@@ -107,13 +109,6 @@ class LogFrames:
 
     def _needs_spark(self, what: str, why: str) -> NoReturn:
         raise SparkNeededError(f"queue {self.address.target!r}, {what},", why)
-
-
-class LogFiles(LogFrames, ABC):
-    """The files of a log, and their rows.
-
-    Where only Spark reads them, what asks for them raises :class:`SparkNeededError`.
-    """
 
     def columns(self) -> list[str]:
         """Return the names of the columns."""
@@ -130,10 +125,6 @@ class LogFiles(LogFrames, ABC):
     @abstractmethod
     def files(self) -> list[LogFile]:
         """Return the files that the table has now."""
-
-    def file_count(self) -> int:
-        """Return how many files the table has."""
-        return len(self.files())
 
     @abstractmethod
     def rows_of(self, files: Iterable[LogFile], columns: Sequence[str]) -> pa.Table:
@@ -254,13 +245,23 @@ class HeadRows(LogFiles, Generic[_Head]):
     def exists(self) -> bool:
         """Tell whether there is a table at the address."""
 
-    @abstractmethod
+    def is_readable(self, known: int | None = None) -> bool:  # noqa: ARG002
+        """Tell whether this process reads its files, and appends to them, without Spark.
+
+        Parameters
+        ----------
+        known : int, optional
+            The newest version of the table, where the caller has just looked.
+        """
+        return False
+
     def may_look(self) -> bool:
         """Tell whether its files are read here, so that statistics show where rows are."""
+        return self.is_readable()
 
-    @abstractmethod
     def why_spark(self) -> str:
         """Say why only Spark reads or writes its files."""
+        return "they ask for more than plain reads, or have files without statistics"
 
     def head(self, since: int = 0) -> _Head | None:
         """Return the newest head whose step is at least ``since``."""

@@ -9,7 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from spark_queue.errors import SparkQueueError
+import pyarrow as pa
+
+from spark_queue.errors import SparkNeededError, SparkQueueError
 from spark_queue.log import addresses
 from spark_queue.log.disk.delta_rs import telling
 from spark_queue.log.log_columns import fields_of
@@ -110,3 +112,18 @@ def _bare(field: Mapping[str, Any]) -> dict[str, Any]:
     said = field.get("metadata") or {}
     comment = {name: text for name, text in said.items() if name == "comment"}
     return {"name": field["name"], "type": field["type"], "nullable": True, "metadata": comment}
+
+
+def require_plain_types(name: str, columns: pa.Schema) -> None:
+    """Raise where columns need more than the oldest version of Delta's protocol."""
+    for column in columns:
+        if _has_local_time(column.type):
+            why = f"column {column.name!r} has times without a zone, a feature of Delta's"
+            raise SparkNeededError(f"to make {name}", why)
+
+
+def _has_local_time(kind: pa.DataType) -> bool:
+    if pa.types.is_timestamp(kind):
+        return kind.tz is None
+    inner: Sequence[pa.Field] = [kind.field(at) for at in range(kind.num_fields)]
+    return any(_has_local_time(field.type) for field in inner)

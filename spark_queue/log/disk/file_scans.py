@@ -16,6 +16,7 @@ from spark_queue.log import instants, kernels as pc
 from spark_queue.log.delta.commits import PARTITION, RANGED, LogFile, opened, read_file
 from spark_queue.log.delta.integrity import naming
 from spark_queue.log.delta.log_files import RowFilter, read_parts
+from spark_queue.log.heads import columns_of, table_of
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -60,18 +61,9 @@ class Part:
                 file = opened(self.path, size, steps)
                 rows = file.read_row_group(self.group, columns=list(names))
         schema = pa.schema([columns.field(name) for name in names])
-        found = dict(zip(rows.column_names, rows.columns, strict=True))
+        found = columns_of(rows)
         found[PARTITION] = _repeat(self.file.gen, rows.num_rows)
-        cast = [_cast(found.get(field.name), field.type, rows.num_rows) for field in schema]
-        return pa.table(cast, schema=schema)
-
-
-def _cast(values: pa.ChunkedArray | None, kind: pa.DataType, count: int) -> pa.ChunkedArray:
-    """Return values as a column has them; nulls where there are none."""
-    if values is None:
-        return pa.nulls(count, kind)
-    # As a rule nothing is to be done, and a step has few rows.
-    return values if values.type == kind else values.cast(kind)
+        return table_of(schema, rows.num_rows, found)
 
 
 def parts_of(directory: Path, files: Iterable[LogFile]) -> Iterator[Part]:

@@ -27,14 +27,15 @@ from spark_queue.log.addresses import TableAddress
 from spark_queue.log.delta import table_properties
 from spark_queue.log.delta.claim_record import ClaimRecord, find_record
 from spark_queue.log.delta.commits import OURS, read_file, summed_up
+from spark_queue.log.delta.table_creation import require_plain_types
 from spark_queue.log.delta.table_properties import APPENDED, OF_RESULTS, Protocol
 from spark_queue.log.disk import removal
 from spark_queue.log.disk.append_files import Appending
 from spark_queue.log.disk.delta_rs import added_files, opened, telling, write_checkpoint
 from spark_queue.log.disk.fsync import birth_of, make_directory
 from spark_queue.log.disk.table_place import TablePlace
+from spark_queue.log.heads import columns_of, table_of
 from spark_queue.log.object.table_copy import TableCopy
-from spark_queue.log.output.result_columns import require_plain_types, shape
 from spark_queue.log.step_events import logger
 from spark_queue.log.storage import WRITER
 
@@ -308,7 +309,7 @@ class ResultTable:
         )
         made = append.commit(
             version + 1,
-            [] if rows is None else [shape(_schema(table), rows)],
+            [] if rows is None else [table_of(_schema(table), rows.num_rows, columns_of(rows))],
             transaction=(transaction.app, transaction.number),
             metadata=metadata,
             is_synced=self._is_synced,
