@@ -186,7 +186,11 @@ class Settings:
         return UNWEIGHTED if fair_key is None else self.stretches.get(fair_key, UNWEIGHTED)
 
     def is_clamped(self) -> bool:
-        """Tell whether members of a group may stand in an order of their own."""
+        """Tell whether members of a group may stand in an order of their own.
+
+        Where they have turns of several lines, or priorities, a later one may stand before an
+        earlier one, and an item of a line before one that has its turn.
+        """
         config = self.config
         has_lines = config.fair_key is not None or config.priority is not None
         return config.group_key is not None and has_lines

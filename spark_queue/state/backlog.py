@@ -22,7 +22,7 @@ from spark_queue.log.heads import Checkpoint
 from spark_queue.log.schema import KEY, META_LANE, QUEUE_COLUMNS
 from spark_queue.log.settings import SLACK, Settings, are_after, are_unpassed, turns_of
 from spark_queue.rules.dedup_keys import kept_for
-from spark_queue.state.open_items import NAMED, WAITED, WAITING, LineKey, Place, Row
+from spark_queue.state.open_items import NAMED, WAITED, WAITING, LineKey, Place, Row, view
 
 #: Runs of hashes that are looked at one by one, besides those too large to be merged.
 _RUNS = 16
@@ -95,7 +95,9 @@ class _HashRun:
         order = pc.sort_indices(items["hash"].combine_chunks())
         self.items = items.take(order).combine_chunks()
         # Each is one array, without nulls and from its first value on, and can be viewed.
-        self.hashes, self.seqs = (_view(self.items[name]) for name in ("hash", "seq"))
+        self.hashes, self.seqs = (
+            view(self.items[name], pa.int64(), "q") for name in ("hash", "seq")
+        )
 
     def seqs_of(self, hashed: int) -> list[int]:
         found, at = [], bisect_left(self.hashes, hashed)
@@ -103,13 +105,6 @@ class _HashRun:
             found.append(self.seqs[at])
             at += 1
         return found
-
-
-def _view(column: pa.ChunkedArray) -> memoryview:
-    (values,) = column.cast(pa.int64()).chunks
-    _, data = values.buffers()
-    whole: memoryview = memoryview(data).cast("q")
-    return whole[values.offset : values.offset + len(values)]
 
 
 @dataclass(slots=True)

@@ -122,7 +122,7 @@ def decide_entry(
         if was.get("_round") is None and not _takes_place(row, places)
     ]
     ends = [] if config.fair_key is None else _line_ends(scheduler, _only(accepted, tagged))
-    meta = [*ends, *_group_ends(config, accepted)]
+    meta = [*ends, *(_group_ends(accepted) if settings.is_clamped() else ())]
     return Entered(
         rows=pa.concat_tables(
             [_table(frame, log, decided), *_meta(meta)], promote_options="default"
@@ -244,10 +244,8 @@ def _line_ends(scheduler: Scheduler, accepted: list[Row]) -> list[Row]:
     ]
 
 
-def _group_ends(config: QueueConfig, accepted: list[Row]) -> list[Row]:
-    """Return the last member of each group whose members may have their own order."""
-    if config.group_key is None or (config.fair_key is None and config.priority is None):
-        return []
+def _group_ends(accepted: list[Row]) -> list[Row]:
+    """Return the last member of each group, whose members may have their own order."""
     names = ("_group_key", "_priority", "_fair_key", "_round", "_seq")
     last = {row["_group_key"]: row for row in accepted if row["_group_key"] is not None}
     return [{"_kind": GROUP} | {name: row[name] for name in names} for row in last.values()]

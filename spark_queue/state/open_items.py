@@ -87,9 +87,9 @@ class Peers:
         self._names, codes = _rank(names)
         ordered = items.select(["_seq", "_priority", "turn"]).append_column("name", codes)
         ordered = ordered.filter(pc.is_valid(codes)).sort_by(_BY_NAME)
-        self._seqs: Sequence[int] = _view(ordered["_seq"], pa.int64(), "q")
-        self._priorities: Sequence[int] = _view(ordered["_priority"], pa.int32(), "i")
-        self._turns: Sequence[float] = _view(ordered["turn"], pa.float64(), "d")
+        self._seqs: Sequence[int] = view(ordered["_seq"], pa.int64(), "q")
+        self._priorities: Sequence[int] = view(ordered["_priority"], pa.int32(), "i")
+        self._turns: Sequence[float] = view(ordered["turn"], pa.float64(), "d")
         self._ends = _ends(ordered["name"])
         self._is_over = bytearray(len(self._seqs))
         self._later: dict[str, list[Peer]] = {}
@@ -220,7 +220,7 @@ def _rank(names: pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
 def _ends(ordered: pa.ChunkedArray) -> Sequence[int]:
     """Return where the rows of each name end."""
     runs = pc.run_end_encode(_one(ordered), run_end_type=pa.int64())
-    ends: Sequence[int] = _view(pa.chunked_array([runs.run_ends]), pa.int64(), "q")
+    ends: Sequence[int] = view(pa.chunked_array([runs.run_ends]), pa.int64(), "q")
     return ends
 
 
@@ -229,7 +229,7 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
     return whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
 
 
-def _view(column: pa.ChunkedArray, kind: pa.DataType, letter: Literal["q", "i", "d"]) -> Any:
+def view(column: pa.ChunkedArray, kind: pa.DataType, letter: Literal["q", "i", "d"]) -> Any:
     """Return the values of a column without nulls, to be looked at one by one."""
     values = _one(column.cast(kind))
     if not len(values):

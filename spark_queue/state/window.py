@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_queue.config import QueueConfig
 from spark_queue.log.heads import Pointer
 from spark_queue.log.schema import READY, TERMINAL
 from spark_queue.log.settings import Settings
@@ -119,7 +118,7 @@ class Window:
 
     def meet(self, seq: int) -> None:
         """Note that an item is in memory."""
-        if self.horizon is not None and is_tangled(self.settings.config):
+        if self.horizon is not None and self.settings.is_clamped():
             self.unled.add(seq)
 
     # rule: reach of a claim
@@ -144,7 +143,7 @@ class Window:
         self, group_key: str, known: Container[int], pointers: Mapping[int, Pointer]
     ) -> Peer | None:
         """Return a group's last member in the tables that the order has not passed."""
-        if self.horizon is None or not is_tangled(self.settings.config):
+        if self.horizon is None or not self.settings.is_clamped():
             return None
         members = self._ranks().members(group_key, self._is_over(known))
         return next((one for one in members if not _is_passed(one.place, pointers)), None)
@@ -212,16 +211,6 @@ def place_of(row: Row, settings: Settings) -> Place:
     """Return where an item stands in the order of service by its own tag."""
     turn = settings.turn(row["_priority"], row["_fair_key"], row["_round"])
     return (*rank_of(row["_priority"], turn), row["_seq"])
-
-
-def is_tangled(config: QueueConfig) -> bool:
-    """Whether an item may overtake one with an earlier place.
-
-    Where members of a group have turns of several lines, or priorities, a later one may stand
-    before an earlier one, and an item of a line before one that has its turn.
-    """
-    stands_in_several = config.fair_key is not None or config.priority is not None
-    return config.group_key is not None and stands_in_several
 
 
 def _is_passed(place: Place, pointers: Mapping[int, Pointer]) -> bool:

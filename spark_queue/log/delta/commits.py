@@ -86,11 +86,6 @@ class LogFile:
         return at < len(values) and self.may_have(column, values[at], values[at])
 
 
-def gen_of(partition: str | int | None) -> int:
-    """Return the number of a partition, written by any process."""
-    return NOBODYS if partition is None or partition == "" else int(partition)
-
-
 def gens_in(counts: Mapping[int, int]) -> str:
     """Return how the name of a file says how many rows of which partitions it has."""
     return "." + "_".join(f"{gen}x{count}" for gen, count in counts.items())
@@ -101,43 +96,37 @@ def files_in(add: Mapping[str, Any]) -> list[LogFile]:
     stats = json.loads(add.get("stats") or "{}")
     least, most = stats.get("minValues", {}), stats.get("maxValues", {})
     ranges = {name: (least[name], most[name]) for name in RANGED if name in least and name in most}
-    count = stats.get("numRecords", math.inf)
-    return [
-        LogFile(
-            path=path,
-            gen=gen,
-            size=add["size"],
-            rows=count if rows is None else rows,
-            ranges=ranges,
-        )
-        for path, gen, rows in _split(add["path"], add["partitionValues"].get(PARTITION))
-    ]
-
-
-def _split(path: str, partition: str | int | None) -> list[tuple[str, int, int | None]]:
-    """Return the path, number and rows, where its name has them, of each partition in a file."""
-    found = _GENS.search(path) if partition is None else None
-    if found is None:
-        return [(path, gen_of(partition), None)]
-    counts = [one.split("x") for one in found[1].split("_")]
-    is_mixed = len(counts) > 1
-    return [
-        (f"{path}{_MIXED}{gen}" if is_mixed else path, int(gen), int(rows)) for gen, rows in counts
-    ]
+    partition, count = add["partitionValues"].get(PARTITION), stats.get("numRecords")
+    return list(_split(add["path"], partition, add["size"], count, ranges))
 
 
 def files_of(adds: pa.Table) -> Iterator[LogFile]:
     """Return files from what ``deltalake`` says of them, one column for each fact."""
     for fact in adds.to_pylist():
         ends = {name: (fact.get(f"min.{name}"), fact.get(f"max.{name}")) for name in RANGED}
-        known = fact.get("num_records")
         ranges = {name: pair for name, pair in ends.items() if None not in pair}
-        count = math.inf if known is None else known
-        for path, gen, rows in _split(fact["path"], fact.get("partition._gen")):
-            size = fact["size_bytes"]
-            yield LogFile(
-                path=path, gen=gen, size=size, rows=count if rows is None else rows, ranges=ranges
-            )
+        partition, count = fact.get("partition._gen"), fact.get("num_records")
+        yield from _split(fact["path"], partition, fact["size_bytes"], count, ranges)
+
+
+def _split(
+    path: str,
+    partition: str | int | None,
+    size: int,
+    count: int | None,
+    ranges: Mapping[str, tuple[Any, Any]],
+) -> Iterator[LogFile]:
+    """Return a file for each partition in one, which its name says with their rows."""
+    found = _GENS.search(path) if partition is None else None
+    if found is None:
+        gen = NOBODYS if partition is None or partition == "" else int(partition)
+        rows = math.inf if count is None else count
+        yield LogFile(path=path, gen=gen, size=size, rows=rows, ranges=ranges)
+        return
+    parts = [one.split("x") for one in found[1].split("_")]
+    for number, its in parts:
+        part = f"{path}{_MIXED}{number}" if len(parts) > 1 else path
+        yield LogFile(path=part, gen=int(number), size=size, rows=int(its), ranges=ranges)
 
 
 def opened(path: Path, size: int, steps: tuple[int, int] | None = None) -> pq.ParquetFile:
@@ -326,22 +315,6 @@ def summed_up(directory: Path) -> int | None:
 def commit_path(directory: Path, version: int) -> Path:
     """Return the file that a version of a table is, or will be."""
     return directory / "_delta_log" / name_of(version)
-
-
-def newest_token(directory: Path) -> str | None:
-    """Return the ``userMetadata`` of the newest commit of a table on this machine's disk.
-
-    One small file is read, of the format that Delta's protocol fixes: a line of JSON an action.
-    """
-    try:
-        log = directory / "_delta_log"
-        names = os.listdir(log)  # noqa: PTH208 - thousands of names, of which one is wanted
-        name = max(name for name in names if name.endswith(".json"))
-        lines = (log / name).read_text(encoding="utf-8").split("\n")
-        infos = [json.loads(line) for line in lines if line.startswith('{"commitInfo"')]
-    except (OSError, ValueError):
-        return None
-    return infos[0]["commitInfo"].get("userMetadata") if infos else None
 
 
 def _last(log: str) -> int | None:

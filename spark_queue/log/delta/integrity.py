@@ -299,13 +299,18 @@ def birth(directory: Path | None) -> tuple[int, int] | None:
 
 def first_id(directory: Path) -> str | None:
     """Return the id that a table got with its first commit; ``None`` where that is gone."""
+    made = [action["metaData"] for action in first_actions(directory) or () if "metaData" in action]
+    return str(made[0]["id"]) if made else None
+
+
+def first_actions(directory: Path) -> list[dict[str, Any]] | None:
+    """Return what the first commit did; ``None`` where it is not whole."""
     try:
-        text = Path(_first_commit(directory)).read_text(encoding="utf-8")
-        actions = read_actions(text)
+        actions = read_actions(Path(_first_commit(directory)).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    ids = [action["metaData"]["id"] for action in actions if "metaData" in action]
-    return str(ids[0]) if ids else None
+    is_whole = any(isinstance(action, dict) and "metaData" in action for action in actions)
+    return actions if is_whole and all(isinstance(one, dict) for one in actions) else None
 
 
 @lru_cache(maxsize=1_024)

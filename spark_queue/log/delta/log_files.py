@@ -266,17 +266,17 @@ class HeadRows(LogFiles, Generic[_Head]):
     def head(self, since: int = 0) -> _Head | None:
         """Return the newest head whose step is at least ``since``."""
         newest = self._find(
-            lambda: self._parsed(newest_text(self)), lambda: self._query_head(since)
+            lambda: self._parse_head(newest_text(self)), lambda: self._query_head(since)
         )
         return newest if newest is not None and newest.step >= since else None
 
-    def _parsed(self, text: str | None) -> _Head | None:
+    def _parse_head(self, text: str | None) -> _Head | None:
         """Read a head from the text of its row."""
         return None if text is None else self.parse(text)
 
     def head_at(self, step: int) -> _Head | None:
         """Return the head of one step."""
-        return self._parsed(self.text(HEAD, step))
+        return self._parse_head(self.text(HEAD, step))
 
     def head_by(self, at: datetime) -> _Head | None:
         """Return the newest head that was committed at an instant or before."""

@@ -13,7 +13,7 @@ import os
 import secrets
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -100,11 +100,8 @@ class RedoFile:
         if len(body) > _LARGEST:
             return False
         try:
-            file = os.open(self._name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            try:
+            with _open_file(self._name, os.O_RDWR | os.O_CREAT) as file:
                 return self._append(file, version, commit, body)
-            finally:
-                os.close(file)
         except OSError:
             # Without room here, or without the right, a step is forced where it belongs.
             return False
@@ -142,12 +139,8 @@ class RedoFile:
 
     def take_back(self) -> None:
         """Forget the newest step, which did not become one: no power cut makes it again."""
-        with suppress(OSError):
-            file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                self._take_back(file, self._last)
-            finally:
-                os.close(file)
+        with suppress(OSError), _open_file(self._name, os.O_RDWR) as file:
+            self._take_back(file, self._last)
 
     def _take_back(self, file: int, at: int) -> None:
         # What is known of it is read again.
@@ -158,12 +151,11 @@ class RedoFile:
 
     def commits(self) -> dict[int, int]:
         """Return the checksum of the commit of each version that is here."""
-        with suppress(FileNotFoundError, PermissionError):
-            file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                self._follow(file)
-            finally:
-                os.close(file)
+        with (
+            suppress(FileNotFoundError, PermissionError),
+            _open_file(self._name, os.O_RDONLY) as file,
+        ):
+            self._follow(file)
             return self._commits
         return {}
 
@@ -317,12 +309,18 @@ def _sum(salt: bytes, version: int, body: bytes) -> int:
     return zlib.crc32(body, zlib.crc32(salt, version & 0xFFFFFFFF))
 
 
-def _read(path: str) -> bytes:
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+@contextmanager
+def _open_file(path: str, flags: int) -> Iterator[int]:
+    file = os.open(path, flags | os.O_CLOEXEC, 0o666)
     try:
-        return os.read(file, _LARGEST + 1)
+        yield file
     finally:
         os.close(file)
+
+
+def _read(path: str) -> bytes:
+    with _open_file(path, os.O_RDONLY) as file:
+        return os.read(file, _LARGEST + 1)
 
 
 def _content(path: Path) -> bytes | None:

@@ -11,9 +11,8 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from spark_queue.log.delta.integrity import read_actions
+from spark_queue.log.delta.integrity import first_actions
 from spark_queue.log.disk.fsync import sync_directory
 from spark_queue.log.disk.write_lock import LockFile, require_locks
 
@@ -37,7 +36,7 @@ def is_unfinished(directory: Path) -> bool:
     files = [name for name in _files(directory) if not _LOCKS.fullmatch(name)]
     if len(files) > 1 or not all(map(_ROWS.fullmatch, files)):
         return False
-    actions = _first_actions(directory)
+    actions = first_actions(directory)
     return actions is None or (
         all(action.keys() <= _MAKING for action in actions) and '"_gen"' in json.dumps(actions)
     )
@@ -45,12 +44,12 @@ def is_unfinished(directory: Path) -> bool:
 
 def is_whole(directory: Path) -> bool:
     """Tell whether the first commit of a table is there, and whole."""
-    return _first_actions(directory) is not None
+    return first_actions(directory) is not None
 
 
 def is_cut(directory: Path) -> bool:
     """Tell whether a table was begun in a directory, and has no rows and no whole commit."""
-    if not _has_first_only(directory) or _first_actions(directory) is not None:
+    if not _has_first_only(directory) or first_actions(directory) is not None:
         return False
     return all(map(_LOCKS.fullmatch, _files(directory)))
 
@@ -79,17 +78,6 @@ def _files(directory: Path) -> Iterator[str]:
         name = path.relative_to(directory).as_posix()
         if not name.startswith("_delta_log") and not path.is_dir():
             yield name
-
-
-def _first_actions(directory: Path) -> list[dict[str, Any]] | None:
-    """Return what the first commit did; ``None`` where it is not whole."""
-    try:
-        text = (directory / "_delta_log" / f"{0:020}.json").read_text(encoding="utf-8")
-        actions = read_actions(text)
-    except (OSError, ValueError):
-        return None
-    is_whole = any(isinstance(action, dict) and "metaData" in action for action in actions)
-    return actions if is_whole and all(isinstance(one, dict) for one in actions) else None
 
 
 LOCK_FILE = "_upkeep.lock"

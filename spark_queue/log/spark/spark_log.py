@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 from spark_queue.log import addresses
 from spark_queue.log.addresses import TableAddress
-from spark_queue.log.delta.commits import Commit, newest_token
+from spark_queue.log.delta.commits import Commit, commit_at, newest_version
 from spark_queue.log.delta.integrity import looked
 from spark_queue.log.delta.log import APP_ID
 from spark_queue.log.delta_log import DeltaLog
@@ -201,7 +201,7 @@ class SparkLog(DeltaLog[_Head]):
             return text
 
         with self._for("look for the newest step"):
-            return self._parsed(looked(newest))
+            return self._parse_head(looked(newest))
 
     def _query_last_seq(self, step: int) -> int | None:
         def find_seq() -> int | None:
@@ -346,7 +346,8 @@ class SparkLog(DeltaLog[_Head]):
         try:
             directory = self.find_directory()
             if directory is not None:
-                return newest_token(directory)
+                version = newest_version(directory, None)
+                return None if version is None else commit_at(directory, version, APP_ID).token
             # A fraction of a read of the table, which would have to list the table's files again.
             newest = self.session.sql(f"DESCRIBE HISTORY {self.address.sql()} LIMIT 1")
             row = newest.select("userMetadata").head()
