@@ -181,15 +181,13 @@ def has_own_tables(session: Session) -> bool:
     return any(name.startswith(_DEFAULTS) for name in session.conf.getAll)
 
 
-@contextmanager
-def size_files(spark: SparkSession, *, is_large: bool = True) -> Iterator[None]:
+def size_files(spark: SparkSession, *, is_large: bool = True) -> AbstractContextManager[None]:
     """Have Spark write files of which a claim can read a part, for a while.
 
     A claim skips files, and rows of them, by the places that they have; one large file has all.
     Where little is written nothing is set.
     """
-    with _LARGE_FILES.lent(spark) if is_large else nullcontext():
-        yield
+    return _LARGE_FILES.lent(spark) if is_large else _NOTHING
 
 
 @contextmanager

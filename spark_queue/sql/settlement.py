@@ -131,8 +131,7 @@ def _question(
         "least_losses": gone.losses,
     }
     if isinstance(verdict, Every):
-        said = verdict.said
-        asked |= {"outcome": said.outcome, "error": said.error, "after": said.micros}
+        asked |= {"outcome": verdict.outcome, "error": verdict.error, "after": verdict.micros}
     elif isinstance(verdict, Renewed):
         asked["until"] = log_rows.micros(now + verdict.by)
     elif isinstance(verdict, Gone):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -23,6 +23,8 @@ from spark_queue.state.schedulers import ReaderTerms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_SaidT = TypeVar("_SaidT", bound=Said)
 
 #: The verdict on a dead worker's item.
 LOSE = "lose"
@@ -171,24 +173,14 @@ NAMED = 1_000
 _FEW = 5_000
 
 
-@dataclass(frozen=True, slots=True)
-class Every:
+class Every(Said):
     """One outcome for all unsettled items of a claim."""
 
-    outcome: str
-    error: str | None = None
-    after: timedelta | None = None
-    pause: str | None = None
-    is_begun: bool = True
+    __slots__ = ()
 
     def judge(self, lease: KnownLease) -> Judged:
         """Make the rows of a settle."""
-        return lease.judge(self.said)
-
-    @property
-    def said(self) -> Said:
-        """What is said of each item."""
-        return Said(self.outcome, self.error, self.after, self.pause, self.is_begun)
+        return lease.judge(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,20 +279,18 @@ def charge_deferrals(verdict: Verdict) -> Verdict:
     """Return a verdict for a queue that counts no deferrals: there each is a failure."""
     if isinstance(verdict, ByARescuer):
         return replace(verdict, verdict=charge_deferrals(verdict.verdict))
-    if isinstance(verdict, Every) and verdict.outcome == "defer":
-        return replace(verdict, outcome="nack")
+    if isinstance(verdict, Every):
+        return _charge(verdict)
     if isinstance(verdict, Each):
         outcomes = verdict.outcomes.replace({"defer": "nack"}, subset=["outcome"])
         return replace(verdict, outcomes=outcomes)
     if isinstance(verdict, Some):
-        told = verdict.outcomes.items()
-        return Some(
-            {
-                seq: one._replace(outcome="nack") if one.outcome == "defer" else one
-                for seq, one in told
-            }
-        )
+        return Some({seq: _charge(one) for seq, one in verdict.outcomes.items()})
     return verdict
+
+
+def _charge(said: _SaidT) -> _SaidT:
+    return said._replace(outcome="nack") if said.outcome == "defer" else said
 
 
 def pausing_of(verdict: Verdict) -> Mapping[int, Said] | Said | None:
@@ -310,7 +300,7 @@ def pausing_of(verdict: Verdict) -> Mapping[int, Said] | Said | None:
     if isinstance(verdict, Each):
         return verdict.pausing
     if isinstance(verdict, Every) and verdict.pause is not None:
-        return verdict.said
+        return verdict
     return None
 
 
