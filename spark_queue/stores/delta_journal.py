@@ -18,8 +18,10 @@ from typing import Any
 import pyarrow as pa
 
 from spark_queue.commands import admin, asking, create_drop, readers
-from spark_queue.errors import InvalidArgumentError
+from spark_queue.errors import InvalidArgumentError, UnsafeSessionError
 from spark_queue.flow import RULES
+from spark_queue.log.delta.log import Log
+from spark_queue.log.delta_log import DeltaLog
 from spark_queue.log.heads import QueueHead, StatusHead, following
 from spark_queue.log.schema import (
     ACKED,
@@ -31,10 +33,9 @@ from spark_queue.log.schema import (
     READY,
     STATUS_COLUMNS,
 )
-from spark_queue.log.session_options import PlainSession, kept_by
+from spark_queue.log.session_options import STALENESS, PlainSession, is_fresh, kept_by
 from spark_queue.memory.journal.records import Entry, Group, ReaderOffset, Recovered, Settlements
 from spark_queue.reader_config import ReaderConfig
-from spark_queue.state.commit_route import write_natively
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.steps import Step, is_small, on_items, on_status
 from spark_queue.state.store import Store
@@ -121,7 +122,7 @@ class DeltaJournal:
         self._commits = 0
         self._tidied = 0
         if native:
-            write_natively(self._store)
+            _write_natively(self._store)
 
     @property
     def survives(self) -> str:
@@ -335,3 +336,35 @@ def _require_plain(store: Store) -> None:
                 f"queue {store.name!r} has {name}: a journaled queue is first in, first out; "
                 "use DurableQueue"
             )
+
+
+def _write_natively(store: Store) -> None:
+    """Commit steps without Spark from now on, unless Spark has their rows.
+
+    Raises
+    ------
+    InvalidArgumentError
+        When the queue is not on this machine's disk, or ``deltalake`` is not installed.
+    UnsafeSessionError
+        When the session may read a table as it was some time ago.
+    """
+    if not is_fresh(store.session):
+        raise UnsafeSessionError(STALENESS, "native commits would be read late; unset it")
+    with store.writing("queue"):
+        _require_appends(store.queue)
+    store.handle.is_native = True
+
+
+def _require_appends(log: Log[Any]) -> None:
+    directory = log.find_directory()
+    if directory is None or not isinstance(log, DeltaLog):
+        raise InvalidArgumentError(
+            f"native is True, and {log.address.target!r} is not on this machine's disk: on a "
+            "shared store steps are committed by Spark"
+        )
+    if "%" in str(directory):
+        raise InvalidArgumentError(
+            f"native is True, and deltalake takes the % in {str(directory)!r} for an escape: use "
+            "another path, or let Spark commit"
+        )
+    log.require_appends()

@@ -35,12 +35,11 @@ from spark_queue.sql.file_rows import rows_of
 from spark_queue.sql.look import instant_of
 from spark_queue.sql.planner_choice import planner_of
 from spark_queue.state import existence
-from spark_queue.state.commit_route import rewrites
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.steps import Answer, Step, on_items, report
 from spark_queue.state.store import Store
 from spark_queue.upkeep.forget_items import end_of, find_needed, forget
-from spark_queue.upkeep.rewriter import Archive, Rewriter, rewriter_of
+from spark_queue.upkeep.rewriter import Archive, Rewriter, rewriter_of, rewrites
 
 #: The newest step of each reader's log, by the reader's number; 0 for a stream's reader.
 Seen: TypeAlias = Mapping[int, int]

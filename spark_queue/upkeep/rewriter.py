@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -14,6 +15,7 @@ from spark_queue.commands import asking, readers
 from spark_queue.log import maintenance
 from spark_queue.log.delta.commits import LogFile
 from spark_queue.log.delta_log import DeltaLog
+from spark_queue.log.disk import write_lock
 from spark_queue.log.disk.leftover_files import Ages
 from spark_queue.log.maintenance import Tidied
 from spark_queue.log.schema import OPEN_LANE, user_names
@@ -22,7 +24,7 @@ from spark_queue.log.step_events import LogName
 from spark_queue.sql.arrow_look import ArrowLook
 from spark_queue.sql.file_rows import log_of, rows_of
 from spark_queue.sql.look import QueueLook
-from spark_queue.state.store import Store
+from spark_queue.state.store import PATIENCE, Store
 
 #: Keeps the items of a generation, by its number, in another table; twice is as once.
 Archive: TypeAlias = Callable[[int], None]
@@ -149,3 +151,23 @@ def _archive_rows(store: Store, gen: int) -> pa.Table:
 def _of(gen: int) -> Callable[[LogFile], bool]:
     """Tell of a file whether it is of a partition."""
     return lambda file: file.gen == gen
+
+
+@contextmanager
+def rewriting(store: Store, which: LogName) -> Iterator[None]:
+    """Hold the right to rewrite files of a log; on a local disk steps wait for it."""
+    with rewrites(store):
+        if not store.is_local():
+            yield
+            return
+        with store.writing(which):
+            try:
+                yield
+            finally:
+                store.cache().drop_replicas()
+
+
+def rewrites(store: Store) -> AbstractContextManager[object]:
+    """Return the lock of this process's threads that rewrite files of a queue."""
+    name = f"{store.handle.place.name()}/rewrites"
+    return write_lock.holding(name, None, timeout=PATIENCE)

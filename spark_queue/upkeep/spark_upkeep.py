@@ -21,12 +21,11 @@ from spark_queue.overriding import override
 from spark_queue.session import DURABILITY
 from spark_queue.spark.frames import user_columns
 from spark_queue.spark.spark_look import SparkLook
-from spark_queue.state.commit_route import rewriting
 from spark_queue.state.handle import Handle
 from spark_queue.state.snapshot import Snapshot
 from spark_queue.state.store import Store
 from spark_queue.upkeep import rewriter
-from spark_queue.upkeep.rewriter import ARCHIVED, Archive, Rewriter, archive_name
+from spark_queue.upkeep.rewriter import ARCHIVED, Archive, Rewriter, archive_name, rewriting
 
 
 def version_of(store: Store, table: TableAddress) -> int:

@@ -15,8 +15,8 @@ from spark_queue.log.delta import table_creation
 from spark_queue.log.disk import jvms, write_lock
 from spark_queue.log.spark.spark_log import SparkLog
 from spark_queue.queue_views import main_store_of
-from spark_queue.state.commit_route import rewriting
 from spark_queue.state.store import Store
+from spark_queue.upkeep.rewriter import rewriting
 from tests.conftest import REMOTE
 
 

@@ -19,8 +19,8 @@ from spark_queue.front.journaled import journaled_queue
 from spark_queue.journal import JournaledQueue, QueueOptions
 from spark_queue.local_queue import LocalQueue
 from spark_queue.queue_views import main_store_of, store_of
-from spark_queue.state.commit_route import rewriting
 from spark_queue.upkeep import spark_upkeep
+from spark_queue.upkeep.rewriter import rewriting
 from tests.unit.journal.stage import drain
 
 PATIENCE = 60.0

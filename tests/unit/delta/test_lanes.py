@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from spark_queue.state.commit_route import rewriting
 from spark_queue.testing import memory_queue
+from spark_queue.upkeep.rewriter import rewriting
 
 PATIENCE = 60.0
 
